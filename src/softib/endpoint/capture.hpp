@@ -81,15 +81,17 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void set_waiter(std::size_t entry, std::uint32_t waiter) override {
     inner_->set_waiter(entry, waiter);
   }
-  [[nodiscard]] std::uint32_t add_wakeup_fd(int event) override {
-    return inner_->add_wakeup_fd(event);
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override {
+    return inner_->make_wakeup_socket();
+  }
+  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) override {
+    return inner_->add_wakeup_fd(socket);
   }
   void remove_wakeup_fd(std::uint32_t number) override { inner_->remove_wakeup_fd(number); }
 
  private:
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void restore_waiters() override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;

@@ -90,10 +90,6 @@ void CapturingEndpoint::port_changed(const PortAttributes& now) {
   if (receiver_ != nullptr) receiver_->port_changed(now);
 }
 
-void CapturingEndpoint::restore_waiters() {
-  if (receiver_ != nullptr) receiver_->restore_waiters();
-}
-
 void CapturingEndpoint::receive_mad(ConstBytes packet) {
   record_mad(packet, Direction::received);
   if (mad_receiver_ != nullptr) {

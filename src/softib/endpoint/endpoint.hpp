@@ -12,6 +12,7 @@
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/port_counters.hpp"
+#include "softib/transport/wakeup_socket.hpp"
 
 namespace softib::endpoint {
 
@@ -25,10 +26,6 @@ class PacketReceiver {
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The port's current attributes: once after set_receiver(), and after each change.
   virtual void port_changed(const PortAttributes& now) = 0;
-  /// A sender has died and may have cleared entries of the wakeup table without waking the
-  /// threads. The receiver has to call Endpoint::set_waiter() again for each thread that sleeps;
-  /// afterwards it gets the packets that are in the rings.
-  virtual void restore_waiters() {}
 };
 
 /// Called by the engine thread.
@@ -89,10 +86,12 @@ class Endpoint : public PacketSink {
   /// Sets the waiter of a queue pair's packets: an entry and a value of transport::WakeupTable; at
   /// first the engine. The caller then has to call poll_receive_rings(), unless the engine waits.
   virtual void set_waiter(std::size_t entry, std::uint32_t waiter) = 0;
-  /// Adds an eventfd that senders write to instead of waking the engine, when it is a waiter; it
-  /// must stay open until remove_wakeup_fd(). Returns its number, or Waiter::kEngine if there are
-  /// too many.
-  [[nodiscard]] virtual std::uint32_t add_wakeup_fd(int event) = 0;
+  /// Makes a socket for add_wakeup_fd().
+  [[nodiscard]] virtual ipoib::Result<transport::WakeupSocket> make_wakeup_socket() = 0;
+  /// When the socket is a waiter, senders wake the program that waits for it instead of the engine.
+  /// It must exist until remove_wakeup_fd(). Returns its number, or Waiter::kEngine if there are too
+  /// many.
+  [[nodiscard]] virtual std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) = 0;
   virtual void remove_wakeup_fd(std::uint32_t number) = 0;
   /// Adds to a counter of this node, which `softib show` prints.
   virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;

@@ -223,8 +223,14 @@ void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
   if (!belongs_to_parent()) engine_.set_waiter(entry, waiter);
 }
 
-std::uint32_t LiveEndpoint::add_wakeup_fd(int event) {
-  return belongs_to_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
+ipoib::Result<transport::WakeupSocket> LiveEndpoint::make_wakeup_socket() {
+  if (is_inactive()) return transport::WakeupSocket::make();
+  const std::lock_guard lock(wakeup_name_mutex_);
+  return transport::WakeupSocket::make_shared(folder_, node_, slot_.index());
+}
+
+std::uint32_t LiveEndpoint::add_wakeup_fd(const transport::WakeupSocket& socket) {
+  return belongs_to_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(socket);
 }
 
 void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
@@ -232,11 +238,6 @@ void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
 }
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
-
-void LiveEndpoint::sender_gone() {
-  const std::lock_guard lock(delivery_mutex_);
-  if (receiver_ != nullptr) receiver_->restore_waiters();
-}
 
 void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 

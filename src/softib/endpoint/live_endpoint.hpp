@@ -39,14 +39,14 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   [[nodiscard]] fabric::PortCounterValues counters() const override;
   bool poll_receive_rings() override { return !is_inactive() && engine_.poll_receive_rings(); }
   void set_waiter(std::size_t entry, std::uint32_t waiter) override;
-  [[nodiscard]] std::uint32_t add_wakeup_fd(int event) override;
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override;
+  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) override;
   void remove_wakeup_fd(std::uint32_t number) override;
 
  private:
   void arrived(std::span<const ArrivedPacket> packets) override;
   void mad_arrived(ConstBytes packet) override;
   void malformed() override;
-  void sender_gone() override;
   void accept_paused() override;
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
@@ -74,6 +74,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   const std::string name_;
   const std::uint16_t hca_generation_;  ///< when this process attached
   transport::ProcessSlot slot_;
+  std::mutex wakeup_name_mutex_;  ///< the slot has one name for wakeup sockets
   const std::uint32_t generation_ = transport::fork_generation();
   transport::RingWire wire_;
   transport::Router router_;

@@ -88,6 +88,8 @@ std::string slot_name(std::uint32_t slot) { return std::to_string(slot); }
 
 std::string slot_lock_name(std::uint32_t slot) { return slot_name(slot) + ".lock"; }
 
+std::string slot_wakeup_name(std::uint32_t slot) { return slot_name(slot) + ".wakeup"; }
+
 std::string SubnetFolder::node(NodeIndex node) const {
   return path_ + "/node/" + std::to_string(node);
 }
@@ -157,6 +159,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   for (std::uint32_t i = 0; i < QpnLayout::kSlots; ++i) {
     ::unlinkat(node->get(), slot_name(i).c_str(), 0);
     ::unlinkat(node->get(), slot_lock_name(i).c_str(), 0);
+    ::unlinkat(node->get(), slot_wakeup_name(i).c_str(), 0);
   }
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);

@@ -47,6 +47,7 @@ inline constexpr const char* kAgentsName = "agents";
 inline constexpr const char* kIssmName = "issm";
 [[nodiscard]] std::string slot_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_lock_name(std::uint32_t slot);
+[[nodiscard]] std::string slot_wakeup_name(std::uint32_t slot);
 
 /// What a process wants to do with the folder of a subnet.
 enum class FolderUse : std::uint8_t {

@@ -1,16 +1,11 @@
 #include "softib/transport/peer_connection.hpp"
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <string_view>
-#include <thread>
+
+#include "softib/transport/wakeup_socket.hpp"
 
 namespace softib::transport {
 
@@ -18,21 +13,9 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How long a sender waits for a reader that is closing.
-constexpr std::chrono::milliseconds kCloseTimeout{200};
-
 std::size_t entry_of(const OutgoingPacket& packet) {
-  return ipoib::is_multicast(packet.dlid) ? WakeupTable::kMulticast
+  return ipoib::is_multicast(packet.dlid) ? WakeupEntry::kMulticast
                                           : QpnLayout::index(packet.destination);
-}
-
-/// Writing to anything else might block; so might a blocking eventfd, when its counter is full.
-bool is_nonblocking_eventfd(int fd) {
-  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return false;
-  std::array<char, 64> name{};
-  const auto link = "/proc/self/fd/" + std::to_string(fd);
-  return ::readlink(link.c_str(), name.data(), name.size() - 1) > 0 &&
-         std::string_view(name.data()) == "anon_inode:[eventfd]";
 }
 
 /// Nanoseconds of a clock that is cheap to read, with a resolution of some milliseconds.
@@ -57,7 +40,7 @@ int PeerConnection::make_ring() {
 std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets) {
   const std::size_t count = ring_->put(packets);
   if (!wakeup_table_) read_messages();
-  std::size_t last = WakeupTable::kMulticast + 1;
+  std::size_t last = WakeupEntry::kMulticast + 1;
   for (const auto* packet : packets.first(count)) {
     if (const auto entry = entry_of(*packet); entry != last) wake_waiter(last = entry);
   }
@@ -68,21 +51,24 @@ void PeerConnection::wake_waiter(std::size_t entry) {
   // Until the table has come, wake the engine by a message. If the socket is full, the receiver
   // reads the ring when it handles our message `ring`.
   if (!wakeup_table_) return send_wakeup();
-  const auto waiter = wakeup_table_->waiter(entry);
+  const auto word = wakeup_table_->entry(entry);
+  const auto waiter = WakeupView::waiter(word);
   if (waiter == Waiter::kNone) return;
   if (waiter >= Waiter::kFirstWakeupFd) {
+    if (wakeup_table_->is_woken(entry, word)) return;
     const auto* found = find_wakeup_fd(waiter);
     if (found == nullptr) read_messages(), found = find_wakeup_fd(waiter);
-    if (found != nullptr) {
-      if (wakeup_table_->claim(entry, waiter)) (void)::eventfd_write(found->event.get(), 1);
-      return;
+    if (found != nullptr && wake(found->sender.get())) {
+      return wakeup_table_->set_woken(entry, word);
     }
+    // Its queue is full, perhaps of the wakeups of a faulty sender.
   }
   notify_engine();
 }
 
 void PeerConnection::notify_engine() {
-  if (!wakeup_table_ || wakeup_table_->notify_engine()) send_wakeup();
+  ring_->request_engine();
+  if (!wakeup_table_ || wakeup_table_->must_wake_engine()) send_wakeup();
 }
 
 void PeerConnection::send_wakeup() {
@@ -95,13 +81,10 @@ bool PeerConnection::is_closing() const {
          ring_->reader_state() != ReaderState::closed;
 }
 
-bool PeerConnection::has_ended(bool may_wait) {
+bool PeerConnection::has_ended(std::chrono::nanoseconds patience) {
   if (!ring_ || ended_) return ended_;
   if (ring_->reader_state() != ReaderState::open) {
-    const auto deadline = steady_clock::now() + (may_wait ? kCloseTimeout : kCloseTimeout.zero());
-    while (ring_->reader_state() != ReaderState::closed && steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
+    if (is_closing()) ring_->wait_until_closed(steady_clock::now() + patience);
     ended_ = true;
   } else if (const auto taken = ring_->taken(); taken != std::exchange(taken_before_, taken)) {
     return false;
@@ -133,15 +116,16 @@ void PeerConnection::read_messages() {
 /// Returns false for a message that no receiver sends.
 bool PeerConnection::handle(MessageReader& message) {
   if (message.kind() == MessageKind::wakeup_table) {
-    auto table = WakeupTable::map(message.fd().get());
-    if (table && !wakeup_table_) wakeup_table_.emplace(std::move(*table));
+    if (wakeup_table_) return false;
+    auto table = WakeupView::map(message.fd().get());
+    if (table) wakeup_table_.emplace(std::move(*table));
     return bool(table);
   }
   std::uint32_t number = 0;
   if (message.kind() != MessageKind::wakeup_fd || message.body().size() != sizeof number) {
     return false;
   }
-  if (!is_nonblocking_eventfd(message.fd().get())) return true;
+  if (!is_wakeup_sender(message.fd().get())) return false;
   std::memcpy(&number, message.body().data(), sizeof number);
   if (wakeup_fds_.size() == kMaxWakeupFds) wakeup_fds_.erase(wakeup_fds_.begin());
   wakeup_fds_.push_back({number, message.take_fd()});

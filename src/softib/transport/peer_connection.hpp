@@ -28,8 +28,8 @@ class PeerConnection {
   /// Writes packets to the ring and wakes their waiters. Returns how many fitted.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
   /// Whether the receiver has died or closed the connection. If it is closing, waits for it to
-  /// finish when `may_wait`. A dead receiver is noticed some milliseconds late.
-  [[nodiscard]] bool has_ended(bool may_wait);
+  /// finish, for at most `patience`. A dead receiver is noticed some milliseconds late.
+  [[nodiscard]] bool has_ended(std::chrono::nanoseconds patience);
   /// Whether the receiver has begun to close and not finished.
   [[nodiscard]] bool is_closing() const;
   /// After has_ended(): what the receiver has not taken, and never will.
@@ -47,7 +47,7 @@ class PeerConnection {
  private:
   struct WakeupFd {
     std::uint32_t number;
-    ipoib::FileDescriptor event;
+    ipoib::FileDescriptor sender;
   };
   void wake_waiter(std::size_t entry);
   void send_wakeup();
@@ -57,7 +57,7 @@ class PeerConnection {
 
   GuardedFd socket_;
   std::optional<RingWriter> ring_;
-  std::optional<WakeupTable> wakeup_table_;
+  std::optional<WakeupView> wakeup_table_;
   std::vector<WakeupFd> wakeup_fds_;  ///< the last kMaxWakeupFds received
   std::uint64_t taken_before_ = 0;
   std::int64_t checked_at_ = 0;  ///< when has_ended() last read the socket

@@ -37,6 +37,13 @@ bool ReceiveRings::poll() {
   return any;
 }
 
+bool ReceiveRings::take_requests() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (auto& each : rings_) any |= each.ring.take_request();
+  return any;
+}
+
 void ReceiveRings::drain() {
   const std::lock_guard lock(mutex_);
   for (auto& each : rings_) {

@@ -27,6 +27,8 @@ class ReceiveRings {
   void clear();
   /// Delivers up to kPollBudget packets of each ring. Returns false if there were none.
   bool poll();
+  /// Whether a sender has requested the engine since the last call.
+  [[nodiscard]] bool take_requests();
   /// Delivers everything that is in the rings at the time of the call.
   void drain();
 

@@ -11,21 +11,14 @@
 
 namespace softib::transport {
 
-using ipoib::FileDescriptor;
-using ipoib::Result;
-
 namespace {
 
-constexpr std::size_t kHeaderBytes = 4096;
 constexpr std::size_t kPrefixBytes = 8;
 constexpr std::uint32_t kChecksumsRight = 1U << 31;
 constexpr std::size_t kAlignment = 64;  ///< a cache line, so no two records share one
 constexpr std::size_t kPrefetch = 4;    ///< records ahead
-constexpr std::uint64_t kMask = kRingBytes - 1;
 
-static_assert(sizeof(RingHeader) <= kHeaderBytes && (kRingBytes & kMask) == 0);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
-              sizeof(std::atomic<std::uint32_t>) == sizeof(int));
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(int), "a futex");
 
 constexpr std::size_t record_size(std::size_t packet_bytes) {
   return (kPrefixBytes + packet_bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -75,21 +68,16 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
+/// Until the reader changes the futex from 1, or until `deadline`.
+void sleep(std::atomic<std::uint32_t>& sleeps, std::chrono::steady_clock::time_point deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  if (left.count() <= 0) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec timeout{seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  (void)futex(sleeps, FUTEX_WAIT, 1, &timeout);
+}
+
 }  // namespace
-
-Result<FileDescriptor> make_ring_memory() {
-  return make_shared_memory("softib-ring", kHeaderBytes + kRingBytes);
-}
-
-Result<RingMemory> RingMemory::map(int memory) {
-  auto mapping = SharedMapping::map_ring(memory, kHeaderBytes, kRingBytes);
-  if (!mapping) return mapping.error();
-  return RingMemory(std::move(*mapping));
-}
-
-std::uint8_t* RingMemory::at(std::uint64_t position) const {
-  return mapping_.data() + kHeaderBytes + (position & kMask);
-}
 
 std::uint64_t RingWriter::taken() const {
   const auto taken = header().taken.load(std::memory_order_acquire);
@@ -123,12 +111,16 @@ void RingWriter::wait_for_room(std::uint64_t seen,
                                std::chrono::steady_clock::time_point deadline) const {
   auto& sleeps = header().writer_sleeps;
   sleeps.store(1, std::memory_order_seq_cst);
-  if (header().taken.load(std::memory_order_seq_cst) != seen) return;
-  const auto left = deadline - std::chrono::steady_clock::now();
-  if (left.count() <= 0) return;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  const timespec timeout{seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
-  (void)futex(sleeps, FUTEX_WAIT, 1, &timeout);
+  if (header().taken.load(std::memory_order_seq_cst) == seen) sleep(sleeps, deadline);
+}
+
+void RingWriter::wait_until_closed(std::chrono::steady_clock::time_point deadline) const {
+  auto& sleeps = header().writer_sleeps;
+  while (std::chrono::steady_clock::now() < deadline) {
+    sleeps.store(1, std::memory_order_seq_cst);
+    if (reader_state() == ReaderState::closed) return;
+    sleep(sleeps, deadline);
+  }
 }
 
 ReaderState RingWriter::reader_state() const {

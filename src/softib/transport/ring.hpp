@@ -1,6 +1,6 @@
 // A ring of packets in memory that one writing and one reading process share.
 //
-//   page 0:  written, writer_sleeps | taken, reader_state
+//   page 0:  written, writer_sleeps, engine_requested | taken, reader_state
 //   then the ring, kRingBytes long, of records:
 //     | checksums valid 1, bytes 31 | GsoInfo: size 16, packets 16 | packet | padding to 64 |
 //
@@ -13,13 +13,13 @@
 //                  running reader will take the packets
 //   writer_sleeps  a futex. The writer stores 1, then loads `taken`; the reader stores `taken`,
 //                  then loads this. One sees the other's store, so no wakeup is lost
+//   engine_requested   the writer asks the reader's engine to read the ring (wakeup_table.hpp)
 //
 // Orders are seq_cst, except release for `written` within a batch and acquire to look for room.
 // Either process may die at any instant; what is not published was never sent. Neither trusts the
 // other: an impossible count or length breaks the ring. Only "checksums valid" is not verified.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -27,42 +27,9 @@
 #include <vector>
 
 #include "softib/hca/large_packet.hpp"
-#include "softib/transport/shared_memory.hpp"
+#include "softib/transport/ring_memory.hpp"
 
 namespace softib::transport {
-
-/// Bound of the packets that a slow reader has pending; small enough to stay in the CPU cache.
-inline constexpr std::size_t kRingBytes = std::size_t{1} << 19;
-
-struct RingHeader {
-  alignas(64) std::atomic<std::uint64_t> written;
-  std::atomic<std::uint32_t> writer_sleeps;
-  alignas(64) std::atomic<std::uint64_t> taken;
-  std::atomic<std::uint32_t> reader_state;
-};
-
-enum class ReaderState : std::uint32_t {
-  open,
-  closing,  ///< it takes what it sees published now, but perhaps nothing that is published later
-  closed,   ///< `taken` is final
-};
-
-[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_ring_memory();
-
-class RingMemory {
- public:
-  /// EINVAL if `memory` is not that of a ring.
-  [[nodiscard]] static ipoib::Result<RingMemory> map(int memory);
-  [[nodiscard]] RingHeader& header() const {
-    return *reinterpret_cast<RingHeader*>(mapping_.data());
-  }
-  /// The address of the record that starts at `position` (a count of bytes ever written).
-  [[nodiscard]] std::uint8_t* at(std::uint64_t position) const;
-
- private:
-  explicit RingMemory(SharedMapping mapping) : mapping_(std::move(mapping)) {}
-  SharedMapping mapping_;
-};
 
 class RingWriter {
  public:
@@ -73,6 +40,10 @@ class RingWriter {
   /// Sleeps until `taken` differs from `seen`, or until `deadline`. May be called while another
   /// thread uses the writer.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const;
+  /// Sleeps until the reader has closed the ring, or until `deadline`.
+  void wait_until_closed(std::chrono::steady_clock::time_point deadline) const;
+  /// See wakeup_table.hpp.
+  void request_engine() { header().engine_requested.store(1, std::memory_order_seq_cst); }
   /// The value of `taken` that put() read last.
   [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingBytes; }
   [[nodiscard]] bool is_empty() const { return taken() == written_; }
@@ -102,6 +73,11 @@ class RingReader {
   [[nodiscard]] bool read(std::vector<ArrivedPacket>& out, std::size_t limit);
   /// Frees the room of all packets that have been read.
   void release();
+  /// Whether the writer has requested the engine since the last call.
+  [[nodiscard]] bool take_request() {
+    auto& requested = header().engine_requested;
+    return requested.load(std::memory_order_seq_cst) != 0 && requested.exchange(0) != 0;
+  }
   [[nodiscard]] std::uint64_t published() const {
     return header().written.load(std::memory_order_seq_cst);
   }

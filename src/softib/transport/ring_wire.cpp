@@ -28,6 +28,8 @@ struct RingWire::Peer {
   std::shared_ptr<PeerConnection> connection;
   std::uint32_t epoch = 0;  ///< of the slot when the connection was made
   bool congested = false;
+  std::chrono::nanoseconds patience = kCloseTimeout;  ///< for the end of its connections
+  steady_clock::time_point patience_at;               ///< when `patience` was computed
   std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0: none known
 };
 
@@ -61,12 +63,11 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
       return sent;
     }
     auto& connection = *receiver->connection;
-    const bool may_wait = mode == SendMode::blocking && !receiver->congested;
     const std::size_t count = connection.put(packets.subspan(sent));
     if (count != 0 && connection.seen_taken() != 0) receiver->congested = false;
     sent += count;
     on_this_connection += count;
-    if (connection.has_ended(may_wait)) {
+    if (has_ended(*receiver, mode)) {
       // The receiver died or disconnected us. What it has not taken of these packets is sent again
       // on a new connection. If another process has the slot by now, it drops them.
       const auto left = connection.count_left();
@@ -156,7 +157,7 @@ Delivery RingWire::transmit(ProcessAddress to, MessageKind kind, ConstBytes body
     if (error == ENOBUFS || error == ENOMEM) return Delivery::refused;
     // The receiver died or is disconnecting us. Connect again and repeat the message; if another
     // process has the slot by now, it drops it.
-    (void)receiver->connection->has_ended(mode == SendMode::blocking && !receiver->congested);
+    (void)has_ended(*receiver, mode);
     lost += receiver->connection->count_left().packets;
     receiver->congested = receiver->connection->is_closing();
     receiver->disconnect();
@@ -201,6 +202,20 @@ Delivery RingWire::connect_with_ring(Peer& peer) {
   if (error != EPIPE && error != ECONNRESET) return Delivery::refused;
   peer.disconnect();
   return Delivery::lost;
+}
+
+/// A receiver that always closes slowly must not slow the sender down: waiting uses up the patience
+/// with it, which comes back slowly.
+bool RingWire::has_ended(Peer& peer, SendMode mode) {
+  if (!peer.connection->is_closing()) return peer.connection->has_ended({});
+  const auto start = steady_clock::now();
+  const auto gained = (start - peer.patience_at) / kCloseShare;
+  peer.patience = std::min<std::chrono::nanoseconds>(kCloseTimeout, peer.patience + gained);
+  const bool may_wait = mode == SendMode::blocking && !peer.congested;
+  const bool ended = peer.connection->has_ended(may_wait ? peer.patience : peer.patience.zero());
+  peer.patience_at = steady_clock::now();
+  peer.patience -= std::min(peer.patience, peer.patience_at - start);
+  return ended;
 }
 
 /// Sets `deadline` if it is not set yet. Marks the peer as congested when waiting is over.

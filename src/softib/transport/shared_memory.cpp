@@ -51,8 +51,16 @@ Result<FileDescriptor> make_shared_memory(const char* name, std::size_t bytes) {
 }
 
 Result<SharedMapping> SharedMapping::map(int fd, std::size_t bytes) {
+  return map(fd, bytes, PROT_READ | PROT_WRITE);
+}
+
+Result<SharedMapping> SharedMapping::map_readonly(int fd, std::size_t bytes) {
+  return map(fd, bytes, PROT_READ);
+}
+
+Result<SharedMapping> SharedMapping::map(int fd, std::size_t bytes, int protection) {
   if (const auto valid = check(fd, bytes); !valid) return valid.error();
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return failure("mmap");
   return SharedMapping(memory, bytes);
 }

@@ -21,6 +21,7 @@ class SharedMapping {
  public:
   /// EINVAL if `fd` is something else or has another size.
   [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t bytes);
+  [[nodiscard]] static ipoib::Result<SharedMapping> map_readonly(int fd, std::size_t bytes);
   /// Maps `head` bytes once and the `ring` bytes after them twice in a row. A record that starts
   /// near the end of the ring and continues at its beginning is contiguous in this mapping.
   [[nodiscard]] static ipoib::Result<SharedMapping> map_ring(int fd, std::size_t head,
@@ -33,6 +34,7 @@ class SharedMapping {
     std::size_t size;
     void operator()(std::uint8_t* memory) const;
   };
+  static ipoib::Result<SharedMapping> map(int fd, std::size_t bytes, int protection);
   SharedMapping(void* memory, std::size_t size)
       : memory_(static_cast<std::uint8_t*>(memory), Unmap{size}) {}
 

@@ -28,11 +28,10 @@ GuardedFd checked(Make make, const char* what) {
   return {ipoib::FileDescriptor(fd), lock};
 }
 
-ipoib::FileDescriptor make_wakeup_memory() {
-  auto memory = make_wakeup_table_memory();
-  if (!memory)
-    throw std::system_error(memory.error().code, std::generic_category(), "wakeup table");
-  return std::move(*memory);
+WakeupTable make_wakeup_table() {
+  auto table = WakeupTable::make();
+  if (!table) throw std::system_error(table.error().code, std::generic_category(), "wakeup table");
+  return std::move(*table);
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
@@ -68,8 +67,7 @@ SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
       timer_(checked([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); },
                      "timerfd")),
       rings_(receiver),
-      wakeup_memory_(make_wakeup_memory()),
-      wakeup_table_(WakeupTable::map(wakeup_memory_.get()).value()) {
+      wakeup_table_(make_wakeup_table()) {
   if (!watch(listener_) || !watch(wake_.get()) || !watch(timer_.get())) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl");
   }
@@ -92,7 +90,7 @@ void SocketEngine::stop() {
   rings_.clear();
   senders_.clear();  // closes the connections, which the senders notice
   by_activity_.clear();
-  wakeup_memory_.reset();
+  wakeup_table_.close_descriptor();
   epoll_.reset();
   const std::lock_guard lock(descriptors_mutex_);
   wake_.reset();
@@ -131,9 +129,12 @@ void SocketEngine::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
   const bool is_paused = resume_at_ != ipoib::kNever;
   int timeout = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
-  if (!wakeup_table_.fall_asleep()) timeout = 0;
+  wakeup_table_.fall_asleep();
+  notified_ |= rings_.take_requests();
+  if (notified_) timeout = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
-  notified_ |= wakeup_table_.wake_up();
+  wakeup_table_.wake_up();
+  notified_ |= rings_.take_requests();
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
   if (std::exchange(notified_, false)) rings_.drain();
   if (last_wakeup_fd_ != announced_) {
@@ -213,10 +214,6 @@ void SocketEngine::evict(int fd) {
 void SocketEngine::forget(int fd) {
   rings_.remove(fd);
   const auto sender = senders_.find(fd);
-  if (sender->second.has_ring) {
-    receiver_.sender_gone();
-    notified_ = true;
-  }
   // Closing alone would not remove it if a child, created without fork handlers, shares the socket.
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   by_activity_.erase(sender->second.activity);
@@ -257,7 +254,7 @@ bool SocketEngine::handle_message(int fd) {
     notified_ = true;
     auto& sender = senders_.at(fd);
     sender.has_ring = true;
-    (void)send_message(fd, MessageKind::wakeup_table, {}, wakeup_memory_.get());
+    (void)send_message(fd, MessageKind::wakeup_table, {}, wakeup_table_.descriptor());
     announce_wakeup_fds(sender);
   } else if (reader_.kind() == MessageKind::wakeup) {
     notified_ = true;
@@ -268,10 +265,12 @@ bool SocketEngine::handle_message(int fd) {
   return true;
 }
 
-std::uint32_t SocketEngine::add_wakeup_fd(int event) {
+std::uint32_t SocketEngine::add_wakeup_fd(const WakeupSocket& socket) {
   const std::lock_guard lock(wakeup_fds_mutex_);
-  if (wakeup_fds_.size() == kMaxWakeupFds) return Waiter::kEngine;
-  wakeup_fds_[++last_wakeup_fd_] = event;
+  if (wakeup_fds_.size() == kMaxWakeupFds || last_wakeup_fd_ == Waiter::kMask) {
+    return Waiter::kEngine;
+  }
+  wakeup_fds_[++last_wakeup_fd_] = &socket;
   wake();
   return last_wakeup_fd_;
 }
@@ -281,14 +280,17 @@ void SocketEngine::remove_wakeup_fd(std::uint32_t number) {
   wakeup_fds_.erase(number);
 }
 
-/// A sender whose queue is full misses a descriptor; it wakes the engine instead.
+/// A sender misses a descriptor if its queue is full or the system has none left; it wakes the
+/// engine instead.
 void SocketEngine::announce_wakeup_fds(Sender& sender) {
   const std::lock_guard lock(wakeup_fds_mutex_);
   for (auto each = wakeup_fds_.upper_bound(sender.last_announced); each != wakeup_fds_.end();
        ++each) {
     std::array<std::uint8_t, sizeof each->first> number;
     std::memcpy(number.data(), &each->first, number.size());
-    (void)send_message(sender.socket.get(), MessageKind::wakeup_fd, number, each->second);
+    if (const auto own = each->second->make_sender()) {
+      (void)send_message(sender.socket.get(), MessageKind::wakeup_fd, number, own.get());
+    }
     sender.last_announced = each->first;
   }
 }

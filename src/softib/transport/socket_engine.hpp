@@ -21,6 +21,7 @@
 #include "softib/transport/fork_guard.hpp"
 #include "softib/transport/receive_rings.hpp"
 #include "softib/transport/unix_socket.hpp"
+#include "softib/transport/wakeup_socket.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/transport/wire.hpp"
 #include "softib/transport/wire_message.hpp"
@@ -64,9 +65,10 @@ class SocketEngine {
   void set_waiter(std::size_t entry, std::uint32_t waiter) {
     wakeup_table_.set_waiter(entry, waiter);
   }
-  /// Gives senders an eventfd to write to instead of waking the engine; it must stay open until
-  /// remove_wakeup_fd(). Returns its number, or Waiter::kEngine when there are kMaxWakeupFds.
-  [[nodiscard]] std::uint32_t add_wakeup_fd(int event);
+  /// Lets senders wake the program that waits for the socket instead of the engine. The socket must
+  /// exist until remove_wakeup_fd(). Returns the number of its wakeup descriptors, or
+  /// Waiter::kEngine when there are kMaxWakeupFds.
+  [[nodiscard]] std::uint32_t add_wakeup_fd(const WakeupSocket& socket);
   void remove_wakeup_fd(std::uint32_t number);
 
  private:
@@ -102,11 +104,10 @@ class SocketEngine {
   ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< while accepting is paused
   MessageReader reader_;
   ReceiveRings rings_;
-  ipoib::FileDescriptor wakeup_memory_;
   WakeupTable wakeup_table_;
   bool notified_ = false;  ///< the rings have to be read
   std::mutex wakeup_fds_mutex_;
-  std::map<std::uint32_t, int> wakeup_fds_;
+  std::map<std::uint32_t, const WakeupSocket*> wakeup_fds_;
   std::atomic<std::uint32_t> last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;
   std::uint32_t announced_ = Waiter::kFirstWakeupFd - 1;  ///< up to here, sent to every sender
   std::atomic<bool> stopping_ = false;

@@ -1,24 +1,24 @@
 // Shared memory by which a receiving process tells its senders which thread to wake for a packet.
 //
-// The receiver creates the memory and sends its descriptor to every sender, which maps it too. It
-// holds one word for the engine and one for each queue pair (and one for all multicast packets).
-// All accesses are sequentially consistent.
+// The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
+// cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
+// multicast packets). What a sender has done about a word, it remembers itself, so no sender can
+// suppress the wakeup of another. All accesses are sequentially consistent.
 //
-//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wakeup descriptor;
-//                    a sender changes it in claim() only, from a wakeup descriptor to kNone
-//   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
+//   entry   | time 40 | waiter 24 |   waiter: kEngine, kNone, or the number of a wakeup descriptor
+//   engine  | time 63 | asleep 1 |
+//
+// `time` differs each time that a waiter or the engine may begin to sleep. A sender that has woken
+// it once at that time need not wake it again.
 //
 // An entry: a sender stores the ring's `written`, then loads the entry. A receiver stores the
 // entry, then loads `written`. At least one of the two loads sees the other side's store (Dekker's
 // algorithm), so either the sender wakes the receiver, or the receiver finds the packet before it
 // sleeps.
 //
-// The engine's word: a sender stores `written`, then sets `notified` unless it is set. The engine
-// cannot fall asleep while it is notified, and reads the rings after it has changed `notified` to
-// `awake`. That change follows the sender's access, so the engine sees the packet.
-//
-// The sender whose claim() or notify_engine() succeeds has to do the wakeup. All others need not,
-// until the receiver sets the entry again, or the engine sleeps again.
+// The engine's word: a sender stores `engine_requested` of its ring, then loads the word. The engine
+// stores `asleep`, then loads `engine_requested` of all rings, and does not sleep if one is set.
+// After it has slept, it stores `awake` and loads them again.
 #pragma once
 
 #include <array>
@@ -35,67 +35,83 @@ struct Waiter {
   static constexpr std::uint32_t kEngine = 0;         ///< the process's engine
   static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wakeup is needed
   static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wakeup descriptor
+  static constexpr std::uint32_t kMask = (1U << 24) - 1;
 };
 
-/// Wakeup descriptors of one process; each is the eventfd(2) of a completion channel. The engine
-/// receives for further channels.
+/// Wakeup descriptors of one process at a time; each is for the WakeupSocket of a completion channel.
+/// The engine receives for further channels.
 inline constexpr std::size_t kMaxWakeupFds = 64;
 
-[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_wakeup_table_memory();
+/// Which entry is read for a packet.
+struct WakeupEntry {
+  /// For a queue pair it is QpnLayout::index() of its number; this one is for multicast.
+  static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
+};
 
+struct WakeupLayout {
+  static constexpr std::uint64_t kAsleep = 1;
+  std::atomic<std::uint64_t> engine;
+  alignas(64) std::array<std::atomic<std::uint64_t>, WakeupEntry::kMulticast + 1> waiters;
+};
+
+/// The receiver's side; any thread may set waiters.
 class WakeupTable {
  public:
-  /// The entry of a queue pair is QpnLayout::index() of its number; this one is for multicast.
-  static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
+  [[nodiscard]] static ipoib::Result<WakeupTable> make();
+  WakeupTable(WakeupTable&& other) noexcept
+      : descriptor_(std::move(other.descriptor_)), memory_(std::move(other.memory_)) {}
 
-  /// EINVAL if `memory` is not that of a wakeup table.
-  [[nodiscard]] static ipoib::Result<WakeupTable> map(int memory);
-
-  // Receiver.
+  /// What senders map; -1 after close_descriptor().
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  void close_descriptor() { descriptor_.reset(); }
   /// The caller has to read the rings once before the new waiter sleeps.
-  void set_waiter(std::size_t entry, std::uint32_t waiter) {
-    layout().waiters[entry].store(waiter, std::memory_order_seq_cst);
-  }
-  /// Marks the engine as asleep. False if it has been notified; then it must not sleep.
-  [[nodiscard]] bool fall_asleep() {
-    auto awake = static_cast<std::uint32_t>(Engine::awake);
-    return layout().engine.compare_exchange_strong(awake,
-                                                   static_cast<std::uint32_t>(Engine::asleep));
-  }
-  /// Marks the engine as awake. Returns whether it has been notified since the last call.
-  bool wake_up() { return exchange(Engine::awake) == Engine::notified; }
-
-  // Sender, after it has stored the ring's `written`.
-  [[nodiscard]] std::uint32_t waiter(std::size_t entry) const {
-    return layout().waiters[entry].load(std::memory_order_seq_cst);
-  }
-  /// Replaces `wakeup_fd` by kNone. True if the entry held it: the caller has to write to it.
-  [[nodiscard]] bool claim(std::size_t entry, std::uint32_t wakeup_fd) {
-    return layout().waiters[entry].compare_exchange_strong(wakeup_fd, Waiter::kNone);
-  }
-  /// Asks the engine to read the rings. True if it was asleep: the caller has to wake it.
-  [[nodiscard]] bool notify_engine() {
-    const auto notified = static_cast<std::uint32_t>(Engine::notified);
-    return layout().engine.load(std::memory_order_seq_cst) != notified &&
-           exchange(Engine::notified) == Engine::asleep;
-  }
+  void set_waiter(std::size_t entry, std::uint32_t waiter);
+  /// The engine is about to sleep. It then has to look for requests in the rings.
+  void fall_asleep() { layout().engine.store(++engine_time_ << 1 | WakeupLayout::kAsleep); }
+  void wake_up() { layout().engine.store(engine_time_ << 1); }
 
  private:
-  enum class Engine : std::uint32_t { awake, asleep, notified };
-  struct Layout {
-    std::atomic<std::uint32_t> engine;
-    alignas(64) std::array<std::atomic<std::uint32_t>, kMulticast + 1> waiters;
-  };
-  friend ipoib::Result<ipoib::FileDescriptor> make_wakeup_table_memory();
-  static constexpr std::size_t kBytes = (sizeof(Layout) + 4095) / 4096 * 4096;
-
-  explicit WakeupTable(SharedMapping memory) : memory_(std::move(memory)) {}
-  Engine exchange(Engine state) {
-    return static_cast<Engine>(layout().engine.exchange(static_cast<std::uint32_t>(state)));
+  WakeupTable(ipoib::FileDescriptor descriptor, SharedMapping memory)
+      : descriptor_(std::move(descriptor)), memory_(std::move(memory)) {}
+  [[nodiscard]] WakeupLayout& layout() const {
+    return *reinterpret_cast<WakeupLayout*>(memory_.data());
   }
-  [[nodiscard]] Layout& layout() const { return *reinterpret_cast<Layout*>(memory_.data()); }
+
+  ipoib::FileDescriptor descriptor_;
+  SharedMapping memory_;
+  std::atomic<std::uint64_t> time_ = 0;
+  std::uint64_t engine_time_ = 0;
+};
+
+/// A sender's view of the table of a receiver. Used after it has stored the ring's `written`.
+class WakeupView {
+ public:
+  /// EINVAL if `memory` is not that of a wakeup table.
+  [[nodiscard]] static ipoib::Result<WakeupView> map(int memory);
+
+  /// An entry at one time; compared by set_woken().
+  using Word = std::uint64_t;
+  [[nodiscard]] Word entry(std::size_t entry) const { return layout().waiters[entry].load(); }
+  [[nodiscard]] static std::uint32_t waiter(Word word) {
+    return static_cast<std::uint32_t>(word) & Waiter::kMask;
+  }
+  /// Whether this sender has woken the waiter at the time of `word`. May have forgotten that.
+  [[nodiscard]] bool is_woken(std::size_t entry, Word word) const {
+    return woken_[entry % woken_.size()] == word;
+  }
+  void set_woken(std::size_t entry, Word word) { woken_[entry % woken_.size()] = word; }
+  /// Whether this sender has to wake the engine, which sleeps. True once for each of its sleeps.
+  [[nodiscard]] bool must_wake_engine();
+
+ private:
+  explicit WakeupView(SharedMapping memory) : memory_(std::move(memory)) {}
+  [[nodiscard]] const WakeupLayout& layout() const {
+    return *reinterpret_cast<const WakeupLayout*>(memory_.data());
+  }
 
   SharedMapping memory_;
+  std::array<Word, 32> woken_{};  ///< the last words by entry; a word is of one entry only
+  std::uint64_t engine_woken_ = 0;
 };
 
 }  // namespace softib::transport

@@ -59,10 +59,6 @@ class WireReceiver {
   virtual void mad_arrived(ConstBytes packet) = 0;
   /// A malformed message, or a corrupt ring.
   virtual void malformed() = 0;
-  /// A sender that had a ring is gone. It may have died between WakeupTable::claim() and the
-  /// wakeup, so the receiver has to set the waiters of all sleeping threads again. The engine
-  /// reads the rings afterwards.
-  virtual void sender_gone() = 0;
   /// No descriptor is left for a new sender; it waits in the listen queue.
   virtual void accept_paused() = 0;
   /// The engine has finished an iteration of its loop.

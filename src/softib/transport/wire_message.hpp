@@ -20,7 +20,7 @@ enum class MessageKind : std::uint8_t {
   mad,           ///< to a receiver: one packet, LRH to padding
   ring,          ///< to a receiver: + the memory of the sender's ring
   wakeup_table,  ///< to a sender: + the memory of the receiver's WakeupTable
-  wakeup_fd,     ///< to a sender: | number 32, in host order | + the descriptor
+  wakeup_fd,     ///< to a sender: | number 32, in host order | + a socket of a WakeupSocket
   count_
 };
 

@@ -120,7 +120,9 @@ void fill_in_completion_verbs(Context& context) {
 
 SOFTIB_ABI ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return verb([&]() -> ipoib::Result<ibv_comp_channel*> {
-    auto channel = std::make_unique<CompChannel>();
+    auto socket = of(context).device.make_wakeup_socket();
+    if (!socket) return socket.error();
+    auto channel = std::make_unique<CompChannel>(std::move(*socket));
     channel->context = context;
     channel->fd = channel->events.fd();
     channel->refcnt = 0;

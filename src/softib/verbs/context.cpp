@@ -15,7 +15,9 @@ namespace {
 ibv_context* open(ibv_device* listed) {
   return verb([&]() -> ipoib::Result<ibv_context*> {
     auto& device = of(listed);
-    auto context = std::make_unique<Context>(device);
+    auto events = transport::WakeupSocket::make();
+    if (!events) return events.error();
+    auto context = std::make_unique<Context>(device, std::move(*events));
     device.add(*context);
     return &context.release()->context;
   });
@@ -72,7 +74,8 @@ bool is_of(const ibv_async_event& event, const Qp& qp) {
   return of_a_qp && &of(event.element.qp) == &qp;
 }
 
-Context::Context(Device& on) : verbs_context{}, device(on) {
+Context::Context(Device& on, transport::WakeupSocket events)
+    : verbs_context{}, device(on), async_events(std::move(events)) {
   sz = sizeof(verbs_context);
   context.device = &on.listed();
   context.cmd_fd = -1;

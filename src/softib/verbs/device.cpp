@@ -166,8 +166,6 @@ void Device::port_changed(const PortAttributes& now) {
   report_drops();
 }
 
-void Device::restore_waiters() { hca().waiters().restore(); }
-
 void Device::dispatch_events() {
   for (const auto& event : hca_.events()) {
     if (const auto* const completion = std::get_if<hca::CompletionEvent>(&event)) {

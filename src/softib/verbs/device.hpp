@@ -59,12 +59,16 @@ class Device final : public endpoint::PacketReceiver {
   /// Receives pending packets for a program that found `cq` empty. Returns false if there were
   /// none.
   bool poll_receive_rings(Cq& cq);
-  /// Receives pending packets after a sender wrote to the channel, and lets senders write again.
+  /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
+  /// it again.
   void receive_for(const CompChannel& channel);
 
   // Destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() {
+    return endpoint_.make_wakeup_socket();
+  }
   void remove_wakeup_fd(const CompChannel& channel);
 
   [[nodiscard]] ListedDevice& listed() { return listed_; }
@@ -74,7 +78,6 @@ class Device final : public endpoint::PacketReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void restore_waiters() override;
 
  private:
   void dispatch_events();

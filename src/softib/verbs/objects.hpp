@@ -23,6 +23,8 @@ struct Mr : ibv_mr {};
 struct Cq;
 
 struct CompChannel : ibv_comp_channel {
+  explicit CompChannel(transport::WakeupSocket socket)
+      : ibv_comp_channel{}, events(std::move(socket)) {}
   EventQueue<Cq*> events;
   std::uint32_t wakeup_fd =
       transport::Waiter::kEngine;  ///< its number in the wakeup table; kEngine: it has none
@@ -47,7 +49,7 @@ struct Qp : ibv_qp_ex {
 };
 
 struct Context : verbs_context {
-  explicit Context(Device& on);
+  Context(Device& on, transport::WakeupSocket events);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

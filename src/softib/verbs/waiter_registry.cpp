@@ -11,7 +11,7 @@ namespace {
 std::uint32_t waiter_of(CompChannel& channel, endpoint::Endpoint& endpoint) {
   if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Waiter::kEngine;
   if (channel.wakeup_fd == transport::Waiter::kEngine)
-    channel.wakeup_fd = endpoint.add_wakeup_fd(channel.fd);
+    channel.wakeup_fd = endpoint.add_wakeup_fd(channel.events.socket());
   return channel.wakeup_fd;
 }
 
@@ -41,12 +41,6 @@ void WaiterRegistry::on_channel_read(const CompChannel& channel) {
   }
 }
 
-void WaiterRegistry::restore() {
-  for (auto* const cq : all_) {
-    if (cq->model->is_armed()) set_waiter(*cq, cq->waiter);
-  }
-}
-
 void WaiterRegistry::set_waiter(Cq& cq, std::uint32_t waiter) {
   cq.waiter = waiter;
   for (const auto* const qp : cq.model->receivers) {
@@ -67,7 +61,7 @@ void WaiterRegistry::set_multicast_waiter() {
     if (is_engine) break;
     if (cq->model->is_armed()) waiter = cq->waiter;
   }
-  endpoint_.set_waiter(transport::WakeupTable::kMulticast,
+  endpoint_.set_waiter(transport::WakeupEntry::kMulticast,
                        is_engine ? transport::Waiter::kEngine : waiter);
 }
 

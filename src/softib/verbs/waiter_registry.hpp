@@ -2,8 +2,8 @@
 // while a program polls the queue; its completion channel once the queue is armed, if the channel
 // is O_NONBLOCK; the engine in all other cases.
 //
-// A sender writes to the channel's descriptor for each packet, before it is known whether that
-// completes a receive. The program that reads the channel (ibv_get_cq_event) then receives the
+// A sender wakes the channel's program for a packet before it is known whether that completes a
+// receive. The program that reads the channel (ibv_get_cq_event) then receives the
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
 #pragma once
 
@@ -36,9 +36,6 @@ class WaiterRegistry {
   /// The channel was readable, and the packets have been received. Makes the channel the waiter of
   /// its armed queues again. Packets that arrive before this returns wake no thread.
   void on_channel_read(const CompChannel& channel);
-  /// A sender may have died before it wrote to a channel: sets the waiters of all armed queues
-  /// again.
-  void restore();
 
  private:
   void set_waiter(Cq& cq, std::uint32_t waiter);

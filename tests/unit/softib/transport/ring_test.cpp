@@ -236,38 +236,74 @@ TEST_F(RingTest, RefusesOtherMemory) {
   const ipoib::FileDescriptor unsealed(::memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(unsealed.get(), 4096 + off_t{kRingBytes}), 0);
   EXPECT_FALSE(RingMemory::map(unsealed.get())) << "it could shrink while mapped";
-  const auto wakeup_table = make_wakeup_table_memory();
+  const auto wakeup_table = WakeupTable::make();
   ASSERT_TRUE(wakeup_table);
-  EXPECT_FALSE(RingMemory::map(wakeup_table->get()));
-  EXPECT_FALSE(WakeupTable::map(memory_.get()));
+  EXPECT_FALSE(RingMemory::map(wakeup_table->descriptor()));
+  EXPECT_FALSE(WakeupView::map(memory_.get()));
 }
 
-TEST(WakeupTableTest, OneSenderClaimsAWakeupFd) {
-  const auto memory = make_wakeup_table_memory();
-  auto receiver = std::move(WakeupTable::map(memory->get()).value());
-  auto sender = std::move(WakeupTable::map(memory->get()).value());
-  EXPECT_EQ(sender.waiter(3), Waiter::kEngine) << "by default";
-  receiver.set_waiter(3, 17);
-  EXPECT_EQ(sender.waiter(3), 17U);
-  EXPECT_FALSE(sender.claim(3, 18));
-  EXPECT_TRUE(sender.claim(3, 17));
-  EXPECT_FALSE(sender.claim(3, 17));
-  EXPECT_EQ(receiver.waiter(3), Waiter::kNone);
+TEST_F(RingTest, AWriterSleepsUntilTheRingIsClosed) {
+  reader_.set_state(ReaderState::closing);
+  std::thread reader([this] { reader_.set_state(ReaderState::closed); });
+  writer_.wait_until_closed(steady_clock::now() + std::chrono::minutes(1));
+  EXPECT_EQ(writer_.reader_state(), ReaderState::closed);
+  reader.join();
+  reader_.set_state(ReaderState::closing);
+  writer_.wait_until_closed(steady_clock::now() + std::chrono::milliseconds(1));
 }
 
-TEST(WakeupTableTest, EngineIsWokenOnceAndDoesNotSleepWhenNotified) {
-  const auto memory = make_wakeup_table_memory();
-  auto receiver = std::move(WakeupTable::map(memory->get()).value());
-  auto sender = std::move(WakeupTable::map(memory->get()).value());
-  EXPECT_FALSE(sender.notify_engine()) << "it is awake";
-  EXPECT_FALSE(receiver.fall_asleep());
-  EXPECT_TRUE(receiver.wake_up());
-  EXPECT_TRUE(receiver.fall_asleep());
-  EXPECT_TRUE(sender.notify_engine());
-  EXPECT_FALSE(sender.notify_engine());
-  EXPECT_TRUE(receiver.wake_up());
-  EXPECT_TRUE(receiver.fall_asleep());
-  EXPECT_FALSE(receiver.wake_up()) << "something else woke it";
+TEST_F(RingTest, PassesARequestForTheEngineOnce) {
+  EXPECT_FALSE(reader_.take_request());
+  writer_.request_engine();
+  writer_.request_engine();
+  EXPECT_TRUE(reader_.take_request());
+  EXPECT_FALSE(reader_.take_request());
+}
+
+class WakeupTableTest : public testing::Test {
+ protected:
+  WakeupTable table_ = std::move(WakeupTable::make().value());
+  WakeupView one_ = std::move(WakeupView::map(table_.descriptor()).value());
+  WakeupView other_ = std::move(WakeupView::map(table_.descriptor()).value());
+};
+
+TEST_F(WakeupTableTest, EachSenderRemembersWhomItHasWoken) {
+  EXPECT_EQ(WakeupView::waiter(one_.entry(3)), Waiter::kEngine) << "by default";
+  table_.set_waiter(3, 17);
+  const auto word = one_.entry(3);
+  EXPECT_EQ(WakeupView::waiter(word), 17U);
+  EXPECT_FALSE(one_.is_woken(3, word));
+  one_.set_woken(3, word);
+  EXPECT_TRUE(one_.is_woken(3, word));
+  EXPECT_FALSE(other_.is_woken(3, other_.entry(3))) << "another sender does not know";
+  table_.set_waiter(3, Waiter::kNone);
+  EXPECT_EQ(WakeupView::waiter(one_.entry(3)), Waiter::kNone);
+  table_.set_waiter(3, 17);
+  EXPECT_FALSE(one_.is_woken(3, one_.entry(3))) << "it sleeps again";
+  table_.set_waiter(4, 17);
+  EXPECT_FALSE(one_.is_woken(4, one_.entry(4)));
+}
+
+TEST_F(WakeupTableTest, EachSenderWakesTheEngineOncePerSleep) {
+  EXPECT_FALSE(one_.must_wake_engine()) << "it is awake";
+  for (int i = 0; i < 3; ++i) {
+    table_.fall_asleep();
+    EXPECT_TRUE(one_.must_wake_engine());
+    EXPECT_FALSE(one_.must_wake_engine());
+    EXPECT_TRUE(other_.must_wake_engine());
+    table_.wake_up();
+    EXPECT_FALSE(other_.must_wake_engine());
+  }
+}
+
+TEST_F(WakeupTableTest, SendersCannotWriteToIt) {
+  void* const writable =
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, table_.descriptor(), 0);
+  EXPECT_EQ(writable, MAP_FAILED);
+  EXPECT_LT(::pwrite(table_.descriptor(), "x", 1, 0), 0);
+  EXPECT_NE(::ftruncate(table_.descriptor(), 0), 0);
+  table_.set_waiter(3, 17);
+  EXPECT_EQ(WakeupView::waiter(one_.entry(3)), 17U) << "the receiver can";
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <vector>
@@ -187,11 +188,14 @@ class PeerConnectionTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kWakeupFd = Waiter::kFirstWakeupFd;
 
-  PeerConnectionTest() : far_(-1), connection_(make_socket(far_)) {
-    EXPECT_EQ(connection_.make_ring(), 0);
-    for (std::size_t i = 0; i <= WakeupTable::kMulticast; ++i)
+  PeerConnectionTest() : far_(-1), connection_(make_socket(far_)), reader_of_ring_(take_ring()) {
+    for (std::size_t i = 0; i <= WakeupEntry::kMulticast; ++i)
       wakeup_table_.set_waiter(i, Waiter::kNone);
+  }
+  RingReader take_ring() {
+    EXPECT_EQ(connection_.make_ring(), 0);
     EXPECT_EQ(next().kind(), MessageKind::ring);
+    return RingReader(std::move(RingMemory::map(reader_.fd().get()).value()));
   }
   static GuardedFd make_socket(FileDescriptor& far) {
     int ends[2];
@@ -205,13 +209,15 @@ class PeerConnectionTest : public testing::Test {
     return reader_;
   }
   void send_wakeup_table() {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, memory_.get()), 0);
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, wakeup_table_.descriptor()), 0);
   }
-  void send_wakeup_fd(int event) {
+  void send_wakeup_fd(int sender) {
     std::array<std::uint8_t, sizeof kWakeupFd> number;
     std::memcpy(number.data(), &kWakeupFd, number.size());
-    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, event), 0);
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, sender), 0);
   }
+  /// Whether the engine would not sleep, but read the ring.
+  bool take_request() { return reader_of_ring_.take_request(); }
   void put() {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
     const auto outgoing = packet.outgoing();
@@ -222,23 +228,100 @@ class PeerConnectionTest : public testing::Test {
   const Qpn kTo = QpnLayout::make(1, 0, 1);
   FileDescriptor far_;
   PeerConnection connection_;
-  const FileDescriptor memory_ = std::move(make_wakeup_table_memory().value());
-  WakeupTable wakeup_table_ = WakeupTable::map(memory_.get()).value();
+  WakeupTable wakeup_table_ = std::move(WakeupTable::make().value());
   MessageReader reader_;
+  RingReader reader_of_ring_;
+  const TestSubnet subnet_;
+  const WakeupSocket woken_ = std::move(WakeupSocket::make_shared(subnet_.folder(), 1, 0).value());
 };
 
-TEST_F(PeerConnectionTest, WritesToEventfdsUnlessThatMightBlock) {
-  for (const int flags : {0, int{EFD_NONBLOCK}}) {
-    const FileDescriptor event(::eventfd(0, EFD_CLOEXEC | flags));
-    send_wakeup_table();
-    send_wakeup_fd(event.get());
+TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
+  send_wakeup_table();
+  send_wakeup_fd(woken_.make_sender().get());
+  for (int i = 0; i < 3; ++i) {
     wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
-    (void)wakeup_table_.wake_up();
     put();
-    pollfd written{event.get(), POLLIN, 0};
-    EXPECT_EQ(::poll(&written, 1, 0), flags == 0 ? 0 : 1);
-    EXPECT_EQ(wakeup_table_.wake_up(), flags == 0) << "the engine was notified instead";
+    put();
+    EXPECT_EQ(woken_.take(false), WakeupSocket::Wakeup::other);
+    EXPECT_EQ(woken_.take(false), WakeupSocket::Wakeup::none);
   }
+  EXPECT_FALSE(take_request());
+}
+
+/// As if another sender, or the receiver itself, wants the sender to wait, or to believe that it has
+/// woken the receiver.
+TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
+  const auto full = woken_.make_sender();
+  ASSERT_EQ(::fcntl(full.get(), F_SETFL, 0), 0);
+  while (wake(full.get())) {
+  }
+  const auto own = woken_.make_sender();
+  send_wakeup_table();
+  send_wakeup_fd(own.get());
+  ASSERT_EQ(::fcntl(own.get(), F_SETFL, 0), 0) << "blocking";
+  wakeup_table_.fall_asleep();
+  wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
+  put();
+  EXPECT_TRUE(take_request()) << "the engine reads the ring instead";
+  EXPECT_EQ(next().kind(), MessageKind::wakeup);
+  put();
+  EXPECT_TRUE(take_request());
+  while (woken_.take(false) != WakeupSocket::Wakeup::none) {
+  }
+  put();
+  EXPECT_EQ(woken_.take(false), WakeupSocket::Wakeup::other) << "at the next packet with room";
+  EXPECT_FALSE(take_request());
+}
+
+TEST_F(PeerConnectionTest, UsesTheEngineIfItsWakeupSocketWasShutDown) {
+  const auto own = woken_.make_sender();
+  send_wakeup_table();
+  send_wakeup_fd(own.get());
+  ASSERT_EQ(::shutdown(own.get(), SHUT_RDWR), 0);
+  wakeup_table_.fall_asleep();
+  for (int i = 0; i < 2; ++i) {
+    wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
+    put();
+    EXPECT_TRUE(take_request());
+  }
+  EXPECT_EQ(next().kind(), MessageKind::wakeup);
+}
+
+TEST_F(PeerConnectionTest, AcceptsOnlyDescriptorsThatCannotBlock) {
+  const FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const FileDescriptor tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (const auto* each : {&event, &tcp, &udp, &stream}) EXPECT_FALSE(is_wakeup_sender(each->get()));
+  EXPECT_FALSE(is_wakeup_sender(-1));
+  EXPECT_TRUE(is_wakeup_sender(woken_.make_sender().get()));
+  const auto before = open_descriptors();
+  send_wakeup_table();
+  send_wakeup_fd(event.get());
+  put();
+  EXPECT_TRUE(connection_.has_ended({}));
+  EXPECT_EQ(open_descriptors(), before) << "the ring's memory was closed before";
+}
+
+TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
+  const TestSubnet subnet;
+  const auto socket = std::move(WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
+  using Wakeup = WakeupSocket::Wakeup;
+  EXPECT_FALSE(socket.has_wakeup());
+  EXPECT_EQ(socket.take(false), Wakeup::none);
+  EXPECT_EQ(errno, EAGAIN);
+  const auto sender = socket.make_sender();
+  ASSERT_TRUE(sender);
+  socket.wake();
+  EXPECT_TRUE(socket.has_wakeup());
+  EXPECT_TRUE(wake(sender.get()));
+  EXPECT_EQ(socket.take(true), Wakeup::own);
+  EXPECT_EQ(socket.take(true), Wakeup::other);
+  EXPECT_FALSE(socket.has_wakeup());
+  EXPECT_FALSE(std::filesystem::exists(subnet.folder().node(1) + "/" + fabric::slot_wakeup_name(0)));
+  const auto alone = std::move(WakeupSocket::make().value());
+  alone.wake();
+  EXPECT_EQ(alone.take(true), Wakeup::own);
 }
 
 class FaultyReceiverTest : public PeerConnectionTest,
@@ -258,22 +341,22 @@ INSTANTIATE_TEST_SUITE_P(All, FaultyReceiverTest,
 TEST_P(FaultyReceiverTest, EndsTheConnectionByAnUnexpectedMessage) {
   send_wakeup_table();
   put();
-  ASSERT_TRUE(eventually([&] { return !connection_.has_ended(false); }));
+  ASSERT_FALSE(connection_.has_ended({}));
   const auto before = open_descriptors();
   const auto [kind, has_descriptor] = GetParam();
   ASSERT_EQ(send_message(far_.get(), kind, {}, has_descriptor ? far_.get() : -1), 0);
-  EXPECT_TRUE(eventually([&] { return connection_.has_ended(false); }));
+  EXPECT_TRUE(eventually([&] { return connection_.has_ended({}); }));
   EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
   const auto before = open_descriptors();
-  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) send_wakeup_fd(far_.get());
+  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) send_wakeup_fd(woken_.make_sender().get());
   send_wakeup_table();
   put();
   EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup table has not been read";
   put();
-  EXPECT_LE(open_descriptors(), before) << "none of the descriptors is one to write to";
+  EXPECT_LE(open_descriptors(), before + kMaxWakeupFds) << "the first has been closed";
   EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wakeup is needed";
 }
 
@@ -282,7 +365,6 @@ struct Counter : WireReceiver {
   void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
   void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
   void malformed() override { ++malformed_; }
-  void sender_gone() override {}
   void accept_paused() override { ++pauses; }
   void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
@@ -444,7 +526,8 @@ TEST_F(LargeBatchTest, WaitsAgainForAReceiverThatTakesPackets) {
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
-TEST_F(RingWireTest, WaitsOnceForAReceiverThatDoesNotFinishClosing) {
+/// Whatever the receiver does in between: also one that takes packets, or claims to be a new process.
+TEST_F(RingWireTest, WaitsForAReceiverThatDoesNotFinishClosingForABoundedTime) {
   constexpr int kRounds = 50;
   const GuardedFd listener = listen(0);
   const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, 0, 1), "text");
@@ -453,6 +536,7 @@ TEST_F(RingWireTest, WaitsOnceForAReceiverThatDoesNotFinishClosing) {
   std::vector<GuardedFd> senders;
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < kRounds; ++round) {
+    if (round % 2 == 1) subnet_.fabric().advance_epoch(1, 0);
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
     EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
@@ -460,8 +544,11 @@ TEST_F(RingWireTest, WaitsOnceForAReceiverThatDoesNotFinishClosing) {
     MessageReader reader;
     ASSERT_EQ(reader.next(senders.back().get()), MessageReader::Got::message);
     ASSERT_EQ(reader.kind(), MessageKind::ring);
-    RingReader(std::move(RingMemory::map(reader.fd().get()).value()))
-        .set_state(ReaderState::closing);
+    RingReader ring(std::move(RingMemory::map(reader.fd().get()).value()));
+    std::vector<ArrivedPacket> packets;
+    EXPECT_TRUE(ring.read(packets, 1));
+    ring.release();
+    ring.set_state(ReaderState::closing);
   }
   // Waiting each time would take ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));

@@ -41,7 +41,10 @@ class FakeEndpoint : public endpoint::Endpoint {
   void set_mad_receiver(endpoint::MadReceiver*) override {}
   bool poll_receive_rings() override { return false; }
   void set_waiter(std::size_t, std::uint32_t) override {}
-  [[nodiscard]] std::uint32_t add_wakeup_fd(int) override { return 0; }
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override {
+    return transport::WakeupSocket::make();
+  }
+  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket&) override { return 0; }
   void remove_wakeup_fd(std::uint32_t) override {}
   void count(fabric::PortCounter, std::uint64_t) override {}
   [[nodiscard]] fabric::PortCounterValues counters() const override { return {}; }

@@ -1,6 +1,7 @@
 // Completion channels and asynchronous events.
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <thread>
 
@@ -80,15 +81,45 @@ TEST_F(EventsTest, NonBlockingChannelFailsWithEagain) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+/// A sender of the test, which can send wakeups without packets.
+class WakeupSender {
+ public:
+  WakeupSender(const fabric::SubnetFolder& folder, Qpn to)
+      : connection_(transport::connect_to(folder.slot_socket(1, QpnLayout::slot(to)))) {
+    const auto ring = transport::make_ring_memory();
+    EXPECT_EQ(transport::send_message(connection_.get(), transport::MessageKind::ring, {},
+                                      ring->get()),
+              0);
+    transport::MessageReader reader;
+    EXPECT_TRUE(eventually([&] {
+      return reader.next(connection_.get()) == transport::MessageReader::Got::message &&
+             reader.kind() == transport::MessageKind::wakeup_fd;
+    }));
+    sender_ = reader.take_fd();
+  }
+  bool wake() { return transport::wake(sender_.get()); }
+  /// A wakeup that looks like one of the receiver's own.
+  bool pretend() { return ::send(sender_.get(), "x", 1, MSG_DONTWAIT) == 1; }
+
+ private:
+  transport::GuardedFd connection_;
+  ipoib::FileDescriptor sender_;
+};
+
 TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
-  ASSERT_EQ(::eventfd_write(near_.channel->fd, 0xffff'ffff'ffff'fffe), 0);
+  WakeupSender faulty(subnet_.subnet.folder(), Qpn(qp->qp_num));
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
-  EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
-  EXPECT_EQ(errno, EAGAIN);
+  for (const bool pretends : {false, true}) {
+    while (pretends ? faulty.pretend() : faulty.wake()) {
+    }
+    EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    EXPECT_TRUE(is_readable(near_.channel->fd)) << "there are more";
+  }
   send_to(qp);
   ASSERT_TRUE(eventually(
       [&] { return ibv_get_cq_event(near_.channel, &cq, &cq_context) == 0 || errno != EAGAIN; }));
@@ -96,34 +127,26 @@ TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
   ibv_ack_cq_events(near_.cq, 1);
 }
 
-/// As if a process is killed between claiming a wakeup and performing it.
-TEST_F(EventsTest, RecoversAWakeupOfASenderThatDied) {
+/// A queue full of wakeups of one sender neither hides the packets of another nor the events.
+TEST_F(EventsTest, AFullChannelLosesNoEvent) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
-  send_to(qp);  // connects the other HCA
-  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
-  const Qpn number(qp->qp_num);
-  {
-    const auto sender =
-        transport::connect_to(subnet_.subnet.folder().slot_socket(1, QpnLayout::slot(number)));
-    const auto ring = transport::make_ring_memory();
-    ASSERT_EQ(transport::send_message(sender.get(), transport::MessageKind::ring, {}, ring->get()),
-              0);
-    transport::MessageReader reader;
+  WakeupSender faulty(subnet_.subnet.folder(), Qpn(qp->qp_num));
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    while (i % 2 == 0 ? faulty.pretend() : faulty.wake()) {
+    }
+    send_to(qp);
     ASSERT_TRUE(eventually([&] {
-      return reader.next(sender.get()) == transport::MessageReader::Got::message &&
-             reader.kind() == transport::MessageKind::wakeup_table;
+      return is_readable(near_.channel->fd, kTimeout) &&
+             ibv_get_cq_event(near_.channel, &cq, &cq_context) == 0;
     }));
-    auto wakeup_table = transport::WakeupTable::map(reader.fd().get());
-    const auto wakeup_fd = wakeup_table->waiter(QpnLayout::index(number));
-    ASSERT_GE(wakeup_fd, transport::Waiter::kFirstWakeupFd);
-    ASSERT_TRUE(wakeup_table->claim(QpnLayout::index(number), wakeup_fd));
+    EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+    ibv_ack_cq_events(near_.cq, 1);
+    ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   }
-  send_to(qp);
-  ASSERT_TRUE(is_readable(near_.channel->fd, kTimeout));
-  EXPECT_EQ(take_event(), near_.cq);
-  ibv_ack_cq_events(near_.cq, 1);
 }
 
 TEST_F(EventsTest, DestroyingAQueueWithdrawsItsEvents) {
@@ -270,7 +293,9 @@ TEST_F(EventsTest, ReportsAnOverrunOfACompletionQueue) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
-using Numbers = verbs::EventQueue<int>;
+struct Numbers : verbs::EventQueue<int> {
+  Numbers() : EventQueue(std::move(transport::WakeupSocket::make().value())) {}
+};
 
 TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventIsQueued) {
   Numbers queue;
@@ -294,10 +319,10 @@ TEST(EventQueue, WithdrawsSelectedEvents) {
   EXPECT_FALSE(is_readable(queue.fd()));
 }
 
-/// A reader that has read the count of a withdrawn event must wait for the next event.
+/// A reader that has taken the wakeup of a withdrawn event must wait for the next event.
 TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
   Numbers queue;
-  ASSERT_EQ(::eventfd_write(queue.fd(), 1), 0);  // a count without an event
+  queue.socket().wake();  // without an event
   std::thread reader([&] { EXPECT_TRUE(queue.take([](int event) { EXPECT_EQ(event, 5); })); });
   queue.push(5);
   reader.join();
@@ -305,10 +330,13 @@ TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
 
 /// Another process can keep the descriptor readable for ever.
 TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
-  constexpr std::uint64_t kMost = 0xffff'ffff'ffff'fffe;
-  Numbers queue;
+  const TestSubnet subnet;
+  verbs::EventQueue<int> queue(
+      std::move(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value()));
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
-  ASSERT_EQ(::eventfd_write(queue.fd(), kMost), 0);
+  const auto sender = queue.socket().make_sender();
+  while (transport::wake(sender.get())) {
+  }
   int calls = 0;
   const auto take = [&](int push_at) {
     return queue.take([](int event) { EXPECT_EQ(event, 5); },
@@ -323,6 +351,32 @@ TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(take(2)) << "takes an event that the call pushes";
   EXPECT_EQ(calls, 2);
+}
+
+/// The wakeup of another process is not taken for that of an event, or lost with an event.
+TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
+  const TestSubnet subnet;
+  verbs::EventQueue<int> queue(
+      std::move(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value()));
+  ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
+  const auto sender = queue.socket().make_sender();
+  int calls = 0;
+  const auto take = [&] {
+    return queue.take([](int /*event*/) {}, [&] { ++calls; });
+  };
+  ASSERT_TRUE(transport::wake(sender.get()));
+  queue.push(1);
+  EXPECT_TRUE(take());
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(take()) << "the event's wakeup is left";
+  EXPECT_EQ(calls, 2);
+  EXPECT_FALSE(is_readable(queue.fd()));
+  ASSERT_TRUE(transport::wake(sender.get()));
+  queue.push(1);
+  queue.withdraw([](int /*event*/) { return true; });
+  EXPECT_TRUE(is_readable(queue.fd()));
+  EXPECT_FALSE(take());
+  EXPECT_EQ(calls, 3);
 }
 
 TEST(EventQueue, IsBounded) {

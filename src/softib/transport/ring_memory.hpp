@@ -1,0 +1,50 @@
+// The memory of a ring (ring.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "softib/transport/shared_memory.hpp"
+
+namespace softib::transport {
+
+/// Bound of the packets that a slow reader has pending; small enough to stay in the CPU cache.
+inline constexpr std::size_t kRingBytes = std::size_t{1} << 19;
+
+struct RingHeader {
+  alignas(64) std::atomic<std::uint64_t> written;
+  std::atomic<std::uint32_t> writer_sleeps;
+  std::atomic<std::uint32_t> engine_requested;
+  alignas(64) std::atomic<std::uint64_t> taken;
+  std::atomic<std::uint32_t> reader_state;
+};
+
+enum class ReaderState : std::uint32_t {
+  open,
+  closing,  ///< it takes what it sees published now, but perhaps nothing that is published later
+  closed,   ///< `taken` is final
+};
+
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_ring_memory();
+
+class RingMemory {
+ public:
+  /// EINVAL if `memory` is not that of a ring.
+  [[nodiscard]] static ipoib::Result<RingMemory> map(int memory);
+  [[nodiscard]] RingHeader& header() const {
+    return *reinterpret_cast<RingHeader*>(mapping_.data());
+  }
+  /// The address of the record that starts at `position` (a count of bytes ever written).
+  [[nodiscard]] std::uint8_t* at(std::uint64_t position) const {
+    return mapping_.data() + kHeaderBytes + (position & (kRingBytes - 1));
+  }
+
+  static constexpr std::size_t kHeaderBytes = 4096;
+
+ private:
+  explicit RingMemory(SharedMapping mapping) : mapping_(std::move(mapping)) {}
+  SharedMapping mapping_;
+};
+
+}  // namespace softib::transport

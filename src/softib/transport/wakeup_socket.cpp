@@ -1,0 +1,96 @@
+#include "softib/transport/wakeup_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "softib/fabric/unix_path.hpp"
+
+namespace softib::transport {
+
+using ipoib::Error;
+using ipoib::FileDescriptor;
+using ipoib::Result;
+
+namespace {
+
+constexpr int kType = SOCK_DGRAM | SOCK_CLOEXEC;
+
+Error failure(int code) {
+  return Error{code, std::string("cannot make a socket for wakeups: ") + std::strerror(code)};
+}
+
+int option(int fd, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
+}  // namespace
+
+Result<WakeupSocket> WakeupSocket::make() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, kType, 0, ends) != 0) return failure(errno);
+  WakeupSocket made;
+  made.socket_.reset(ends[0]);
+  made.own_sender_.reset(ends[1]);
+  return made;
+}
+
+Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folder, NodeIndex node,
+                                               std::uint32_t slot) {
+  WakeupSocket made;
+  made.socket_.reset(::socket(AF_UNIX, kType, 0));
+  if (!made.socket_) return failure(errno);
+  const auto at = folder.open_node(node);
+  if (!at) return at.error();
+  const auto name = fabric::slot_wakeup_name(slot);
+  const fabric::UnixPath path(at->get(), name);
+  ::unlinkat(at->get(), name.c_str(), 0);  // left by a process that was killed
+  if (::bind(made.fd(), path.address(), fabric::UnixPath::size()) != 0) return failure(errno);
+  made.inode_.reset(::openat(at->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const int code = errno;
+  ::unlinkat(at->get(), name.c_str(), 0);
+  if (!made.inode_) return failure(code);
+  made.own_sender_ = made.make_sender();
+  // Whoever may write to the folder could have put another socket there.
+  made.wake();
+  if (!made.own_sender_ || ::recv(made.fd(), nullptr, 0, MSG_DONTWAIT) != 0) return failure(EPERM);
+  return made;
+}
+
+FileDescriptor WakeupSocket::make_sender() const {
+  FileDescriptor sender(::socket(AF_UNIX, kType, 0));
+  const auto path = fabric::UnixPath::of("/proc/self/fd/" + std::to_string(inode_.get()));
+  if (!sender || !path || ::connect(sender.get(), path->address(), path->size()) != 0) return {};
+  return sender;
+}
+
+/// One byte distinguishes it from the wakeups of others.
+void WakeupSocket::wake() const {
+  constexpr char kOwn = 1;
+  (void)::send(own_sender_.get(), &kOwn, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+WakeupSocket::Wakeup WakeupSocket::take(bool may_wait) const {
+  char first = 0;
+  const auto size = ::recv(fd(), &first, 1, may_wait ? 0 : MSG_DONTWAIT);
+  if (size < 0) return Wakeup::none;
+  return size == 0 ? Wakeup::other : Wakeup::own;
+}
+
+bool WakeupSocket::has_wakeup() const {
+  return ::recv(fd(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+bool is_wakeup_sender(int fd) {
+  return option(fd, SO_DOMAIN) == AF_UNIX && option(fd, SO_TYPE) == SOCK_DGRAM;
+}
+
+bool wake(int sender) { return ::send(sender, nullptr, 0, MSG_DONTWAIT | MSG_NOSIGNAL) == 0; }
+
+}  // namespace softib::transport

@@ -1,0 +1,55 @@
+// How processes wake a thread of another process that waits in poll(2): by empty datagrams.
+//
+//   the receiver's socket, which its program polls  <-- datagrams --  one socket for each sender
+//
+// The receiver makes the senders' sockets, connected to its own, and passes each to one process. A
+// send is one system call that never blocks, whatever the receiver does to the socket that both
+// share: MSG_DONTWAIT applies to the call, and the kernel holds no lock of a Unix datagram socket
+// while it reads or writes the memory of a program. (A write to an eventfd blocks if its counter is
+// full and somebody has cleared O_NONBLOCK, which belongs to all that share the descriptor.) Nor can
+// one sender fill, drain or shut down the socket of another.
+#pragma once
+
+#include <cstdint>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/result.hpp"
+#include "softib/fabric/folder.hpp"
+
+namespace softib::transport {
+
+/// The receiver's side.
+class WakeupSocket {
+ public:
+  /// For this process only.
+  [[nodiscard]] static ipoib::Result<WakeupSocket> make();
+  /// Also for others, which make_sender() is for. For a moment the socket has a name in the folder
+  /// of the node (slot_wakeup_name()). By the holder of the slot, one call at a time.
+  [[nodiscard]] static ipoib::Result<WakeupSocket> make_shared(const fabric::SubnetFolder& folder,
+                                                               NodeIndex node, std::uint32_t slot);
+
+  /// Readable while a wakeup is queued.
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  /// Returns a socket by which another process wakes this one; empty if the system refuses.
+  [[nodiscard]] ipoib::FileDescriptor make_sender() const;
+  /// A wakeup by this process itself. If the queue is full, fd() is readable anyway.
+  void wake() const;
+
+  enum class Wakeup : std::uint8_t { none, own, other };
+  /// Takes a wakeup; waits for one if `may_wait`, unless the program has made fd() O_NONBLOCK. For
+  /// `none`, sets errno. Another process can pretend that its wakeup is `own`.
+  [[nodiscard]] Wakeup take(bool may_wait) const;
+  [[nodiscard]] bool has_wakeup() const;
+
+ private:
+  ipoib::FileDescriptor socket_;
+  ipoib::FileDescriptor own_sender_;
+  ipoib::FileDescriptor inode_;  ///< of the socket, for connect(2)
+};
+
+/// Whether wake() by this descriptor is sure not to block. Does not block itself.
+[[nodiscard]] bool is_wakeup_sender(int fd);
+/// Wakes the receiver. Returns false if that failed, or if its queue is full.
+bool wake(int sender);
+
+}  // namespace softib::transport
