@@ -67,8 +67,8 @@ void PeerConnection::wake_waiter(std::size_t entry) {
 }
 
 void PeerConnection::notify_engine() {
-  ring_->request_engine();
-  if (!wakeup_table_ || wakeup_table_->must_wake_engine()) send_wakeup();
+  if (!wakeup_table_) return send_wakeup();
+  if (ring_->request_engine() && wakeup_table_->must_wake_engine()) send_wakeup();
 }
 
 void PeerConnection::send_wakeup() {

@@ -42,8 +42,12 @@ class RingWriter {
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const;
   /// Sleeps until the reader has closed the ring, or until `deadline`.
   void wait_until_closed(std::chrono::steady_clock::time_point deadline) const;
-  /// See wakeup_table.hpp.
-  void request_engine() { header().engine_requested.store(1, std::memory_order_seq_cst); }
+  /// Returns false if the engine has been requested already and has not taken that yet
+  /// (wakeup_table.hpp).
+  bool request_engine() {
+    auto& requested = header().engine_requested;
+    return requested.load(std::memory_order_seq_cst) == 0 && requested.exchange(1) == 0;
+  }
   /// The value of `taken` that put() read last.
   [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingBytes; }
   [[nodiscard]] bool is_empty() const { return taken() == written_; }

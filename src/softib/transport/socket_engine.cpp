@@ -129,9 +129,7 @@ void SocketEngine::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
   const bool is_paused = resume_at_ != ipoib::kNever;
   int timeout = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
-  wakeup_table_.fall_asleep();
-  notified_ |= rings_.take_requests();
-  if (notified_) timeout = 0;
+  if (!fall_asleep()) timeout = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
   wakeup_table_.wake_up();
   notified_ |= rings_.take_requests();
@@ -144,6 +142,17 @@ void SocketEngine::turn() {
     }
   }
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
+}
+
+/// Returns false if the rings have to be read. Looks at them first, so that senders do not send
+/// wakeups to an engine that will not sleep.
+bool SocketEngine::fall_asleep() {
+  notified_ |= rings_.take_requests();
+  if (notified_) return false;
+  wakeup_table_.fall_asleep();
+  notified_ |= rings_.take_requests();
+  if (notified_) wakeup_table_.wake_up();
+  return !notified_;
 }
 
 void SocketEngine::on_readable(int fd) {

@@ -82,6 +82,7 @@ class SocketEngine {
 
   void run();
   void turn();
+  [[nodiscard]] bool fall_asleep();
   [[nodiscard]] bool watch(int fd) const;
   [[nodiscard]] bool accept_one();
   void pause_accepting();

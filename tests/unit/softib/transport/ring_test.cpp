@@ -254,8 +254,8 @@ TEST_F(RingTest, AWriterSleepsUntilTheRingIsClosed) {
 
 TEST_F(RingTest, PassesARequestForTheEngineOnce) {
   EXPECT_FALSE(reader_.take_request());
-  writer_.request_engine();
-  writer_.request_engine();
+  EXPECT_TRUE(writer_.request_engine());
+  EXPECT_FALSE(writer_.request_engine());
   EXPECT_TRUE(reader_.take_request());
   EXPECT_FALSE(reader_.take_request());
 }
