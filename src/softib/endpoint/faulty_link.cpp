@@ -39,6 +39,7 @@ void FaultyLink::dispatch(const LinkFaults& faults, const WirePacket& packet) {
         sigset_t all;
         sigset_t before;
         ::sigfillset(&all);
+        ::sigdelset(&all, SIGBUS);  // see AllSignalsBlocked of the engine
         ::pthread_sigmask(SIG_SETMASK, &all, &before);
         thread_ = std::thread([this] { run(); });
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

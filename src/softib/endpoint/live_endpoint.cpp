@@ -244,14 +244,15 @@ void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1
 /// Detects changes by comparing the port's record with the last one that was read.
 void LiveEndpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
-  const bool has_changed = version != last_version_;
+  const bool is_gone = version == 0 && !lost_ && fabric_.is_lost();
+  const bool has_changed = version != last_version_ || is_gone;
   const std::lock_guard lock(delivery_mutex_);
   if (has_changed) {
     last_version_ = version;
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
     if (std::exchange(last_port_, now) != now) port_reported_ = false;
-    if (!now.serves(hca_generation_)) set_lost();
+    if (!now.serves(hca_generation_) || is_gone) set_lost();
     set_faults(now.faults);
   }
   if (receiver_ != nullptr && !std::exchange(port_reported_, true))

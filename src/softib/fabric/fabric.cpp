@@ -2,7 +2,6 @@
 // loop is bounded.
 #include "softib/fabric/fabric.hpp"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -19,13 +18,14 @@ using ipoib::Result;
 
 namespace {
 
+/// Whole pages.
+constexpr std::size_t kMappedBytes = (sizeof(FabricLayout) + 4095) / 4096 * 4096;
+
 Error unusable(const std::string& path, const std::string& why) {
   return Error{EINVAL, path + " is not usable: " + why +
                            "; stop the subnet's processes and remove " +
                            path.substr(0, path.rfind('/'))};
 }
-
-void unmap(FabricLayout* layout) { ::munmap(layout, sizeof(FabricLayout)); }
 
 PortState state_of(std::uint64_t port_word) {
   const auto state = static_cast<std::uint8_t>(port_word);
@@ -43,14 +43,13 @@ Result<Fabric> Fabric::open(const std::string& path, const Fabric* known) {
   if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
     return unusable(path, "its size is not that of a fabric file of this version");
   }
-  if (known != nullptr && known->is_file(file->get())) return *known;
-  void* mapped =
-      ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-  if (mapped == MAP_FAILED) {
-    const int code = errno;
-    return Error{code, "cannot map " + path + ": " + std::strerror(code)};
+  const bool is_known = known != nullptr && known->is_file(file->get()) && !known->is_lost();
+  if (is_known) return *known;
+  auto mapped = map_file(file->get(), kMappedBytes);
+  if (!mapped) {
+    return Error{mapped.error().code, "cannot map " + path + ": " + mapped.error().message};
   }
-  Fabric fabric({static_cast<FabricLayout*>(mapped), unmap}, status.st_dev, status.st_ino);
+  Fabric fabric(std::static_pointer_cast<FabricLayout>(*mapped), status.st_dev, status.st_ino);
   const auto& header = fabric.layout_->header;
   if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {

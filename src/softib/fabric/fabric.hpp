@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
+#include "softib/fabric/mapped_file.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/subnet/subnet_types.hpp"
 
@@ -29,6 +30,8 @@ class Fabric {
   /// there is none, or if it is not a fabric file of this version.
   [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path,
                                                   const Fabric* known = nullptr);
+  /// Whether another process has truncated the file. Then, for this one, nothing is in it any more.
+  [[nodiscard]] bool is_lost() const { return fabric::is_lost(layout_.get()); }
   /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
   /// Grows with each change of this node's record; 0 if there was never a node.

@@ -26,16 +26,19 @@ bool remove_with_nodes(const SubnetFolder& folder, const std::vector<NodeIndex>&
   return true;
 }
 
-/// Without a fabric file, or with one of another version, the folders of nodes tell which there
-/// are.
-bool remove_without_fabric(const SubnetFolder& folder, std::optional<SlotAddress> own) {
-  const auto blocked = block_attach(folder);
-  if (!blocked && blocked.error().code != ENOENT) return false;
+/// Without a usable fabric file, the folders of nodes tell which there are.
+std::vector<NodeIndex> nodes_with_folder(const SubnetFolder& folder) {
   std::vector<NodeIndex> nodes;
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     if (folder.open_node(index)) nodes.push_back(index);
   }
-  return remove_with_nodes(folder, nodes, own);
+  return nodes;
+}
+
+bool remove_without_fabric(const SubnetFolder& folder, std::optional<SlotAddress> own) {
+  const auto blocked = block_attach(folder);
+  if (!blocked && blocked.error().code != ENOENT) return false;
+  return remove_with_nodes(folder, nodes_with_folder(folder), own);
 }
 
 }  // namespace
@@ -44,6 +47,7 @@ bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
                       std::optional<SlotAddress> own) {
   const auto blocked = block_attach(folder);
   if (!blocked || !fabric.is_file(blocked->get())) return false;
+  if (fabric.is_lost()) return remove_with_nodes(folder, nodes_with_folder(folder), own);
   std::vector<NodeIndex> nodes;
   const subnet::SubnetSnapshot last = fabric.snapshot();
   for (const auto& entry : last.nodes) nodes.push_back(entry.index);

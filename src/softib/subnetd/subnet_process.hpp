@@ -82,6 +82,7 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   std::mutex queue_mutex_;
   std::vector<MadPacket> queue_;  ///< from the engine to the io_context's thread
   bool is_drain_posted_ = false;
+  bool is_loss_logged_ = false;  ///< that of the fabric file
   /// False once this object is destroyed; a drain that is still posted checks it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above

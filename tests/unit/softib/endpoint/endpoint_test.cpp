@@ -139,6 +139,23 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
   }
 }
 
+/// Every process may write to the file.
+TEST_F(EndpointTest, ATruncatedFabricFileIsALostHca) {
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "before");
+  EXPECT_EQ(second_.next_text(), "before");
+  std::filesystem::resize_file(subnet_.folder().fabric(), 0);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "after");
+  EXPECT_EQ(one_->port().state, PortState::down);
+  for (auto* const endpoint : {one_.get(), two_.get()}) {
+    endpoint->set_mad_receiver(nullptr);
+    endpoint->set_mad_receiver(&first_);  // wakes the engine
+    EXPECT_TRUE(eventually([&] { return endpoint->is_lost(); }));
+    endpoint->set_mad_receiver(nullptr);
+    endpoint->detach();
+  }
+  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 1));
+}
+
 TEST_F(EndpointTest, DetachReportsTheLossToReceivers) {
   subnet_.set_failed(1, true);
   one_->detach();

@@ -534,6 +534,28 @@ TEST_F(SubnetProcessTest, AdoptsTheSubnetOfAnEarlierProcess) {
   EXPECT_EQ(ipoib::wire::MadHeader::parse(response.mad)->status, 0);
 }
 
+/// Every process on the subnet may write to the file.
+TEST_F(SubnetProcessTest, SurvivesATruncatedFabricFile) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  {
+    const RunningSubnet subnet(folder_);
+    a = attach(folder_, "a");
+    std::filesystem::resize_file(folder_.fabric(), 0);
+    EXPECT_TRUE(request(folder_, control::SetPort{"a", PortState::down}));
+    EXPECT_TRUE(request(folder_, control::Show{}));
+    EXPECT_FALSE(endpoint::Endpoint::attach(folder_, "a")) << "the file is not usable";
+    a->set_receiver(nullptr);
+    Mailbox mailbox;
+    a->set_receiver(&mailbox);  // wakes the engine
+    EXPECT_TRUE(eventually([&] { return a->is_lost(); }));
+    a->set_receiver(nullptr);
+    a->detach();
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+  const RunningSubnet again(folder_);
+  EXPECT_NE(attach(folder_, "a"), nullptr);
+}
+
 TEST_F(SubnetProcessTest, PublishesBroadcastGroupsAtStart) {
   subnet::SubnetConfig config;
   config.partitions = subnet::make_partitions({"0x12=full,nogroup", "0x13=full"}).value();
