@@ -4,13 +4,13 @@
  *
  * All functions that return int return 0 on success and a negative errno value on failure, unless
  * stated otherwise; ibarp_error() then returns the reason as text. The important values:
- *   -ENOENT      no such entry            -EPERM     only root may do this
+ *   -ENOENT      no such entry            -EPERM     not allowed to change things
  *   -EEXIST      there is one already     -EINVAL    invalid argument, or refused by the daemon
  *   -ENOSPC      too many interfaces      -EBUSY     too many clients; the last interface
  *   -ENODEV      no ipoibd serves this interface in this network namespace
- *   -ESRCH       the interface exists, but its ipoibd is not running
+ *   -ESRCH       the interface exists, but its ipoibd is not running or has its folder elsewhere
  *   -ENXIO       ipoibd waits for its RDMA device, which has failed or was removed
- *   -EACCES      its socket belongs to neither root nor this user, and is not trusted
+ *   -EACCES      no permission to use the interface's socket, not even to read
  *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
  *   -EPROTO      invalid response
  * After an error of the last two lines the next call connects again: a handle outlives the daemon.
@@ -94,7 +94,7 @@ struct ibarp_info {
   uint32_t port;
   uint16_t pkey;
   uint16_t lid;
-  uint32_t qkey;
+  uint32_t qkey;                /* 0 if unknown, or for those who may only read */
   struct ibarp_hardware hardware; /* its own link-layer address */
   uint32_t mtu;                   /* bytes of an IP packet; 0: unknown yet */
   char state[IBARP_NAME_SIZE];    /* "up" when it can send, "no_device" without RDMA device */
@@ -169,7 +169,8 @@ IBARP_API int ibarp_open(const char* interface, struct ibarp** handle);
 IBARP_API void ibarp_close(struct ibarp* handle);
 /* Sets how long to wait for the daemon. The default is 5000 ms; negative: no limit. */
 IBARP_API void ibarp_set_timeout(struct ibarp* handle, int milliseconds);
-/* Why the last call on this handle failed; never NULL; valid until the next call. */
+/* Why the last call on this handle failed; never NULL; valid until the next call. With NULL, why
+ * the last ibarp_open() of this thread failed. */
 IBARP_API const char* ibarp_error(const struct ibarp* handle);
 /* Text for a negative errno value of this library, if there is no handle; never NULL. */
 IBARP_API const char* ibarp_strerror(int error);

@@ -1,17 +1,19 @@
 // Sends a request and waits for the line that is its response.
 #include "control/connection.hpp"
 
+#include <grp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <system_error>
+
+#include "control/socket_folder.hpp"
+#include "ipoib/unix_path.hpp"
 
 namespace ipoib::control {
 
@@ -31,54 +33,83 @@ timeval as_timeval(milliseconds timeout) {
   return {wait.count() / 1000, wait.count() % 1000 * 1000};
 }
 
-}  // namespace
-
-Result<void> Connection::open() {
-  const std::string name = std::string(kSocketPrefix) + interface_;
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  if (interface_.empty() || name.size() > sizeof(to.sun_path) - 1) {
-    return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
-  }
-  std::copy(name.begin(), name.end(), to.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-
-  socket_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket_) return from_errno("socket", errno);
-  const timeval limit = as_timeval(timeout_);
-  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) != 0) {
-    const int code = errno;
-    socket_ = FileDescriptor();
-    if (code == ECONNREFUSED && tun_interfaces().contains(interface_)) {
-      return Error{ESRCH, interface_ +
-                              ": its ipoibd is not running: start it again, or delete the "
-                              "interface"};
-    }
-    if (code == ECONNREFUSED) {
-      return Error{ENODEV,
-                   interface_ + ": no ipoibd runs this interface in this network namespace"};
-    }
-    if (code == EAGAIN)
-      return Error{ETIMEDOUT, interface_ + ": ipoibd does not accept connections"};
-    return from_errno(interface_, code);
-  }
-  auto trusted = check_owner();
-  if (trusted.has_error()) socket_ = FileDescriptor();
-  return trusted;
+/// An interface's folder in one of run_folders().
+std::string folder_of(const std::string& run_folder, std::uint64_t network_namespace,
+                      const std::string& interface) {
+  return run_folder + "/" + namespace_folder(network_namespace) + "/" + interface;
 }
 
-// Anybody may bind a free abstract name, so only daemons of root and of this user are trusted.
-Result<void> Connection::check_owner() const {
-  ucred owner{};
-  socklen_t size = sizeof(owner);
-  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &owner, &size) != 0) {
-    return from_errno(interface_, errno);
+/// Who may use a socket, from its owner and mode.
+std::string allowed_at(const std::string& path) {
+  struct stat status {};
+  SocketAccess access;
+  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWGRP) != 0) {
+    access.group = status.st_gid;
+    struct group entry {};
+    struct group* found = nullptr;
+    std::array<char, 4096> names{};
+    ::getgrgid_r(status.st_gid, &entry, names.data(), names.size(), &found);
+    access.group_name = found != nullptr ? found->gr_name : std::to_string(status.st_gid);
   }
-  if (owner.uid == 0 || owner.uid == geteuid()) return {};
-  return Error{EACCES, interface_ + ": its control socket belongs to user " +
-                           std::to_string(owner.uid) + ", process " + std::to_string(owner.pid) +
-                           ", which is not trusted"};
+  return access.allowed();
+}
+
+}  // namespace
+
+/// Looks for the interface in all run folders. The socket that allows changes is preferred.
+Result<void> Connection::open() {
+  if (!is_interface_name(interface_)) {
+    return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
+  }
+  const auto own = own_network_namespace();
+  if (!own) return own.error();
+  for (const auto& run_folder : run_folders()) {
+    const std::string folder = folder_of(run_folder, *own, interface_);
+    int code = connect_to(folder + "/" + kControlSocket);
+    if (code == EACCES || code == EPERM) {
+      code = connect_to(folder + "/" + kReadSocket);
+      if (code == ENOENT || code == EACCES || code == EPERM) {
+        return Error{EACCES, interface_ + ": " + allowed_at(folder + "/" + kControlSocket) +
+                                 " may use its control socket"};
+      }
+    }
+    if (code == 0) return {};
+    if (code == EAGAIN)
+      return Error{ETIMEDOUT, interface_ + ": ipoibd does not accept connections"};
+    if (code != ENOENT && code != ENOTDIR && code != ECONNREFUSED) {
+      return from_errno(interface_, code);
+    }
+  }
+  return not_found();
+}
+
+/// Returns an errno value, or 0.
+int Connection::connect_to(const std::string& path) {
+  const auto to = UnixPath::of(path);
+  if (!to) return to.error().code;
+  FileDescriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!made) return errno;
+  const timeval limit = as_timeval(timeout_);
+  ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  if (::connect(made.get(), to->address(), UnixPath::size()) != 0) return errno;
+  socket_ = std::move(made);
+  return 0;
+}
+
+/// Why no daemon serves the interface.
+Error Connection::not_found() const {
+  const auto tun = tun_interfaces();
+  const auto found = tun.find(interface_);
+  if (found == tun.end()) {
+    return {ENODEV, interface_ + ": no ipoibd runs this interface in this network namespace"};
+  }
+  if (found->second) {
+    return {ESRCH, interface_ + ": the control socket of its ipoibd is not in " +
+                       run_folders().front() +
+                       ": a container has to mount that folder of the daemon's host"};
+  }
+  return {ESRCH,
+          interface_ + ": its ipoibd is not running: start it again, or delete the interface"};
 }
 
 // Readable while idle means end of file (the daemon has ended or has closed an idle connection), or

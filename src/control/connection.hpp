@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,8 +18,8 @@ class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
-  /// ENODEV: no daemon serves the interface; ESRCH: its daemon has died; EACCES: one of another
-  /// user than root or ours does.
+  /// ENODEV: no daemon serves the interface; ESRCH: its daemon has died, or its folder is not
+  /// visible here; EACCES: this user may not even read.
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
@@ -29,7 +30,8 @@ class Connection {
   using Deadline = std::chrono::steady_clock::time_point;
 
   [[nodiscard]] bool is_stale() const;
-  [[nodiscard]] Result<void> check_owner() const;
+  [[nodiscard]] int connect_to(const std::string& path);
+  [[nodiscard]] Error not_found() const;
   [[nodiscard]] Result<void> send(std::string_view line, Deadline deadline);
   [[nodiscard]] Result<std::string> receive_line(Deadline deadline);
   [[nodiscard]] Result<void> wait(short events, Deadline deadline) const;
@@ -39,11 +41,12 @@ class Connection {
   FileDescriptor socket_;
 };
 
-/// Names of the interfaces with a control socket in this network namespace, from the text of
-/// /proc/net/unix.
-[[nodiscard]] std::set<std::string> interfaces_in(std::string_view proc_net_unix);
-/// Names of the TUN devices for InfiniBand in this network namespace. ipoibd creates such, and they
-/// outlive a daemon that dies.
-[[nodiscard]] std::set<std::string> tun_interfaces();
+/// A name that the kernel permits, and printable.
+[[nodiscard]] bool is_interface_name(std::string_view name);
+/// Names of the interfaces of this network namespace with a control socket that a process has open.
+[[nodiscard]] Result<std::set<std::string>> served_interfaces();
+/// The TUN devices for InfiniBand in this network namespace, and whether a process has given them a
+/// carrier. ipoibd creates such, and they outlive a daemon that dies.
+[[nodiscard]] std::map<std::string, bool> tun_interfaces();
 
 }  // namespace ipoib::control

@@ -1,11 +1,6 @@
-// Finds the interfaces of ipoibd. Those that are served are in the kernel's list of Unix sockets
-// (proc(5), /proc/net/unix):
-//
-//   Num       RefCount Protocol Flags    Type St Inode Path
-//   00000000: 00000002 00000000 00010000 0001 01 31337 @ipoibd/ib0
-//
-// The list is that of the reader's network namespace, like abstract sockets and interfaces. It also
-// contains accepted connections, under the same name, but without the listening flag.
+// Finds the interfaces of ipoibd: those that are served by their sockets, those that a daemon has
+// left behind by the kind of their device.
+#include <dirent.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -15,30 +10,26 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+#include <cerrno>
 #include <memory>
-#include <sstream>
 
 #include "control/connection.hpp"
+#include "control/socket_folder.hpp"
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/unix_path.hpp"
 
 namespace ipoib::control {
 
 namespace {
 
-constexpr std::uint32_t kListens = 1U << 16;  // __SO_ACCEPTCON of linux/net.h
-
-/// A valid and printable interface name: any user may bind any socket name.
-bool is_interface_name(std::string_view name) {
-  return !name.empty() && name.size() < IFNAMSIZ &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return std::isgraph(static_cast<unsigned char>(c)) != 0 && c != '/';
-         });
+ifreq request_for(const std::string& name) {
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  return request;
 }
 
 bool is_infiniband_tun(int socket, const std::string& name) {
-  ifreq request{};
-  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  ifreq request = request_for(name);
   if (ioctl(socket, SIOCGIFHWADDR, &request) != 0) return false;
   if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND) return false;
   ethtool_drvinfo driver{};
@@ -47,37 +38,68 @@ bool is_infiniband_tun(int socket, const std::string& name) {
   return ioctl(socket, SIOCETHTOOL, &request) == 0 && std::string_view(driver.driver) == "tun";
 }
 
+/// Not IFF_RUNNING, which may be set for a second after the carrier was lost.
+bool has_carrier(int socket, const std::string& name) {
+  ifreq request = request_for(name);
+  ethtool_value carrier{};
+  carrier.cmd = ETHTOOL_GLINK;
+  request.ifr_data = reinterpret_cast<char*>(&carrier);
+  return ioctl(socket, SIOCETHTOOL, &request) == 0 && carrier.data != 0;
+}
+
+/// Whether a process has the stream socket open. A datagram socket cannot connect to it, and the
+/// error tells (unix(7)), without a connection that the process would have to accept.
+bool is_served(const std::string& path) {
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto to = UnixPath::of(path);
+  if (!socket || !to) return false;
+  const bool connected = ::connect(socket.get(), to->address(), UnixPath::size()) == 0;
+  return connected || (errno != ENOENT && errno != ENOTDIR && errno != ECONNREFUSED);
+}
+
 }  // namespace
 
-std::set<std::string> interfaces_in(std::string_view proc_net_unix) {
-  const std::string prefix = "@" + std::string(kSocketPrefix);
+bool is_interface_name(std::string_view name) {
+  return !name.empty() && name.size() < IFNAMSIZ && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return std::isgraph(static_cast<unsigned char>(c)) != 0 && c != '/';
+         });
+}
+
+Result<std::set<std::string>> served_interfaces() {
+  const auto own = own_network_namespace();
+  if (!own) return own.error();
+  struct Close {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
   std::set<std::string> names;
-  std::istringstream lines{std::string(proc_net_unix)};
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number, references, protocol, flags, type, state, inode, path;
-    words >> number >> references >> protocol >> flags >> type >> state >> inode >> path;
-    if (!words || path.compare(0, prefix.size(), prefix) != 0) continue;
-    std::uint32_t bits = 0;
-    std::from_chars(flags.data(), flags.data() + flags.size(), bits, 16);
-    std::string name = path.substr(prefix.size());
-    if ((bits & kListens) != 0 && is_interface_name(name)) names.insert(std::move(name));
+  for (const auto& run_folder : run_folders()) {
+    const std::string path = run_folder + "/" + namespace_folder(*own);
+    const std::unique_ptr<DIR, Close> folder(::opendir(path.c_str()));
+    if (!folder) continue;
+    while (const auto* const entry = ::readdir(folder.get())) {
+      const std::string name = entry->d_name;
+      if (is_interface_name(name) && is_served(path + "/" + name + "/" + kControlSocket)) {
+        names.insert(name);
+      }
+    }
   }
   return names;
 }
 
-std::set<std::string> tun_interfaces() {
+std::map<std::string, bool> tun_interfaces() {
   const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   struct Free {
     void operator()(struct if_nameindex* all) const { if_freenameindex(all); }
   };
   const std::unique_ptr<struct if_nameindex, Free> all(::if_nameindex());
-  std::set<std::string> names;
-  if (!socket || !all) return names;
+  std::map<std::string, bool> out;
+  if (!socket || !all) return out;
   for (const auto* each = all.get(); each->if_index != 0; ++each) {
-    if (is_infiniband_tun(socket.get(), each->if_name)) names.insert(each->if_name);
+    const std::string name = each->if_name;
+    if (is_infiniband_tun(socket.get(), name)) out.emplace(name, has_carrier(socket.get(), name));
   }
-  return names;
+  return out;
 }
 
 }  // namespace ipoib::control

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <set>
-#include <sstream>
 
 #include "control/connection.hpp"
 #include "control/ibarp_values.hpp"
@@ -23,6 +20,9 @@ struct ibarp {
 namespace {
 
 constexpr const char* kNoMemory = "out of memory";
+
+/// Why the last ibarp_open() of this thread has failed.
+thread_local std::string open_error;
 
 int refuse(ibarp* handle, const Error& error) {
   handle->error = error.message;
@@ -103,13 +103,10 @@ extern "C" {
 
 int ibarp_interfaces(ibarp_interface_fn* each, void* data) {
   return guarded([&] {
-    std::ifstream file("/proc/net/unix");
-    if (!file) return -errno;
-    std::ostringstream text;
-    text << file.rdbuf();
-    std::set<std::string> names = tun_interfaces();
-    names.merge(interfaces_in(text.str()));
-    for (const std::string& name : names) {
+    auto names = served_interfaces();
+    if (!names) return -names.error().code;
+    for (const auto& [name, has_carrier] : tun_interfaces()) names->insert(name);
+    for (const std::string& name : *names) {
       if (const int stop = each(name.c_str(), data); stop != 0) return stop;
     }
     return 0;
@@ -119,10 +116,12 @@ int ibarp_interfaces(ibarp_interface_fn* each, void* data) {
 int ibarp_open(const char* interface, ibarp** handle) {
   if (handle == nullptr) return -EINVAL;
   *handle = nullptr;
+  open_error.clear();
   if (interface == nullptr) return -EINVAL;
   return guarded([&] {
     auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}});
     if (const auto opened = made->connection.open(); opened.has_error()) {
+      open_error = opened.error().message;
       return -opened.error().code;
     }
     *handle = made.release();
@@ -137,7 +136,7 @@ void ibarp_set_timeout(ibarp* handle, int milliseconds) {
 }
 
 const char* ibarp_error(const ibarp* handle) {
-  return handle == nullptr ? "no handle" : handle->error.c_str();
+  return handle == nullptr ? open_error.c_str() : handle->error.c_str();
 }
 
 const char* ibarp_strerror(int error) {
@@ -149,7 +148,7 @@ const char* ibarp_strerror(int error) {
     case -EEXIST:
       return "it exists already";
     case -EPERM:
-      return "only root may do this";
+      return "not permitted";
     case -ENODEV:
       return "no ipoibd runs this interface in this network namespace";
     case -ESRCH:
@@ -157,7 +156,7 @@ const char* ibarp_strerror(int error) {
     case -ENXIO:
       return "ipoibd waits for its RDMA device";
     case -EACCES:
-      return "the interface's control socket belongs to another user";
+      return "no permission for the interface's control socket";
     case -ETIMEDOUT:
       return "ipoibd does not respond";
     case -EPIPE:

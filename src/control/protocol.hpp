@@ -25,9 +25,6 @@ inline constexpr std::size_t kMaxResponseLine = 4U << 20;
 inline constexpr std::size_t kPageEntries = 128;
 inline constexpr std::size_t kPageLines = 512;  ///< trace records in a response
 
-/// Name of an interface's abstract socket: this prefix, then the interface's name.
-inline constexpr std::string_view kSocketPrefix = "ipoibd/";
-
 /// Reply to set, delete and delete_interface.
 struct Done {
   friend bool operator==(const Done&, const Done&) = default;
@@ -52,9 +49,9 @@ using Response = Result<Reply>;
 
 /// Whether the request changes anything.
 [[nodiscard]] bool is_change(const Request& request);
-/// Whether only root may make the request: changes, and members, which the SA returns only to
-/// trusted requesters.
-[[nodiscard]] bool requires_root(const Request& request);
+/// Whether only those who may change things may make the request: changes; members, which the SA
+/// returns only to trusted requesters; and the trace, which shows the traffic of all users.
+[[nodiscard]] bool is_restricted(const Request& request);
 
 /// Parses a line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an
 /// unknown op.

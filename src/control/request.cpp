@@ -181,8 +181,9 @@ bool is_change(const Request& request) {
                               std::holds_alternative<FlushRequest>(*other));
 }
 
-bool requires_root(const Request& request) {
-  return is_change(request) || std::holds_alternative<MembersRequest>(request);
+bool is_restricted(const Request& request) {
+  return is_change(request) || std::holds_alternative<MembersRequest>(request) ||
+         std::holds_alternative<TraceRequest>(request);
 }
 
 Result<Request> parse_request(std::string_view line) {

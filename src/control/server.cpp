@@ -3,89 +3,199 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "control/log_levels.hpp"
 #include "control/trace_page.hpp"
+#include "ipoib/backoff.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/trace.hpp"
-#include "lines/line_server.hpp"
 
 namespace ipoib::control {
 
 namespace asio = boost::asio;
-using Protocol = asio::local::stream_protocol;
+using lines::LineServer;
 
 namespace {
 
-Protocol::endpoint endpoint_of(const std::string& interface) {
-  return Protocol::endpoint(std::string(1, '\0') + std::string(kSocketPrefix) + interface);
-}
-
-Protocol::acceptor listen(asio::io_context& context, const std::string& interface) {
-  try {
-    return {context, endpoint_of(interface), false};
-  } catch (const boost::system::system_error& error) {
-    throw std::system_error(error.code(), error.code() == std::errc::address_in_use
-                                              ? interface + ": another ipoibd runs this interface"
-                                              : interface + ": no control socket");
-  }
-}
-
 std::vector<Counter> as_values(const Server::Counters& counters) {
-  return {
-      {"control_clients", counters.clients},       {"control_clients_refused", counters.refused},
-      {"control_requests", counters.requests},     {"control_bad_requests", counters.bad_requests},
-      {"control_changes_denied", counters.denied}, {"control_timeouts", counters.timeouts}};
+  return {{"control_clients", counters.clients},
+          {"control_clients_refused", counters.refused},
+          {"control_requests", counters.requests},
+          {"control_bad_requests", counters.bad_requests},
+          {"control_requests_denied", counters.denied},
+          {"control_requests_delayed", counters.delayed},
+          {"control_timeouts", counters.timeouts}};
+}
+
+using Callback = std::function<void(Response)>;
+
+/// Adds the server's own counters, as they are now, since the response may come on any thread.
+Callback with_counters(Callback done, const Server::Counters& counters) {
+  return [done = std::move(done), own = as_values(counters)](Response response) {
+    if (response.has_value()) {
+      if (auto* const all = std::get_if<std::vector<Counter>>(&*response)) {
+        all->insert(all->end(), own.begin(), own.end());
+      }
+    }
+    done(std::move(response));
+  };
+}
+
+/// Who knows the Q_Key can send to the queue pairs of the partition.
+Callback without_qkey(Callback done) {
+  return [done = std::move(done)](Response response) {
+    if (response.has_value()) {
+      if (auto* const info = std::get_if<InterfaceInfo>(&*response)) info->qkey = QKey();
+    }
+    done(std::move(response));
+  };
 }
 
 }  // namespace
 
-class Server::Impl : public lines::LineHandler {
+class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, Dependencies dependencies, const Options& options)
+  Impl(asio::io_context& context, const Dependencies& dependencies, Options options)
       : dependencies_(dependencies),
-        lines_(listen(context, options.interface), *this,
-               {.max_line = kMaxRequestLine, .idle_timeout = options.idle_timeout}) {}
+        options_(std::move(options)),
+        context_(context),
+        retry_timer_(context) {}
 
-  [[nodiscard]] std::string refusal(const ucred& peer, std::size_t clients) override;
-  void serve(std::string_view line, const ucred& peer, Done done) override;
-  [[nodiscard]] std::string too_long() override;
-  void on_accept_failure(const std::string& why) override {
-    dependencies_.log.warn("cannot accept a client: {}", why);
-  }
+  /// Throws if another daemon has the interface.
+  void start();
+  void stop();
   [[nodiscard]] Counters counters() const;
 
  private:
-  void handle(const Request& request, const ucred& peer, std::function<void(Response)> done);
+  /// One of the two sockets, and what its clients may do.
+  class Listener final : public lines::LineHandler {
+   public:
+    Listener(Impl& server, bool may_change, FileDescriptor socket);
+
+    void serve(std::string_view line, const ucred& peer, Done done) override {
+      server_.serve(line, peer, may_change_, std::move(done));
+    }
+    [[nodiscard]] std::string too_long() override;
+    [[nodiscard]] std::string too_many_clients() override {
+      return emit(Response(Error{EBUSY, "too many clients; try later"}));
+    }
+    void on_accept_failure(const std::string& why) override {
+      server_.dependencies_.log.warn("cannot accept a client: {}", why);
+    }
+    [[nodiscard]] const LineServer::Counters& counters() const { return lines_.counters(); }
+
+   private:
+    Impl& server_;
+    const bool may_change_;
+    LineServer lines_;
+  };
+
+  [[nodiscard]] Result<void> open();
+  void open_or_retry();
+  void retry_later(const Error& error);
+  void serve(std::string_view line, const ucred& peer, bool may_change,
+             lines::LineHandler::Done done);
+  void handle(const Request& request, const ucred& peer, bool may_change, Callback done);
+  void handle(const InterfaceRequest& request, bool may_change, Callback done);
   [[nodiscard]] Response set_levels(const LogRequest& request);
 
-  Dependencies dependencies_;
+  const Dependencies dependencies_;
+  const Options options_;
+  asio::io_context& context_;
+  asio::steady_timer retry_timer_;
+  Retry retry_;
+  std::optional<std::uint64_t> namespace_;
   std::uint64_t requests_ = 0;
   std::uint64_t bad_requests_ = 0;
   std::uint64_t denied_ = 0;
-  lines::LineServer lines_;
+  std::optional<SocketFolder> folder_;
+  std::optional<Listener> control_;
+  std::optional<Listener> read_;
 };
 
-std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
-  const std::size_t limit = peer.uid == 0 ? kMaxClients : kMaxClients - kReservedForRoot;
-  return clients < limit ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
+// --- Sockets -------------------------------------------------------------------------------------
+
+Server::Impl::Listener::Listener(Impl& server, bool may_change, FileDescriptor socket)
+    : server_(server),
+      may_change_(may_change),
+      lines_(LineServer::Protocol::acceptor(server.context_, LineServer::Protocol(),
+                                            socket.release()),
+             *this,
+             {.max_line = kMaxRequestLine,
+              .idle_timeout = server.options_.idle_timeout,
+              .max_clients = kMaxClients,
+              .max_clients_per_user = may_change ? kMaxClientsPerUser : kMaxReadersPerUser,
+              .rate = may_change ? LineServer::Rate{} : server.options_.read_rate}) {}
+
+void Server::Impl::start() {
+  const auto opened = open();
+  if (opened) return;
+  if (opened.error().code == EBUSY && options_.if_taken == IfTaken::fail) {
+    throw std::system_error(std::error_code(EBUSY, std::generic_category()),
+                            options_.interface + ": " + opened.error().message);
+  }
+  retry_later(opened.error());
 }
 
-std::string Server::Impl::too_long() {
+Result<void> Server::Impl::open() {
+  if (!namespace_) {
+    const auto own = own_network_namespace();
+    if (!own) return own.error();
+    namespace_ = *own;
+  }
+  auto folder = SocketFolder::take(*namespace_, options_.interface, options_.access);
+  if (!folder) return folder.error();
+  folder_.emplace(std::move(*folder));
+  control_.emplace(*this, true, folder_->take_control_socket());
+  if (auto read = folder_->take_read_socket()) read_.emplace(*this, false, std::move(read));
+  return {};
+}
+
+void Server::Impl::retry_later(const Error& error) {
+  if (retry_.failed()) {
+    dependencies_.log.error("{}: no control socket, so ibarp(8) cannot reach it: {}; trying again",
+                            options_.interface, error.message);
+  }
+  retry_timer_.expires_after(retry_.pause());
+  retry_timer_.async_wait([weak = weak_from_this()](boost::system::error_code stopped) {
+    const auto self = weak.lock();
+    if (!stopped && self) self->open_or_retry();
+  });
+}
+
+void Server::Impl::open_or_retry() {
+  if (const auto opened = open(); !opened) return retry_later(opened.error());
+  (void)retry_.succeeded();
+  dependencies_.log.info("{}: has its control socket now", options_.interface);
+}
+
+void Server::Impl::stop() {
+  retry_timer_.cancel();
+  read_.reset();
+  control_.reset();
+  folder_.reset();
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+std::string Server::Impl::Listener::too_long() {
   return emit(Response(
       Error{EMSGSIZE, "a request is at most " + std::to_string(kMaxRequestLine) + " bytes long"}));
 }
 
-void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
+void Server::Impl::serve(std::string_view line, const ucred& peer, bool may_change,
+                         lines::LineHandler::Done done) {
   const auto request = parse_request(line);
   if (request.has_error()) {
     ++bad_requests_;
     return done(emit(Response(request.error())));
   }
-  handle(*request, peer, [done = std::move(done)](const Response& response) {
+  handle(*request, peer, may_change, [done = std::move(done)](const Response& response) {
     std::string text = emit(response);
     if (text.size() > kMaxResponseLine) {
       text = emit(Response(Error{EMSGSIZE, "the response is too long for one line"}));
@@ -94,13 +204,15 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
   });
 }
 
-void Server::Impl::handle(const Request& request, const ucred& peer,
-                          std::function<void(Response)> done) {
+void Server::Impl::handle(const Request& request, const ucred& peer, bool may_change,
+                          Callback done) {
   ++requests_;
-  if (requires_root(request) && peer.uid != 0) {
+  if (is_restricted(request) && !may_change) {
     ++denied_;
-    return done(Error{EPERM, is_change(request) ? "only root may change anything here"
-                                                : "only root may list the members of a group"});
+    const char* const what = is_change(request)                                ? "change anything"
+                             : std::holds_alternative<MembersRequest>(request) ? "list members"
+                                                                               : "see the trace";
+    return done(Error{EPERM, options_.access.allowed() + " may " + what + " here"});
   }
   if (is_change(request)) {
     std::string line = emit(request);
@@ -120,19 +232,16 @@ void Server::Impl::handle(const Request& request, const ucred& peer,
   if (std::holds_alternative<DeleteInterfaceRequest>(request)) {
     return dependencies_.handler.delete_interface(std::move(done));
   }
-  const auto& about_interface = std::get<InterfaceRequest>(request);
-  if (std::holds_alternative<StatsRequest>(about_interface)) {
-    // Add the server's own counters as they are now, since the response may come on any thread.
-    done = [done = std::move(done), own = as_values(counters())](Response response) {
-      if (response.has_value()) {
-        if (auto* const all = std::get_if<std::vector<Counter>>(&*response)) {
-          all->insert(all->end(), own.begin(), own.end());
-        }
-      }
-      done(std::move(response));
-    };
+  handle(std::get<InterfaceRequest>(request), may_change, std::move(done));
+}
+
+void Server::Impl::handle(const InterfaceRequest& request, bool may_change, Callback done) {
+  if (std::holds_alternative<StatsRequest>(request)) {
+    done = with_counters(std::move(done), counters());
+  } else if (std::holds_alternative<InfoRequest>(request) && !may_change) {
+    done = without_qkey(std::move(done));
   }
-  dependencies_.handler.handle(about_interface, std::move(done));
+  dependencies_.handler.handle(request, std::move(done));
 }
 
 Response Server::Impl::set_levels(const LogRequest& request) {
@@ -141,19 +250,25 @@ Response Server::Impl::set_levels(const LogRequest& request) {
 }
 
 Server::Counters Server::Impl::counters() const {
-  const auto& counted = lines_.counters();
-  return {.clients = counted.clients,
-          .refused = counted.refused,
-          .requests = requests_,
-          .bad_requests = bad_requests_ + counted.too_long,
-          .denied = denied_,
-          .timeouts = counted.timeouts};
+  Counters out{.requests = requests_, .bad_requests = bad_requests_, .denied = denied_};
+  for (const auto* const listener : {&control_, &read_}) {
+    if (!*listener) continue;
+    const auto& counted = (*listener)->counters();
+    out.clients += counted.clients;
+    out.refused += counted.refused;
+    out.bad_requests += counted.too_long;
+    out.delayed += counted.delayed;
+    out.timeouts += counted.timeouts;
+  }
+  return out;
 }
 
-Server::Server(boost::asio::io_context& context, Dependencies dependencies, const Options& options)
-    : impl_(std::make_unique<Impl>(context, dependencies, options)) {}
+Server::Server(asio::io_context& context, Dependencies dependencies, Options options)
+    : impl_(std::make_shared<Impl>(context, dependencies, std::move(options))) {
+  impl_->start();
+}
 
-Server::~Server() = default;
+Server::~Server() { impl_->stop(); }
 
 Server::Counters Server::counters() const { return impl_->counters(); }
 

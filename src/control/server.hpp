@@ -1,8 +1,9 @@
-// Serves the control protocol on the abstract socket @ipoibd/<interface> in the network namespace
-// of the calling thread.
+// Serves the control protocol on the sockets of an interface's folder (socket_folder.hpp).
 //
 // Runs on one io_context, that of the control thread. lines/line_server.hpp describes the limits
-// for each client.
+// for each client. Clients that may only read have a socket of their own, so they cannot lock out
+// the others, and their requests are served at a limited rate: each takes time of the interface's
+// thread.
 #pragma once
 
 #include <chrono>
@@ -12,7 +13,9 @@
 #include <string>
 
 #include "control/protocol.hpp"
+#include "control/socket_folder.hpp"
 #include "ipoib/log_fwd.hpp"
+#include "lines/line_server.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -25,11 +28,15 @@ namespace ipoib::control {
 
 class LogLevels;
 
-/// Clients at a time. kReservedForRoot of them are reserved, so that other users cannot lock out
-/// root.
+/// Clients of a socket at a time.
 inline constexpr std::size_t kMaxClients = 32;
-inline constexpr std::size_t kReservedForRoot = 8;
+/// Those of one user on the control socket, and on the socket for reading.
+inline constexpr std::size_t kMaxClientsPerUser = 24;
+inline constexpr std::size_t kMaxReadersPerUser = 8;
 inline constexpr std::chrono::seconds kIdleTimeout{60};
+/// Requests of all clients that may only read: as many as the pages of 32,768 entries at once, then
+/// 200 per second.
+inline constexpr lines::LineServer::Rate kReadRate{256, std::chrono::milliseconds(5)};
 
 /// The interface as the server sees it; implemented by the daemon.
 class Handler {
@@ -57,32 +64,39 @@ class Server {
     const TraceRings& trace;
     Logger& log;
   };
+  /// What to do if another daemon has the interface's folder.
+  enum class IfTaken : std::uint8_t { fail, retry };
   struct Options {
     std::string interface;
+    SocketAccess access{};
+    IfTaken if_taken = IfTaken::fail;
     std::chrono::milliseconds idle_timeout = kIdleTimeout;
+    lines::LineServer::Rate read_rate = kReadRate;
   };
 
-  /// Binds and listens. Throws std::system_error if another daemon has bound the name.
-  /// `dependencies` must outlive the server.
-  Server(boost::asio::io_context& context, Dependencies dependencies, const Options& options);
+  /// Opens the sockets for the network namespace of the calling thread. If that fails, logs why and
+  /// tries again, with growing pauses. Throws std::system_error if another daemon serves the
+  /// interface and options.if_taken says so. `dependencies` must outlive the server.
+  Server(boost::asio::io_context& context, Dependencies dependencies, Options options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  /// Closes the socket and all connections.
+  /// Closes the sockets and all connections.
   ~Server();
 
   struct Counters {
     std::uint64_t clients = 0;       ///< accepted
-    std::uint64_t refused = 0;       ///< beyond the limit on clients
+    std::uint64_t refused = 0;       ///< beyond the limits on clients
     std::uint64_t requests = 0;      ///< valid
     std::uint64_t bad_requests = 0;  ///< invalid
-    std::uint64_t denied = 0;        ///< only root may make them
+    std::uint64_t denied = 0;        ///< of clients that may only read
+    std::uint64_t delayed = 0;       ///< beyond the rate of clients that may only read
     std::uint64_t timeouts = 0;      ///< connections closed for lack of progress
   };
   [[nodiscard]] Counters counters() const;
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace ipoib::control

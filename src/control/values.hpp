@@ -75,7 +75,7 @@ struct InterfaceInfo {
   std::string device;  ///< RDMA device
   std::uint8_t port = 0;
   PKey pkey;
-  QKey qkey;  ///< of the broadcast group; 0 before it is joined
+  QKey qkey;  ///< of the broadcast group; 0 before it is joined, and for those who may only read
   Qpn qpn;    ///< 0 before there is a queue pair
   Gid gid;
   Lid lid;

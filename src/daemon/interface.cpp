@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <exception>
 #include <random>
 #include <system_error>
 
@@ -78,7 +77,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
-      server_(at_home([&] { return serve(tun_->name()); })),
+      server_(serve(tun_->name(), control::Server::IfTaken::fail)),
       pump_(pump_settings(dependencies.options, id.pkey, id.number),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
@@ -151,26 +150,29 @@ SharedNamespace Interface::current_namespace() const {
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
 }
 
-std::unique_ptr<control::Server> Interface::serve(const std::string& name) {
+/// Clients find the sockets by the interface's network namespace and name.
+std::unique_ptr<control::Server> Interface::serve(const std::string& name,
+                                                  control::Server::IfTaken if_taken) {
   using control::Server;
-  return std::make_unique<Server>(dependencies_.context,
-                                  Server::Dependencies{.handler = control_,
-                                                       .levels = dependencies_.logs.levels,
-                                                       .trace = dependencies_.rings,
-                                                       .log = *logs_.control},
-                                  Server::Options{name});
+  return at_home([&] {
+    return std::make_unique<Server>(
+        dependencies_.context,
+        Server::Dependencies{.handler = control_,
+                             .levels = dependencies_.logs.levels,
+                             .trace = dependencies_.rings,
+                             .log = *logs_.control},
+        Server::Options{.interface = name,
+                        .access = dependencies_.options.control_access,
+                        .if_taken = if_taken});
+  });
 }
 
-/// Clients find the control socket by the interface's name.
 void Interface::on_renamed(const std::string& name) {
   const auto before = logs_.prefix->get();
   logs_.prefix->set(name);
   logs_.daemon->info("renamed; was called {}", before);
-  try {
-    server_ = at_home([&] { return serve(name); });
-  } catch (const std::exception& error) {
-    logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
-  }
+  // Another interface of this daemon may still have the name.
+  server_ = serve(name, control::Server::IfTaken::retry);
 }
 
 }  // namespace ipoib::daemon

@@ -78,7 +78,8 @@ class Interface final : public PartitionInterface {
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   void log_start(const verbs::Device& device);
   void receive_large_packets();
-  [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name);
+  [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
+                                                       control::Server::IfTaken if_taken);
   void on_renamed(const std::string& name);
   /// The interface's thread.
   void run();

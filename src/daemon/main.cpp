@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "control/socket_folder.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
@@ -23,6 +24,7 @@
 #include "ipoib/crash_dump.hpp"
 #include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/run_folder.hpp"
 #include "ipoib/service_manager.hpp"
 #include "wire/ipv6.hpp"
 
@@ -51,7 +53,11 @@ std::string drop_privileges(const Options& options) {
                     .uses_files_of_others = uses_softib_of_another_user()};
   const auto account =
       choose_account(options.user, options.group, needs, management_device_files());
-  return give_up_privileges(account, capabilities_to_keep(needs), {});
+  // It has to create sockets later, too. Without the folder, the daemon says so when it needs it.
+  if (::geteuid() == 0) (void)give_run_folder(account.user.value_or(0));
+  std::vector<gid_t> groups;
+  if (options.control_access.group) groups.push_back(*options.control_access.group);
+  return give_up_privileges(account, capabilities_to_keep(needs), groups);
 }
 
 /// Later than the privileges are dropped, so that the log has nothing but the reason if the daemon
@@ -130,7 +136,8 @@ std::optional<verbs::Device> wait_for_device(const Options& wanted,
         WaitingInterfaces::Settings{.names = kept.empty() ? KeptInterfaces{wanted.interface} : kept,
                                     .device = wanted.device,
                                     .port = wanted.port,
-                                    .reason = reason},
+                                    .reason = reason,
+                                    .access = wanted.control_access},
         dependencies.home, dependencies.logs);
   });
 }
@@ -142,6 +149,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
+  control::remove_unused_socket_folders();
   Dependencies dependencies{.options = options,
                             .logs = logs,
                             .home = host::NetworkNamespace::open(options.netns).value(),

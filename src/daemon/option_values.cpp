@@ -1,5 +1,6 @@
 #include "daemon/option_values.hpp"
 
+#include <grp.h>
 #include <net/if.h>
 
 #include <algorithm>
@@ -174,6 +175,20 @@ SandboxMode parse_sandbox(const std::string& option, const std::string& text) {
   if (text == "log") return SandboxMode::log;
   if (text == "off") return SandboxMode::off;
   refuse(option, text, "on, log or off");
+}
+
+control::SocketAccess parse_control_group(const std::string& option, const std::string& text) {
+  const auto comma = std::min(text.find(','), text.size());
+  control::SocketAccess out;
+  out.group_name = text.substr(0, comma);
+  out.is_private = comma != text.size();
+  if (out.group_name.empty() || (out.is_private && text.substr(comma) != ",private")) {
+    refuse(option, text, "the name of a group, or that and \",private\"");
+  }
+  const auto* const group = ::getgrnam(out.group_name.c_str());
+  if (group == nullptr) refuse(option, text, "a group that exists: getent group lists them");
+  out.group = group->gr_gid;
+  return out;
 }
 
 PollMode parse_poll_mode(const std::string& option, const std::string& text) {

@@ -35,6 +35,9 @@ namespace ipoib::daemon {
 [[nodiscard]] std::vector<control::ModuleLevel> parse_log(const std::string& text);
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
 [[nodiscard]] SandboxMode parse_sandbox(const std::string& option, const std::string& text);
+/// "GROUP" or "GROUP,private"; the group has to exist.
+[[nodiscard]] control::SocketAccess parse_control_group(const std::string& option,
+                                                        const std::string& text);
 [[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
 /// What is_interface_name() accepts, as text.
 inline constexpr const char* kInterfaceNameRule =

@@ -177,6 +177,11 @@ po::options_description process_options(Options& out) {
       text("on|log|off", [&](const auto& v) { out.sandbox = parse_sandbox("sandbox", v); })
           ->default_value("on"),
       "refuse system calls that the daemon does not need; log: the kernel logs and permits them")(
+      "control-group",
+      text("GROUP[,private]",
+           [&](const auto& v) { out.control_access = parse_control_group("control-group", v); }),
+      "group whose members may make changes with ibarp, as root may; with private, nobody else may "
+      "read (default: no group, and everybody may read)")(
       "config", po::value<std::string>()->value_name("FILE"),
       "file with more options, lines \"option = value\"; the command line takes precedence "
       "(default: those in /etc/ipoibd that exist, but none with --softib)")(

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/socket_folder.hpp"
 #include "control/values.hpp"
 #include "daemon/poll_policy.hpp"
 #include "daemon/sandbox.hpp"
@@ -46,6 +47,7 @@ struct Options {
   std::string user;      ///< to run as; empty: choose_account()
   std::string group;     ///< empty: that of the user
   SandboxMode sandbox = SandboxMode::on;
+  control::SocketAccess control_access;
   PollMode poll = PollMode::adaptive;
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
 

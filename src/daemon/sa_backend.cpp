@@ -40,9 +40,9 @@ SharedMemberships share_memberships(const std::optional<std::string>& port, Logg
     log.warn("{}; when this daemon ends, others on the port may lose their multicast groups", why);
     return SharedMemberships();
   };
-  if (folder.empty()) return alone("XDG_RUNTIME_DIR is not set");
+  if (!folder) return alone(folder.error().message);
   if (!port) return alone("the port cannot be identified");
-  auto shared = SharedMemberships::open(folder, *port);
+  auto shared = SharedMemberships::open(*folder, *port);
   return shared ? std::move(*shared) : alone(shared.error().message);
 }
 

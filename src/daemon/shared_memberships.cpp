@@ -6,9 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 #include <utility>
+
+#include "ipoib/run_folder.hpp"
 
 namespace ipoib::daemon {
 
@@ -63,10 +64,12 @@ bool is_linked(int file) {
 
 }  // namespace
 
-std::filesystem::path SharedMemberships::default_folder() {
-  if (::geteuid() == 0) return "/run/ipoibd/members";
-  const char* const runtime = ::secure_getenv("XDG_RUNTIME_DIR");
-  return runtime == nullptr ? std::filesystem::path() : std::filesystem::path(runtime) / "ipoibd/members";
+Result<std::filesystem::path> SharedMemberships::default_folder() {
+  const auto run = open_run_folder();
+  if (!run) return run.error();
+  const auto folder = open_folder(*run, "members");
+  if (!folder) return folder.error();
+  return std::filesystem::path(folder->path);
 }
 
 Result<SharedMemberships> SharedMemberships::open(const std::filesystem::path& folder,

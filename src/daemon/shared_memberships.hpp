@@ -25,9 +25,8 @@ namespace ipoib::daemon {
 
 class SharedMemberships {
  public:
-  /// The folder of this user's daemons: /run/ipoibd/members for root, else below XDG_RUNTIME_DIR;
-  /// empty if that is not set.
-  [[nodiscard]] static std::filesystem::path default_folder();
+  /// The folder "members" of ipoib/run_folder.hpp, which it creates if necessary.
+  [[nodiscard]] static Result<std::filesystem::path> default_folder();
 
   /// Counts nothing: each leave is sent.
   SharedMemberships() = default;

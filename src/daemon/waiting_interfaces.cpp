@@ -69,7 +69,7 @@ WaitingInterfaces::WaitingInterfaces(const Settings& settings, const host::Netwo
                                           .levels = logs.levels,
                                           .trace = no_rings_,
                                           .log = *logs.control},
-            control::Server::Options{name});
+            control::Server::Options{.interface = name, .access = settings.access});
       }));
     } catch (const std::exception& error) {
       logs.daemon->debug("{}", error.what());

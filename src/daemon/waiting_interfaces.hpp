@@ -23,6 +23,7 @@ class WaitingInterfaces {
     std::string device;  ///< empty: any RDMA device
     std::uint8_t port = 0;
     std::string reason;  ///< why the daemon waits, as text
+    control::SocketAccess access{};
   };
 
   /// Responds on a thread of its own until the destructor. Leaves out an interface whose control

@@ -1,4 +1,4 @@
-// Commands that change entries; only root may run them.
+// Commands that change entries.
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 

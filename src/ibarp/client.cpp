@@ -28,19 +28,21 @@ bool before(const ibarp_entry& a, const ibarp_entry& b) {
 
 Client::Client(std::string interface) : interface_(std::move(interface)) {
   ibarp* handle = nullptr;
-  if (const int result = ibarp_open(interface_.c_str(), &handle); result != 0) {
-    throw Failure(kFailed, interface_ + ": " + ibarp_strerror(result));
-  }
+  const int result = ibarp_open(interface_.c_str(), &handle);
+  if (result != 0) throw Failure(kFailed, reason_of(nullptr, result));
   handle_.reset(handle);
 }
 
 void Client::check(int result) const {
   if (result == 0) return;
-  std::string why = ibarp_error(handle_.get());
+  throw Failure(result == -EINVAL ? kUsage : kFailed, reason_of(handle_.get(), result));
+}
+
+std::string Client::reason_of(const ibarp* handle, int result) const {
+  std::string why = ibarp_error(handle);
   if (why.empty()) why = ibarp_strerror(result);
   const std::string prefix = interface_ + ": ";
-  throw Failure(result == -EINVAL ? kUsage : kFailed,
-                why.compare(0, prefix.size(), prefix) == 0 ? why : prefix + why);
+  return why.starts_with(prefix) ? why : prefix + why;
 }
 
 template <class T, class List>

@@ -36,6 +36,9 @@ class Client {
   template <class T, class List>
   [[nodiscard]] std::vector<T> all(List list) const;
 
+  /// Why a call has failed that returned `result`; ibarp_open() without handle.
+  [[nodiscard]] std::string reason_of(const ibarp* handle, int result) const;
+
   struct Close {
     void operator()(ibarp* handle) const { ibarp_close(handle); }
   };

@@ -17,7 +17,8 @@ using Verb = Command::Verb;
 constexpr const char* kHelp = R"(Usage: ibarp [OPTIONS] [COMMAND]
 Shows and changes the neighbour entries of the ipoibd interfaces in this
 network namespace, and adds and deletes interfaces. Any user may list entries,
-groups and interfaces; only root may make changes and list members of groups.
+groups and interfaces; only root and the group of ipoibd --control-group may
+make changes, list members of groups, and see the trace.
 
 Commands, as of ip neigh; they may be abbreviated:
   show [FILTER]... [dev IF]         list entries (default command; also list)

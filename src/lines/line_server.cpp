@@ -1,15 +1,18 @@
-// A session accepts a client, reads a line, waits for the response and writes it. It is in exactly
-// one of these steps at a time; a timer ends it if a step takes too long.
+// A session accepts a client, reads a line, waits for its turn, then for the response, and writes
+// that. It is in exactly one of these steps at a time; a timer ends it if a step takes too long.
 #include "lines/line_server.hpp"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace ipoib::lines {
 
@@ -41,24 +44,37 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
       : handler_(handler),
         options_(options),
         acceptor_(std::move(acceptor)),
-        pause_(acceptor_.get_executor()) {}
+        pause_(acceptor_.get_executor()),
+        rate_timer_(acceptor_.get_executor()) {}
 
   void accept();
   void stop();
-  void forget(const std::shared_ptr<Session>& session) { sessions_.erase(session); }
+  /// The session has read a line.
+  void add(std::shared_ptr<Session> session);
+  void forget(const std::shared_ptr<Session>& session);
 
   [[nodiscard]] LineHandler& handler() { return handler_; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
 
  private:
+  using Clock = asio::steady_timer::clock_type;
+
   void admit(Protocol::socket socket);
+  [[nodiscard]] bool has_place_for(uid_t user) const;
+  void serve_waiting();
+  void serve_first();
+  [[nodiscard]] bool is_within_rate(Clock::time_point now);
 
   LineHandler& handler_;
   const Options options_;
   Protocol::acceptor acceptor_;
   asio::steady_timer pause_;
+  asio::steady_timer rate_timer_;
   std::set<std::shared_ptr<Session>> sessions_;
+  std::deque<std::shared_ptr<Session>> waiting_;  ///< for their turn, some of sessions_
+  /// When lines at exactly the limited rate would have used up what was served so far.
+  Clock::time_point served_until_{};
   Counters counters_;
   bool stopped_ = false;
 };
@@ -72,9 +88,15 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   /// Closes the socket; the session no longer calls the server.
   void stop();
 
+  [[nodiscard]] const ucred& peer() const { return peer_; }
+  [[nodiscard]] const std::string& line() const { return line_; }
+  /// What the current line is responded to by.
+  [[nodiscard]] std::uint64_t turn() const { return turn_; }
+  void on_response(std::uint64_t turn, const std::string& response);
+  [[nodiscard]] Protocol::socket::executor_type executor() { return socket_.get_executor(); }
+
  private:
   void on_line(std::size_t size);
-  void on_response(std::uint64_t turn, std::string response);
   void write(std::string response, bool then_end);
   /// Ends the session unless the next step begins before the timeout.
   void arm();
@@ -85,6 +107,7 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   Impl* server_;  ///< null after stop() and end()
   asio::steady_timer timer_;
   std::string input_;
+  std::string line_;
   std::string output_;
   std::uint64_t turn_ = 0;  ///< number of the current line, to recognise late responses
 };
@@ -107,17 +130,80 @@ void LineServer::Impl::accept() {
 void LineServer::Impl::admit(Protocol::socket socket) {
   const auto peer = peer_of(socket);
   if (!peer) return;
-  if (const std::string why = handler_.refusal(*peer, sessions_.size()); !why.empty()) {
+  if (!has_place_for(peer->uid)) {
     ++counters_.refused;
     error_code ignored;
     socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(why), ignored);
+    socket.write_some(asio::buffer(handler_.too_many_clients()), ignored);
     return;
   }
   ++counters_.clients;
   const auto session = std::make_shared<Session>(std::move(socket), *peer, *this);
   sessions_.insert(session);
   session->read();
+}
+
+bool LineServer::Impl::has_place_for(uid_t user) const {
+  const auto own = std::ranges::count_if(
+      sessions_, [&](const auto& session) { return session->peer().uid == user; });
+  return sessions_.size() < options_.max_clients &&
+         static_cast<std::size_t>(own) < options_.max_clients_per_user;
+}
+
+void LineServer::Impl::add(std::shared_ptr<Session> session) {
+  waiting_.push_back(std::move(session));
+  serve_waiting();
+  if (!waiting_.empty()) ++counters_.delayed;
+}
+
+void LineServer::Impl::forget(const std::shared_ptr<Session>& session) {
+  std::erase(waiting_, session);
+  sessions_.erase(session);
+}
+
+void LineServer::Impl::serve_waiting() {
+  const auto now = Clock::now();
+  while (!waiting_.empty()) {
+    if (!is_within_rate(now)) {
+      rate_timer_.expires_at(served_until_ - (options_.rate.burst - 1) * options_.rate.interval);
+      rate_timer_.async_wait([self = shared_from_this()](error_code error) {
+        if (!error && !self->stopped_) self->serve_waiting();
+      });
+      return;
+    }
+    serve_first();
+  }
+}
+
+/// Takes a line's part of the rate, if there is one.
+bool LineServer::Impl::is_within_rate(Clock::time_point now) {
+  const auto [burst, interval] = options_.rate;
+  if (interval == interval.zero()) return true;
+  if (served_until_ - (burst - 1) * interval > now) return false;
+  served_until_ = std::max(served_until_, now) + interval;
+  return true;
+}
+
+void LineServer::Impl::serve_first() {
+  const auto first = waiting_.front();
+  struct Asker {
+    std::weak_ptr<Session> session;
+    std::uint64_t turn = 0;
+  };
+  std::vector<Asker> askers;
+  std::erase_if(waiting_, [&](const auto& session) {
+    const bool is_equal = session->line() == first->line();
+    if (is_equal) askers.push_back({session, session->turn()});
+    return is_equal;
+  });
+  handler_.serve(first->line(), first->peer(),
+                 [askers = std::move(askers), executor = first->executor()](std::string response) {
+                   asio::post(executor, [askers, response = std::move(response)] {
+                     for (const auto& [weak, turn] : askers) {
+                       if (const auto self = weak.lock()) self->on_response(turn, response);
+                     }
+                   });
+                 });
 }
 
 void LineServer::Impl::Session::read() {
@@ -135,22 +221,16 @@ void LineServer::Impl::Session::read() {
 
 void LineServer::Impl::Session::on_line(std::size_t size) {
   arm();
-  const std::string line = input_.substr(0, size - 1);
+  line_ = input_.substr(0, size - 1);
   input_.erase(0, size);
-  const std::uint64_t turn = ++turn_;
-  server_->handler().serve(
-      line, peer_,
-      [weak = weak_from_this(), executor = socket_.get_executor(), turn](std::string response) {
-        asio::post(executor, [weak, turn, response = std::move(response)]() mutable {
-          if (const auto self = weak.lock()) self->on_response(turn, std::move(response));
-        });
-      });
+  ++turn_;
+  server_->add(shared_from_this());
 }
 
-void LineServer::Impl::Session::on_response(std::uint64_t turn, std::string response) {
+void LineServer::Impl::Session::on_response(std::uint64_t turn, const std::string& response) {
   if (server_ == nullptr || turn != turn_) return;
   ++turn_;  // only the first response counts
-  write(std::move(response), false);
+  write(response, false);
 }
 
 void LineServer::Impl::Session::write(std::string response, bool then_end) {
@@ -196,6 +276,8 @@ void LineServer::Impl::stop() {
   error_code ignored;
   acceptor_.close(ignored);
   pause_.cancel(ignored);
+  rate_timer_.cancel(ignored);
+  waiting_.clear();
   for (const auto& session : sessions_) session->stop();
   sessions_.clear();
 }

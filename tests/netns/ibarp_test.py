@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import hosts
@@ -16,10 +17,11 @@ RESIDENT_LIMIT_KIB = 64 * 1024
 
 # Sets many permanent entries over one connection, then prints how many were refused.
 FILLER = """
-import json, socket, sys
+import json, os, socket, sys
 refused = 0
 with socket.socket(socket.AF_UNIX) as daemon:
-    daemon.connect('\\0ipoibd/ib0')
+    inode = os.stat('/proc/self/ns/net').st_ino
+    daemon.connect(f'/run/ipoibd/net-{inode}/ib0/control')
     lines = daemon.makefile('rw')
     for i in range(int(sys.argv[1])):
         lines.write(json.dumps({'op': 'set', 'mode': 'add',
@@ -213,6 +215,145 @@ class Ibarp(hosts.Pair):
         self.assertEqual(len(self.ibarp().splitlines()), MANY + 1)
         resident = hosts.resident_kib(self.left.daemon.pid)
         self.assertTrue(resident is None or resident < RESIDENT_LIMIT_KIB, resident)
+
+
+# Tries to take names that control sockets have, and holds them until its input ends.
+SQUATTER = """
+import fcntl, os, socket, sys
+taken = []
+def attempt(what, *arguments):
+    try:
+        taken.append(what(*arguments))
+        return True
+    except OSError:
+        return False
+def bind(name):
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(name)
+    made.listen()
+    return made
+for interface in ('ib0', 'ib0.8001'):
+    attempt(bind, f'\\0ipoibd/{interface}')
+folder = f'/run/ipoibd/net-{os.stat("/proc/self/ns/net").st_ino}'
+succeeded = [name for name in ('/run/ipoibd', folder, f'{folder}/ib0', f'{folder}/ib0.8001')
+             if attempt(os.mkdir, name) or attempt(bind, f'{name}/control')
+             or attempt(os.unlink, f'{name}/control') or attempt(os.rename, name, f'{name}x')
+             or attempt(open, f'{name}/lock')]
+print(succeeded, flush=True)
+sys.stdin.read()
+"""
+
+# A container with the host's network, but with a /run of its own, and without capabilities.
+CONTAINER = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh", "setpriv",
+             "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+CONNECTS = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as daemon:
+    daemon.connect(sys.argv[1].replace('@', chr(0)))
+"""
+
+
+class ControlSockets(hosts.Pair):
+    """What other users and containers can do with the sockets."""
+
+    AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+        inode = int(self.left.run("stat", "-L", "-c", "%i", "/proc/self/ns/net").stdout)
+        self.folder = pathlib.Path(f"/run/ipoibd/net-{inode}")
+
+    def squat(self):
+        """Starts a squatter; returns its process, and which names below /run/ipoibd it has got."""
+        if self.left.run(*self.AS_NOBODY, "true", check=False).returncode != 0:
+            self.skipTest("needs another user")
+        squatter = subprocess.Popen(self.left.command(*self.AS_NOBODY, sys.executable, "-c", SQUATTER),
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(squatter.wait)
+        self.addCleanup(squatter.communicate)
+        return squatter.stdout.readline()
+
+    def answers(self, interface):
+        return self.left.run(hosts.program("ibarp"), "info", "-i", interface,
+                             check=False).returncode == 0
+
+    def test_other_users_cannot_take_names(self):
+        self.assertEqual(self.squat(), "[]\n")
+        self.left.start_all()
+        for interface in ("ib0", "ib0.8001"):
+            wait_until(lambda name=interface: self.answers(name), f"{interface} has its socket")
+        self.assertEqual(self.squat(), "[]\n", "now that the folders exist")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.softib_set("hca", "left", "present")
+        wait_until(lambda: self.left.has_carrier("ib0.8001"), "the device is back")
+        self.assertEqual(self.left.ibarp("info", "ib0.8001")["pid"], self.left.daemon.pid)
+
+    def test_a_name_that_is_taken_ends_nothing(self):
+        self.folder.mkdir(parents=True)
+        taken = self.folder / "ib0.8001"
+        taken.write_text("by root", encoding="ascii")
+        self.left.start_all()
+        wait_until(lambda: self.answers("ib0") and self.left.link("ib0.8001"), "both exist")
+        self.assertFalse(self.answers("ib0.8001"))
+        wait_until(lambda: self.left.logged("ib0.8001: no control socket", "trying again"), "the log")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.softib_set("hca", "left", "present")
+        wait_until(lambda: self.left.has_carrier("ib0.8001"), "the device is back")
+        taken.unlink()
+        wait_until(lambda: self.answers("ib0.8001"), "the daemon has tried again")
+        self.assertEqual(self.left.daemon.end(), 0)
+        self.assertFalse(self.folder.exists(), "the daemon removes its folders")
+
+    def test_root_in_a_container_changes_nothing(self):
+        self.left.start()
+        wait_until(lambda: self.answers("ib0"), "ib0 has its socket")
+        done = self.left.run(*CONTAINER, hosts.program("ibarp"), "flush", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a container has to mount that folder", done.stderr)
+        for name in ("@ipoibd/ib0", str(self.folder / "ib0" / "control")):
+            done = self.left.run(*CONTAINER, sys.executable, "-c", CONNECTS, name, check=False)
+            self.assertEqual(done.returncode, 1, name)
+            self.assertRegex(done.stderr, "ConnectionRefused|FileNotFound")
+
+    def test_root_in_a_user_namespace_may_only_read(self):
+        self.left.start()
+        wait_until(lambda: self.answers("ib0"), "ib0 has its socket")
+        nested = (*self.AS_NOBODY, "unshare", "--user", "--map-root-user", hosts.program("ibarp"))
+        look = self.left.run(*nested, "info", check=False)
+        if look.returncode != 0:
+            self.skipTest(f"no such namespace: {look.stderr}")
+        self.assertNotIn("qkey", look.stdout)
+        done = self.left.run(*nested, "flush", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only root may change anything", done.stderr)
+
+    def test_a_waiting_daemon_keeps_its_interfaces(self):
+        self.left.start()
+        wait_until(lambda: self.answers("ib0"), "ib0 has its socket")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        wait_until(lambda: self.answers("ib0"), "the waiting daemon has the socket")
+        other = self.left.run(hosts.program("softib"), "run", "--hca", "other", "--",
+                              hosts.program("ipoibd"), "--pkey", "0xffff", check=False)
+        self.assertEqual(other.returncode, 1)
+        self.assertIn(f"another ipoibd runs this interface (process {self.left.daemon.pid})",
+                      other.stderr)
+
+    def test_a_group_may_make_changes(self):
+        self.left.start("--control-group", "nogroup,private")
+        wait_until(lambda: self.answers("ib0"), "ib0 has its socket")
+        if self.left.run(*self.AS_NOBODY, "true", check=False).returncode != 0:
+            self.skipTest("needs another user")
+        member = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--groups=nogroup")
+        stranger = ("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups")
+        done = self.left.run(*member, hosts.program("ibarp"), "flush", check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.left.run(*stranger, hosts.program("ibarp"), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only root and members of the group nogroup may use its control socket",
+                      done.stderr)
 
 
 if __name__ == "__main__":

@@ -53,8 +53,12 @@ def main():
     folder, programs = (str(pathlib.Path(each).resolve()) for each in sys.argv[1:])
     os.environ.update(BASH_COMPLETION=BASH_COMPLETION, FOLDER=folder, PROGRAMS=programs)
     name = f"c{os.getpid()}"
-    with socket.socket(socket.AF_UNIX) as daemon, tempfile.TemporaryDirectory() as subnets:
-        daemon.bind(f"\0ipoibd/{name}")
+    with socket.socket(socket.AF_UNIX) as daemon, tempfile.TemporaryDirectory() as subnets, \
+            tempfile.TemporaryDirectory() as run:
+        os.environ["IPOIBD_DIR"] = run
+        sockets = f"{run}/net-{os.stat('/proc/self/ns/net').st_ino}/{name}"
+        os.makedirs(sockets)
+        daemon.bind(f"{sockets}/control")
         daemon.listen(1)
         os.mkdir(f"{subnets}/red")
 
@@ -78,6 +82,8 @@ def main():
         expect("ipoibd --p", ["--port", "--pkey", "--pid-file"], ["--device"])
         expect("ipoibd --create-group ", ["yes", "no"])
         expect("ipoibd --name l", ["lo"])
+        expect("ipoibd --control-g", ["--control-group"], ["--config"])
+        expect("ipoibd --control-group ro", ["root"])
         expect("ipoibd --poll ", ["event", "busy", "adaptive"])
         expect("ipoibd --cp", ["--cpu"], ["--config"])
         expect("ipoibd --log-target s", ["stderr", "syslog"])

@@ -38,13 +38,18 @@ class Server::Impl final : public lines::LineHandler {
         handler_(handler),
         log_(log),
         lines_(listen(context, path_), *this,
-               {.max_line = kMaxRequestSize, .idle_timeout = kIdleTimeout}) {}
+               {.max_line = kMaxRequestSize,
+                .idle_timeout = kIdleTimeout,
+                .max_clients = kMaxClients,
+                .max_clients_per_user = kMaxClientsPerUser}) {}
   ~Impl() override { ::unlink(path_.c_str()); }
 
-  [[nodiscard]] std::string refusal(const ucred& peer, std::size_t clients) override;
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override {
     return emit_error({EMSGSIZE, "the line is too long"});
+  }
+  [[nodiscard]] std::string too_many_clients() override {
+    return emit_error({EBUSY, "the subnet has too many control clients; try later"});
   }
   void on_accept_failure(const std::string& why) override {
     log_.warn("cannot accept a control client: {}", why);
@@ -62,15 +67,6 @@ class Server::Impl final : public lines::LineHandler {
   std::uint64_t bad_requests_ = 0;  ///< malformed ones
   lines::LineServer lines_;
 };
-
-/// Serves the same user and root only, although the mode of the folder keeps others out already.
-std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
-  if (peer.uid != 0 && peer.uid != ::geteuid()) {
-    return emit_error({EPERM, "only the subnet's own user and root may connect"});
-  }
-  if (clients < kMaxClients) return {};
-  return emit_error({EBUSY, "the subnet has too many control clients; try later"});
-}
 
 void Server::Impl::serve(std::string_view line, const ucred& /*peer*/, Done done) {
   std::string response = line.starts_with(kAttachCommand)

@@ -20,6 +20,7 @@ class io_context;
 namespace softib::control {
 
 inline constexpr std::size_t kMaxClients = 64;
+inline constexpr std::size_t kMaxClientsPerUser = 48;
 inline constexpr std::chrono::seconds kIdleTimeout{30};
 
 class RequestHandler {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "softib/fabric/unix_path.hpp"
+#include "ipoib/unix_path.hpp"
 
 namespace softib::transport {
 
@@ -50,8 +50,8 @@ Result<void> bind_at(int socket, int folder, const std::string& name) {
   if (::unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) {
     return failure("cannot replace " + name, errno);
   }
-  const fabric::UnixPath path(folder, name);
-  if (::bind(socket, path.address(), fabric::UnixPath::size()) != 0) {
+  const ipoib::UnixPath path(folder, name);
+  if (::bind(socket, path.address(), ipoib::UnixPath::size()) != 0) {
     return failure("cannot listen at " + name, errno);
   }
   return open_to_all(folder, name);
@@ -86,9 +86,9 @@ GuardedFd connect_to(const std::string& path) {
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
     (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
-  const auto name = fabric::UnixPath::of(path);
+  const auto name = ipoib::UnixPath::of(path);
   int code = name ? 0 : name.error().code;
-  if (name && ::connect(socket.get(), name->address(), fabric::UnixPath::size()) != 0) code = errno;
+  if (name && ::connect(socket.get(), name->address(), ipoib::UnixPath::size()) != 0) code = errno;
   if (code != 0) socket.reset();
   errno = code;
   return socket;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "softib/fabric/unix_path.hpp"
+#include "ipoib/unix_path.hpp"
 
 namespace softib::transport {
 
@@ -49,9 +49,9 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
   const auto at = folder.open_node(node);
   if (!at) return at.error();
   const auto name = fabric::slot_wakeup_name(slot);
-  const fabric::UnixPath path(at->get(), name);
+  const ipoib::UnixPath path(at->get(), name);
   ::unlinkat(at->get(), name.c_str(), 0);  // left by a process that was killed
-  if (::bind(made.fd(), path.address(), fabric::UnixPath::size()) != 0) return failure(errno);
+  if (::bind(made.fd(), path.address(), ipoib::UnixPath::size()) != 0) return failure(errno);
   made.inode_.reset(::openat(at->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const int code = errno;
   ::unlinkat(at->get(), name.c_str(), 0);
@@ -65,7 +65,7 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
 
 FileDescriptor WakeupSocket::make_sender() const {
   FileDescriptor sender(::socket(AF_UNIX, kType, 0));
-  const auto path = fabric::UnixPath::of("/proc/self/fd/" + std::to_string(inode_.get()));
+  const auto path = ipoib::UnixPath::of("/proc/self/fd/" + std::to_string(inode_.get()));
   if (!sender || !path || ::connect(sender.get(), path->address(), path->size()) != 0) return {};
   return sender;
 }

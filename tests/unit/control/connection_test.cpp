@@ -1,11 +1,14 @@
 #include "control/connection.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -14,8 +17,8 @@
 namespace ipoib::control {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::StartsWith;
 
 const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 
@@ -23,16 +26,13 @@ const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 class FixedTextServer {
  public:
   explicit FixedTextServer(std::string says)
-      : name_(RunningServer::unique_name()), listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    const std::string path = std::string(kSocketPrefix) + name_;
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    std::copy(path.begin(), path.end(), at.sun_path + 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&at), size), 0);
-    EXPECT_EQ(listen(listener_.get(), 1), 0);
-    thread_ = std::thread([this, text = std::move(says)] {
-      const FileDescriptor client(accept(listener_.get(), nullptr, nullptr));
+      : name_(RunningServer::unique_name()),
+        folder_(SocketFolder::take(own_network_namespace().value(), name_, {}).value()) {
+    const auto listener = folder_.take_control_socket();
+    EXPECT_EQ(::fcntl(listener.get(), F_SETFL, 0), 0) << "blocks";
+    thread_ = std::thread([listener = ::dup(listener.get()), text = std::move(says)] {
+      const FileDescriptor owner(listener);
+      const FileDescriptor client(accept(listener, nullptr, nullptr));
       std::string_view left = text;
       while (!left.empty()) {
         const ssize_t n = send(client.get(), left.data(), left.size(), MSG_NOSIGNAL);
@@ -46,7 +46,7 @@ class FixedTextServer {
 
  private:
   std::string name_;
-  FileDescriptor listener_;
+  SocketFolder folder_;
   std::thread thread_;
 };
 
@@ -90,24 +90,45 @@ TEST(Connection, ReportsResponseThatIsTooLong) {
   EXPECT_EQ(response.error().code, EMSGSIZE);
 }
 
-TEST(Discovery, FindsOnlyListenersWithValidNames) {
-  EXPECT_THAT(
-      interfaces_in(
-          "Num       RefCount Protocol Flags    Type St Inode Path\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10001 @ipoibd/ib1\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10002 @ipoibd/ib0\n"
-          "0000000000000000: 00000003 00000000 00000000 0001 03 10003 @ipoibd/ib2\n"
-          "0000000000000000: 00000003 00000000 00000000 0001 03 10004 @ipoibd/ib0\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10005 /run/@ipoibd/ib3\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10006 @ipoibd/\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10007 @ipoibd/a-very-long-name-\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10008 @ipoibd/\x1b[2Jib4\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10009 @ipoibd/ib/5\n"
-          "0000000000000000: 00000002 00000000 00010000 0001 01 10010\n"
-          "torn line"),
-      ElementsAre("ib0", "ib1"));
-  EXPECT_THAT(interfaces_in(""), IsEmpty());
-  EXPECT_FALSE(tun_interfaces().contains("lo"));
+TEST(Discovery, FindsServedInterfacesWithValidNames) {
+  const RunningServer one;
+  const RunningServer other;
+  const Connection unused(one.name());
+  const auto above = std::filesystem::path(one.folder()).parent_path();
+  for (const char* const name : {"a-very-long-name-", "\x1b[2Jib4", ".", "ib-without-socket"}) {
+    std::filesystem::create_directory(above / name);
+  }
+  std::filesystem::create_directory(above / "dead");
+  { std::ofstream(above / "dead" / kControlSocket); }
+  EXPECT_THAT(served_interfaces().value(), IsSupersetOf({one.name(), other.name()}));
+  for (const auto& name : served_interfaces().value()) EXPECT_THAT(name, StartsWith("t"));
+  EXPECT_EQ(tun_interfaces().count("lo"), 0U);
+}
+
+TEST(Discovery, LooksOnlyAtItsOwnNetworkNamespace) {
+  const auto elsewhere =
+      SocketFolder::take(own_network_namespace().value() + 1, "t-elsewhere", {}).value();
+  EXPECT_FALSE(served_interfaces().value().contains("t-elsewhere"));
+  EXPECT_EQ(Connection("t-elsewhere").open().error().code, ENODEV);
+}
+
+TEST(Discovery, AsksNoDaemonWhetherItRuns) {
+  RunningServer server;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(served_interfaces().value().contains(server.name()));
+  EXPECT_EQ(server.counters().clients, 0U);
+}
+
+TEST(Connection, FindsAServerInALongFolder) {
+  const std::string before = kRunFolder.path();
+  const std::string deep = before + "/" + std::string(120, 'x');
+  ASSERT_TRUE(std::filesystem::create_directory(deep));
+  ::setenv(kRunFolderVariable, deep.c_str(), 1);
+  {
+    const RunningServer server;
+    EXPECT_TRUE(Connection(server.name()).ask(kInfoRequest).has_value());
+    EXPECT_TRUE(served_interfaces().value().contains(server.name()));
+  }
+  ::setenv(kRunFolderVariable, before.c_str(), 1);
 }
 
 }  // namespace

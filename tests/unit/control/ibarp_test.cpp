@@ -1,12 +1,15 @@
 #include "ipoib/ibarp.h"
 
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "as_nobody.hpp"
@@ -54,7 +57,6 @@ void put(RunningServer& server, std::uint32_t count) {
 }
 
 TEST(Ibarp, IsUsableFromC) {
-  REQUIRE_ROOT();
   RunningServer server;
   server.trace.add("ib0").record("turn", TimePoint{}, 1, 2);
   InterfaceInfo info;
@@ -299,24 +301,55 @@ TEST(Ibarp, TimesOut) {
 TEST(Ibarp, ReportsTooManyClients) {
   RunningServer server;
   std::vector<LineClient> clients;
-  for (std::size_t i = 0; i < kMaxClients; ++i) clients.emplace_back(server.name());
+  for (std::size_t i = 0; i < kMaxClientsPerUser; ++i) clients.emplace_back(server.name());
   const Handle handle(server.name());
   ASSERT_EQ(handle.result(), 0);
   EXPECT_EQ(info_of(handle.get()), -EBUSY);
   EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("too many clients"));
 }
 
-TEST(Ibarp, TrustsOnlyRootAndOwnUser) {
+TEST(Ibarp, SaysWhoMayUseAPrivateSocket) {
   REQUIRE_ROOT();
-  std::optional<RunningServer> server;
-  {
-    const AsNobody nobody;
-    server.emplace();
-    const Handle own(server->name());
-    EXPECT_EQ(own.result(), 0);
+  const auto* const group = ::getgrgid(65534);
+  if (group == nullptr) GTEST_SKIP() << "needs a group without members";
+  const RunningServer server({.interface = RunningServer::unique_name(),
+                              .access = {.group = group->gr_gid,
+                                         .group_name = group->gr_name,
+                                         .is_private = true}});
+  EXPECT_EQ(Handle(server.name()).result(), 0);
+  const AsNobody nobody;
+  EXPECT_EQ(Handle(server.name()).result(), -EACCES);
+  EXPECT_EQ(ibarp_error(nullptr),
+            server.name() + ": only root and members of the group " + group->gr_name +
+                " may use its control socket");
+}
+
+TEST(Ibarp, OtherUsersMayRead) {
+  REQUIRE_ROOT();
+  const RunningServer server;
+  const AsNobody nobody;
+  const Handle handle(server.name());
+  EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
+  EXPECT_EQ(ibarp_flush(handle.get(), nullptr), -EPERM);
+  EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("only root may change anything"));
+}
+
+/// A user's own runtime folder is searched, too; that of another user is not trusted.
+TEST(Ibarp, FindsTheDaemonsOfTheUser) {
+  const std::string run = kRunFolder.path();
+  const std::string runtime = run + "/runtime";
+  ASSERT_TRUE(std::filesystem::create_directories(runtime + "/ipoibd"));
+  ::setenv(kRunFolderVariable, (runtime + "/ipoibd").c_str(), 1);
+  const RunningServer server;
+  ::unsetenv(kRunFolderVariable);
+  ::setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);
+  EXPECT_EQ(Handle(server.name()).result(), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(runtime.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(Handle(server.name()).result(), -ENODEV);
   }
-  const Handle handle(server->name());
-  EXPECT_EQ(handle.result(), -EACCES);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::setenv(kRunFolderVariable, run.c_str(), 1);
 }
 
 TEST(Ibarp, ReturnsTraceOfAllThreadsSortedByTime) {

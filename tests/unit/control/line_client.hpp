@@ -2,31 +2,29 @@
 #pragma once
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "control/protocol.hpp"
+#include "control/socket_folder.hpp"
+#include "ipoib/unix_path.hpp"
 
 namespace ipoib::control {
 
 class LineClient {
  public:
-  explicit LineClient(const std::string& interface)
-      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const std::string name = std::string(kSocketPrefix) + interface;
-    sockaddr_un to{};
-    to.sun_family = AF_UNIX;
-    std::copy(name.begin(), name.end(), to.sun_path + 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&to), size) == 0;
+  explicit LineClient(const std::string& interface, const char* socket = kControlSocket)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto to =
+        UnixPath::of(run_folders().front() + "/" +
+                     namespace_folder(own_network_namespace().value()) + "/" + interface + "/" +
+                     socket);
+    connected_ = to && connect(fd_, to->address(), UnixPath::size()) == 0;
   }
   LineClient(LineClient&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)),

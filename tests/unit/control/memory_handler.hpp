@@ -62,6 +62,11 @@ class MemoryHandler : public Handler {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return handled_ >= requests; });
   }
+  /// How many requests have arrived.
+  [[nodiscard]] std::size_t handled() {
+    const std::lock_guard lock(mutex_);
+    return handled_;
+  }
   void put(InterfaceInfo info) {
     const std::lock_guard lock(mutex_);
     info_ = std::move(info);

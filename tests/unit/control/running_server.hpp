@@ -19,6 +19,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/trace.hpp"
 #include "memory_handler.hpp"
+#include "temporary_run_folder.hpp"
 
 namespace ipoib::control {
 
@@ -26,9 +27,11 @@ class RunningServer {
  public:
   explicit RunningServer(std::chrono::milliseconds idle_timeout = kIdleTimeout,
                          std::string name = unique_name())
-      : name_(std::move(name)) {
+      : RunningServer(
+            Server::Options{.interface = std::move(name), .idle_timeout = idle_timeout}) {}
+  explicit RunningServer(Server::Options options) : name_(options.interface) {
     server_.emplace(context_, Server::Dependencies{handler, levels_, trace, *loggers.front()},
-                    Server::Options{name_, idle_timeout});
+                    std::move(options));
     thread_ = std::thread([this] { context_.run(); });
   }
   ~RunningServer() {
@@ -47,6 +50,11 @@ class RunningServer {
     return copy;
   }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// The folder with its sockets.
+  [[nodiscard]] std::string folder() const {
+    return kRunFolder.path() + "/" + namespace_folder(own_network_namespace().value()) + "/" +
+           name_;
+  }
   [[nodiscard]] static std::string unique_name() {
     static std::atomic<int> number{0};
     return "t" + std::to_string(getpid()) + "-" + std::to_string(number++);

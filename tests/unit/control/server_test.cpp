@@ -1,10 +1,15 @@
 #include "control/server.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -81,34 +86,109 @@ TEST(Server, AcceptsTheLongestLine) {
   EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
 }
 
-TEST(Server, LetsOnlyRootChangeAndSeeMembers) {
-  REQUIRE_ROOT();
+/// The requests that take more than reading.
+std::vector<Request> restricted_requests() {
+  return {kSet,
+          InterfaceRequest(DeleteRequest{kAddress}),
+          InterfaceRequest(FlushRequest{}),
+          LogRequest{{{"link", "off"}}},
+          MembersRequest{},
+          TraceRequest{},
+          AddInterfaceRequest{PKey(0x8001), ""},
+          DeleteInterfaceRequest{}};
+}
+
+TEST(Server, TheSocketDecidesWhoMayChangeSomething) {
   RunningServer server;
+  LineClient reader(server.name(), kReadSocket);
+  for (const Request& change : restricted_requests()) {
+    const Response response = reader.ask(change);
+    ASSERT_TRUE(response.has_error());
+    EXPECT_EQ(response.error().code, EPERM);
+    EXPECT_THAT(response.error().message, HasSubstr("only root may"));
+  }
+  EXPECT_TRUE(reader.ask(kInfo).has_value());
+  EXPECT_TRUE(reader.ask(LogRequest{}).has_value());
+  EXPECT_EQ(server.counters().denied, restricted_requests().size());
+  LineClient changer(server.name());
+  EXPECT_EQ(changer.ask(InterfaceRequest(GetRequest{kAddress})).error().code, ENOENT);
+  EXPECT_TRUE(changer.ask(kSet).has_value());
+  EXPECT_TRUE(changer.ask(InterfaceRequest(GetRequest{kAddress})).has_value());
+  EXPECT_EQ(changer.ask(kSet).error().code, EEXIST);
+}
+
+TEST(Server, TheFileSystemKeepsOtherUsersFromTheControlSocket) {
+  REQUIRE_ROOT();
+  const RunningServer server;
+  const AsNobody nobody;
+  ASSERT_TRUE(nobody.ok());
+  EXPECT_FALSE(LineClient(server.name()).connected());
+  EXPECT_TRUE(LineClient(server.name(), kReadSocket).ask(kInfo).has_value());
+  EXPECT_EQ(::unlink((server.folder() + "/" + kReadSocket).c_str()), -1);
+  EXPECT_EQ(::open((server.folder() + "/lock").c_str(), O_RDONLY | O_CLOEXEC), -1);
+}
+
+TEST(Server, MembersOfTheGroupMayMakeChanges) {
+  REQUIRE_ROOT();
+  constexpr gid_t kGroup = 65534;
+  const RunningServer server(
+      {.interface = RunningServer::unique_name(),
+       .access = {.group = kGroup, .group_name = "netadmin", .is_private = false}});
   {
     const AsNobody nobody;
-    ASSERT_TRUE(nobody.ok());
-    LineClient client(server.name());
-    for (const Request& change :
-         {kSet, Request(InterfaceRequest(DeleteRequest{kAddress})),
-          Request(InterfaceRequest(FlushRequest{})), Request(LogRequest{{{"link", "off"}}}),
-          Request(MembersRequest{})}) {
-      const Response response = client.ask(change);
-      ASSERT_TRUE(response.has_error());
-      EXPECT_EQ(response.error().code, EPERM);
-      EXPECT_THAT(response.error().message, HasSubstr("only root"));
-    }
-    EXPECT_TRUE(client.ask(kInfo).has_value());
+    EXPECT_FALSE(LineClient(server.name()).connected());
+    EXPECT_THAT(LineClient(server.name(), kReadSocket).ask(kSet).error().message,
+                HasSubstr("only root and members of the group netadmin may change"));
   }
-  EXPECT_EQ(server.counters().denied, 5U);
-  LineClient root(server.name());
-  EXPECT_EQ(root.ask(InterfaceRequest(GetRequest{kAddress})).error().code, ENOENT);
-  EXPECT_TRUE(root.ask(kSet).has_value());
-  EXPECT_TRUE(root.ask(InterfaceRequest(GetRequest{kAddress})).has_value());
-  EXPECT_EQ(root.ask(kSet).error().code, EEXIST);
+  ASSERT_EQ(::setegid(kGroup), 0);
+  {
+    const AsNobody member;
+    EXPECT_TRUE(LineClient(server.name()).ask(kSet).has_value());
+  }
+  ASSERT_EQ(::setegid(0), 0);
+}
+
+TEST(Server, APrivateServerHasNoSocketForOthers) {
+  REQUIRE_ROOT();
+  const RunningServer server({.interface = RunningServer::unique_name(),
+                              .access = {.group = 65534, .group_name = "x", .is_private = true}});
+  EXPECT_TRUE(LineClient(server.name()).ask(kInfo).has_value());
+  EXPECT_FALSE(LineClient(server.name(), kReadSocket).connected());
+  const AsNobody nobody;
+  EXPECT_FALSE(LineClient(server.name()).connected());
+}
+
+TEST(Server, OnlyThoseWhoMayMakeChangesSeeTheQKey) {
+  RunningServer server;
+  InterfaceInfo info;
+  info.qkey = QKey(0x1234);
+  server.handler.put(info);
+  const auto qkey_at = [&](const char* socket) {
+    const Response response = LineClient(server.name(), socket).ask(kInfo);
+    return std::get<InterfaceInfo>(response.value()).qkey;
+  };
+  EXPECT_EQ(qkey_at(kControlSocket), QKey(0x1234));
+  EXPECT_EQ(qkey_at(kReadSocket), QKey());
+}
+
+TEST(Server, ReadersCannotLoadTheInterface) {
+  constexpr unsigned kBurst = 5;
+  RunningServer server({.interface = RunningServer::unique_name(),
+                        .read_rate = {kBurst, std::chrono::hours(1)}});
+  std::vector<LineClient> readers;
+  for (std::size_t i = 0; i < kMaxReadersPerUser; ++i) {
+    readers.emplace_back(server.name(), kReadSocket);
+    for (int n = 0; n < 100; ++n) readers.back().send(emit(InterfaceRequest(ListRequest{})));
+  }
+  while (server.counters().delayed < kMaxReadersPerUser) {
+  }
+  EXPECT_LE(server.handler.handled(), kBurst);
+  LineClient changer(server.name());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(changer.ask(kInfo).has_value());
+  EXPECT_LE(server.handler.handled(), kBurst + 100);
 }
 
 TEST(Server, ChangesLogLevels) {
-  REQUIRE_ROOT();
   RunningServer server;
   LineClient client(server.name());
   const Response response = client.ask(LogRequest{{{"link", "debug"}}});
@@ -159,15 +239,15 @@ TEST(Server, ReturnsTraceInPages) {
   EXPECT_EQ(client.ask(TraceRequest{1, 0}).error().code, EINVAL);
 }
 
-TEST(Server, LimitsClients) {
+/// Connects as many clients as one user may have, then one more.
+void expect_limit(const char* socket, std::size_t limit) {
   RunningServer server;
-  const std::size_t limit = geteuid() == 0 ? kMaxClients : kMaxClients - kReservedForRoot;
   std::vector<LineClient> clients;
   for (std::size_t i = 0; i < limit; ++i) {
-    clients.emplace_back(server.name());
+    clients.emplace_back(server.name(), socket);
     ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
   }
-  LineClient one_more(server.name());
+  LineClient one_more(server.name(), socket);
   const auto response = one_more.line();
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(parse_response(kInfo, *response).error().code, EBUSY);
@@ -178,26 +258,24 @@ TEST(Server, LimitsClients) {
   // A new client is accepted once the server has seen another one disconnect.
   clients.pop_back();
   for (;;) {
-    LineClient next(server.name());
+    LineClient next(server.name(), socket);
     if (next.ask(kInfo).has_value()) break;
   }
 }
 
-TEST(Server, ReservesConnectionsForRoot) {
-  REQUIRE_ROOT();
+TEST(Server, LimitsTheClientsOfAUser) {
+  expect_limit(kControlSocket, kMaxClientsPerUser);
+  expect_limit(kReadSocket, kMaxReadersPerUser);
+}
+
+TEST(Server, ReadersDoNotTakeThePlacesOfOthers) {
   RunningServer server;
-  std::vector<LineClient> clients;
-  {
-    const AsNobody nobody;
-    for (std::size_t i = 0; i < kMaxClients - kReservedForRoot; ++i) {
-      clients.emplace_back(server.name());
-      ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
-    }
-    LineClient one_more(server.name());
-    EXPECT_EQ(parse_response(kInfo, one_more.line().value()).error().code, EBUSY);
+  std::vector<LineClient> readers;
+  for (std::size_t i = 0; i < kMaxReadersPerUser; ++i) {
+    readers.emplace_back(server.name(), kReadSocket);
+    ASSERT_TRUE(readers.back().ask(kInfo).has_value()) << i;
   }
-  LineClient root(server.name());
-  EXPECT_TRUE(root.ask(kInfo).has_value());
+  EXPECT_TRUE(LineClient(server.name()).ask(kInfo).has_value());
 }
 
 TEST(Server, SlowReaderDoesNotDelayOthers) {
@@ -276,7 +354,58 @@ TEST(Server, DisconnectsClientsWhenDestroyed) {
 
 TEST(Server, RefusesASecondServerOfAnInterface) {
   const RunningServer first;
-  EXPECT_THROW(RunningServer(kIdleTimeout, first.name()), std::system_error);
+  try {
+    const RunningServer second(kIdleTimeout, first.name());
+    FAIL() << "the folder was taken twice";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), EBUSY);
+    EXPECT_THAT(error.what(), HasSubstr("another ipoibd runs this interface (process " +
+                                        std::to_string(getpid()) + ")"));
+  }
+  EXPECT_TRUE(LineClient(first.name()).ask(kInfo).has_value());
+}
+
+TEST(Server, WaitsForAServerThatIsToEnd) {
+  auto first = std::make_unique<RunningServer>();
+  RunningServer second({.interface = first->name(), .if_taken = Server::IfTaken::retry});
+  first.reset();
+  while (!LineClient(second.name()).ask(kInfo).has_value()) {
+  }
+  EXPECT_EQ(second.counters().clients, 1U);
+}
+
+TEST(Server, ReplacesTheSocketsOfADaemonThatHasDied) {
+  const auto name = RunningServer::unique_name();
+  std::string folder;
+  {
+    const RunningServer first(kIdleTimeout, name);
+    folder = first.folder();
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder)) << "a server that ends removes its folder";
+  std::filesystem::create_directories(folder);
+  for (const char* const left : {kControlSocket, kReadSocket, "lock"}) {
+    std::ofstream(std::filesystem::path(folder) / left) << "4711\n";
+  }
+  const RunningServer second(kIdleTimeout, name);
+  EXPECT_TRUE(LineClient(name).ask(kInfo).has_value());
+  EXPECT_TRUE(LineClient(name, kReadSocket).ask(kInfo).has_value());
+}
+
+TEST(Server, TriesAgainIfItCannotOpenItsSockets) {
+  const auto name = RunningServer::unique_name();
+  std::string folder;
+  {
+    const RunningServer first(kIdleTimeout, name);
+    folder = first.folder();
+  }
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path());
+  { std::ofstream(folder) << "not a folder"; }
+  RunningServer server(kIdleTimeout, name);
+  EXPECT_FALSE(LineClient(name).connected());
+  std::filesystem::remove(folder);
+  while (!LineClient(name).ask(kInfo).has_value()) {
+  }
+  EXPECT_EQ(server.counters().clients, 1U);
 }
 
 }  // namespace

@@ -152,6 +152,18 @@ TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
   EXPECT_THAT(error_for({"--name", "a/b"}), HasSubstr("--name a/b"));
   EXPECT_THAT(error_for({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
   EXPECT_THAT(error_for({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
+  EXPECT_THAT(error_for({"--control-group", "no-such-group"}), HasSubstr("a group that exists"));
+  for (const char* const value : {"", ",private", "root,", "root,public"}) {
+    EXPECT_THAT(error_for({"--control-group", value}), HasSubstr("the name of a group")) << value;
+  }
+}
+
+TEST(OptionsTest, ControlGroupMayMakeChanges) {
+  EXPECT_EQ(parse({}).control_access, control::SocketAccess());
+  EXPECT_EQ(parse({"--control-group", "root"}).control_access,
+            (control::SocketAccess{.group = 0, .group_name = "root", .is_private = false}));
+  EXPECT_EQ(parse({"--control-group", "root,private"}).control_access,
+            (control::SocketAccess{.group = 0, .group_name = "root", .is_private = true}));
 }
 
 TEST(OptionsTest, RejectsUnknownOptions) {

@@ -82,7 +82,7 @@ class PumpTest : public ::testing::Test {
   FakeTun tun;
   TraceRing trace{"test"};
   link::PortStatus port;
-  Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1},
+  Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1, .hash_key = {1, 2}},
             {.tun = tun,
              .queue_pair = queue_pair,
              .host_frames = {frames, frames},

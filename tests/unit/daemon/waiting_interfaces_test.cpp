@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "control/connection.hpp"
+#include "tests/unit/control/temporary_run_folder.hpp"
 
 namespace ipoib::daemon {
 namespace {

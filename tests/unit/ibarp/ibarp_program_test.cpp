@@ -492,6 +492,9 @@ TEST_F(IbarpProgram, RefusesChangesByOtherUsers) {
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, HasSubstr("only root may change"));
   }
+  const Outcome trace = run_ibarp({"trace", "dev", server.name()}, {.as_nobody = true});
+  EXPECT_EQ(trace.status, 1);
+  EXPECT_THAT(trace.err, HasSubstr("only root may see the trace"));
   EXPECT_EQ(run_ibarp({"show", "dev", server.name()}, {.as_nobody = true}).status, 0);
 }
 
@@ -705,7 +708,7 @@ TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOtherUsers) {
   EXPECT_THAT(groups.out, HasSubstr("full              -  0xc001"));
   const Outcome members = run_ibarp({"groups", "-m", "dev", server.name()}, {.as_nobody = true});
   EXPECT_EQ(members.status, 1);
-  EXPECT_THAT(members.err, HasSubstr("only root may list the members of a group"));
+  EXPECT_THAT(members.err, HasSubstr("only root may list members"));
 }
 
 TEST_F(IbarpProgram, AppliesToAllInterfaces) {

@@ -7,13 +7,17 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <deque>
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ipoib::lines {
 namespace {
@@ -25,25 +29,25 @@ using Protocol = LineServer::Protocol;
 constexpr std::size_t kMaxLine = 64;
 constexpr milliseconds kLong{60'000};
 
-/// Answers "x" with "x!", "twice" with two answers, and "later" when told to. Accepts one client.
+/// Answers "x" with "x!", "twice" with two answers, and "later" when told to.
 class Echo : public LineHandler {
  public:
-  std::string refusal(const ucred& /*peer*/, std::size_t clients) override {
-    return clients < 2 ? "" : "full\n";
-  }
   void serve(std::string_view line, const ucred& peer, Done done) override {
     EXPECT_EQ(peer.pid, getpid());
+    served.emplace_back(line);
     if (line == "later") return held.set_value(std::move(done));
     if (line == "twice") done("once\n");
     done(std::string(line) + "!\n");
   }
   std::string too_long() override { return "too long\n"; }
+  std::string too_many_clients() override { return "full\n"; }
   void on_accept_failure(const std::string& /*why*/) override {
     if (!std::exchange(has_failed_, true)) failure.set_value();
   }
 
   std::promise<Done> held;
   std::promise<void> failure;
+  std::vector<std::string> served;
 
  private:
   bool has_failed_ = false;
@@ -85,10 +89,28 @@ class LineServerTest : public ::testing::Test {
  protected:
   ~LineServerTest() override { stop(); }
 
-  void start(milliseconds idle_timeout = kLong) {
+  void start(milliseconds idle_timeout = kLong, LineServer::Rate rate = {},
+             std::size_t clients = 2, std::size_t clients_per_user = 2) {
+    make(idle_timeout, rate, clients, clients_per_user);
+    run();
+  }
+  /// Listens; run() serves.
+  void make(milliseconds idle_timeout, LineServer::Rate rate, std::size_t clients,
+            std::size_t clients_per_user) {
     server_.emplace(Protocol::acceptor(context_, place_), echo_,
-                    LineServer::Options{.max_line = kMaxLine, .idle_timeout = idle_timeout});
+                    LineServer::Options{.max_line = kMaxLine,
+                                        .idle_timeout = idle_timeout,
+                                        .max_clients = clients,
+                                        .max_clients_per_user = clients_per_user,
+                                        .rate = rate});
+  }
+  void run() {
     thread_ = std::thread([this] { context_.run(); });
+  }
+  LineServer::Counters counters() {
+    std::promise<LineServer::Counters> out;
+    asio::post(context_, [&] { out.set_value(server_->counters()); });
+    return out.get_future().get();
   }
   /// Stops the server and returns its counters.
   LineServer::Counters stop() {
@@ -208,6 +230,75 @@ TEST_F(LineServerTest, TellsRefusedClientsWhy) {
   EXPECT_EQ(third.hear(), "");
   EXPECT_EQ(first.ask("x"), "x!");
   EXPECT_EQ(stop().refused, 1U);
+}
+
+TEST_F(LineServerTest, LimitsTheClientsOfAllUsers) {
+  start(kLong, {}, 1, 9);
+  Client first(place_);
+  Client second(place_);
+  EXPECT_EQ(first.connect().ask("x"), "x!");
+  EXPECT_EQ(second.connect().hear(), "full");
+}
+
+TEST_F(LineServerTest, LimitsTheClientsOfEachUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  start(kLong, {}, 3, 1);
+  Client first(place_);
+  Client second(place_);
+  Client other(place_);
+  EXPECT_EQ(first.connect().ask("x"), "x!");
+  EXPECT_EQ(second.connect().hear(), "full");
+  ASSERT_EQ(seteuid(65534), 0);
+  EXPECT_EQ(other.connect().ask("x"), "x!");
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_EQ(stop().refused, 1U);
+}
+
+constexpr std::chrono::hours kNeverAgain{1000};
+
+TEST_F(LineServerTest, ServesNoLineBeyondTheRate) {
+  start(kLong, {3, kNeverAgain});
+  Client client(place_);
+  client.connect();
+  for (const char* const line : {"a", "a", "b"}) EXPECT_EQ(client.ask(line), std::string(line) + "!");
+  client.say("c\nd\n");
+  Client other(place_);
+  other.connect().say("e\n");
+  while (counters().delayed < 2) {
+  }
+  EXPECT_EQ(stop().delayed, 2U) << "a client waits with one line at a time";
+  EXPECT_THAT(echo_.served, testing::ElementsAre("a", "a", "b"));
+}
+
+TEST_F(LineServerTest, ServesEqualWaitingLinesOnce) {
+  constexpr std::size_t kClients = 20;
+  make(kLong, {1, std::chrono::seconds(1)}, kClients, kClients);
+  std::deque<Client> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.emplace_back(place_).connect().say(i % 4 == 0 ? "x\n" : "y\n");
+  }
+  run();
+  for (std::size_t i = 0; i < kClients; ++i) EXPECT_EQ(clients[i].hear(), i % 4 == 0 ? "x!" : "y!");
+  stop();
+  EXPECT_LT(echo_.served.size(), kClients / 2);
+}
+
+TEST_F(LineServerTest, GoesOnServingAsTheRatePermits) {
+  start(kLong, {1, std::chrono::microseconds(10)});
+  Client client(place_);
+  client.connect();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(client.ask("x"), "x!");
+  Client gone(place_);
+  { Client(place_).connect().say("y\n"); }
+  EXPECT_EQ(client.ask("z"), "z!");
+}
+
+TEST_F(LineServerTest, AClientThatWaitedIsForgotten) {
+  start(milliseconds(20), {1, kNeverAgain});
+  Client client(place_);
+  EXPECT_EQ(client.connect().ask("x"), "x!");
+  EXPECT_EQ(client.ask("y"), "") << "disconnected when it has waited for too long";
+  EXPECT_EQ(stop().timeouts, 1U);
 }
 
 TEST_F(LineServerTest, DisconnectsIdleClient) {

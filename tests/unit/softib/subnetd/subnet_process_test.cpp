@@ -13,10 +13,10 @@
 #include <mutex>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/unix_path.hpp"
 #include "packets.hpp"
 #include "running_subnet.hpp"
 #include "softib/core/mad_route.hpp"
-#include "softib/fabric/unix_path.hpp"
 #include "softib/fabric/unused_folder.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "temporary_folder.hpp"
@@ -197,10 +197,10 @@ TEST_F(SubnetProcessTest, RejectsMalformedRequests) {
 TEST_F(SubnetProcessTest, RejectsClientsBeyondTheBound) {
   const RunningSubnet subnet(folder_);
   std::vector<ipoib::FileDescriptor> clients;
-  const fabric::UnixPath path = fabric::UnixPath::of(folder_.control()).value();
-  for (std::size_t i = 0; i < control::kMaxClients; ++i) {
+  const ipoib::UnixPath path = ipoib::UnixPath::of(folder_.control()).value();
+  for (std::size_t i = 0; i < control::kMaxClientsPerUser; ++i) {
     clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(clients.back().get(), path.address(), fabric::UnixPath::size()), 0);
+    ASSERT_EQ(::connect(clients.back().get(), path.address(), ipoib::UnixPath::size()), 0);
   }
   const auto response = request(folder_, control::Show{});
   ASSERT_FALSE(response);
@@ -318,9 +318,9 @@ TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
   Mailbox mailbox;
   a->set_receiver(&mailbox);
   ASSERT_EQ(mailbox.next_port().state, PortState::active);
-  const fabric::UnixPath path = fabric::UnixPath::of(folder_.control()).value();
+  const ipoib::UnixPath path = ipoib::UnixPath::of(folder_.control()).value();
   const ipoib::FileDescriptor client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::connect(client.get(), path.address(), fabric::UnixPath::size()), 0);
+  ASSERT_EQ(::connect(client.get(), path.address(), ipoib::UnixPath::size()), 0);
   const auto send = [&](const control::Request& what) {
     const std::string line = control::emit(what) + "\n";
     std::array<char, 65536> response{};

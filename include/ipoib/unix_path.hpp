@@ -9,14 +9,14 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 
-namespace softib::fabric {
+namespace ipoib {
 
 /// An address holds at most 107 bytes. For a longer path this object opens the folder and refers to
 /// it through /proc/self/fd, so it has to live as long as the address is used.
 class UnixPath {
  public:
   /// Fails with an errno value if the folder cannot be opened.
-  [[nodiscard]] static ipoib::Result<UnixPath> of(const std::string& path);
+  [[nodiscard]] static Result<UnixPath> of(const std::string& path);
   /// A name in a folder that the caller keeps open.
   UnixPath(int folder, const std::string& name);
 
@@ -29,8 +29,8 @@ class UnixPath {
  private:
   explicit UnixPath(const std::string& shown);
 
-  ipoib::FileDescriptor folder_;
+  FileDescriptor folder_;
   sockaddr_un address_{};
 };
 
-}  // namespace softib::fabric
+}  // namespace ipoib

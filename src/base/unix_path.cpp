@@ -1,24 +1,24 @@
-#include "softib/fabric/unix_path.hpp"
+#include "ipoib/unix_path.hpp"
 
 #include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
 
-namespace softib::fabric {
+namespace ipoib {
 
 namespace {
 constexpr std::size_t kRoom = sizeof(sockaddr_un::sun_path) - 1;
 }
 
-ipoib::Result<UnixPath> UnixPath::of(const std::string& path) {
+Result<UnixPath> UnixPath::of(const std::string& path) {
   if (path.size() <= kRoom) return UnixPath(path);
   const auto slash = path.rfind('/');
   const auto above = path.substr(0, slash);
-  ipoib::FileDescriptor folder(::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor folder(::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) {
     const int code = errno;
-    return ipoib::Error{code, "cannot open " + above + ": " + std::strerror(code)};
+    return Error{code, "cannot open " + above + ": " + std::strerror(code)};
   }
   UnixPath shorter(folder.get(), path.substr(slash + 1));
   shorter.folder_ = std::move(folder);
@@ -33,4 +33,4 @@ UnixPath::UnixPath(const std::string& shown) {
   shown.copy(address_.sun_path, kRoom);
 }
 
-}  // namespace softib::fabric
+}  // namespace ipoib

@@ -1,0 +1,203 @@
+#include "control/socket_folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ipoib/unix_path.hpp"
+
+namespace ipoib::control {
+
+namespace {
+
+constexpr const char* kLock = "lock";
+constexpr std::string_view kNamespacePrefix = "net-";
+
+/// To take a folder that another process is just removing.
+constexpr int kTries = 10;
+constexpr std::chrono::milliseconds kPause{10};
+
+Error failure(const Folder& folder, const std::string& name, int code) {
+  return Error(code, folder.path + "/" + name + ": " + std::generic_category().message(code));
+}
+
+/// The lock belongs to the open file (fcntl(2)).
+bool lock(int file) {
+  struct flock how {};
+  how.l_type = F_WRLCK;
+  how.l_whence = SEEK_SET;
+  how.l_len = 1;
+  return ::fcntl(file, F_OFD_SETLK, &how) == 0;
+}
+
+bool is_linked(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 && status.st_nlink > 0;
+}
+
+/// Always of the same size, to replace that of another process.
+void write_holder(int file) {
+  std::string line = std::to_string(::getpid());
+  line.resize(15, ' ');
+  line += '\n';
+  (void)!::pwrite(file, line.data(), line.size(), 0);
+}
+
+std::string holder_of(int file) {
+  std::array<char, 16> text{};
+  int pid = 0;
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  if (size > 0) std::from_chars(text.data(), text.data() + size, pid);
+  return pid > 0 ? " (process " + std::to_string(pid) + ")" : "";
+}
+
+/// Only the daemon's user may open the lock: whoever may read a file can lock it.
+FileDescriptor open_lock(const Folder& folder, int flags) {
+  constexpr mode_t kOwner = 0600;
+  return FileDescriptor(
+      ::openat(folder.fd.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, kOwner));
+}
+
+/// Requires the lock. Names that others have created keep the folder.
+void remove(const Folder& above, const Folder& folder) {
+  for (const char* const name : {kControlSocket, kReadSocket, kLock}) {
+    ::unlinkat(folder.fd.get(), name, 0);
+  }
+  const auto name = folder.path.substr(folder.path.rfind('/') + 1);
+  ::unlinkat(above.fd.get(), name.c_str(), AT_REMOVEDIR);
+  ::rmdir(above.path.c_str());
+}
+
+/// Its rights are complete before it listens, and nobody can connect earlier.
+Result<FileDescriptor> listen_at(const Folder& folder, const char* name, mode_t mode,
+                                 std::optional<gid_t> group) {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return failure(folder, name, errno);
+  if (::unlinkat(folder.fd.get(), name, 0) != 0 && errno != ENOENT) {
+    return failure(folder, name, errno);
+  }
+  const auto path = UnixPath::of(folder.path + "/" + name);
+  if (!path) return path.error();
+  constexpr uid_t kSameUser = static_cast<uid_t>(-1);
+  if (::bind(socket.get(), path->address(), UnixPath::size()) != 0 ||
+      (group && ::fchownat(folder.fd.get(), name, kSameUser, *group, AT_SYMLINK_NOFOLLOW) != 0) ||
+      ::fchmodat(folder.fd.get(), name, mode, 0) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    return failure(folder, name, errno);
+  }
+  return socket;
+}
+
+std::vector<std::string> names_in(const Folder& folder) {
+  struct Close {
+    void operator()(DIR* names) const { ::closedir(names); }
+  };
+  std::vector<std::string> out;
+  const std::unique_ptr<DIR, Close> names(::opendir(folder.path.c_str()));
+  if (!names) return out;
+  while (const auto* const entry = ::readdir(names.get())) {
+    if (entry->d_name[0] != '.') out.emplace_back(entry->d_name);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string SocketAccess::allowed() const {
+  return group ? "only root and members of the group " + group_name : "only root";
+}
+
+Result<std::uint64_t> own_network_namespace() {
+  constexpr const char* kOwn = "/proc/thread-self/ns/net";
+  struct stat status {};
+  if (::stat(kOwn, &status) == 0) return std::uint64_t{status.st_ino};
+  return Error(errno, std::string(kOwn) + ": " + std::generic_category().message(errno));
+}
+
+std::string namespace_folder(std::uint64_t inode) {
+  return std::string(kNamespacePrefix) + std::to_string(inode);
+}
+
+Result<SocketFolder> SocketFolder::take(std::uint64_t network_namespace,
+                                        const std::string& interface, const SocketAccess& access) {
+  for (int tries = 1;; ++tries) {
+    auto taken = try_take(network_namespace, interface);
+    if (taken) {
+      if (auto listens = taken->listen(access); !listens) return listens.error();
+      return taken;
+    }
+    const int code = taken.error().code;
+    // Its last user, or remove_unused_socket_folders(), may be removing it.
+    if (tries == kTries || (code != ENOENT && code != EBUSY)) return taken;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Result<SocketFolder> SocketFolder::try_take(std::uint64_t network_namespace,
+                                            const std::string& interface) {
+  const auto run = open_run_folder();
+  if (!run) return run.error();
+  auto above = open_folder(*run, namespace_folder(network_namespace));
+  if (!above) return above.error();
+  auto folder = open_folder(*above, interface);
+  if (!folder) return folder.error();
+  FileDescriptor file = open_lock(*folder, O_CREAT);
+  if (!file) return failure(*folder, kLock, errno);
+  if (!lock(file.get())) {
+    return Error(EBUSY, "another ipoibd runs this interface" + holder_of(file.get()));
+  }
+  if (!is_linked(file.get())) return failure(*folder, kLock, ENOENT);
+  write_holder(file.get());
+  return SocketFolder(std::move(*above), std::move(*folder), std::move(file));
+}
+
+Result<void> SocketFolder::listen(const SocketAccess& access) {
+  const auto listen_here = [&](const char* name, mode_t others, FileDescriptor& to) {
+    const mode_t mode = 0600 | (access.group ? 0060U : 0U) | others;
+    auto socket = listen_at(folder_, name, mode, access.group);
+    if (socket) to = std::move(*socket);
+    return socket ? Result<void>() : socket.error();
+  };
+  if (auto listens = listen_here(kControlSocket, 0, control_); !listens) return listens;
+  if (access.is_private) {
+    ::unlinkat(folder_.fd.get(), kReadSocket, 0);  // of a daemon that has died
+    return {};
+  }
+  return listen_here(kReadSocket, 0066, read_);
+}
+
+SocketFolder::~SocketFolder() {
+  if (lock_) remove(above_, folder_);
+}
+
+void remove_unused_socket_folders() {
+  const auto run = open_run_folder();
+  if (!run) return;
+  for (const auto& name : names_in(*run)) {
+    if (!name.starts_with(kNamespacePrefix)) continue;
+    const auto above = open_folder(*run, name);
+    if (!above) continue;
+    for (const auto& interface : names_in(*above)) {
+      const auto folder = open_folder(*above, interface);
+      if (!folder) continue;
+      // Without a lock file, a daemon may be about to create it.
+      const auto file = open_lock(*folder, 0);
+      if (file && lock(file.get()) && is_linked(file.get())) remove(*above, *folder);
+    }
+    ::rmdir(above->path.c_str());
+  }
+}
+
+}  // namespace ipoib::control
