@@ -71,11 +71,13 @@ PortWatcher::PortWatcher(const verbs::Device& device, Logger& log)
 
 PortWatcher::Changes PortWatcher::update() {
   Changes changes;
+  bool was_down = false;
   for (int i = 0; i < verbs::AsyncEventReader::kMaxEventsPerTurn; ++i) {
     const auto event = events_.next();
     if (!event) break;
     log_.info("{}: {}", device_.name(), name(event->kind));
     changes.reregister |= event->kind == verbs::AsyncEvent::client_reregister;
+    was_down |= event->kind == verbs::AsyncEvent::port_error;
     changes.device_failed |= event->kind == verbs::AsyncEvent::device_fatal;
     if (event->object != nullptr) changes.failed_objects.push_back(event->object);
   }
@@ -83,6 +85,8 @@ PortWatcher::Changes PortWatcher::update() {
   const auto network_device = snapshot().network_device;
   changes.changed =
       view_.update(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
+  // The SM may have removed the memberships of a port that was down for a moment.
+  changes.reregister |= was_down && snapshot().active;
   // Groups were joined on another network device.
   changes.reregister |= network_device != 0 && snapshot().network_device != network_device;
   return changes;

@@ -44,7 +44,7 @@ class PortWatcher {
  public:
   struct Changes {
     bool changed = false;                          ///< snapshot() has changed
-    bool reregister = false;                       ///< the SM asks clients to register again
+    bool reregister = false;                       ///< the SM asks for it, or has lost registrations
     bool device_failed = false;                    ///< the HCA is gone or has failed
     std::vector<const void*> failed_objects = {};  ///< queue pairs and completion queues
   };

@@ -4,8 +4,10 @@
 Traffic is a ping every 0.1 s from left to right. The outage is measured in lost pings.
 """
 
+import json
 import pathlib
 import re
+import signal
 import unittest
 
 import hosts
@@ -72,6 +74,23 @@ class Events(hosts.Pair):
             wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
             lost = self.lost_after(lambda: self.softib_set("port", "right", "up"))
             self.assert_bound("port down, then up", lost)
+
+    def test_port_goes_down_and_up_unseen(self):
+        """A daemon that was stopped meanwhile gets both events at once. The SM has removed its
+        memberships; nothing else tells it."""
+        self.right.daemon.end()
+        self.right.start("--pkey", RED, "--membership-check", "3600", address="10.44.0.2/24")
+        self.right.daemon.popen.send_signal(signal.SIGSTOP)
+        for state in ("down", "up"):
+            self.softib_set("port", "right", state)
+        self.right.daemon.popen.send_signal(signal.SIGCONT)
+        wait_until(lambda: self.right.logged("port down"), "the daemon continues")
+        wait_until(lambda: self.is_member("right", "ff12:401b:8001::ffff:ffff"), "right joins again")
+
+    def is_member(self, host, mgid):
+        groups = json.loads(self.subnet.run_softib("show", "--json").stdout)["groups"]
+        return any(member["hca"] == host for group in groups if group["mgid"] == mgid
+                   for member in group["members"])
 
     def test_peer_lid_changes(self):
         for lid in ("0x77", "0x99"):

@@ -47,11 +47,13 @@ struct PortAttributes {
   Lid sm_lid;
   ServiceLevel sm_sl;
   PortState state = PortState::down;
+  /// Grows each time the port stops being active, so that a process that was late learns of it.
+  std::uint16_t losses = 0;
   std::uint8_t mtu = 4;                ///< IBA code of active and neighbour MTU
   std::uint8_t max_mtu = 5;            ///< IBA code
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
   std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
-  std::uint32_t reregister_count = 0;  ///< grows when the SM requests re-registration
+  std::uint16_t reregister_count = 0;  ///< grows when the SM requests re-registration
   /// Grows each time the HCA recovers from a failure. A process that attached in an earlier
   /// generation has lost the HCA. 15 bits in the fabric file.
   std::uint16_t generation = 0;
@@ -61,6 +63,10 @@ struct PortAttributes {
   bool grh_required = false;
   std::array<PKey, kPKeyTableSize> pkeys{};
 
+  void set_state(PortState next) {
+    if (state == PortState::active && next != PortState::active) ++losses;
+    state = next;
+  }
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
   /// Whether a GRH with this destination is for the port. The port of the SM also has the SA's GID.
   [[nodiscard]] bool has(const Gid& dgid) const {

@@ -2,8 +2,8 @@
 // the file never leaves the machine. Decoding is safe for any content.
 //
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
-//   word 12: | number 4 | mtu 4 | grh_required 1 | max_mtu 7 | width 8 | speed 8 | reregister_count
-//   32 |
+//   word 12: | number 4 | mtu 4 | grh_required 1 | max_mtu 7 | width 8 | speed 8 | losses 16 |
+//   reregister_count 16 |
 #include "softib/fabric/fabric_layout.hpp"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
       std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.failed} << 40 |
       std::uint64_t{port.generation & kMaxGeneration} << 41 |
       std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
-  words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.speed} << 32 |
+  words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.losses} << 16 |
+              std::uint64_t{port.speed} << 32 |
               std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
               std::uint64_t{port.grh_required} << 55 | std::uint64_t{port.mtu} << 56 |
               std::uint64_t{port.number} << 60;
@@ -80,7 +81,8 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.generation = generation >> 1;
   port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56) & 0xf);
   port.lmc = std::min(field<std::uint8_t>(words[kNodePortWord], 60), ipoib::kMaxLmc);
-  port.reregister_count = field<std::uint32_t>(words[12], 0);
+  port.reregister_count = field<std::uint16_t>(words[12], 0);
+  port.losses = field<std::uint16_t>(words[12], 16);
   port.speed = field<std::uint8_t>(words[12], 32);
   port.width = field<std::uint8_t>(words[12], 40);
   port.max_mtu = field<std::uint8_t>(words[12], 48) & 0x7f;

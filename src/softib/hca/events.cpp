@@ -5,9 +5,10 @@ namespace softib::hca {
 std::vector<ibv_event_type> port_events(const PortAttributes& before, const PortAttributes& now) {
   const bool was_active = before.state == PortState::active;
   const bool is_active = now.state == PortState::active;
+  const bool was_lost = was_active && (!is_active || before.losses != now.losses);
   std::vector<ibv_event_type> events;
   if (!now.serves(before.generation)) return {IBV_EVENT_DEVICE_FATAL};
-  if (was_active && !is_active) events.push_back(IBV_EVENT_PORT_ERR);
+  if (was_lost) events.push_back(IBV_EVENT_PORT_ERR);
   if (before.lid != now.lid) events.push_back(IBV_EVENT_LID_CHANGE);
   if (before.gid() != now.gid()) events.push_back(IBV_EVENT_GID_CHANGE);
   if (before.pkeys != now.pkeys) events.push_back(IBV_EVENT_PKEY_CHANGE);
@@ -15,7 +16,7 @@ std::vector<ibv_event_type> port_events(const PortAttributes& before, const Port
     events.push_back(IBV_EVENT_SM_CHANGE);
   }
   // Clients learn of new attributes before the port is reported active.
-  if (!was_active && is_active) events.push_back(IBV_EVENT_PORT_ACTIVE);
+  if (is_active && (!was_active || was_lost)) events.push_back(IBV_EVENT_PORT_ACTIVE);
   if (before.reregister_count != now.reregister_count) {
     events.push_back(IBV_EVENT_CLIENT_REREGISTER);
   }

@@ -59,7 +59,7 @@ std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, Managed
   if (!next) return mad_status::kInvalidField;
   if (peer == nullptr || port.state == *next) return kOk;
   state.link_changed = is_link_change(port.state, *next);
-  port.state = *next;
+  port.set_state(*next);
   state.manager.set_port(index, port);
   return kOk;
 }
@@ -77,7 +77,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
     return mad_status::kInvalidField;
   }
   state.link_changed = is_link_change(port.state, *next);
-  port.state = *next;
+  port.set_state(*next);
   port.gid_prefix = wanted.gid_prefix;
   port.lid = wanted.lid;
   port.lmc = wanted.lmc;

@@ -133,7 +133,7 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
   if (node == nullptr) return error;
   if (node->port.failed) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
   if (node->port.state == state) return {};
-  node->port.state = state;
+  node->port.set_state(state);
   update_end_ports();
   changed_.set(index);
   return {};
@@ -146,7 +146,7 @@ Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   if (node->port.failed == failed) return {};
   node->port.failed = failed;
   if (!failed) ++node->port.generation;
-  node->port.state = failed ? PortState::down : link_up_state();
+  node->port.set_state(failed ? PortState::down : link_up_state());
   update_end_ports();
   changed_.set(index);
   return {};

@@ -31,7 +31,8 @@ subnet::Node make_node(const std::string& name, std::uint16_t lid) {
   node.port.number = 2;
   node.port.width = 8;
   node.port.speed = 32;
-  node.port.reregister_count = 0xfedc'ba98;
+  node.port.reregister_count = 0xfedc;
+  node.port.losses = 0xba98;
   for (std::size_t i = 0; i < node.port.pkeys.size(); ++i) {
     node.port.pkeys[i] = PKey(static_cast<std::uint16_t>(0x8000 + i * 7));
   }

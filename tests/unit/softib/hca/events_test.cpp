@@ -34,6 +34,20 @@ TEST(PortEvents, EachDifferenceRaisesAnEvent) {
   EXPECT_EQ(port_events(before, now), Types{IBV_EVENT_CLIENT_REREGISTER});
 }
 
+TEST(PortEvents, APortThatWasLostMeanwhileHasFailedAndIsActiveAgain) {
+  const auto before = make_port(5);
+  auto now = before;
+  now.set_state(PortState::armed);
+  now.set_state(PortState::active);
+  EXPECT_EQ(port_events(before, now), (Types{IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}));
+  auto down = before;
+  down.set_state(PortState::down);
+  now = down;
+  now.set_state(PortState::active);
+  now.set_state(PortState::down);
+  EXPECT_EQ(port_events(down, now), Types{}) << "nothing was lost";
+}
+
 TEST(PortEvents, PortActiveComesAfterOtherChanges) {
   auto before = make_port(5);
   auto now = before;
