@@ -47,8 +47,7 @@ struct PortAttributes {
   Lid sm_lid;
   ServiceLevel sm_sl;
   PortState state = PortState::down;
-  /// Grows each time the port stops being active, so that a process that was late learns of it.
-  std::uint16_t losses = 0;
+  std::uint16_t losses = 0;  ///< grows when the port stops being active: a process may be late
   std::uint8_t mtu = 4;                ///< IBA code of active and neighbour MTU
   std::uint8_t max_mtu = 5;            ///< IBA code
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
