@@ -55,7 +55,7 @@ apt_get_install() {
 first_known() {
   local name
   for name in ${1//|/ }; do
-    if apt-cache show "$name" >/dev/null 2>&1; then break; fi
+    if LC_ALL=C apt-cache policy "$name" | grep -q 'Candidate: [^(]'; then break; fi
   done
   echo "$name"
 }
