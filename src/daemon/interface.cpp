@@ -51,6 +51,10 @@ std::string mark_of(const std::string& name, Guid port) {
 
 }  // namespace
 
+void discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
+  (kept.home ? *kept.home : home).run([&] { host::TunDevice::discard(kept.name, kept.mark); });
+}
+
 Interface::Interface(const InterfaceId& id, const Interface::Dependencies& dependencies,
                      InterfaceOwner& owner, SaRequestPort& sa)
     : id_(id),
@@ -64,9 +68,10 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
                       .value()),
       ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
                           id.pkey)),
+      mark_(mark_of(id.name, guid_of(dependencies.device))),
       tun_((register_pools(), at_home([&] {
               return host::TunDevice::open({.name = id.name,
-                                            .mark = mark_of(id.name, guid_of(dependencies.device)),
+                                            .mark = mark_,
                                             .large_packets = queue_pair_->can_send_large_packets(),
                                             .stable_secret = ipv6_.stable_secret})
                   .value();
@@ -148,6 +153,11 @@ void Interface::receive_large_packets() {
 SharedNamespace Interface::current_namespace() const {
   auto found = tun_->network_namespace();
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
+}
+
+KeptInterface Interface::kept() const {
+  const auto now_in = current_namespace();
+  return {tun_->current_name(), mark_, now_in ? now_in : id_.home};
 }
 
 /// Clients find the sockets by the interface's network namespace and name.

@@ -27,6 +27,9 @@
 
 namespace ipoib::daemon {
 
+/// Removes a kept network interface; `home` is the namespace of the option --netns.
+void discard(const KeptInterface& kept, const host::NetworkNamespace& home);
+
 class Interface final : public PartitionInterface {
  public:
   /// What the interfaces of a port share; outlives them.
@@ -55,6 +58,7 @@ class Interface final : public PartitionInterface {
   void remove_at_end() override { tun_->remove(); }
   void remove_now() override { tun_->close(); }
   [[nodiscard]] SharedNamespace current_namespace() const override;
+  [[nodiscard]] KeptInterface kept() const override;
 
   void on_port(const verbs::PortSnapshot& port) override { control_.on_port(port); }
   void on_client_reregister() override { control_.on_client_reregister(); }
@@ -98,6 +102,7 @@ class Interface final : public PartitionInterface {
   Pools pools_;
   const std::unique_ptr<verbs::UdQueuePair> queue_pair_;
   const Ipv6Identity ipv6_;
+  const std::string mark_;  ///< see host::TunOptions
   const std::unique_ptr<host::TunDevice> tun_;
   const std::unique_ptr<host::NetlinkView> netlink_;
   InterfaceMailbox to_interface_;

@@ -19,9 +19,7 @@ class InterfaceFactory final : public PartitionInterfaces {
                                                            SaRequestPort& sa) override {
     return std::make_unique<Interface>(id, dependencies_, owner, sa);
   }
-  void discard(const std::string& name) override {
-    dependencies_.home.run([&] { host::TunDevice::discard(name); });
-  }
+  void discard(const KeptInterface& kept) override { daemon::discard(kept, dependencies_.home); }
 
  private:
   const Interface::Dependencies dependencies_;

@@ -22,7 +22,7 @@ void Interfaces::start(const verbs::PortSnapshot& port) {
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
       if (interface->adopted()) {
-        dependencies_.kept.insert(interface->id().name);
+        dependencies_.kept.insert_or_assign(interface->id().name, interface->kept());
       } else {
         interface->remove_at_end();
       }
@@ -90,10 +90,14 @@ void Interfaces::apply_plan() {
 
 void Interfaces::create(PKey partition) {
   last_number_ = InterfaceNumber(last_number_.value() + 1);
+  const std::string name = plan_.name_of(partition);
+  if (const auto kept = dependencies_.kept.find(name); kept != dependencies_.kept.end()) {
+    homes_[partition] = kept->second.home;
+  }
   const auto home = homes_.find(partition);
-  auto made = dependencies_.factory.create({last_number_, partition, plan_.name_of(partition),
-                                            home != homes_.end() ? home->second : nullptr},
-                                           *this, dependencies_.sa);
+  auto made = dependencies_.factory.create(
+      {last_number_, partition, name, home != homes_.end() ? home->second : nullptr}, *this,
+      dependencies_.sa);
   made->on_port(port_);
   dependencies_.kept.erase(made->id().name);
   interfaces_.emplace(last_number_, std::move(made));
@@ -101,10 +105,10 @@ void Interfaces::create(PKey partition) {
 
 /// Removes network interfaces of partitions that the port is no longer in.
 void Interfaces::discard_kept() {
-  for (const auto& name : std::exchange(dependencies_.kept, {})) {
+  for (const auto& [name, kept] : std::exchange(dependencies_.kept, {})) {
     dependencies_.log.info("{}: the port is no longer in its partition: removing the interface",
-                           name);
-    dependencies_.factory.discard(name);
+                           kept.name);
+    dependencies_.factory.discard(kept);
   }
 }
 
@@ -195,7 +199,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case StopReason::Kind::failed:
-      dependencies_.kept.insert(name);
+      dependencies_.kept.insert_or_assign(name, interface->kept());
       stop({why.kind, name + ": " + why.reason});
       break;
   }

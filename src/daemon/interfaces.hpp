@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +18,8 @@
 
 namespace ipoib::daemon {
 
-/// Names of network interfaces that are kept without carrier while the device is lost.
-using KeptInterfaces = std::set<std::string>;
+/// By the names with which they were created.
+using KeptInterfaces = std::map<std::string, KeptInterface>;
 
 /// Owner of the interfaces.
 class PortOwner {

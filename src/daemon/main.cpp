@@ -131,9 +131,11 @@ std::optional<verbs::Device> wait_for_device(const Options& wanted,
                                              const Dependencies& dependencies) {
   std::optional<WaitingInterfaces> waiting;
   return find_device(wanted, *dependencies.logs.daemon, [&](const std::string& reason) {
-    const auto& kept = dependencies.kept;
+    std::vector<KeptInterface> interfaces;
+    for (const auto& [name, kept] : dependencies.kept) interfaces.push_back(kept);
+    if (interfaces.empty()) interfaces.push_back({.name = wanted.interface});
     waiting.emplace(
-        WaitingInterfaces::Settings{.names = kept.empty() ? KeptInterfaces{wanted.interface} : kept,
+        WaitingInterfaces::Settings{.interfaces = std::move(interfaces),
                                     .device = wanted.device,
                                     .port = wanted.port,
                                     .reason = reason,
@@ -168,9 +170,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
     device.reset();
     device = wait_for_device(wanted, dependencies);
   }
-  for (const auto& name : dependencies.kept) {
-    dependencies.home.run([&] { host::TunDevice::discard(name); });
-  }
+  for (const auto& [name, kept] : dependencies.kept) discard(kept, dependencies.home);
   return kOrderly;
 }
 

@@ -44,6 +44,13 @@ struct InterfaceId {
   SharedNamespace home = {};  ///< null: that of the option --netns
 };
 
+/// How to find a network interface that is kept without carrier while the device is lost.
+struct KeptInterface {
+  std::string name;           ///< its current one
+  std::string mark = {};      ///< see host::TunOptions
+  SharedNamespace home = {};  ///< where it is; null: in that of the option --netns
+};
+
 class PartitionInterface {
  public:
   virtual ~PartitionInterface() = default;
@@ -57,6 +64,7 @@ class PartitionInterface {
   virtual void remove_now() = 0;
   /// The network namespace that the network interface is in now; null if it was deleted.
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
+  [[nodiscard]] virtual KeptInterface kept() const = 0;
 
   virtual void on_port(const verbs::PortSnapshot& port) = 0;
   virtual void on_client_reregister() = 0;
@@ -78,7 +86,7 @@ class PartitionInterfaces {
                                                                    InterfaceOwner& owner,
                                                                    SaRequestPort& sa) = 0;
   /// Removes a kept network interface.
-  virtual void discard(const std::string& name) = 0;
+  virtual void discard(const KeptInterface& kept) = 0;
 };
 
 }  // namespace ipoib::daemon

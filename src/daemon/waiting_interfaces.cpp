@@ -59,10 +59,11 @@ class WaitingInterfaces::Waiting final : public control::Handler {
 WaitingInterfaces::WaitingInterfaces(const Settings& settings, const host::NetworkNamespace& home,
                                      Logging& logs)
     : context_(1) {
-  for (const auto& name : settings.names) {
-    interfaces_.push_back(std::make_unique<Waiting>(name, settings, home));
+  for (const auto& [name, mark, its_home] : settings.interfaces) {
+    const auto& in = its_home ? *its_home : home;
+    interfaces_.push_back(std::make_unique<Waiting>(name, settings, in));
     try {
-      servers_.push_back(home.run([&] {
+      servers_.push_back(in.run([&] {
         return std::make_unique<control::Server>(
             context_,
             control::Server::Dependencies{.handler = *interfaces_.back(),

@@ -4,13 +4,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "control/server.hpp"
 #include "daemon/logging.hpp"
+#include "daemon/partition_interface.hpp"
 #include "ipoib/trace.hpp"
 #include "linux/network_namespace.hpp"
 
@@ -19,7 +19,7 @@ namespace ipoib::daemon {
 class WaitingInterfaces {
  public:
   struct Settings {
-    std::set<std::string> names;
+    std::vector<KeptInterface> interfaces;
     std::string device;  ///< empty: any RDMA device
     std::uint8_t port = 0;
     std::string reason;  ///< why the daemon waits, as text

@@ -109,9 +109,10 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   return device;
 }
 
-void TunDevice::discard(const std::string& name) {
+void TunDevice::discard(const std::string& name, const std::string& mark) {
   const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
-  auto request = request_for(name);
+  const auto marked = mark.empty() ? std::nullopt : name_of_alternative(mark);
+  auto request = request_for(marked.value_or(name));
   request.ifr_flags = kTunFlags;
   // A missing interface is created, and disappears with the descriptor.
   if (!fd || ioctl(fd.get(), TUNSETIFF, &request) != 0) return;
@@ -123,6 +124,11 @@ std::optional<NetworkNamespace> TunDevice::network_namespace() const {
   if (!found) return std::nullopt;
   (void)fcntl(found.get(), F_SETFD, FD_CLOEXEC);
   return NetworkNamespace::of(std::move(found), "of interface " + name_);
+}
+
+std::string TunDevice::current_name() const {
+  ifreq request{};
+  return ioctl(fd_.get(), TUNGETIFF, &request) == 0 ? request.ifr_name : name_;
 }
 
 Result<void> TunDevice::configure(const TunOptions& options) {

@@ -43,10 +43,13 @@ class TunDevice final : public PollableTun {
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
   /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
-  /// Removes a persistent interface of open() that no process has open, if it exists.
-  static void discard(const std::string& name);
+  /// Removes a persistent interface of open() that no process has open, if it exists: the one with
+  /// this mark, else that of this name.
+  static void discard(const std::string& name, const std::string& mark);
   /// The network namespace that the interface is in now. nullopt if it was deleted.
   [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const;
+  /// The operator may have renamed it.
+  [[nodiscard]] std::string current_name() const;
   ~TunDevice() override = default;
 
   [[nodiscard]] const std::string& name() const override { return name_; }

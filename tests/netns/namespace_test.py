@@ -113,7 +113,39 @@ class RenamedAndMoved(hosts.Pair):
         self.assertIsNone(self.left.link("ib0"), "no second interface is created")
         self.assert_connected()
 
-    def test_moved_interface_is_followed(self):
+    def lose_device(self):
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "come back"), "the device is lost")
+
+    def test_renamed_interface_returns_with_its_device(self):
+        self.rename()
+        wait_until(lambda: self.answers("ibmgmt"), "ibarp finds it by its new name")
+        self.lose_device()
+        wait_until(lambda: self.left.ibarp("info", "ibmgmt")["state"] == "no_device",
+                   "ibarp finds it meanwhile")
+        self.softib_set("hca", "left", "present")
+        wait_until(lambda: self.left.has_carrier("ibmgmt"), "it is adopted")
+        self.assert_connected()
+        self.assertIsNone(self.left.link("ib0"), "no second interface is created")
+
+    def test_renamed_interface_is_removed_without_its_device(self):
+        self.rename()
+        wait_until(lambda: self.answers("ibmgmt"), "ibarp finds it by its new name")
+        self.lose_device()
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        self.assertIsNone(self.left.link("ibmgmt"))
+
+    def test_moved_interface_returns_with_its_device(self):
+        other = self.move()
+        self.lose_device()
+        self.softib_set("hca", "left", "present")
+        wait_until(lambda: other.reaches("10.44.0.2"), "it is adopted where it is")
+        self.assertIsNone(self.left.link(), "no second interface is created")
+        self.lose_device()
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        self.assertIsNone(other.link(), "the interface is removed")
+
+    def move(self):
         other = self.subnet.host("other")
         self.left.run("ip", "link", "set", "ib0", "netns", other.namespace)
         other.run("ip", "link", "set", "ib0", "up")
@@ -121,6 +153,10 @@ class RenamedAndMoved(hosts.Pair):
         wait_until(lambda: other.reaches("10.44.0.2"), "it reaches right from there")
         wait_until(lambda: self.right.reaches("10.44.0.3"), "and right reaches it")
         self.assertIsNone(self.left.link())
+        return other
+
+    def test_moved_interface_is_followed(self):
+        other = self.move()
         self.assertTrue(self.left.logged("moved to another network namespace"))
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
         self.assertIsNone(other.link(), "the interface is removed")

@@ -16,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Key;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -34,6 +35,7 @@ class FakeInterface final : public PartitionInterface {
   void remove_at_end() override { note("remove"); }
   void remove_now() override { note("remove now"); }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
+  [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
   void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
   void on_client_reregister() override { note("reregister"); }
   void on_object_failed(const void* /*object*/) override { note("object failed"); }
@@ -48,6 +50,7 @@ class FakeInterface final : public PartitionInterface {
   void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
 
   SharedNamespace now_in;
+  std::string now_called = id().name;
 
  private:
   void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
@@ -74,7 +77,7 @@ class InterfacesTest : public ::testing::Test,
     by_name[id.name] = made.get();
     return made;
   }
-  void discard(const std::string& name) override { discarded.push_back(name); }
+  void discard(const KeptInterface& one) override { discarded.push_back(one.name); }
   void on_finished(const std::string& reason) override { finished.push_back(reason); }
   void send(const wire::SaRequest& /*request*/) override {}
   [[nodiscard]] sa::Counters counters() const override { return {}; }
@@ -191,7 +194,7 @@ TEST_F(InterfacesTest, AFailureAtTheStartKeepsWhatExistedBefore) {
   existing = "ib0";
   EXPECT_THROW(interfaces.start(port_in({kDefaultPKey, kRed})), std::runtime_error);
   EXPECT_THAT(taken(), ElementsAre("ib0 port"));
-  EXPECT_THAT(kept, ElementsAre("ib0"));
+  EXPECT_THAT(kept, ElementsAre(Key("ib0")));
 }
 
 TEST_F(InterfacesTest, AFailureLaterIsRetried) {
@@ -235,7 +238,7 @@ TEST_F(InterfacesTest, AFailedInterfaceStopsAllAndTheyAreKept) {
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 ~"));
   EXPECT_THAT(finished, ElementsAre("ib0: broken"));
-  EXPECT_THAT(kept, ElementsAre("ib0", "ib0.8001"));
+  EXPECT_THAT(kept, ElementsAre(Key("ib0"), Key("ib0.8001")));
 }
 
 TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
@@ -254,6 +257,31 @@ TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
   poll();
   interfaces.on_port(port_in({kDefaultPKey, kRed}));
   EXPECT_EQ(by_name["ib0.8001"]->id().home, nullptr) << "a new one is created where all are";
+}
+
+TEST_F(InterfacesTest, AnInterfaceThatWasRenamedAndMovedIsFoundWhenTheDeviceIsBack) {
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  interfaces.start(port_in({kDefaultPKey}));
+  by_name["ib0"]->now_in = elsewhere;
+  by_name["ib0"]->now_called = "mgmt";
+  by_name["ib0"]->end({StopReason::Kind::failed, "broken"});
+  poll();
+  ASSERT_THAT(kept, ElementsAre(Key("ib0")));
+  EXPECT_EQ(kept["ib0"].name, "mgmt");
+  EXPECT_EQ(kept["ib0"].home, elsewhere);
+  Interfaces later({.context = context,
+                    .factory = *this,
+                    .options = options,
+                    .kept = kept,
+                    .changes = changes,
+                    .owner = *this,
+                    .sa = *this,
+                    .log = *link::silent_logger()});
+  later.start(port_in({kDefaultPKey}));
+  EXPECT_EQ(by_name["ib0"]->id().home, elsewhere);
+  EXPECT_THAT(kept, IsEmpty());
+  EXPECT_THAT(discarded, IsEmpty());
 }
 
 TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
@@ -341,7 +369,7 @@ TEST_F(InterfacesTest, ADeletedInterfaceThatFailsIsKeptLikeTheOthers) {
   red.end({StopReason::Kind::failed, "broken"});
   poll();
   EXPECT_FALSE(done) << "the groups were not left";
-  EXPECT_THAT(kept, ElementsAre("ib0.8001"));
+  EXPECT_THAT(kept, ElementsAre(Key("ib0.8001")));
 }
 
 TEST_F(InterfacesTest, RefusesToDeleteTheLastInterface) {
@@ -376,14 +404,14 @@ TEST_F(InterfacesTest, StopEndsAllOnce) {
 }
 
 TEST_F(InterfacesTest, DiscardsKeptInterfacesOfPartitionsThatAreGone) {
-  kept = {"ib0", "ib0.8001"};
+  kept = {{"ib0", {"ib0"}}, {"ib0.8001", {"renamed"}}};
   interfaces.start(port_in({kDefaultPKey}));
-  EXPECT_THAT(discarded, ElementsAre("ib0.8001"));
+  EXPECT_THAT(discarded, ElementsAre("renamed"));
   EXPECT_THAT(kept, IsEmpty());
 }
 
 TEST_F(InterfacesTest, DoesNotDiscardKeptInterfacesBeforeThePortIsActive) {
-  kept = {"ib0.8001"};
+  kept = {{"ib0.8001", {"ib0.8001"}}};
   interfaces.start(port_in({}, false));
   EXPECT_THAT(discarded, IsEmpty());
   interfaces.on_port(port_in({kRed}));

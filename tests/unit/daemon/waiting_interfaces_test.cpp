@@ -18,7 +18,8 @@ using testing::HasSubstr;
 class WaitingInterfacesTest : public testing::Test {
  protected:
   WaitingInterfaces::Settings settings() {
-    return {.names = {one_, other_}, .device = "mlx5_0", .port = 2, .reason = "it has failed"};
+    return {.interfaces = {{.name = one_}, {.name = other_}},
+            .device = "mlx5_0", .port = 2, .reason = "it has failed"};
   }
   static std::string unique(const char* suffix) { return "w" + std::to_string(getpid()) + suffix; }
 
@@ -62,7 +63,7 @@ TEST_F(WaitingInterfacesTest, RefusesOtherRequests) {
 
 TEST_F(WaitingInterfacesTest, LeavesOutAnInterfaceOfAnotherDaemon) {
   auto only_one = settings();
-  only_one.names = {one_};
+  only_one.interfaces = {{.name = one_}};
   const WaitingInterfaces others(only_one, home_, logs_);
   const WaitingInterfaces waiting(settings(), home_, logs_);
   EXPECT_TRUE(Connection(other_).ask(control::LogRequest{}).has_value());
