@@ -4,79 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "ipoib/host_routes.hpp"
 #include "ipoib/ip_prefix.hpp"
 
 namespace ipoib {
-
-/// A next hop of a route through the interface.
-struct RouteHop {
-  std::optional<IpAddress> gateway;  ///< nullopt: the destination is on the link
-  std::uint16_t weight = 1;          ///< its share among the next hops of the route
-  friend bool operator==(const RouteHop&, const RouteHop&) = default;
-};
-
-/// A unicast route of one table, with its next hops through the interface.
-struct HostRoute {
-  /// Of a router (RFC 4191, 2.1), the best first.
-  enum class Preference : std::uint8_t { high, medium, low };
-  IpPrefix destination;
-  std::uint32_t metric = 0;
-  std::vector<RouteHop> hops;  ///< at least one
-  std::uint8_t tos = 0;        ///< 0: for any
-  Preference preference = Preference::medium;
-  friend bool operator==(const HostRoute&, const HostRoute&) = default;
-};
-
-/// From `first` to `last`, both included.
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-  friend bool operator==(const PortRange&, const PortRange&) = default;
-};
-
-/// A rule that selects a table or leads to another rule (ip-rule(8)), with the conditions that a
-/// packet shows. A packet may or may not match the others (mark, user, ...).
-struct RoutingRule {
-  /// The interface that a packet has come from ("iif").
-  enum class Input : std::uint8_t {
-    any,
-    host,     ///< "lo": sent by the host itself
-    network,  ///< forwarded, from one interface
-  };
-  IpFamily family = IpFamily::v4;
-  std::uint32_t table = 0;
-  std::optional<IpPrefix> source = {};
-  std::optional<IpPrefix> destination = {};
-  bool is_certain = true;  ///< the rule has no other conditions
-  /// Routes with prefixes of at most this length are ignored (suppress_prefixlength).
-  std::optional<std::uint8_t> ignored_bits = {};
-  std::uint32_t priority = 0;
-  std::optional<std::uint32_t> jump = {};  ///< to the rule with this priority, instead of a table
-  std::uint8_t tos = 0;                    ///< 0: any
-  std::optional<std::uint8_t> protocol = {};
-  std::optional<PortRange> source_ports = {};
-  std::optional<PortRange> destination_ports = {};
-  Input input = Input::any;
-  bool never = false;        ///< "oif" is another interface
-  bool is_inverted = false;  ///< applies where the conditions do not hold
-  friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
-};
-
-/// A host uses another gateway for a destination, since a router has said so by ICMP.
-struct Redirect {
-  IpAddress destination;
-  IpAddress gateway;
-  friend bool operator==(const Redirect&, const Redirect&) = default;
-};
-
-struct RoutingTable {
-  std::uint32_t id = 0;
-  std::vector<HostRoute> routes;
-  friend bool operator==(const RoutingTable&, const RoutingTable&) = default;
-};
 
 /// How the kernel responds to ARP requests, and the source addresses of its own. Each value is the
 /// combination of those for "all" and for the interface that the kernel uses (ip-sysctl).
@@ -93,17 +26,23 @@ struct HostView {
   static constexpr std::size_t kMaxRoutes = 65536;
   static constexpr std::size_t kMaxRules = 4096;
   static constexpr std::size_t kMaxRedirects = 4096;
+  static constexpr std::size_t kMaxProxied = 4096;
 
   /// The interface's addresses with their prefixes, in the kernel's order. IPv6 addresses only
   /// after duplicate address detection has succeeded.
   std::vector<IpPrefix> addresses = {};
   bool is_ipv6_router = false;  ///< the interface forwards IPv6
+  /// A multicast routing program uses the interface (mc_forwarding).
+  bool routes_ipv4_multicast = false;
+  bool routes_ipv6_multicast = false;
   ArpPolicy arp = {};
   /// What the kernel takes for its own IPv4 addresses: the interface's, those of others, and local
   /// routes (`ip route add local`). Without loopback addresses.
   std::vector<IpPrefix> local = {};
-  /// Addresses with the scope "host", if `arp.ignore` is 3, else empty.
-  std::vector<Ipv4Address> of_host_scope = {};
+  /// Addresses of all interfaces with a larger scope than "host", if `arp.ignore` is 3, else empty.
+  std::vector<Ipv4Address> of_larger_scope = {};
+  /// For which the host replies to ARP requests as a proxy (`ip neigh add proxy`), if it forwards.
+  std::vector<Ipv4Address> proxied = {};
   /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
   /// Rules of both families, in the kernel's order.

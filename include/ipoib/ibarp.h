@@ -109,7 +109,7 @@ struct ibarp_group {
   size_t size;
   uint8_t mgid[16];
   uint16_t mlid;
-  char membership[IBARP_NAME_SIZE]; /* "full", "send-only", "joining", "missing" */
+  char membership[IBARP_NAME_SIZE]; /* "full", "routed", "send-only", "joining", ... */
   struct ibarp_address address;     /* of the IP group; family 0 if unknown */
   uint32_t waiting;                 /* frames parked until it is joined */
 };

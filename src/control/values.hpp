@@ -56,7 +56,7 @@ struct Counter {
 struct Group {
   Gid mgid;
   Lid mlid;
-  std::string membership;              ///< "full", "send-only", "joining", "missing" or "absent"
+  std::string membership;              ///< "full", "routed", "send-only", "joining", "missing" or "absent"
   std::optional<IpAddress> address{};  ///< of the IP group, if known
   std::uint32_t waiting = 0;           ///< frames parked until it is joined
   friend bool operator==(const Group&, const Group&) = default;

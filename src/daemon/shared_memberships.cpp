@@ -102,34 +102,32 @@ SharedMemberships::~SharedMemberships() {
   if (file_) remove_if_unused(file_.get(), path_);
 }
 
-std::optional<wire::SaResult> SharedMemberships::before(const wire::SaRequest& request) {
-  if (!file_) return std::nullopt;
+SharedMemberships::Action SharedMemberships::before(const wire::SaRequest& request) {
+  if (!file_) return Action::send;
   if (const auto* const join = std::get_if<wire::JoinQuery>(&request.query)) {
     return before_join(request.id, byte_of(join->record));
   }
   if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query)) {
-    return before_leave(request.id, byte_of(leave->record), leave->record);
+    return before_leave(request.id, byte_of(leave->record));
   }
-  return std::nullopt;
+  return Action::send;
 }
 
-/// This also makes an exclusive lock of a leave that is outstanding a shared one.
-std::optional<wire::SaResult> SharedMemberships::before_join(wire::SaRequestId id, Byte byte) {
-  if (!lock(file_.get(), F_RDLCK, byte)) {
-    return wire::SaFailure(wire::SaFailure::Kind::local,
-                           "another daemon on this port is leaving the group");
-  }
+/// While a leave of this daemon is outstanding, its exclusive lock remains one.
+SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id, Byte byte) {
+  const auto found = memberships_.find(byte);
+  const bool is_leaving = found != memberships_.end() && found->second.leaves > 0;
+  if (!is_leaving && !lock(file_.get(), F_RDLCK, byte)) return Action::postpone;
   Membership& membership = memberships_[byte];
   ++membership.joins;
   outstanding_[id] = {byte, true, membership.period};
-  return std::nullopt;
+  return Action::send;
 }
 
 /// The exclusive lock lasts until the response, so that no join of another daemon overtakes the
 /// leave. The shared one is released first: of several daemons that leave at one moment, the last
 /// one to do so finds no other.
-std::optional<wire::SaResult> SharedMemberships::before_leave(wire::SaRequestId id, Byte byte,
-                                                              const wire::McMemberRecord& record) {
+SharedMemberships::Action SharedMemberships::before_leave(wire::SaRequestId id, Byte byte) {
   const auto at = memberships_.try_emplace(byte).first;
   Membership& membership = at->second;
   membership.is_member = false;
@@ -138,11 +136,11 @@ std::optional<wire::SaResult> SharedMemberships::before_leave(wire::SaRequestId 
   if (!lock(file_.get(), F_WRLCK, byte)) {
     if (membership.joins > 0) (void)lock(file_.get(), F_RDLCK, byte);
     (void)release_if_unused(at);
-    return record;
+    return Action::leave_out;
   }
   ++membership.leaves;
   outstanding_[id] = {byte, false, membership.period};
-  return std::nullopt;
+  return Action::send;
 }
 
 void SharedMemberships::after(const wire::SaResponse& response) {
@@ -153,7 +151,7 @@ void SharedMemberships::after(const wire::SaResponse& response) {
   const auto at = memberships_.find(request.byte);
   Membership& membership = at->second;
   if (!request.is_join) {
-    --membership.leaves;
+    if (--membership.leaves == 0) (void)lock(file_.get(), F_RDLCK, request.byte);
   } else {
     --membership.joins;
     const bool has_joined = std::holds_alternative<wire::McMemberRecord>(response.result);
@@ -163,8 +161,9 @@ void SharedMemberships::after(const wire::SaResponse& response) {
 }
 
 void SharedMemberships::on_deleted(const Gid& mgid) {
-  for (const auto state :
-       {wire::McMemberRecord::kFullMember, wire::McMemberRecord::kSendOnlyNonMember}) {
+  using wire::McMemberRecord;
+  for (const auto state : {McMemberRecord::kFullMember, McMemberRecord::kNonMember,
+                           McMemberRecord::kSendOnlyNonMember}) {
     const auto at = memberships_.find(byte_of(mgid, state));
     if (at == memberships_.end()) continue;
     at->second.is_member = false;

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "ipoib/file_descriptor.hpp"
@@ -40,10 +39,13 @@ class SharedMemberships {
   SharedMemberships& operator=(const SharedMemberships&) = delete;
   ~SharedMemberships();
 
-  /// To be called before a request is sent. Returns the result to use instead of sending it: of a
-  /// leave, because others are members; or of a join, which has to be repeated later, because
-  /// another daemon is just leaving the group.
-  [[nodiscard]] std::optional<wire::SaResult> before(const wire::SaRequest& request);
+  enum class Action : std::uint8_t {
+    send,
+    leave_out,  ///< a leave: other daemons are members
+    postpone,   ///< a join: another daemon is just leaving the group
+  };
+  /// To be called before a request is sent, and again for one that was postponed.
+  [[nodiscard]] Action before(const wire::SaRequest& request);
   /// To be called with each response to a request that was sent.
   void after(const wire::SaResponse& response);
   /// The group was deleted. The responses to outstanding joins are newer.
@@ -72,9 +74,8 @@ class SharedMemberships {
   SharedMemberships(std::filesystem::path path, FileDescriptor file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
-  [[nodiscard]] std::optional<wire::SaResult> before_join(wire::SaRequestId id, Byte byte);
-  [[nodiscard]] std::optional<wire::SaResult> before_leave(wire::SaRequestId id, Byte byte,
-                                                           const wire::McMemberRecord& record);
+  [[nodiscard]] Action before_join(wire::SaRequestId id, Byte byte);
+  [[nodiscard]] Action before_leave(wire::SaRequestId id, Byte byte);
   using Iterator = std::map<Byte, Membership>::iterator;
   /// Returns the next one.
   Iterator release_if_unused(Iterator at);

@@ -20,7 +20,11 @@ SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMembership
 /// Renews the subscription, since the SA may have registered it under the port's old attributes.
 void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   // As the links do, which then have no memberships.
-  if (!port_status(port, kDefaultPKey).active) memberships_.on_port_lost();
+  if (!port_status(port, kDefaultPKey).active) {
+    memberships_.on_port_lost();
+    postponed_.clear();
+    send_postponed_at_ = kNever;
+  }
   const auto sa = sa_destination(port);
   has_sa_ = sa.has_value();
   client_.set_sm(sa, now, port.lmc);
@@ -49,12 +53,56 @@ void SubnetSa::renew_subscriptions(TimePoint now) {
 }
 
 void SubnetSa::request(const wire::SaRequest& request, TimePoint now) {
-  if (auto instead = memberships_.before(request)) {
-    responses_.push_back({request.id, std::move(*instead)});
-  } else {
-    client_.request(request, now);
+  const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query);
+  if (leave != nullptr) cancel_postponed(*leave);
+  switch (memberships_.before(request)) {
+    case SharedMemberships::Action::send:
+      client_.request(request, now);
+      break;
+    case SharedMemberships::Action::leave_out:
+      responses_.push_back({request.id, leave->record});
+      break;
+    case SharedMemberships::Action::postpone:
+      postpone(request, now);
+      break;
   }
   dispatch(now);
+}
+
+/// Another daemon's leave usually takes less than a millisecond.
+void SubnetSa::postpone(const wire::SaRequest& request, TimePoint now) {
+  if (postponed_.size() >= kMaxPostponed) return refuse(request.id);
+  postponed_.push_back({request, now + kLongestPostponement});
+  if (send_postponed_at_ == kNever) send_postponed_at_ = now + kPostponePause;
+}
+
+void SubnetSa::send_postponed(TimePoint now) {
+  std::erase_if(postponed_, [&](const Postponed& one) {
+    if (memberships_.before(one.request) == SharedMemberships::Action::send) {
+      client_.request(one.request, now);
+      return true;
+    }
+    if (now < one.until) return false;
+    refuse(one.request.id);
+    return true;
+  });
+  send_postponed_at_ = postponed_.empty() ? kNever : now + kPostponePause;
+}
+
+/// For an interface that no longer wants the group.
+void SubnetSa::cancel_postponed(const wire::LeaveQuery& leave) {
+  std::erase_if(postponed_, [&](const Postponed& one) {
+    const auto& join = std::get<wire::JoinQuery>(one.request.query).record;
+    const bool is_same =
+        join.mgid == leave.record.mgid && join.join_state == leave.record.join_state;
+    if (is_same) refuse(one.request.id);
+    return is_same;
+  });
+}
+
+void SubnetSa::refuse(wire::SaRequestId join) {
+  responses_.push_back({join, wire::SaFailure(wire::SaFailure::Kind::local,
+                                              "another daemon on this port is leaving the group")});
 }
 
 void SubnetSa::on_readable(TimePoint now) {
@@ -66,6 +114,7 @@ void SubnetSa::on_time(TimePoint now) {
   client_.on_time(now);
   subscriptions_.on_time(now);
   if (claim_at_ <= now) renew_subscriptions(now);
+  if (send_postponed_at_ <= now) send_postponed(now);
   dispatch(now);
 }
 
@@ -79,7 +128,8 @@ void SubnetSa::end(TimePoint now) {
 }
 
 TimePoint SubnetSa::next_deadline() const {
-  return std::min({client_.next_deadline(), subscriptions_.next_deadline(), claim_at_});
+  return std::min(
+      {client_.next_deadline(), subscriptions_.next_deadline(), claim_at_, send_postponed_at_});
 }
 
 /// After each stimulus: sends the requests of the subscriptions, takes their responses, and counts

@@ -36,6 +36,20 @@ class SubnetSa final : public SaBackend {
   /// Between two attempts to receive the reports.
   static constexpr Duration kClaimPause = std::chrono::seconds(10);
 
+  /// Of a join that another daemon's leave delays: between two attempts, and in all.
+  static constexpr Duration kPostponePause = std::chrono::milliseconds(20);
+  static constexpr Duration kLongestPostponement = std::chrono::seconds(20);
+  static constexpr std::size_t kMaxPostponed = 1024;
+
+  struct Postponed {
+    wire::SaRequest request;
+    TimePoint until;
+  };
+
+  void postpone(const wire::SaRequest& request, TimePoint now);
+  void send_postponed(TimePoint now);
+  void cancel_postponed(const wire::LeaveQuery& leave);
+  void refuse(wire::SaRequestId join);
   void renew_subscriptions(TimePoint now);
   void dispatch(TimePoint now);
 
@@ -49,6 +63,8 @@ class SubnetSa final : public SaBackend {
   bool has_sa_ = false;
   bool ended_ = false;
   TimePoint claim_at_ = kNever;
+  std::vector<Postponed> postponed_;
+  TimePoint send_postponed_at_ = kNever;
 };
 
 }  // namespace ipoib::daemon

@@ -43,7 +43,8 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
   const bool is_probe = sender.is_unspecified();
   if (request.operation != wire::ArpOperation::request) return ArpAnswer::none;
   if (!host.is_local(target)) {
-    return policy.proxy && !is_probe ? ArpAnswer::ask_routes : ArpAnswer::none;
+    const bool is_proxy = policy.proxy || host.is_proxied(target);
+    return is_proxy && !is_probe ? ArpAnswer::ask_routes : ArpAnswer::none;
   }
   bool ignored = false;
   switch (policy.ignore) {
@@ -54,7 +55,7 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
       ignored = !host.is_own(target) || (!is_probe && !host.is_one_subnet(target, sender));
       break;
     case 3:
-      ignored = host.is_of_host_scope(target);
+      ignored = !host.is_of_larger_scope(target);
       break;
     case 8:
       ignored = true;

@@ -8,10 +8,10 @@
 
 #include "ipoib/ip.hpp"
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/should_log.hpp"
 #include "ipoib/ud_port.hpp"
 #include "link/config.hpp"
 #include "link/output.hpp"
-#include "link/should_log.hpp"
 
 namespace ipoib::link {
 

@@ -70,6 +70,7 @@ struct Limits {
   std::size_t path_requests = 16;    ///< outstanding at the SA; further paths wait
   std::size_t host_groups = 1024;    ///< that the host is a member of
   std::size_t send_groups = 1024;    ///< that it only sends to
+  std::size_t routed_groups = 1024;  ///< that its multicast routers receive
   std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait
   std::size_t announcements = 1024;  ///< addresses being announced at a time
   /// Broadcast and multicast solicitations per second: half for new neighbours, a quarter for their

@@ -29,6 +29,8 @@ std::string_view name(GroupRole role) {
       return "all-nodes";
     case GroupRole::multicast:
       return "multicast";
+    case GroupRole::routed:
+      return "routed";
   }
   return {};
 }
@@ -48,6 +50,7 @@ void Group::start() {
 
 /// Joins again while remaining a member; `held` is the membership of the current state.
 void Group::confirm(Membership& held, unsigned failures, std::string_view why) {
+  abandon_search();
   become(group_state::Confirming{std::move(held), join(false), false, failures}, why);
 }
 
@@ -122,6 +125,7 @@ void Group::on_lost() {
 }
 
 void Group::leave() {
+  abandon_search();
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
                  [&](group_state::Joining&) { emit_leave(); },
@@ -219,14 +223,16 @@ void Group::become(group_state::State&& next, std::string_view why) {
 
 // --- SA requests, queue pair, output -------------------------------------------------------------
 
-/// RFC 4391, 5: as a full member.
 wire::SaRequestId Group::join(bool creating) {
   return request_join(deps_, mgid_, join_state(), creating && creation() ? &*creation() : nullptr);
 }
 
 void Group::emit_leave() { request_leave(deps_, mgid_, join_state()); }
 
-std::uint8_t Group::join_state() const { return McMemberRecord::kFullMember; }
+/// RFC 4391, 5 and 10: receivers are full members; 11: routers are not.
+std::uint8_t Group::join_state() const {
+  return role_ == GroupRole::routed ? McMemberRecord::kNonMember : McMemberRecord::kFullMember;
+}
 
 void Group::attach() {
   const Membership* const now = membership();
@@ -314,7 +320,10 @@ bool Group::has_requested(wire::SaRequestId id) const {
 
 GroupInfo Group::info() const {
   const Membership* const joined = membership();
-  if (joined != nullptr) return GroupInfo{mgid_, joined->record.mlid, GroupState::full};
+  if (joined != nullptr) {
+    const auto state = role_ == GroupRole::routed ? GroupState::routed : GroupState::full;
+    return GroupInfo{mgid_, joined->record.mlid, state};
+  }
   return GroupInfo{mgid_, Lid{}, is_absent() ? GroupState::absent : GroupState::joining};
 }
 

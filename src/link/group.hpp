@@ -74,13 +74,17 @@ class Group : public cache::Timed {
   [[nodiscard]] bool found(const wire::McMemberRecord& record);
   void give_up(TimePoint now, unsigned failures, std::string_view what, std::string why);
   [[nodiscard]] bool try_next_scope(group_state::Joining& joining);
+  [[nodiscard]] bool try_next_scope(group_state::Confirming& confirming);
+  void move_to_scope(std::size_t index, TimePoint now);
+  void abandon_search();
   void retry_scope(unsigned failures);
   void set_scope(std::size_t index);
   void set_scope_of(const Gid& mgid);
   [[nodiscard]] TimePoint end_of_silence(const group_state::Member& member) const;
   [[nodiscard]] const std::optional<wire::McMemberRecord>& creation() const;
   void failed(const wire::SaFailure& failure, TimePoint now);
-  void note_failure(const wire::SaFailure& failure, unsigned failures);
+  void note_failed_join(const wire::SaFailure& failure, unsigned failures);
+  void log_failure(std::string_view operation, const wire::SaFailure& failure);
   [[nodiscard]] unsigned failures() const;
   [[nodiscard]] std::uint8_t join_state() const;
   void confirm(Membership& held, unsigned failures, std::string_view why);

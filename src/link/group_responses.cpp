@@ -6,8 +6,8 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
+#include "ipoib/should_log.hpp"
 #include "link/group.hpp"
-#include "link/should_log.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
@@ -39,9 +39,14 @@ bool Group::found(const McMemberRecord& record) {
 
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
   const bool is_broadcast = role_ == GroupRole::broadcast;
+  const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
+  if (confirming != nullptr && confirming->search) {
+    move_to_scope(*confirming->search, now);
+    return false;
+  }
   if (const auto why = mismatch(deps_, record, is_broadcast); !why.empty()) {
     // A membership would keep such a group alive.
-    note_failure(SaFailure(SaFailure::Kind::local, std::string(why)), failures() + 1);
+    note_failed_join(SaFailure(SaFailure::Kind::local, std::string(why)), failures() + 1);
     give_up(now, failures() + 1, "unusable", std::string(why));
     return false;
   }
@@ -51,7 +56,7 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
     failed(SaFailure(SaFailure::Kind::local, membership.error().message), now);
     return false;
   }
-  if (std::holds_alternative<group_state::Confirming>(state_)) failed_attachments_ = 0;
+  if (confirming != nullptr) failed_attachments_ = 0;
   auto& random = deps_.random;
   const TimePoint check_at = now + random.jittered(deps_.config.membership_check, 75, 125);
   group_state::Member member{
@@ -73,17 +78,19 @@ unsigned Group::failures() const {
                     state_);
 }
 
-void Group::note_failure(const SaFailure& failure, unsigned failures) {
+void Group::note_failed_join(const SaFailure& failure, unsigned failures) {
   deps_.out.counters.add(Counter::join_failures);
-  if (!should_log(failures)) return;
-  // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
-  deps_.log.warn("{} group {}: join: {}", name(role_), mgid_.to_string(), failure.text());
+  if (should_log(failures)) log_failure("join", failure);
+}
+
+/// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
+void Group::log_failure(std::string_view operation, const SaFailure& failure) {
+  deps_.log.warn("{} group {}: {}: {}", name(role_), mgid_.to_string(), operation, failure.text());
 }
 
 void Group::failed(const SaFailure& failure, TimePoint now) {
   const bool create = means_no_group(failure) && creation().has_value();
   const auto stay = [&](Membership& held, unsigned failures, std::string_view why) {
-    note_failure(failure, failures + 1);
     const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
     become(group_state::Member{.membership = std::move(held),
                                .check_at = now + pause,
@@ -101,7 +108,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
               become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
               return;
             }
-            note_failure(failure, failures + 1);
+            note_failed_join(failure, failures + 1);
             const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
             become(group_state::Pausing{now + pause, failures + 1, failure.text(),
                                         means_no_group(failure)},
@@ -110,12 +117,17 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
           [](group_state::Pausing&) { assert(false && "no request is outstanding"); },
           [](group_state::Member&) { assert(false && "no request is outstanding"); },
           [&](group_state::LookingUp& s) {
-            if (!failure.status) return stay(s.membership, 0, "lookup failed");
+            if (!failure.status) {
+              log_failure("membership check", failure);
+              return stay(s.membership, 0, "lookup failed");
+            }
             if (failure.status == wire::SaStatus::no_records) log_loss();
             confirm(s.membership, 0, "membership may be lost");
           },
           [&](group_state::Confirming& s) {
+            if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             if (!create || s.creating) {
+              note_failed_join(failure, s.failures + 1);
               return stay(s.membership, s.failures, "not confirmed: kept");
             }
             become(group_state::Confirming{std::move(s.membership), join(true), true, s.failures},
@@ -133,6 +145,38 @@ bool Group::try_next_scope(group_state::Joining& joining) {
   if (scope_ == 0) return false;
   become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
   return true;
+}
+
+/// A group that no longer exists may have been created again in another scope. The old membership
+/// is used meanwhile, and stays if there is no such group.
+bool Group::try_next_scope(group_state::Confirming& confirming) {
+  if (role_ != GroupRole::broadcast) return false;
+  const std::size_t next = (confirming.search.value_or(scope_) + 1) % deps_.config.scopes.size();
+  if (next == scope_) return false;
+  const Gid mgid = wire::broadcast_gid(deps_.config.pkey, deps_.config.scopes[next]);
+  become(group_state::Confirming{std::move(confirming.membership),
+                                 request_join(deps_, mgid, join_state(), nullptr), false,
+                                 confirming.failures, next},
+         "no longer exists: search it in another scope");
+  return true;
+}
+
+/// The other groups have the scope of the broadcast group, so the link has to come up again; it
+/// remains a member in the new scope.
+void Group::move_to_scope(std::size_t index, TimePoint now) {
+  emit_leave();  // for the other daemons on the port, which count this one
+  detach();
+  set_scope(index);
+  deps_.log.info("broadcast group: found in another scope, as {}", mgid_.to_string());
+  become(group_state::Pausing{now, 1, "the broadcast group has another scope"}, "another scope");
+}
+
+/// The join in the other scope may still succeed.
+void Group::abandon_search() {
+  const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
+  if (confirming == nullptr || !confirming->search) return;
+  const std::uint8_t scope = deps_.config.scopes[*confirming->search];
+  request_leave(deps_, wire::broadcast_gid(deps_.config.pkey, scope), join_state());
 }
 
 /// After the response that the group does not exist, the retry is a single request. Every other one
@@ -156,12 +200,15 @@ void Group::set_scope_of(const Gid& mgid) {
   }
 }
 
+/// A group has to have a FullMember, so one that is only routed is not created.
 const std::optional<McMemberRecord>& Group::creation() const {
-  return role_ == GroupRole::broadcast ? creation_ : deps_.parameters;
+  const bool is_own = role_ == GroupRole::broadcast || role_ == GroupRole::routed;
+  return is_own ? creation_ : deps_.parameters;
 }
 
 /// Leaves, and joins again after a back-off.
 void Group::give_up(TimePoint now, unsigned failures, std::string_view what, std::string why) {
+  abandon_search();
   emit_leave();
   detach();
   const Duration pause = deps_.config.join_backoff.after(failures, deps_.random);

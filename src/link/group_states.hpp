@@ -1,7 +1,9 @@
 // The states of docs/states.md, "Group", each with what it owns.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,6 +18,7 @@ enum class GroupRole : std::uint8_t {
   broadcast,  ///< of the link, whose parameters it defines
   all_nodes,  ///< every host is a member
   multicast,  ///< a program of the host has joined it
+  routed,     ///< a multicast router on the host receives it, as NonMember (RFC 4391, 11)
 };
 
 namespace group_state {
@@ -48,6 +51,8 @@ struct Confirming {
   wire::SaRequestId request;
   bool creating = false;
   unsigned failures = 0;
+  /// The broadcast group is gone, and requested in this scope, an index in Config::scopes.
+  std::optional<std::size_t> search = {};
 };
 using State = std::variant<Absent, Joining, Pausing, Member, LookingUp, Confirming>;
 }  // namespace group_state

@@ -104,10 +104,17 @@ void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
   update_others();
 }
 
+void GroupTable::set_routed_groups(const std::set<Gid>& wanted) {
+  if (wanted == routed_) return;
+  routed_ = wanted;
+  update_others();
+}
+
 /// Leaves groups that are no longer wanted, and joins new ones if the link has its broadcast group.
 /// IPv6 groups of different scopes may map to one MGID.
 void GroupTable::update_others() {
   std::map<Gid, GroupRole> roles;
+  for (const Gid& mgid : routed_) roles[mgid] = GroupRole::routed;
   host_groups_.clear();
   for (const IpAddress& address : wanted_) {
     const Gid mgid = mgid_of(address);

@@ -4,19 +4,16 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "ipoib/keyed_hash.hpp"
 #include "link/group.hpp"
+#include "link/well_known_groups.hpp"
 
 namespace ipoib::link {
-
-/// 224.0.0.1 and ff02::1: every host is a member, but the kernel does not list them.
-inline constexpr Ipv4Address kAllNodes{0xe0000001};
-inline constexpr Ipv6Address kAllNodesOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0,
-                                                                0, 0, 0, 0, 0, 1});
 
 class GroupTable {
  public:
@@ -48,6 +45,8 @@ class GroupTable {
   [[nodiscard]] std::string waiting_for() const;
   /// The broadcast group has other parameters now.
   void on_new_parameters(TimePoint now);
+  /// The groups that a multicast router on the host receives.
+  void set_routed_groups(const std::set<Gid>& wanted);
   /// The groups that the host has joined now, except those that it is always a member of.
   void set_host_groups(std::span<const IpAddress> wanted);
   /// Returns the group that the host has joined, or is still a member of, by that response; else
@@ -75,6 +74,7 @@ class GroupTable {
   Group broadcast_;
   std::unordered_map<Gid, Group, KeyedHash> others_;
   std::vector<IpAddress> wanted_;  ///< that the host has joined
+  std::set<Gid> routed_;
   /// The same by MGID; one address per MGID, although several may map to it.
   std::map<Gid, IpAddress> host_groups_;
   unsigned highest_lid_ = 0;  ///< that has been seen: at most so many ports are on the subnet

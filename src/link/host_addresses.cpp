@@ -25,7 +25,8 @@ std::vector<IpAddress> HostAddresses::update(const HostView& view) {
 void HostAddresses::update_local(const HostView& view) {
   constexpr std::uint8_t kOneAddress = 32;
   arp_ = view.arp;
-  of_host_scope_ = {view.of_host_scope.begin(), view.of_host_scope.end()};
+  of_larger_scope_ = {view.of_larger_scope.begin(), view.of_larger_scope.end()};
+  proxied_ = {view.proxied.begin(), view.proxied.end()};
   local_.clear();
   local_prefixes_.clear();
   other_ = {};

@@ -20,9 +20,10 @@ class HostAddresses {
   /// Whether the address is the host's, on this or another interface.
   [[nodiscard]] bool is_local(Ipv4Address address) const;
   [[nodiscard]] const ArpPolicy& arp() const { return arp_; }
-  [[nodiscard]] bool is_of_host_scope(Ipv4Address address) const {
-    return of_host_scope_.contains(address);
+  [[nodiscard]] bool is_of_larger_scope(Ipv4Address address) const {
+    return of_larger_scope_.contains(address);
   }
+  [[nodiscard]] bool is_proxied(Ipv4Address address) const { return proxied_.contains(address); }
   /// Whether one subnet of the interface has both addresses.
   [[nodiscard]] bool is_one_subnet(Ipv4Address a, Ipv4Address b) const;
   /// The limited broadcast address, or the directed one of a subnet of the host.
@@ -49,7 +50,8 @@ class HostAddresses {
   std::unordered_set<Ipv4Address> local_;
   std::vector<IpPrefix> local_prefixes_;  ///< of more than one address
   Ipv4Address other_;                     ///< one of another interface, or unspecified
-  std::unordered_set<Ipv4Address> of_host_scope_;
+  std::unordered_set<Ipv4Address> of_larger_scope_;
+  std::unordered_set<Ipv4Address> proxied_;
   ArpPolicy arp_;
   bool is_ipv6_router_ = false;
 };

@@ -8,6 +8,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/link_impl.hpp"
+#include "link/well_known_groups.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"
 
@@ -17,6 +18,16 @@ namespace {
 static_assert(kHeadroom == wire::kEncapsulationSize);
 static_assert(kMessageSize == wire::kEncapsulationSize + wire::NdMessage::kMaxEmitted);
 static_assert(kMessageSize >= wire::kEncapsulationSize + wire::Arp::kSize);
+
+/// The groups that the host has joined. If it routes multicast, it also gets what senders send to
+/// the all-routers group because the group of the packet does not exist (RFC 4391, 10).
+std::vector<IpAddress> groups_of(const HostView& view) {
+  std::vector<IpAddress> groups;
+  if (view.routes_ipv4_multicast) groups.emplace_back(kAllRouters);
+  if (view.routes_ipv6_multicast) groups.emplace_back(kAllRoutersOfIpv6);
+  groups.insert(groups.end(), view.groups.begin(), view.groups.end());
+  return groups;
+}
 
 }  // namespace
 
@@ -32,6 +43,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       own{.flags = 0, .qpn = qpn, .gid = {}},
       membership{config, port_gid, deps.handles, out, ids, random, log, parameters},
       groups(membership, deps.hash_key),
+      routed(membership),
       send_groups(membership, parking, deps.hash_key),
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}, deps.hash_key),
@@ -119,7 +131,9 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   Impl& p = *impl_;
   const auto added = p.host.update(view);
   p.next_hops.update(view);
-  p.groups.set_host_groups(view.groups);
+  p.groups.set_host_groups(groups_of(view));
+  p.routed.set_families(view.routes_ipv4_multicast, view.routes_ipv6_multicast);
+  p.update_routed_groups();
   p.remove_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const IpAddress& address : added) p.announcer.start(address, now);
@@ -139,6 +153,8 @@ void Link::on_notice(const wire::Notice& notice, TimePoint now) {
       return impl_->paths.on_out_of_service(notice.gid, now);
     case wire::trap::kGroupCreated:
     case wire::trap::kGroupDeleted:
+      impl_->routed.on_notice(notice);
+      impl_->update_routed_groups();
       impl_->groups.on_notice(notice.gid);
       return impl_->send_groups.on_notice(notice.gid);
     default:
@@ -208,6 +224,8 @@ void Link::Impl::go_down(TimePoint now) {
   const bool can_leave = bring_up.port().active;
   if (can_leave) groups.leave();
   groups.on_lost();
+  routed.on_down();
+  update_routed_groups();
   send_groups.clear(Counter::drop_link_down, can_leave);
   announcer.stop();
   neighbours.link_down(now);
@@ -217,6 +235,7 @@ void Link::Impl::go_down(TimePoint now) {
 void Link::Impl::confirm_registration(std::string_view why) {
   groups.on_reregister();
   send_groups.on_reregister();
+  routed.on_reregister();
   paths.invalidate_all(why);
 }
 
@@ -228,6 +247,7 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
     return p.neighbours.path_resolved(std::move(*resolution), now);
   }
   if (p.send_groups.on_response(response, now)) return;
+  if (p.routed.on_response(response, now)) return p.update_routed_groups();
   if (Group* const group = p.groups.on_response(response, now)) {
     if (group == &p.groups.broadcast()) {
       p.broadcast_joined(now);
@@ -264,6 +284,7 @@ void Link::Impl::complete_bring_up(TimePoint now) {
   set_carrier(true);
   log.info("up as {}, MTU {}", own.to_string(), mtu);
   announcer.start_all(now);
+  routed.on_up(groups.broadcast().mgid());
 }
 
 void Link::Impl::set_carrier(bool on) {
@@ -302,6 +323,7 @@ void Link::tick(TimePoint now) {
   Impl& p = *impl_;
   p.groups.tick(now);
   p.send_groups.tick(now);
+  p.routed.tick(now);
   p.announcer.tick(now);
   p.neighbours.tick(now);
   p.paths.tick(now);
@@ -311,8 +333,9 @@ void Link::tick(TimePoint now) {
 TimePoint Link::next_deadline() const {
   const Impl& p = *impl_;
   return std::min({p.groups.next_deadline(), p.send_groups.next_deadline(),
-                   p.announcer.next_deadline(), p.neighbours.next_deadline(),
-                   p.paths.next_deadline(), p.reports.next_deadline()});
+                   p.routed.next_deadline(), p.announcer.next_deadline(),
+                   p.neighbours.next_deadline(), p.paths.next_deadline(),
+                   p.reports.next_deadline()});
 }
 
 std::vector<Outgoing>& Link::sends() { return impl_->out.sends; }

@@ -7,6 +7,7 @@
 #include "link/link.hpp"
 #include "link/nd_output.hpp"
 #include "link/receiver.hpp"
+#include "link/routed_groups.hpp"
 #include "link/send_group_table.hpp"
 #include "link/transmitter.hpp"
 
@@ -24,6 +25,7 @@ struct Link::Impl {
   /// Raises the carrier once the all-nodes groups have been joined or refused.
   void complete_bring_up(TimePoint now);
   void set_carrier(bool on);
+  void update_routed_groups() { groups.set_routed_groups(routed.groups()); }
   void configure_queue_pair();
   void set_mtu(std::uint32_t bytes);
   /// Removes the entries of addresses that are now own or broadcast addresses.
@@ -43,6 +45,7 @@ struct Link::Impl {
   std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group while it is joined
   const GroupDependencies membership;
   GroupTable groups;
+  RoutedGroups routed;
   SendGroupTable send_groups;
   MulticastOutput multicast;
   PathTable paths;

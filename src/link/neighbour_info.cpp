@@ -32,6 +32,8 @@ std::string_view name(GroupState state) {
       return "joining";
     case GroupState::full:
       return "full";
+    case GroupState::routed:
+      return "routed";
     case GroupState::send_only:
       return "send-only";
     case GroupState::missing:

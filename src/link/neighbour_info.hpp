@@ -63,6 +63,7 @@ enum class GroupState : std::uint8_t {
   absent,  ///< not a member: the link is not up
   joining,
   full,       ///< FullMember: we receive
+  routed,     ///< NonMember: a multicast router on the host receives
   send_only,  ///< SendOnlyNonMember: we only send
   missing,    ///< the host has sent to it, but there is no such group
 };

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "ipoib/log.hpp"
+#include "ipoib/should_log.hpp"
 #include "link/path.hpp"
-#include "link/should_log.hpp"
 
 namespace ipoib::link {
 

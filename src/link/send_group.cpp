@@ -7,7 +7,6 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/should_log.hpp"
 
 namespace ipoib::link {
 
@@ -60,29 +59,33 @@ void SendGroup::on_turn() {
              state_);
 }
 
+/// RFC 4391, 12: failed operations on groups "SHOULD be logged"; that a group does not exist is no
+/// failure.
+void SendGroup::log_failure(const wire::SaFailure& failure) {
+  const bool is_loud = !is_missing(failure) && failures_.add();
+  deps_.log.log(is_loud ? spdlog::level::warn : spdlog::level::debug,
+                "group {}: send-only join: {}", mgid_.to_string(), failure.text());
+}
+
 /// Leaves a group that cannot be used: the membership would keep the group's LID in use.
 std::optional<Membership> SendGroup::accept_or_leave(const wire::SaResult& result) {
+  const auto unusable = [this](std::string why) {
+    log_failure(wire::SaFailure(wire::SaFailure::Kind::local, std::move(why)));
+    leave();
+    return std::nullopt;
+  };
   const auto* const record = std::get_if<McMemberRecord>(&result);
   if (record == nullptr) {
-    const wire::SaFailure failure = wire::failure_of(result);
-    // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure.
-    const bool is_usual = is_missing(failure);
-    const auto refusals = deps_.out.counters[Counter::join_failures] + 1;
-    const bool is_loud = !is_usual && should_log(static_cast<unsigned>(refusals));
-    deps_.log.log(is_loud ? spdlog::level::warn : spdlog::level::debug,
-                  "group {}: send-only join: {}", mgid_.to_string(), failure.text());
+    log_failure(wire::failure_of(result));
     return std::nullopt;
   }
   if (const auto why = mismatch(deps_, *record, false); !why.empty()) {
-    deps_.log.debug("group {}: send-only join: {}", mgid_.to_string(), why);
-    leave();
-    return std::nullopt;
+    return unusable(std::string(why));
   }
   auto membership = accept(deps_, mgid_, *record);
-  if (membership) return std::move(*membership);
-  deps_.log.debug("group {}: send-only join: {}", mgid_.to_string(), membership.error().message);
-  leave();
-  return std::nullopt;
+  if (!membership) return unusable(membership.error().message);
+  failures_.reset();
+  return std::move(*membership);
 }
 
 std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoint now) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "ipoib/should_log.hpp"
 #include "link/cache/timer_queue.hpp"
 #include "link/disposition.hpp"
 #include "link/membership.hpp"
@@ -47,8 +48,11 @@ using SendGroupListHook =
 
 class SendGroup : public cache::Timed, public SendGroupListHook {
  public:
-  SendGroup(const GroupDependencies& deps, ParkingBudget& parking, const Gid& mgid)
+  /// `failures` counts the failed joins of all send-only groups.
+  SendGroup(const GroupDependencies& deps, ParkingBudget& parking, FailureCount& failures,
+            const Gid& mgid)
       : deps_(deps),
+        failures_(failures),
         mgid_(mgid),
         state_(send_group_state::Waiting{ParkedFrames(parking)}) {}
   SendGroup(const SendGroup&) = delete;
@@ -85,7 +89,10 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   [[nodiscard]] TimePoint next_check(TimePoint now);
   void become(send_group_state::State&& next, std::string_view why);
 
+  void log_failure(const wire::SaFailure& failure);
+
   const GroupDependencies& deps_;
+  FailureCount& failures_;
   Gid mgid_;
   send_group_state::State state_;
   TimePoint used_{};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
+#include "link/well_known_groups.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -12,12 +13,6 @@
 namespace ipoib::link {
 
 namespace {
-
-/// Routers do not forward 224.0.0.0/24 (RFC 5771, 4).
-bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
-
-/// Nor groups of link-local or smaller scope (RFC 4291, 2.7).
-bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
 
 /// Whether an encapsulated packet may leave the link. Its group does not tell: ff02::fb and ff05::fb
 /// have one MGID.
@@ -51,7 +46,7 @@ SendGroup* SendGroupTable::find_or_create(const Gid& mgid) {
     known_.front().on_removed(Counter::drop_group_limit, true);
     erase(known_.front());
   }
-  SendGroup& made = groups_.try_emplace(mgid, deps_, parking_, mgid).first->second;
+  SendGroup& made = groups_.try_emplace(mgid, deps_, parking_, failures_, mgid).first->second;
   update_list(made);
   return &made;
 }
@@ -91,12 +86,9 @@ void SendGroupTable::send_to_routers(const Gid& missed, Frame&& frame, TimePoint
 
 /// The MGID of 224.0.0.2 or ff02::2, of the same family as `mgid`.
 Gid SendGroupTable::all_routers(const Gid& mgid) const {
-  constexpr Ipv4Address kIpv4{0xe0000002};
-  constexpr Ipv6Address kIpv6(
-      Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
   const std::uint8_t scope = wire::scope_of(mgid);
-  return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kIpv6, deps_.config.pkey, scope)
-                                  : wire::multicast_gid(kIpv4, deps_.config.pkey, scope);
+  return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kAllRoutersOfIpv6, deps_.config.pkey, scope)
+                                  : wire::multicast_gid(kAllRouters, deps_.config.pkey, scope);
 }
 
 void SendGroupTable::on_notice(const Gid& mgid) {

@@ -53,6 +53,7 @@ class SendGroupTable {
 
   GroupDependencies deps_;
   ParkingBudget& parking_;
+  FailureCount failures_;
   std::unordered_map<Gid, SendGroup, KeyedHash> groups_;
   cache::TimerQueue<SendGroup> timers_;
   List waiting_;  ///< oldest first

@@ -21,11 +21,11 @@ class ArpSettings {
   [[nodiscard]] bool proxies(const std::string& interface) const;
   /// Whether it replies for an address that it reaches through the same interface.
   [[nodiscard]] bool proxies_within(const std::string& interface) const;
+  [[nodiscard]] bool forwards(const std::string& interface) const;
 
  private:
   [[nodiscard]] int number(const std::string& interface, const char* setting) const;
   [[nodiscard]] int larger(const std::string& interface, const char* setting) const;
-  [[nodiscard]] bool forwards(const std::string& interface) const;
 
   FileDescriptor folder_;
 };

@@ -28,10 +28,10 @@ class HostMirror {
   /// False once the interface was deleted, or moved to another network namespace.
   [[nodiscard]] virtual bool interface_exists() const = 0;
   /// Whether the kernel replies to an ARP request for `target`, received from `sender`, if its
-  /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan.
+  /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan, proxied neighbours.
   [[nodiscard]] virtual bool permits_reply(Ipv4Address target, Ipv4Address sender) = 0;
-  /// Compares the settings for ARP with those of the last snapshot; the kernel does not announce
-  /// their changes. Returns whether to call update().
+  /// Compares the settings for ARP and the proxied neighbours with those of the last snapshot; the
+  /// kernel does not announce their changes. Returns whether to call update().
   [[nodiscard]] virtual bool check_arp_policy() = 0;
   /// The interface's name at the last update(); empty before.
   [[nodiscard]] virtual const std::string& interface_name() const = 0;

@@ -52,29 +52,35 @@ Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t f
   return read;
 }
 
-/// Content of an RTM_NEWNETCONF message: the interface, and whether it forwards, if given.
+/// Content of an RTM_NEWNETCONF message: the interface, and whether it forwards unicast and
+/// multicast.
 struct NetConf {
   int interface_index = 0;
-  std::optional<bool> forwards;
+  bool forwards = false;
+  bool forwards_multicast = false;
 };
 NetConf netconf_of(nlmsghdr* message) {
   const auto attributes = attributes_of<NETCONFA_MAX>(message, sizeof(netconfmsg));
-  const auto forwards = number_of(attributes[NETCONFA_FORWARDING]);
-  return {.interface_index = static_cast<int>(number_of(attributes[NETCONFA_IFINDEX]).value_or(0)),
-          .forwards = forwards ? std::optional(*forwards != 0) : std::nullopt};
+  const auto value_of = [&](int attribute) {
+    return number_of(attributes[static_cast<std::size_t>(attribute)]).value_or(0);
+  };
+  return {.interface_index = static_cast<int>(value_of(NETCONFA_IFINDEX)),
+          .forwards = value_of(NETCONFA_FORWARDING) != 0,
+          .forwards_multicast = value_of(NETCONFA_MC_FORWARDING) != 0};
 }
 
-Result<void> read_forwarding(nl_sock* socket, int interface_index, HostView& out) {
+Result<NetConf> read_forwarding(nl_sock* socket, int interface_index, std::uint8_t family) {
   netconfmsg header{};
-  header.ncm_family = AF_INET6;
-  return netlink_dump(
+  header.ncm_family = family;
+  NetConf found;
+  auto read = netlink_dump(
       socket, {.type = RTM_GETNETCONF, .header = bytes_of(header), .out_interface = 0}, [] {},
       [&](nlmsghdr* message) {
         const NetConf one = netconf_of(message);
-        if (one.interface_index == interface_index) {
-          out.is_ipv6_router = one.forwards.value_or(false);
-        }
+        if (one.interface_index == interface_index) found = one;
       });
+  if (!read) return read.error();
+  return found;
 }
 
 }  // namespace
@@ -83,7 +89,13 @@ Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                 const ArpPolicy& arp) {
   HostView view;
   view.arp = arp;
-  if (auto read = read_forwarding(socket, interface.index, view); !read) return read.error();
+  const auto ipv4 = read_forwarding(socket, interface.index, AF_INET);
+  if (!ipv4) return ipv4.error();
+  const auto ipv6 = read_forwarding(socket, interface.index, AF_INET6);
+  if (!ipv6) return ipv6.error();
+  view.is_ipv6_router = ipv6->forwards;
+  view.routes_ipv4_multicast = ipv4->forwards_multicast;
+  view.routes_ipv6_multicast = ipv6->forwards_multicast;
   if (auto read = read_local_addresses(socket, interface.index, view); !read) return read.error();
   for (const std::uint8_t family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
     if (auto read = read_addresses(socket, interface.index, family, view); !read) {

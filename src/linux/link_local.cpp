@@ -111,7 +111,9 @@ Result<void> LinkLocal::ensure(nl_sock* socket, std::uint32_t mtu) {
 
 void LinkLocal::replace(const Ipv6Address& address) {
   if (!address_ || *address_ == address) return;
-  former_ = std::exchange(address_, address);
+  // If ensure() has not removed the former one yet, the current one was never added.
+  if (!former_) former_ = address_;
+  address_ = address;
   is_set_ = false;
 }
 

@@ -3,6 +3,7 @@
 #include "linux/local_addresses.hpp"
 
 #include <linux/if_addr.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
@@ -35,18 +36,18 @@ std::optional<LocalRoute> local_route_of(nlmsghdr* message) {
                     {*address, header->rtm_dst_len}};
 }
 
-Result<void> read_addresses_of_host_scope(nl_sock* socket, HostView& out) {
+Result<void> read_addresses_of_larger_scope(nl_sock* socket, HostView& out) {
   ifaddrmsg header{};
   header.ifa_family = AF_INET;
   return netlink_dump(
       socket, {.type = RTM_GETADDR, .header = bytes_of(header), .out_interface = 0},
-      [&] { out.of_host_scope.clear(); },
+      [&] { out.of_larger_scope.clear(); },
       [&](nlmsghdr* message) {
         const auto* const about = header_of<ifaddrmsg>(message);
-        if (about == nullptr || about->ifa_scope != RT_SCOPE_HOST) return;
+        if (about == nullptr || about->ifa_scope >= RT_SCOPE_HOST) return;
         const auto attributes = attributes_of<IFA_MAX>(message, sizeof *about);
         if (const auto address = address_of(attributes[IFA_LOCAL], AF_INET)) {
-          out.of_host_scope.push_back(std::get<Ipv4Address>(*address));
+          out.of_larger_scope.push_back(std::get<Ipv4Address>(*address));
         }
       });
 }
@@ -96,7 +97,31 @@ Result<void> read_local_addresses(nl_sock* socket, int interface_index, HostView
   }
   constexpr std::uint8_t kIgnoresHostScope = 3;
   if (out.arp.ignore != kIgnoresHostScope) return {};
-  return read_addresses_of_host_scope(socket, out);
+  return read_addresses_of_larger_scope(socket, out);
+}
+
+Result<std::vector<Ipv4Address>> read_proxied(nl_sock* socket, int interface_index) {
+  ndmsg header{};
+  header.ndm_family = AF_INET;
+  header.ndm_flags = NTF_PROXY;
+  std::vector<Ipv4Address> found;
+  const auto read = netlink_dump(
+      socket, {.type = RTM_GETNEIGH, .header = bytes_of(header), .out_interface = 0},
+      [&] { found.clear(); },
+      [&](nlmsghdr* message) {
+        const auto* const about = header_of<ndmsg>(message);
+        if (about == nullptr || about->ndm_ifindex != interface_index ||
+            (about->ndm_flags & NTF_PROXY) == 0 || found.size() >= HostView::kMaxProxied) {
+          return;
+        }
+        const auto attributes = attributes_of<NDA_MAX>(message, sizeof *about);
+        if (const auto address = address_of(attributes[NDA_DST], AF_INET)) {
+          found.push_back(std::get<Ipv4Address>(*address));
+        }
+      });
+  if (!read) return read.error();
+  std::ranges::sort(found);
+  return found;
 }
 
 std::optional<int> out_interface(nl_sock* socket, const RouteQuery& query) {

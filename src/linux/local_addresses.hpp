@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
@@ -12,13 +13,16 @@ struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Reads HostView::local and, if the policy in `out` needs it, `of_host_scope`. In a VRF the host's
+/// Reads HostView::local and, if the policy in `out` needs it, `of_larger_scope`. In a VRF the host's
 /// addresses are those of the VRF.
 [[nodiscard]] Result<void> read_local_addresses(nl_sock* socket, int interface_index,
                                                 HostView& out);
 
 /// Whether a message is about a route that read_local_addresses() reads.
 [[nodiscard]] bool is_local_route(nlmsghdr* message);
+
+/// Reads HostView::proxied, sorted, whether or not the interface forwards.
+[[nodiscard]] Result<std::vector<Ipv4Address>> read_proxied(nl_sock* socket, int interface_index);
 
 /// A look-up in the kernel's routing tables: for a packet of the host, or for one that has been
 /// received on `in_interface`.

@@ -94,6 +94,7 @@ bool NetlinkView::drain_events() {
 }
 
 Result<HostView> NetlinkView::take_snapshot() {
+  is_duplicate_ = false;
   rtnl_link* raw = nullptr;
   const int error = rtnl_link_get_kernel(queries_.get(), interface_index_, nullptr, &raw);
   const std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)> link(raw, &rtnl_link_put);
@@ -113,6 +114,9 @@ Result<HostView> NetlinkView::take_snapshot() {
   is_duplicate_ = *is_duplicate;
   auto view = read_host_view(queries_.get(), {interface_index_, name_}, arp_.read(name_));
   if (!view) return view.error();
+  auto proxied = read_proxied_addresses();
+  if (!proxied) return proxied.error();
+  view->proxied = std::move(*proxied);
   auto groups = groups_.read(name_);
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
@@ -121,6 +125,7 @@ Result<HostView> NetlinkView::take_snapshot() {
 
 void NetlinkView::set_link_local(const Ipv6Address& address) {
   link_local_.replace(address);
+  is_duplicate_ = false;
   dirty_ = true;
 }
 
@@ -137,13 +142,23 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
   const auto onward = out_interface(
       queries_.get(), {.destination = target, .source = sender, .in_interface = interface_index_});
   if (!onward) return false;
-  if (*onward != interface_index_) return arp_.proxies(name_);
+  if (*onward != interface_index_) {
+    return arp_.proxies(name_) || std::ranges::binary_search(last_->proxied, target);
+  }
   return arp_.proxies_within(name_) && target != sender;
 }
 
+/// The kernel announces no changes of these either.
 bool NetlinkView::check_arp_policy() {
-  if (last_ && !name_.empty() && arp_.read(name_) != last_->arp) dirty_ = true;
+  if (!last_ || name_.empty() || dirty_) return dirty_;
+  const auto proxied = read_proxied_addresses();
+  dirty_ = arp_.read(name_) != last_->arp || !proxied || *proxied != last_->proxied;
   return dirty_;
+}
+
+Result<std::vector<Ipv4Address>> NetlinkView::read_proxied_addresses() {
+  if (!arp_.forwards(name_)) return std::vector<Ipv4Address>();
+  return read_proxied(queries_.get(), interface_index_);
 }
 
 bool NetlinkView::take_events() {

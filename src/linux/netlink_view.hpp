@@ -43,6 +43,7 @@ class NetlinkView final : public HostMirror {
               const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
+  [[nodiscard]] Result<std::vector<Ipv4Address>> read_proxied_addresses();
 
   NetlinkSockets::Socket events_;
   NetlinkSockets::Socket queries_;

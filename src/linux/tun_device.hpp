@@ -45,7 +45,7 @@ class TunDevice final : public PollableTun {
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   /// Removes a persistent interface of open() that no process has open, if it exists: the one with
   /// this mark, else that of this name.
-  static void discard(const std::string& name, const std::string& mark);
+  static void discard(const std::string& name, const std::string& mark = {});
   /// The network namespace that the interface is in now. nullopt if it was deleted.
   [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const;
   /// The operator may have renamed it.

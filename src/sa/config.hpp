@@ -25,7 +25,7 @@ struct Config {
   RetryPolicy path;
   /// Joins, leaves and subscriptions: the SA may have to program switches before it responds.
   RetryPolicy membership{.timeout = {std::chrono::milliseconds(500), std::chrono::seconds(4)}};
-  /// Tables: an operator waits for the response, which may be long.
+  /// Tables: the response may be long, and an operator may wait for it.
   RetryPolicy tables{.attempts = 2,
                      .timeout = {std::chrono::seconds(1), std::chrono::seconds(1)},
                      .without_sm = {}};

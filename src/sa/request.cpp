@@ -67,9 +67,17 @@ bool matches(const wire::ServicesQuery& query, const wire::ServiceRecord& servic
          service.service_id == query.record.service_id;
 }
 
+bool matches(const wire::GroupsQuery& query, const McMemberRecord& group) {
+  return group.mgid.is_multicast() && group.pkey.same_partition(query.record.pkey);
+}
+
 std::uint64_t sm_key(const wire::SaQuery& query) {
   return std::holds_alternative<wire::MembersQuery>(query) ? wire::MembersQuery::kSmKey : 0;
 }
+
+template <class Query>
+constexpr bool kIsTable =
+    std::is_same_v<Query, wire::MembersQuery> || std::is_same_v<Query, wire::GroupsQuery>;
 
 template <class AnyQuery>
 std::optional<wire::SaResult> read(const AnyQuery& query, const wire::SaHeader& /*header*/,
@@ -123,6 +131,7 @@ Exchange exchange_of(const wire::SaQuery& query) {
             return Exchange{method::kSet, method::kGetResp, attribute::kInformInfo};
           },
           [](const wire::MembersQuery&) { return table_of(attribute::kMcMemberRecord); },
+          [](const wire::GroupsQuery&) { return table_of(attribute::kMcMemberRecord); },
           [](const wire::NodesQuery&) { return table_of(attribute::kNodeRecord); },
           [](const wire::PortsQuery&) { return table_of(attribute::kPortInfoRecord); },
           [](const wire::ServicesQuery&) { return table_of(attribute::kServiceRecord); }},
@@ -239,6 +248,10 @@ std::string describe(const wire::SaQuery& query) {
                         },
                         [](const wire::MembersQuery& members) {
                           return fmt::format("members of {}", members.record.mgid.to_string());
+                        },
+                        [](const wire::GroupsQuery& groups) {
+                          return fmt::format("groups of partition {:#06x}",
+                                             groups.record.pkey.value());
                         },
                         [](const wire::NodesQuery&) { return std::string("list of nodes"); },
                         [](const wire::PortsQuery& ports) {

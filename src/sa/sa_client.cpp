@@ -312,15 +312,18 @@ void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoi
     return;
   }
   ++counters_.records;
+  if (is_leave(at->second.request)) failed_leaves_.reset();
   finish(at, std::move(*records));
 }
 
 /// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged". The requester logs a
-/// failed path or join; nobody waits for the response to a leave, so it is logged here.
+/// failed path or join. Nobody waits for the response to a leave; an interface may have many.
 void SaClient::fail(Iterator at, SaFailure failure) {
-  const wire::SaQuery& query = at->second.request.query;
-  const auto level = is_leave(at->second.request) ? spdlog::level::warn : spdlog::level::debug;
-  if (log_.should_log(level)) log_.log(level, "{} failed: {}", describe(query), failure.text());
+  const bool is_loud = is_leave(at->second.request) && failed_leaves_.add();
+  const auto level = is_loud ? spdlog::level::warn : spdlog::level::debug;
+  if (log_.should_log(level))
+    log_.log(level, "{} failed: {}{}", describe(at->second.request.query), failure.text(),
+             is_loud ? failed_leaves_.in_a_row() : "");
   finish(at, std::move(failure));
 }
 

@@ -27,6 +27,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/mad_port.hpp"
 #include "ipoib/random.hpp"
+#include "ipoib/should_log.hpp"
 #include "ipoib/time.hpp"
 #include "sa/config.hpp"
 #include "sa/counters.hpp"
@@ -59,8 +60,7 @@ class SaClient {
   [[nodiscard]] TimePoint next_deadline() const;
   /// In the order of arrival. The caller takes them out.
   [[nodiscard]] std::vector<wire::SaResponse>& responses() { return responses_; }
-  /// Reports of the SA, already acknowledged. The caller takes them out. A repeated report appears
-  /// twice.
+  /// Reports of the SA, already acknowledged; a repeated one twice. The caller takes them out.
   [[nodiscard]] std::vector<wire::Notice>& notices() { return notices_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
@@ -108,6 +108,7 @@ class SaClient {
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
   std::size_t in_flight_ = 0;
   std::size_t leaves_ = 0;  ///< among the transactions
+  FailureCount failed_leaves_;
   std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;
   Counters counters_;

@@ -87,6 +87,13 @@ MembersQuery members_query(const Gid& mgid) {
   return query;
 }
 
+GroupsQuery groups_query(PKey pkey) {
+  GroupsQuery query;
+  query.record.pkey = pkey.as_full();
+  query.components = McMemberRecord::kPKey;
+  return query;
+}
+
 NodesQuery nodes_query(std::optional<Lid> port) {
   NodesQuery query;
   query.record.lid = port.value_or(Lid());

@@ -4,16 +4,14 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/strong.hpp"
 #include "wire/notice.hpp"
+#include "wire/sa_failure.hpp"
 #include "wire/sa_records.hpp"
-#include "wire/sa_status.hpp"
 
 namespace ipoib::wire {
 
@@ -42,12 +40,14 @@ struct SubscribeQuery : QueryFor<InformInfo> {};
 struct MembersQuery : TableQueryFor<McMemberRecord> {
   static constexpr std::uint64_t kSmKey = 1;  ///< OpenSM's default SM_Key
 };
+/// GetTable: the groups of a partition, one record each.
+struct GroupsQuery : TableQueryFor<McMemberRecord> {};
 /// GetTable: nodes, ports or services of the subnet, those that share a partition with this port.
 struct NodesQuery : TableQueryFor<NodeRecord> {};
 struct PortsQuery : TableQueryFor<PortInfoRecord> {};
 struct ServicesQuery : TableQueryFor<ServiceRecord> {};
 using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery,
-                             MembersQuery, NodesQuery, PortsQuery, ServicesQuery>;
+                             MembersQuery, GroupsQuery, NodesQuery, PortsQuery, ServicesQuery>;
 
 /// One reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
@@ -63,6 +63,7 @@ using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, Subs
 [[nodiscard]] SubscribeQuery subscribe_query(std::uint16_t trap);
 [[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
 [[nodiscard]] MembersQuery members_query(const Gid& mgid);
+[[nodiscard]] GroupsQuery groups_query(PKey pkey);
 /// The nodes of all ports, or that of the port with this LID.
 [[nodiscard]] NodesQuery nodes_query(std::optional<Lid> port = {});
 /// The port with this LID; all ports of a switch.
@@ -76,30 +77,6 @@ struct SaRequest {
   SaRequestId id;
   SaQuery query;
   friend bool operator==(const SaRequest&, const SaRequest&) = default;
-};
-
-/// Why a request did not succeed.
-struct SaFailure {
-  enum class Kind : std::uint8_t {
-    status,              ///< the SA refused the request, see `status`
-    timeout,             ///< no response to any attempt
-    no_sm,               ///< the port knows no subnet manager
-    overloaded,          ///< too many requests are waiting already
-    send_failed,         ///< the port did not accept the MAD
-    malformed_response,  ///< the response does not contain the requested record
-    local,               ///< this host cannot do it, see `detail`
-  };
-
-  explicit SaFailure(Kind what = Kind::timeout, std::string why = {})
-      : kind(what), detail(std::move(why)) {}
-  explicit SaFailure(SaStatus code) : kind(Kind::status), status(code) {}
-
-  /// One line: what happened, and the likely cause.
-  [[nodiscard]] std::string text() const;
-
-  Kind kind;
-  std::optional<SaStatus> status;  ///< with Kind::status only
-  std::string detail;              ///< with Kind::send_failed and Kind::local: why
 };
 
 using McMemberTable = std::vector<McMemberRecord>;

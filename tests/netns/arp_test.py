@@ -100,6 +100,12 @@ class ProxyArp(OtherAddresses):
         self.set_arp(self.right, proxy_arp=0)
         wait_until(lambda: not self.reaches_again(ROUTED), "no proxy any more")
 
+    def test_of_single_addresses(self):
+        self.right.run("ip", "neigh", "add", "proxy", ROUTED, "dev", "ib0")
+        wait_until(lambda: self.reaches_again(ROUTED), "left reaches the container")
+        self.right.run("ip", "neigh", "del", "proxy", ROUTED, "dev", "ib0")
+        wait_until(lambda: not self.reaches_again(ROUTED), "no proxy any more")
+
     def test_is_not_for_addresses_on_the_link(self):
         third = self.add_host("third", "10.44.0.3/24")
         self.set_arp(self.right, proxy_arp=1)

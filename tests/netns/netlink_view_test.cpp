@@ -3,14 +3,18 @@
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <linux/rtnetlink.h>
 #include <netinet/in.h>
+// After netinet/in.h.
+#include <linux/mroute.h>
+#include <linux/mroute6.h>
+#include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <fstream>
 
 #include "ipoib/bytes.hpp"
+#include "ipoib/file_descriptor.hpp"
 #include "linux/netlink_sockets.hpp"
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
@@ -19,9 +23,9 @@
 namespace ipoib::host {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 IpPrefix prefix(const char* address, std::uint8_t length) {
@@ -102,6 +106,44 @@ TEST_F(NetlinkViewTest, HasNoAddressesWhileTheInterfaceIsDown) {
   EXPECT_THAT(snapshot().addresses, IsEmpty());
   ip("link set ib0 up");
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
+}
+
+TEST_F(NetlinkViewTest, MirrorsMulticastRouting) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_FALSE(snapshot().routes_ipv4_multicast);
+  // As a routing program does.
+  const FileDescriptor router(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_IGMP));
+  const int on = 1;
+  if (::setsockopt(router.get(), IPPROTO_IP, MRT_INIT, &on, sizeof on) != 0) {
+    GTEST_SKIP() << "the kernel does not route multicast";
+  }
+  vifctl interface{};
+  interface.vifc_flags = VIFF_USE_IFINDEX;
+  interface.vifc_threshold = 1;
+  interface.vifc_lcl_ifindex = tun_->interface_index();
+  ASSERT_EQ(::setsockopt(router.get(), IPPROTO_IP, MRT_ADD_VIF, &interface, sizeof interface), 0);
+  const HostView routing = snapshot();
+  EXPECT_TRUE(routing.routes_ipv4_multicast);
+  EXPECT_FALSE(routing.routes_ipv6_multicast);
+  ASSERT_EQ(::setsockopt(router.get(), IPPROTO_IP, MRT_DEL_VIF, &interface, sizeof interface), 0);
+  EXPECT_FALSE(snapshot().routes_ipv4_multicast);
+}
+
+TEST_F(NetlinkViewTest, MirrorsMulticastRoutingOfIpv6) {
+  ip("-6 addr add fd07::1/64 dev ib0 nodad");
+  const FileDescriptor router(::socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6));
+  const int on = 1;
+  if (::setsockopt(router.get(), IPPROTO_IPV6, MRT6_INIT, &on, sizeof on) != 0) {
+    GTEST_SKIP() << "the kernel does not route multicast of IPv6";
+  }
+  EXPECT_FALSE(snapshot().routes_ipv6_multicast);
+  mif6ctl interface{};
+  interface.vifc_threshold = 1;
+  interface.mif6c_pifi = static_cast<std::uint16_t>(tun_->interface_index());
+  ASSERT_EQ(::setsockopt(router.get(), IPPROTO_IPV6, MRT6_ADD_MIF, &interface, sizeof interface), 0);
+  const HostView routing = snapshot();
+  EXPECT_TRUE(routing.routes_ipv6_multicast);
+  EXPECT_FALSE(routing.routes_ipv4_multicast);
 }
 
 TEST_F(NetlinkViewTest, IgnoresOtherInterfaces) {
@@ -352,6 +394,7 @@ class ArpPolicyTest : public NetlinkViewTest {
     return last_;
   }
   ArpPolicy last_;
+  std::vector<Ipv4Address> proxied_;
   static inline const Ipv4Address kPeer = *Ipv4Address::parse("10.9.0.2");
   static inline const Ipv4Address kOwn = *Ipv4Address::parse("10.9.0.1");
 };
@@ -383,12 +426,43 @@ TEST_F(ArpPolicyTest, IsThatOfTheInterfaceAndOfAll) {
   EXPECT_EQ(policy().ignore, 255) << "not 2";
 }
 
-TEST_F(ArpPolicyTest, AddressesOfHostScopeAreReadWhenNeeded) {
+TEST_F(ArpPolicyTest, AddressesOfLargerScopeAreReadWhenNeeded) {
   ip("addr add 10.7.0.1/32 dev lo scope host");
-  EXPECT_THAT(snapshot().of_host_scope, IsEmpty());
+  ip("addr add 10.7.0.2/32 dev lo scope link");
+  ip("route add local 10.6.0.0/16 dev lo");
+  EXPECT_THAT(snapshot().of_larger_scope, IsEmpty());
   set("all", "arp_ignore", "3");
   EXPECT_TRUE(view_->check_arp_policy());
-  EXPECT_THAT(snapshot().of_host_scope, Contains(*Ipv4Address::parse("10.7.0.1")));
+  EXPECT_THAT(snapshot().of_larger_scope,
+              UnorderedElementsAre(kOwn, *Ipv4Address::parse("10.7.0.2")));
+}
+
+TEST_F(ArpPolicyTest, ProxiedNeighboursAreMirroredIfTheInterfaceForwards) {
+  const Ipv4Address behind = *Ipv4Address::parse("10.8.0.9");
+  const auto proxied = [&] {
+    (void)view_->check_arp_policy();
+    if (auto update = view_->update().value()) proxied_ = update->proxied;
+    return proxied_;
+  };
+  ip("link add veth0 type veth peer name veth1");
+  ip("link set veth0 up");
+  ip("link set veth1 up");
+  ip("addr add 10.8.0.1/24 dev veth0");
+  set("all", "rp_filter", "0");
+  ip("neigh add proxy 10.8.0.9 dev ib0");
+  ip("neigh add proxy 10.8.0.8 dev veth0");
+  EXPECT_THAT(proxied(), IsEmpty()) << "does not forward";
+  EXPECT_FALSE(view_->permits_reply(behind, kPeer));
+  set("ib0", "forwarding", "1");
+  EXPECT_THAT(proxied(), ElementsAre(behind));
+  EXPECT_TRUE(view_->permits_reply(behind, kPeer));
+  EXPECT_FALSE(view_->permits_reply(*Ipv4Address::parse("10.8.0.7"), kPeer)) << "not proxied";
+  ip("neigh add proxy 10.9.0.9 dev ib0");
+  EXPECT_THAT(proxied(), SizeIs(2));
+  EXPECT_FALSE(view_->permits_reply(*Ipv4Address::parse("10.9.0.9"), kPeer)) << "it is on the link";
+  ip("neigh del proxy 10.8.0.9 dev ib0");
+  EXPECT_THAT(proxied(), SizeIs(1));
+  EXPECT_FALSE(view_->permits_reply(behind, kPeer));
 }
 
 TEST_F(ArpPolicyTest, ProxyRepliesForWhatIsRoutedElsewhere) {
@@ -522,6 +596,9 @@ TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
     (void)has_address();
   }
   EXPECT_TRUE(view_->link_local_is_duplicate());
+  ip("link set ib0 down");
+  EXPECT_FALSE(has_address());
+  EXPECT_FALSE(view_->link_local_is_duplicate()) << "there is no address any more";
 }
 
 TEST_F(LinkLocalTest, IsKeptIfTheInterfaceHasItAlready) {
@@ -542,6 +619,14 @@ TEST_F(LinkLocalTest, IsReplaced) {
   view_->set_link_local(*Ipv6Address::parse("fe80::5"));
   EXPECT_FALSE(has_address());
   ip("-6 addr show dev ib0 | grep -q fe80::5/64");
+}
+
+TEST_F(LinkLocalTest, IsReplacedTwiceAtOnce) {
+  EXPECT_TRUE(has_address());
+  view_->set_link_local(*Ipv6Address::parse("fe80::5"));
+  view_->set_link_local(*Ipv6Address::parse("fe80::6"));
+  EXPECT_FALSE(has_address()) << "the first one is removed";
+  ip("-6 addr show dev ib0 | grep -q fe80::6/64");
 }
 
 TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {

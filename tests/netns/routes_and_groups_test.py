@@ -298,5 +298,67 @@ class Multicast(OnASubnet):
                    "the drop is counted, since there are no multicast routers either")
 
 
+class MulticastRouter(OnASubnet):
+    """A static multicast route from the link to an Ethernet behind the host `router`."""
+
+    GROUP, MGID = "239.1.2.3", "ff12:401b:ffff::f01:203"
+    ALL_ROUTERS = "ff12:401b:ffff::2"
+    # Forwards packets of 10.44.0.1 to the group from the first interface to the second.
+    ROUTER = """
+import socket, struct, sys, time
+MRT_INIT, MRT_ADD_VIF, MRT_ADD_MFC, USE_IFINDEX, MAXVIFS = 200, 202, 204, 8, 32
+control = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
+control.setsockopt(socket.IPPROTO_IP, MRT_INIT, 1)
+for number, name in enumerate(sys.argv[2:]):
+    control.setsockopt(socket.IPPROTO_IP, MRT_ADD_VIF,
+                       struct.pack('HBBIi4s', number, USE_IFINDEX, 1, 0, socket.if_nametoindex(name),
+                                   bytes(4)))
+limits = bytearray(MAXVIFS)
+limits[1] = 1
+control.setsockopt(socket.IPPROTO_IP, MRT_ADD_MFC,
+                   socket.inet_aton('10.44.0.1') + socket.inet_aton(sys.argv[1]) +
+                   struct.pack('H', 0) + limits + bytes(2) + struct.pack('IIIi', 0, 0, 0, 0))
+print('listening', flush=True)
+while True:
+    time.sleep(60)
+"""
+
+    def test_forwards_a_group_without_joining_it(self):
+        self.start()
+        router = self.add_host("router", "10.44.0.254/24")
+        router.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        outside = self.subnet.host("outside")
+        router.run("ip", "link", "set", "eth1", "netns", outside.namespace)
+        router.run("ip", "addr", "add", "10.46.0.254/24", "dev", "eth0")
+        router.run("ip", "link", "set", "eth0", "up")
+        outside.run("ip", "addr", "add", "10.46.0.3/24", "dev", "eth1")
+        outside.run("ip", "link", "set", "eth1", "up")
+        outside.run("ip", "route", "add", "default", "via", "10.46.0.254")
+        member = streams.start(self.right, streams.LISTENER, self.subnet.folder, "member",
+                               self.GROUP, "join")
+        self.addCleanup(member.end)
+        wait_until(lambda: self.group(self.right, self.MGID) == "full", "the group exists")
+        heard = streams.start(outside, streams.LISTENER.replace("ib0", "eth1"), self.subnet.folder,
+                              "outside", self.GROUP, "join")
+        self.addCleanup(heard.end)
+        self.assertIsNone(self.group(router, self.MGID))
+        routing = streams.start(router, self.ROUTER, self.subnet.folder, "routing", self.GROUP,
+                                "ib0", "eth0")
+        self.addCleanup(routing.end)
+        wait_until(lambda: self.group(router, self.MGID) == "routed", "the router receives the group")
+        may_leave = "speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 8)\nspeaker.sendto"
+        speaker = streams.SPEAKER.replace("speaker.sendto", may_leave)
+        wait_until(lambda: self.left.run(sys.executable, "-c", speaker, self.GROUP, "hello")
+                   and "hello" in heard.output(), "the packet leaves the link")
+        member.end()
+        wait_until(lambda: self.group(router, self.MGID) is None, "the group has no members")
+        wait_until(lambda: self.left.run(sys.executable, "-c", speaker, self.GROUP, "again")
+                   and "again" in heard.output(), "the packet goes to the routers")
+        self.assertEqual(self.group(router, self.ALL_ROUTERS), "full")
+        routing.end()
+        wait_until(lambda: self.group(router, self.ALL_ROUTERS) is None,
+                   "the router has left the group of the routers")
+
+
 if __name__ == "__main__":
     hosts.main()

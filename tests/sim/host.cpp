@@ -174,13 +174,20 @@ std::size_t Host::received_from(const IpAddress& from) const {
 
 void Host::add_address(const IpPrefix& prefix) {
   view_.addresses.push_back(prefix);
-  link().on_host_changed(view_, world_.now());
-  turn();
-  world_.wake(*this, next_deadline());
+  host_changed();
 }
 
 void Host::set_groups(std::vector<IpAddress> groups) {
   view_.groups = std::move(groups);
+  host_changed();
+}
+
+void Host::route_multicast(bool on) {
+  view_.routes_ipv4_multicast = on;
+  host_changed();
+}
+
+void Host::host_changed() {
   link().on_host_changed(view_, world_.now());
   turn();
   world_.wake(*this, next_deadline());

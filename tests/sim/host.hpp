@@ -84,6 +84,8 @@ class Host : public Process, public MadPort {
   void add_address(const IpPrefix& prefix);
   /// Sets the multicast groups that the host has joined.
   void set_groups(std::vector<IpAddress> groups);
+  /// Starts or stops to route IPv4 multicast.
+  void route_multicast(bool on);
   /// Shuts down in order, as by SIGTERM.
   void shut_down();
 
@@ -104,6 +106,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
   [[nodiscard]] MadSource source() override;
 
+  void host_changed();
   void renew_subscriptions();
   void exchange_with_sa();
   [[nodiscard]] bool take_as_kernel(ConstBytes packet);

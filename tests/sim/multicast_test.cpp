@@ -149,6 +149,34 @@ TEST_F(Multicast, RFC4391_10_WithoutAGroupPacketsGoToTheRouters) {
       << "link-local packets do not go to routers";
 }
 
+TEST_F(Multicast, RFC4391_11_RouterReceivesTheGroupsOfTheLink) {
+  add_many(3);
+  bring_up();
+  Host& router = *hosts[2];
+  join(b(), kGroup);
+  router.route_multicast(true);
+  const auto is_routed = [&](Ipv4Address group) {
+    return join_state(mgid_of(group), router) == McMemberRecord::kNonMember;
+  };
+  EXPECT_TRUE(world.run_until([&] { return is_routed(kGroup); }, 1s));
+  const auto receives = [&](Ipv4Address group) {
+    const std::size_t before = router.received_from(a().ip());
+    a().send(group);
+    return world.run_until([&] { return router.received_from(a().ip()) > before; }, 1s);
+  };
+  EXPECT_TRUE(receives(kGroup));
+  b().set_groups({kGroup, kOther});
+  EXPECT_TRUE(world.run_until([&] { return is_routed(kOther); }, 1s)) << "the SA reports it";
+  b().set_groups({kOther});
+  EXPECT_TRUE(world.run_until([&] { return mlid_of(kGroup) == Lid(); }, 1s))
+      << "a NonMember does not keep a group";
+  world.run_for(1s);
+  EXPECT_TRUE(receives(kGroup)) << "by the all-routers group";
+  router.route_multicast(false);
+  EXPECT_TRUE(world.run_until([&] { return !is_routed(kOther); }, 1s));
+  EXPECT_FALSE(receives(kOther));
+}
+
 TEST_F(Multicast, RFC4391_10_LastLeaveOfTheHostLeavesTheGroup) {
   two_hosts();
   join(b(), kGroup);

@@ -196,21 +196,55 @@ class SharingSubnetSaTest : public SubnetSaTest {
   /// Whether the other one, which joins and leaves, is the last member.
   bool is_other_alone() {
     const wire::SaRequest joins{wire::SaRequestId(++last), join};
-    EXPECT_FALSE(other.before(joins));
+    EXPECT_EQ(other.before(joins), Action::send);
     other.after({joins.id, wire::McMemberRecord()});
     const wire::SaRequest leaves{wire::SaRequestId(++last),
                                  wire::leave_query(group, port.gid, kFullMember)};
-    if (other.before(leaves)) return false;
+    if (other.before(leaves) == Action::leave_out) return false;
     other.after({leaves.id, wire::McMemberRecord()});
     return true;
   }
 
+  /// The other one leaves another group, and gets no response yet.
+  void let_other_leave() {
+    ASSERT_EQ(other.before({other_leave, wire::leave_query(second, port.gid, kFullMember)}),
+              Action::send);
+  }
+  void request_join_of_second() {
+    sent.clear();
+    sharing.request({joins_second, wire::join_query(second, port.gid, kDefaultPKey, kFullMember)},
+                    now);
+  }
+  [[nodiscard]] bool has_sent_join() const {
+    return std::ranges::any_of(sent, [](const auto& mad) {
+      const auto header = wire::MadHeader::parse(mad);
+      return header && header->attribute_id == wire::attribute::kMcMemberRecord &&
+             header->method == wire::method::kSet;
+    });
+  }
+  void reach_deadline() {
+    ASSERT_NE(sharing.next_deadline(), kNever);
+    now = std::max(now, sharing.next_deadline());
+    sharing.on_time(now);
+  }
+  [[nodiscard]] bool is_refused() {
+    const auto responses = std::exchange(sharing.responses(), {});
+    return std::ranges::any_of(responses, [this](const wire::SaResponse& response) {
+      return response.id == joins_second &&
+             std::holds_alternative<wire::SaFailure>(response.result);
+    });
+  }
+
+  using Action = SharedMemberships::Action;
   static constexpr std::uint8_t kFullMember = wire::McMemberRecord::kFullMember;
   const Gid group = wire::broadcast_gid(kDefaultPKey);
   const wire::SaQuery join = wire::join_query(group, port.gid, kDefaultPKey, kFullMember);
   softib::test::TemporaryFolder folder;
   SharedMemberships other = SharedMemberships::open(folder.path(), "mlx5_0-1").value();
   std::uint64_t last = 0;
+  const Gid second = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
+  const wire::SaRequestId other_leave{1000};
+  const wire::SaRequestId joins_second{first_link_request(InterfaceNumber(1)).value() + 7};
   std::unique_ptr<FakeMads> made_sharing{std::make_unique<FakeMads>(sent)};
   FakeMads& sharing_mads{*made_sharing};
   SubnetSa sharing{std::move(made_sharing),
@@ -251,6 +285,56 @@ TEST_F(SharingSubnetSaTest, MembershipEndsWithTheGroup) {
   receive(header, content);
   EXPECT_EQ(sharing.notices().size(), 1U);
   EXPECT_TRUE(is_other_alone());
+}
+
+TEST_F(SharingSubnetSaTest, JoinWaitsUntilAnotherDaemonHasLeft) {
+  let_other_leave();
+  request_join_of_second();
+  for (int i = 0; i < 5; ++i) reach_deadline();
+  EXPECT_FALSE(has_sent_join());
+  EXPECT_FALSE(is_refused());
+  other.after({other_leave, wire::McMemberRecord()});
+  reach_deadline();
+  EXPECT_TRUE(has_sent_join());
+}
+
+TEST_F(SharingSubnetSaTest, JoinIsRefusedIfAnotherDaemonNeverFinishesItsLeave) {
+  let_other_leave();
+  request_join_of_second();
+  const TimePoint end = now + 30s;
+  while (now < end && !is_refused()) reach_deadline();
+  EXPECT_LT(now, end);
+  EXPECT_FALSE(has_sent_join());
+  other.after({other_leave, wire::McMemberRecord()});
+  const TimePoint later = now + 1s;
+  while (sharing.next_deadline() < later) reach_deadline();
+  EXPECT_FALSE(has_sent_join()) << "it has been refused";
+}
+
+TEST_F(SharingSubnetSaTest, LeaveCancelsAPostponedJoin) {
+  let_other_leave();
+  request_join_of_second();
+  sharing.request({wire::SaRequestId(joins_second.value() + 1),
+                   wire::leave_query(second, port.gid, kFullMember)},
+                  now);
+  EXPECT_TRUE(is_refused());
+  other.after({other_leave, wire::McMemberRecord()});
+  const TimePoint later = now + 1s;
+  while (sharing.next_deadline() < later) reach_deadline();
+  EXPECT_FALSE(has_sent_join());
+}
+
+TEST_F(SharingSubnetSaTest, LossOfThePortCancelsAPostponedJoin) {
+  let_other_leave();
+  request_join_of_second();
+  port.active = false;
+  sharing.on_port(port, now);
+  other.after({other_leave, wire::McMemberRecord()});
+  port.active = true;
+  sharing.on_port(port, now);
+  const TimePoint later = now + 1s;
+  while (sharing.next_deadline() < later) reach_deadline();
+  EXPECT_FALSE(has_sent_join());
 }
 
 }  // namespace

@@ -68,11 +68,14 @@ TEST_F(ArpPolicyTest, Ignore2RepliesToTheSameSubnetOnly) {
 
 TEST_F(ArpPolicyTest, Ignore3RepliesForAddressesWithoutHostScope) {
   bring_up();
-  view.of_host_scope = {kVirtual};
+  constexpr Ipv4Address kHostScope{0x0a090910};
+  view.local.push_back({kHostScope, 32});
+  view.of_larger_scope = {kOwnIp, kVirtual};
   set_policy({.ignore = 3});
   EXPECT_TRUE(replies(kOwnIp));
-  EXPECT_FALSE(replies(kVirtual));
-  EXPECT_TRUE(replies(kAnycast));
+  EXPECT_TRUE(replies(kVirtual));
+  EXPECT_FALSE(replies(kHostScope));
+  EXPECT_FALSE(replies(kAnycast)) << "a local route, but no address";
 }
 
 TEST_F(ArpPolicyTest, Ignore8RepliesForNone) {
@@ -124,6 +127,18 @@ TEST_F(ArpPolicyTest, ProxyAsksTheRoutesAboutOtherTargets) {
   reply.target_protocol = kStranger;
   receive_arp(reply);
   EXPECT_TRUE(emitted<ArpReplyCheck>().empty()) << "not a request";
+}
+
+TEST_F(ArpPolicyTest, ProxiedNeighboursAskTheRoutes) {
+  bring_up();
+  view.proxied = {kStranger};
+  link->on_host_changed(view, now);
+  EXPECT_FALSE(replies(kStranger));
+  ASSERT_EQ(emitted<ArpReplyCheck>().size(), 1U);
+  EXPECT_FALSE(replies(kElsewhere));
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty()) << "not proxied";
+  EXPECT_FALSE(replies(kStranger, Ipv4Address())) << "a probe is not answered by a proxy";
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty());
 }
 
 TEST_F(ArpPolicyTest, RouteLookUpsAreLimited) {

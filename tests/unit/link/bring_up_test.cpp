@@ -406,6 +406,30 @@ TEST_F(BringUpTest, LmcChangeChangesTheLids) {
   EXPECT_EQ(handles.made.back().source_path_bits, 3);
 }
 
+TEST_F(BringUpTest, BroadcastGroupThatHasMovedToAnotherScopeIsFound) {
+  be_up_with_peer();
+  const Gid moved = wire::broadcast_gid(kDefaultPKey, 5);
+  link->on_client_reregister(now);
+  for (auto joins = take<JoinRequest>(); !joins.empty(); joins = take<JoinRequest>()) {
+    for (const JoinRequest& join : joins) {
+      const SaFailure no_group(wire::SaStatus::insufficient_components);
+      const bool is_gone = join.record.mgid == broadcast();
+      if (is_gone) {
+        EXPECT_EQ(link->state(), LinkState::up);
+      }
+      link->on_response(
+          {join.id, is_gone ? wire::SaResult(no_group) : group_record(join.record.mgid)}, now);
+    }
+  }
+  EXPECT_EQ(link->state(), LinkState::joining);
+  forget();
+  tick_to(now + config.join_backoff.first * 2);
+  grant_joins();
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_EQ(link->groups().front().mgid, moved);
+  for (const GroupInfo& group : link->groups()) EXPECT_EQ(wire::scope_of(group.mgid), 5);
+}
+
 TEST_F(BringUpTest, GroupsAreCreatedWithTheParametersOfTheBroadcastGroup) {
   be_up_with_peer();
   wire::McMemberRecord other = group_record(broadcast(), 0xc000);

@@ -133,6 +133,7 @@ TEST_F(GroupStates, Group_Pausing_Notice) {
 }
 
 TEST_F(GroupStates, Group_Member_Notice) {
+  config.scopes = {2};
   be_member(true);
   group.on_notice(group.mgid());
   expect_plain_join();
@@ -474,7 +475,42 @@ TEST_F(GroupStates, Group_Confirming_Joined_Unusable) {
   EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
+TEST_F(GroupStates, Group_Confirming_Refused_NoGroup_OtherScope) {
+  config.scopes = {2, 5, 8};
+  be_confirming(true);
+  for (const std::uint8_t scope : std::array<std::uint8_t, 2>{5, 8}) {
+    refuse_join(wire::SaStatus::insufficient_components);
+    expect_plain_join();
+    take_request();
+    EXPECT_EQ(request.record.mgid, wire::broadcast_gid(kDefaultPKey, scope));
+    ASSERT_NE(group.record(), nullptr) << "still used";
+    EXPECT_EQ(group.mgid(), wire::broadcast_gid(kDefaultPKey));
+  }
+  refuse_join(wire::SaStatus::insufficient_components);
+  expect_creating_join();
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, group.mgid());
+}
+
+TEST_F(GroupStates, Group_Confirming_Joined_OtherScope) {
+  be_confirming();
+  const Gid before = group.mgid();
+  refuse_join(wire::SaStatus::insufficient_components);
+  take_request();
+  const Gid found = wire::broadcast_gid(kDefaultPKey, 5);
+  EXPECT_FALSE(reply(group_record(found)));
+  EXPECT_EQ(group.record(), nullptr) << "the link has to come up again";
+  EXPECT_EQ(group.mgid(), found);
+  EXPECT_EQ(emitted<DetachGroup>().at(0).mgid, before);
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.mgid, before);
+  forget();
+  reach_group_deadline();
+  take_request();
+  EXPECT_EQ(request.record.mgid, found);
+}
+
 TEST_F(GroupStates, Group_Confirming_Refused_NoGroup) {
+  config.scopes = {2};
   be_confirming(true);
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
@@ -689,6 +725,7 @@ TEST_F(OtherGroupTest, OnlyTheBroadcastGroupIsCheckedAfterSilence) {
 using GroupTest = GroupStates;
 
 TEST_F(GroupTest, RefusedCreationIsNotRepeatedAtOnce) {
+  config.scopes = {2};
   be_confirming(true);
   refuse_join(wire::SaStatus::insufficient_components);
   take_request();
@@ -884,6 +921,40 @@ TEST_F(GroupTest, DropsDatagramsBeforeItIsJoined) {
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
 }
 
+TEST_F(GroupTest, SearchThatFindsNothingKeepsTheMembership) {
+  config.scopes = {2, 5};
+  be_confirming();
+  refuse_join(wire::SaStatus::insufficient_components);
+  take_request();
+  refuse_join(wire::SaStatus::insufficient_components);
+  EXPECT_EQ(join_count(), 0U) << "pauses";
+  EXPECT_NE(group.record(), nullptr);
+  reach_group_deadline();
+  take_request();
+  EXPECT_EQ(request.record.mgid, group.mgid());
+}
+
+/// The join in the other scope may still succeed.
+TEST_F(GroupTest, SearchThatIsAbandonedIsLeft) {
+  const Gid elsewhere = wire::broadcast_gid(kDefaultPKey, 5);
+  const auto left = [&] {
+    std::vector<Gid> all;
+    for (const LeaveRequest& leave : emitted<LeaveRequest>()) all.push_back(leave.record.mgid);
+    return all;
+  };
+  be_confirming();
+  refuse_join(wire::SaStatus::insufficient_components);
+  forget();
+  group.on_reregister();
+  EXPECT_EQ(left(), std::vector{elsewhere});
+  take_request();
+  EXPECT_EQ(request.record.mgid, group.mgid());
+  refuse_join(wire::SaStatus::insufficient_components);
+  forget();
+  group.leave();
+  EXPECT_EQ(left(), (std::vector{elsewhere, group.mgid()}));
+}
+
 class GroupLog : public ObjectFixture {
  protected:
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
@@ -900,8 +971,26 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
       {emitted<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
   const std::string line = lines->last_formatted().front();
-  EXPECT_NE(line.find(group.mgid().to_string()), std::string::npos) << line;
+  EXPECT_EQ(lines->last_raw().front().level, spdlog::level::warn);
+  EXPECT_NE(line.find("broadcast group " + group.mgid().to_string() + ": join: "),
+            std::string::npos)
+      << line;
   EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
+}
+
+TEST_F(GroupLog, RFC4391_12_FailedLookupIsLogged) {
+  group.start();
+  ASSERT_TRUE(
+      group.on_response({emitted<JoinRequest>().at(0).id, group_record(group.mgid())}, now));
+  now = group.next_deadline();
+  group.tick(now);
+  (void)group.on_response({emitted<LookupRequest>().at(0).id, SaFailure()}, now);
+  ASSERT_EQ(lines->last_raw().size(), 1U);
+  EXPECT_EQ(lines->last_raw().front().level, spdlog::level::warn);
+  const std::string line = lines->last_formatted().front();
+  EXPECT_NE(line.find(": membership check: "), std::string::npos) << line;
+  EXPECT_EQ(line.find("join"), std::string::npos) << line;
+  EXPECT_EQ(count(Counter::join_failures), 0U);
 }
 
 TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {

@@ -1,5 +1,8 @@
 // Rows of docs/states.md, "Send-only group", and SendGroupTable.
 #include "link/send_group_table.hpp"
+
+#include <spdlog/sinks/ringbuffer_sink.h>
+
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
@@ -53,7 +56,8 @@ class SendGroupStates : public ObjectFixture {
   }
 
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
-  std::optional<SendGroup> group{std::in_place, membership, parking, mgid};
+  FailureCount failures;
+  std::optional<SendGroup> group{std::in_place, membership, parking, failures, mgid};
   JoinRequest request;
 };
 
@@ -262,7 +266,7 @@ TEST_F(SendGroupStates, SendGroup_Confirming_Joined) {
 TEST_F(SendGroupStates, SendGroup_Confirming_Refused) {
   for (const auto status :
        {wire::SaStatus::request_invalid, wire::SaStatus::insufficient_components}) {
-    group.emplace(membership, parking, mgid);
+    group.emplace(membership, parking, failures, mgid);
     be_confirming();
     EXPECT_TRUE(group->on_response(SaFailure(status), now).empty());
     EXPECT_TRUE(is<Missing>());
@@ -282,7 +286,7 @@ TEST_F(SendGroupStates, SendGroup_Confirming_Joined_NoHandle) {
 TEST_F(SendGroupStates, SendGroup_Confirming_RequestFailed) {
   for (const SaFailure& failure :
        {SaFailure{}, SaFailure(wire::SaStatus::busy), SaFailure(wire::SaStatus::no_resources)}) {
-    group.emplace(membership, parking, mgid);
+    group.emplace(membership, parking, failures, mgid);
     be_confirming();
     EXPECT_TRUE(group->on_response(failure, now).empty());
     EXPECT_TRUE(is<Ready>()) << "stays in use";
@@ -569,6 +573,64 @@ TEST_F(SendGroupTableTest, ExactlyTheLimitOfGroupsIsKept) {
   send(3);
   EXPECT_EQ(count(Counter::groups_evicted), 1U);
   EXPECT_EQ(size(), 3U);
+}
+
+/// What groups that the host only sends to log.
+class SendGroupLog : public ObjectFixture {
+ protected:
+  /// A new group, whose join has this result.
+  void join(const wire::SaResult& result) {
+    SendGroup group(dependencies, parking, failures, mgid);
+    group.on_turn();
+    (void)group.on_response(result, now);
+  }
+  [[nodiscard]] std::vector<std::string> lines_at(spdlog::level::level_enum level) const {
+    std::vector<std::string> found;
+    for (const auto& line : lines->last_raw()) {
+      if (line.level == level) found.emplace_back(line.payload.begin(), line.payload.end());
+    }
+    return found;
+  }
+
+  const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger log{"link", lines};
+  const GroupDependencies dependencies{config, kOwnGid, handles, out, ids, random, log, parameters};
+  FailureCount failures;
+};
+
+TEST_F(SendGroupLog, RFC4391_12_FailedSendOnlyJoinIsLogged) {
+  join(SaFailure(wire::SaStatus::request_denied));
+  const auto warnings = lines_at(spdlog::level::warn);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find(mgid.to_string() + ": send-only join: "), std::string::npos);
+  EXPECT_NE(warnings[0].find(wire::name(wire::SaStatus::request_denied)), std::string::npos);
+}
+
+TEST_F(SendGroupLog, UnusableGroupIsAFailure) {
+  parameters = group_record(wire::broadcast_gid(kDefaultPKey));
+  auto record = group_record(mgid, 0xc007);
+  record.qkey = QKey(1);
+  join(record);
+  ASSERT_EQ(lines_at(spdlog::level::warn).size(), 1U);
+  EXPECT_NE(lines_at(spdlog::level::warn)[0].find("Q_Key"), std::string::npos);
+}
+
+TEST_F(SendGroupLog, GroupThatDoesNotExistIsNoFailure) {
+  log.set_level(spdlog::level::debug);
+  join(SaFailure(wire::SaStatus::insufficient_components));
+  join(SaFailure(wire::SaStatus::request_invalid));
+  EXPECT_TRUE(lines_at(spdlog::level::warn).empty());
+  EXPECT_FALSE(lines_at(spdlog::level::debug).empty());
+}
+
+TEST_F(SendGroupLog, FailuresInARowAreLoggedWithGrowingIntervals) {
+  for (int i = 0; i < 16; ++i) join(SaFailure(wire::SaStatus::request_denied));
+  EXPECT_EQ(lines_at(spdlog::level::warn).size(), 5U);
+  join(group_record(mgid, 0xc007));
+  join(SaFailure(wire::SaStatus::request_denied));
+  EXPECT_EQ(lines_at(spdlog::level::warn).size(), 6U);
 }
 
 }  // namespace

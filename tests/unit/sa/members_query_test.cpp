@@ -22,6 +22,29 @@ TEST_F(MembersQueryTest, IsATrustedGetTable) {
   EXPECT_EQ(McMemberRecord::parse(data)->mgid, kGroup);
 }
 
+TEST_F(MembersQueryTest, GroupsOfAPartitionAreAnUntrustedGetTable) {
+  const auto request = [&](std::uint64_t id) {
+    client->request({wire::SaRequestId(id), wire::groups_query(PKey(0x0012))}, now);
+  };
+  request(1);
+  const auto header = port.sent.at(0).header();
+  EXPECT_EQ(header.mad.method, wire::method::kGetTable);
+  EXPECT_EQ(header.mad.attribute_id, wire::attribute::kMcMemberRecord);
+  EXPECT_EQ(header.sm_key, 0U);
+  EXPECT_EQ(header.component_mask, McMemberRecord::kPKey);
+  McMemberRecord one = group();
+  one.pkey = PKey(0x8012);
+  one.port_gid = Gid();
+  respond(wire::McMemberTable{one}, kStride);
+  EXPECT_EQ(std::get<wire::McMemberTable>(client->responses().at(0).result),
+            wire::McMemberTable{one});
+  client->responses().clear();
+  one.pkey = PKey(0x8013);
+  request(2);
+  respond(wire::McMemberTable{one}, kStride);
+  EXPECT_EQ(failure().kind, Kind::malformed_response) << "of another partition";
+}
+
 TEST_F(MembersQueryTest, OtherQueriesAreNotTrusted) {
   ask_path(1);
   EXPECT_EQ(port.sent.at(0).header().sm_key, 0U);

@@ -1,5 +1,6 @@
 // Rows of the table in sa_client.cpp without a final response, and the limits.
 #include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <set>
 #include <sstream>
@@ -236,6 +237,39 @@ TEST_F(SaClientTest, RefusesRequestsBeyondTheLimit) {
   EXPECT_EQ(failure().kind, Kind::overloaded);
   EXPECT_EQ(client->counters().overloaded, 1U);
   EXPECT_EQ(client->pending(), 5U);
+}
+
+TEST_F(SaClientTest, RFC4391_12_FailedLeavesAreLoggedButNotEachOfMany) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger logging("sa", lines);
+  client = std::make_unique<SaClient>(config, port, logging, 42, random_from(42));
+  client->set_sm(kSm, now);
+  const auto leave = [&](SaStatus status) {
+    client->request(
+        {wire::SaRequestId(1), wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember)}, now);
+    port.respond(port.sent.back(), static_cast<std::uint16_t>(status),
+                 wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember).record);
+    client->on_readable(now);
+  };
+  const auto warnings = [&] {
+    std::vector<std::string> found;
+    for (const auto& line : lines->last_raw()) {
+      if (line.level == spdlog::level::warn)
+        found.emplace_back(line.payload.data(), line.payload.size());
+    }
+    return found;
+  };
+  leave(SaStatus::request_invalid);
+  ASSERT_EQ(warnings().size(), 1U);
+  EXPECT_NE(warnings()[0].find(kGroup.to_string()), std::string::npos);
+  EXPECT_NE(warnings()[0].find(wire::name(SaStatus::request_invalid)), std::string::npos);
+  for (int i = 1; i < 100; ++i) leave(SaStatus::request_invalid);
+  EXPECT_EQ(warnings().size(), 7U) << "1, 2, 4, ... 64";
+  EXPECT_NE(warnings().back().find("failure 64"), std::string::npos) << warnings().back();
+  leave(SaStatus::ok);
+  leave(SaStatus::request_invalid);
+  EXPECT_EQ(warnings().size(), 8U) << "the first one in a row";
+  client.reset();  // before its log
 }
 
 TEST_F(SaClientTest, LeavesAreSentAlthoughTooManyRequestsWait) {

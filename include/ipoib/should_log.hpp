@@ -5,14 +5,30 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "ipoib/time.hpp"
 
-namespace ipoib::link {
+namespace ipoib {
 
 /// Whether to log the n-th failure in a row: the first, second, fourth, eighth and so on.
 [[nodiscard]] constexpr bool should_log(unsigned failures) { return std::has_single_bit(failures); }
+
+/// Counts failures in a row.
+class FailureCount {
+ public:
+  /// Counts another one. Returns whether to log it.
+  [[nodiscard]] bool add() { return should_log(++count_); }
+  void reset() { count_ = 0; }
+  /// For the end of a line: empty for the first one.
+  [[nodiscard]] std::string in_a_row() const {
+    return count_ > 1 ? " (failure " + std::to_string(count_) + " in a row)" : "";
+  }
+
+ private:
+  unsigned count_ = 0;
+};
 
 /// Limits log lines about what strangers can cause at any rate.
 class LogPause {
@@ -35,4 +51,4 @@ class LogPause {
   std::uint64_t left_out_ = 0;
 };
 
-}  // namespace ipoib::link
+}  // namespace ipoib
