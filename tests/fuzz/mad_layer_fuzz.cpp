@@ -2,6 +2,7 @@
 // a byte that selects the action, and its arguments; a short input is continued with zeroes.
 #include <algorithm>
 
+#include "cost.hpp"
 #include "require.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/umad/mad_layer.hpp"
@@ -12,6 +13,8 @@ using namespace softib;
 namespace {
 
 constexpr std::size_t kMaxSteps = 256;
+constexpr std::uint64_t kMaxCost = 200'000;
+constexpr std::size_t kMaxSent = 512;  ///< packets that one step may cause
 constexpr std::uint32_t kEpoch = 1;
 constexpr std::uint32_t kPlace = 2;
 constexpr NodeIndex kNode = 3;
@@ -30,6 +33,7 @@ class Subject {
   }
 
   void step(ByteReader& in) {
+    const CostLimit limit(kMaxCost);
     switch (in.u8() % 4) {
       case 0: {
         now_ += std::chrono::milliseconds(in.u16());
@@ -93,7 +97,9 @@ class Subject {
 
   /// Checks the output of the layer.
   void check_output() {
-    for (const auto& packet : layer_.take_outgoing()) {
+    const auto sent = layer_.take_outgoing();
+    require(sent.size() <= kMaxSent);
+    for (const auto& packet : sent) {
       std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
       const auto emitted = packet.emit(bytes);
       require(packet.destination.value() > 1 || MadPacket::parse(emitted).has_value());

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "../unit/sa/memory_mad_port.hpp"
+#include "cost.hpp"
 #include "ipoib/log.hpp"
 #include "require.hpp"
 #include "sa/sa_client.hpp"
@@ -16,6 +17,7 @@ using namespace ipoib::sa;
 namespace {
 
 constexpr std::size_t kMaxSteps = 2000;
+constexpr std::uint64_t kMaxCost = 100'000;
 const Gid kPort(Gid::kLinkLocalPrefix, Guid(1));
 
 class Script {
@@ -24,7 +26,10 @@ class Script {
 
   void run() {
     for (std::size_t step = 0; step < kMaxSteps && input_.left() > 0; ++step) {
-      do_step(input_.u8());
+      {
+        const CostLimit limit(kMaxCost);
+        do_step(input_.u8());
+      }
       check();
     }
     // No more responses: all requests time out.
@@ -38,7 +43,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 9) {
+    switch (what % 11) {
       case 0:
         return request();
       case 1:
@@ -59,6 +64,10 @@ class Script {
         return report();
       case 8:
         return redirect();
+      case 9:
+        return respond_from_elsewhere();
+      case 10:
+        return flood();
     }
   }
 
@@ -82,7 +91,9 @@ class Script {
 
   void set_sm() {
     const Lid lid(input_.u8());
-    client_.set_sm(lid == Lid(0) ? std::nullopt : std::optional(MadDestination{lid, {}, 0}), now_);
+    lmc_ = input_.u8() % 4;
+    client_.set_sm(lid == Lid(0) ? std::nullopt : std::optional(MadDestination{lid, {}, 0}), now_,
+                   lmc_);
   }
 
   void advance() {
@@ -118,10 +129,42 @@ class Script {
     client_.on_readable(now_);
   }
 
+  /// A valid response from a port that was not asked: nothing happens.
+  void respond_from_elsewhere() {
+    if (port_.sent.empty()) return;
+    const auto& request = pick();
+    const auto before = client_.counters();
+    auto path = wire::PathRecord::parse(ConstBytes(request.mad).subspan(wire::kSaHeaderSize));
+    port_.respond(request, input_.u8(), *path);
+    auto& from = port_.inbox.back().from;
+    if (from.global && from.global->hop_limit > kSubnetHopLimit) {
+      from.global->dgid = Gid(0xfec0'0000'0000'0077, Guid(input_.u8()));
+    } else {
+      from.lid = Lid(static_cast<std::uint16_t>((from.lid.value() ^ (1U << lmc_)) + 0x100));
+    }
+    const auto waiting = client_.pending();
+    client_.on_readable(now_);
+    require(client_.responses().empty() && client_.pending() == waiting);
+    require(client_.counters().redirects == before.redirects);
+    require(client_.counters().busy == before.busy);
+  }
+
+  /// More MADs than are received in a turn.
+  void flood() {
+    for (unsigned count = input_.u8() % 8U; count > 0; --count) {
+      port_.inbox.push_back({.bytes = std::vector<std::uint8_t>(wire::kMadSize, input_.u8())});
+    }
+    const auto before = port_.inbox.size();
+    client_.on_readable(now_);
+    require(before - port_.inbox.size() == std::min(before, config_.mads_per_turn));
+    while (!port_.inbox.empty()) client_.on_readable(now_);
+  }
+
   /// A valid response to a request, partly overwritten with bytes of the input.
   void respond() {
     if (port_.sent.empty()) return;
-    auto bytes = pick().mad;
+    const auto& request = pick();
+    auto bytes = request.mad;
     const auto record = MutableBytes(bytes).subspan(wire::kSaHeaderSize);
     if (wire::SaHeader::parse(bytes)->mad.attribute_id == wire::attribute::kPathRecord) {
       auto path = *wire::PathRecord::parse(record);
@@ -141,7 +184,7 @@ class Script {
     for (std::size_t i = 0; i < changes.size() && at + i < bytes.size(); ++i) {
       bytes[at + i] = changes[i];
     }
-    receive({.bytes = std::move(bytes)});
+    receive({.bytes = std::move(bytes), .from = request.to});
   }
 
   void receive(ReceivedMad mad) {
@@ -168,6 +211,7 @@ class Script {
     config.window = 3;
     config.max_waiting = 5;
     config.max_leaves = 5;
+    config.mads_per_turn = 3;
     return config;
   }
 
@@ -177,6 +221,7 @@ class Script {
   Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
   SaClient client_{config_, port_, log_, 1, random_from(1)};
+  std::uint8_t lmc_ = 0;
   std::size_t requested_ = 0;
   std::size_t answered_ = 0;
 };

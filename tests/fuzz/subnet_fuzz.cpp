@@ -3,6 +3,7 @@
 // limits, and can be adopted at any time.
 #include <array>
 
+#include "cost.hpp"
 #include "require.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/subnet/smp.hpp"
@@ -17,6 +18,7 @@ using namespace softib;
 using ipoib::require;
 
 constexpr NodeIndex kNodes = 12;
+constexpr std::uint64_t kMaxCost = 5'000'000;
 
 class Target {
  public:
@@ -29,6 +31,7 @@ class Target {
   /// One step: | step 8 | node 8 | bytes |.
   void step(ConstBytes data) {
     if (data.size() < 2) return;
+    const CostLimit limit(kMaxCost);
     const auto who = static_cast<NodeIndex>(data[1] % (kNodes + 1));
     const auto rest = data.subspan(2);
     switch (data[0] % 10) {

@@ -1,0 +1,327 @@
+// The libibverbs ABI of libsoftib.so with the arguments that programs may pass: any values, but
+// only objects that exist. The input is a script: a byte selects the next call, the bytes after it
+// are its arguments. Posted work requests complete at most once, memory outside the regions stays
+// as it was, and everything can be destroyed at the end.
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "cost.hpp"
+#include "require.hpp"
+#include "softib/fabric/folder.hpp"
+#include "softib/fabric/shared_file.hpp"
+#include "test_subnet.hpp"
+
+using namespace ipoib;
+using namespace softib;
+
+namespace {
+
+constexpr std::size_t kMaxSteps = 128;
+constexpr std::size_t kMaxObjects = 8;  ///< of each kind
+constexpr std::size_t kMemory = 65536;
+constexpr std::size_t kBeyond = 64;
+constexpr std::uint64_t kMaxCost = 2'000'000;
+constexpr std::uint8_t kGuard = 0xa5;
+
+struct World {
+  test::TestSubnet subnet{2};
+
+  World() {
+    const std::string& path = subnet.folder().path();
+    ::setenv(fabric::kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
+    ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);
+    ::setenv(fabric::kHcaVariable, "host1", 1);
+  }
+};
+
+ibv_context* device() {
+  static World& world = *new World;  // never destroyed, as the endpoint of the process
+  static ibv_context* const context = [] {
+    (void)world;
+    ibv_device** const list = ibv_get_device_list(nullptr);
+    ibv_context* const opened = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return opened;
+  }();
+  require(context != nullptr);
+  return context;
+}
+
+class Script {
+ public:
+  explicit Script(ConstBytes input) : in_(input) {}
+
+  ~Script() {
+    for (auto* const qp : qps_) require(ibv_destroy_qp(qp) == 0);
+    for (auto* const cq : cqs_) require(ibv_destroy_cq(cq) == 0);
+    for (auto* const channel : channels_) require(ibv_destroy_comp_channel(channel) == 0);
+    for (auto* const ah : ahs_) require(ibv_destroy_ah(ah) == 0);
+    for (auto* const mr : mrs_) require(ibv_dereg_mr(mr) == 0);
+    for (auto* const pd : pds_) require(ibv_dealloc_pd(pd) == 0);
+  }
+
+  void run() {
+    for (std::size_t step = 0; step < kMaxSteps && in_.left() > 0; ++step) {
+      const CostLimit limit(kMaxCost);
+      do_step(in_.u8());
+      for (std::size_t i = 0; i < kBeyond; ++i) {
+        require(memory_[i] == kGuard && memory_[memory_.size() - 1 - i] == kGuard);
+      }
+    }
+  }
+
+ private:
+  void do_step(std::uint8_t what) {
+    switch (what % 20) {
+      case 0:
+        return add(pds_, [] { return ibv_alloc_pd(device()); });
+      case 1:
+        return remove(pds_, [](ibv_pd* pd) { return ibv_dealloc_pd(pd); });
+      case 2:
+        return add(channels_, [] { return make_channel(); });
+      case 3:
+        return add(cqs_, [this] { return make_cq(); });
+      case 4:
+        return remove(cqs_, [](ibv_cq* cq) { return ibv_destroy_cq(cq); });
+      case 5:
+        return resize();
+      case 6:
+        return add(mrs_, [this] { return make_mr(); });
+      case 7:
+        return remove(mrs_, [](ibv_mr* mr) { return ibv_dereg_mr(mr); });
+      case 8:
+        return add(ahs_, [this] { return make_ah(); });
+      case 9:
+        return remove(ahs_, [](ibv_ah* ah) { return ibv_destroy_ah(ah); });
+      case 10:
+        return add(qps_, [this] { return make_qp(); });
+      case 11:
+        return in_.u8() % 4 == 0 ? remove(qps_, [](ibv_qp* qp) { return ibv_destroy_qp(qp); })
+                                 : query();
+      case 12:
+        return modify();
+      case 13:
+        return bring_up();
+      case 14:
+      case 15:
+        return post_send();
+      case 16:
+        return post_receive();
+      case 17:
+        return poll();
+      case 18:
+        return attach();
+      case 19:
+        return arm();
+    }
+  }
+
+  // --- Objects ----------------------------------------------------------------------------------
+  template <class Object, class Make>
+  void add(std::vector<Object*>& to, Make make) {
+    if (to.size() >= kMaxObjects) return;
+    if (Object* const made = make()) to.push_back(made);
+  }
+  /// Objects in use are refused, and stay.
+  template <class Object, class Destroy>
+  void remove(std::vector<Object*>& from, Destroy destroy) {
+    Object* const one = any(from);
+    if (one != nullptr && destroy(one) == 0) std::erase(from, one);
+  }
+  template <class Object>
+  [[nodiscard]] Object* any(const std::vector<Object*>& from) {
+    const std::uint8_t pick = in_.u8();
+    return from.empty() ? nullptr : from[pick % from.size()];
+  }
+  /// With a descriptor on which ibv_get_cq_event() does not block.
+  [[nodiscard]] static ibv_comp_channel* make_channel() {
+    ibv_comp_channel* const made = ibv_create_comp_channel(device());
+    if (made != nullptr) (void)::fcntl(made->fd, F_SETFL, O_NONBLOCK);
+    return made;
+  }
+  [[nodiscard]] ibv_cq* make_cq() {
+    ibv_comp_channel* const channel = in_.u8() % 2 == 0 ? nullptr : any(channels_);
+    const auto size = static_cast<int>(in_.u8() % 8 == 0 ? in_.u32() : in_.u8());
+    return ibv_create_cq(device(), size, nullptr, channel, in_.u8() % 4 - 1);
+  }
+  void resize() {
+    if (ibv_cq* const cq = any(cqs_)) (void)ibv_resize_cq(cq, static_cast<int>(in_.u16()) - 8);
+  }
+  [[nodiscard]] ibv_mr* make_mr() {
+    ibv_pd* const pd = any(pds_);
+    if (pd == nullptr) return nullptr;
+    const std::size_t begin = in_.u16();
+    const std::size_t size = std::min<std::size_t>(in_.u16(), kMemory - begin);
+    return ibv_reg_mr(pd, memory_.data() + kBeyond + begin, size, in_.u8());
+  }
+  [[nodiscard]] ibv_ah* make_ah() {
+    ibv_pd* const pd = any(pds_);
+    if (pd == nullptr) return nullptr;
+    ibv_ah_attr attr{};
+    attr.dlid = in_.u8() % 2 == 0 ? 2 : in_.u16();  // mostly this port itself
+    attr.sl = in_.u8();
+    attr.is_global = in_.u8() % 4 == 0 ? 1 : 0;
+    attr.grh.sgid_index = in_.u8() % 2;
+    attr.grh.hop_limit = in_.u8();
+    attr.static_rate = in_.u8();
+    attr.port_num = in_.u8() % 8 == 0 ? in_.u8() : 1;
+    return ibv_create_ah(pd, &attr);
+  }
+  [[nodiscard]] ibv_qp* make_qp() {
+    ibv_pd* const pd = any(pds_);
+    ibv_cq* const sends = any(cqs_);
+    ibv_cq* const receives = any(cqs_);
+    if (pd == nullptr || sends == nullptr || receives == nullptr) return nullptr;
+    ibv_qp_init_attr init{};
+    init.send_cq = sends;
+    init.recv_cq = receives;
+    init.qp_type = in_.u8() % 8 == 0 ? static_cast<ibv_qp_type>(in_.u8()) : IBV_QPT_UD;
+    init.sq_sig_all = in_.u8() % 2;
+    init.cap = {limit(), limit(), in_.u8() % 40U, in_.u8() % 40U, limit()};
+    return ibv_create_qp(pd, &init);
+  }
+  [[nodiscard]] std::uint32_t limit() { return in_.u8() % 8 == 0 ? in_.u32() : in_.u8(); }
+
+  void query() {
+    ibv_port_attr port{};
+    (void)ibv_query_port(device(), in_.u8() % 4, &port);
+    ibv_gid gid{};
+    (void)ibv_query_gid(device(), in_.u8() % 4, in_.u8() - 2, &gid);
+    __be16 pkey = 0;
+    (void)ibv_query_pkey(device(), in_.u8() % 4, in_.u8() - 2, &pkey);
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr) return;
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    require(ibv_query_qp(qp, &attr, 0, &init) == 0);
+  }
+  void modify() {
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr) return;
+    ibv_qp_attr attr{};
+    attr.qp_state = static_cast<ibv_qp_state>(in_.u8() % 9);
+    attr.cur_qp_state = static_cast<ibv_qp_state>(in_.u8() % 9);
+    attr.qkey = in_.u32();
+    attr.pkey_index = in_.u8() % 4 == 0 ? in_.u16() : 0;
+    attr.port_num = in_.u8() % 4;
+    attr.sq_psn = in_.u32();
+    (void)ibv_modify_qp(qp, &attr, static_cast<int>(in_.u24()));
+  }
+  void bring_up() {
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr) return;
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qkey = 0x0b1b;
+    attr.qp_state = IBV_QPS_INIT;
+    (void)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY);
+    attr.qp_state = IBV_QPS_RTR;
+    (void)ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+    attr.qp_state = IBV_QPS_RTS;
+    (void)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+  }
+
+  // --- Work requests ----------------------------------------------------------------------------
+  /// Of a region or of none, within it or not.
+  [[nodiscard]] ibv_sge element(bool in_memory) {
+    const std::size_t begin = in_.u16();
+    const std::uint32_t size = in_.u16() % 4096;
+    const ibv_mr* const mr = any(mrs_);
+    const bool is_valid = in_.u8() % 8 != 0;
+    const auto base = std::bit_cast<std::uint64_t>(memory_.data() + kBeyond);
+    if (in_memory) {
+      return {base + begin,
+              static_cast<std::uint32_t>(std::min<std::size_t>(size, kMemory - begin)), 0};
+    }
+    if (mr == nullptr || !is_valid) return {in_.u32(), size, in_.u32()};
+    return {std::bit_cast<std::uint64_t>(mr->addr) + begin % (mr->length + 1), size, mr->lkey};
+  }
+  void post_send() {
+    ibv_qp* const qp = any(qps_);
+    ibv_ah* const ah = any(ahs_);
+    if (qp == nullptr || ah == nullptr) return;
+    std::array<ibv_sge, 4> elements{};
+    std::array<ibv_send_wr, 2> chain{};
+    for (auto& wr : chain) {
+      wr.wr_id = in_.u8();
+      wr.opcode = in_.u8() % 4 == 0 ? static_cast<ibv_wr_opcode>(in_.u8() % 16) : IBV_WR_SEND;
+      wr.send_flags = in_.u8() % 32;
+      // Inline data is read without a region: as in a program, it has to be there.
+      const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+      for (auto& one : elements) one = element(is_inline);
+      wr.sg_list = elements.data();
+      wr.num_sge = in_.u8() % (static_cast<int>(elements.size()) + 1);
+      wr.wr.ud = {ah, in_.u8() % 4 != 0 ? qp->qp_num : in_.u24(), 0x0b1b};
+      wr.tso = {memory_.data() + kBeyond, in_.u16(), in_.u16()};
+    }
+    if (in_.u8() % 4 == 0) chain[0].next = &chain[1];
+    ibv_send_wr* bad = nullptr;
+    const int result = ibv_post_send(qp, chain.data(), &bad);
+    require((result == 0) == (bad == nullptr));
+    sends_ += result == 0 && chain[0].next == nullptr ? 1 : 2;
+  }
+  void post_receive() {
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr) return;
+    std::array<ibv_sge, 3> elements{};
+    for (auto& one : elements) one = element(false);
+    ibv_recv_wr wr{in_.u8(), nullptr, elements.data(), in_.u8() % 4};
+    ibv_recv_wr* bad = nullptr;
+    const int result = ibv_post_recv(qp, &wr, &bad);
+    require((result == 0) == (bad == nullptr));
+    receives_ += result == 0 ? 1 : 0;
+  }
+  void poll() {
+    ibv_cq* const cq = any(cqs_);
+    if (cq == nullptr) return;
+    std::array<ibv_wc, 16> completions;
+    const int wanted = in_.u8() % 17;
+    const int count = ibv_poll_cq(cq, wanted, completions.data());
+    require(count <= wanted);
+    completed_ += static_cast<std::size_t>(std::max(count, 0));
+    require(completed_ <= sends_ + receives_);
+  }
+  void attach() {
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr) return;
+    ibv_gid gid{};
+    gid.raw[0] = in_.u8() % 4 == 0 ? in_.u8() : 0xff;
+    gid.raw[15] = in_.u8() % 4;
+    const auto lid = static_cast<std::uint16_t>(in_.u8() % 4 == 0 ? in_.u16() : 0xc000);
+    (void)(in_.u8() % 2 == 0 ? ibv_attach_mcast(qp, &gid, lid) : ibv_detach_mcast(qp, &gid, lid));
+  }
+  void arm() {
+    if (ibv_cq* const cq = any(cqs_)) (void)ibv_req_notify_cq(cq, in_.u8());
+    ibv_comp_channel* const channel = any(channels_);
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    if (channel != nullptr && ibv_get_cq_event(channel, &cq, &context) == 0) {
+      ibv_ack_cq_events(cq, 1);
+    }
+  }
+
+  ByteReader in_;
+  std::vector<std::uint8_t> memory_ = std::vector<std::uint8_t>(kMemory + 2 * kBeyond, kGuard);
+  std::vector<ibv_pd*> pds_;
+  std::vector<ibv_comp_channel*> channels_;
+  std::vector<ibv_cq*> cqs_;
+  std::vector<ibv_mr*> mrs_;
+  std::vector<ibv_ah*> ahs_;
+  std::vector<ibv_qp*> qps_;
+  std::size_t sends_ = 0;
+  std::size_t receives_ = 0;
+  std::size_t completed_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  (void)device();
+  Script({data, size}).run();
+  return 0;
+}

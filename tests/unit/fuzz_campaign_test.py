@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Tests tests/fuzz/campaign.py with programs that print what libFuzzer prints."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "fuzz" / "campaign.py"
+
+WORKS = """#!/bin/sh
+for option; do case "$option" in -runs=*) runs=${option#-runs=} ;; esac; done
+echo "#$runs DONE   cov: 42 ft: 99 corp: 7/80b" >&2
+echo "stat::number_of_executed_units: $runs" >&2
+"""
+FAILS = """#!/bin/sh
+echo "#17 NEW    cov: 41 ft: 99" >&2
+echo "stat::number_of_executed_units: 17" >&2
+echo "artifact_prefix='/x/'; Test unit written to /x/crash-1" >&2
+exit 77
+"""
+
+
+class Campaign(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.build = pathlib.Path(self.folder.name) / "build"
+        (self.build / "tests").mkdir(parents=True)
+
+    def make(self, target, text):
+        program = self.build / "tests" / f"fuzz_{target}"
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+
+    def run_it(self, *arguments):
+        state = pathlib.Path(self.folder.name) / "state"
+        return subprocess.run([sys.executable, CAMPAIGN, "--build", self.build, "--state", state,
+                               *arguments], check=False, text=True, capture_output=True)
+
+    def test_gives_all_inputs_in_portions(self):
+        self.make("mad", WORKS)
+        done = self.run_it("--runs", "2.5e6", "mad")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.splitlines(), ["mad: 1000000 inputs", "mad: 2000000 inputs",
+                                                    "mad: 2500000 inputs"])
+        self.assertRegex(done.stdout, r"\| mad \| 2,500,000 \| [\d,]+ \| 42 \| none \|")
+
+    def test_goes_on_where_it_was(self):
+        self.make("mad", WORKS)
+        self.run_it("--runs", "1000", "mad")
+        done = self.run_it("--runs", "1500", "mad")
+        self.assertEqual(done.stderr, "mad: 1500 inputs\n")
+        done = self.run_it("--runs", "1500", "mad")
+        self.assertEqual(done.stderr, "")
+        self.assertIn("| mad | 1,500 |", done.stdout)
+
+    def test_names_the_input_that_failed(self):
+        self.make("mad", FAILS)
+        self.make("packet", WORKS)
+        done = self.run_it("--runs", "1000", "mad", "packet")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("| mad | 17 |", done.stdout)
+        self.assertIn("| /x/crash-1 |", done.stdout)
+        self.assertIn("| packet | 1,000 |", done.stdout)
+
+    def test_wrong_arguments(self):
+        for arguments, why in ((["nosuch"], "no such target: nosuch"),
+                               (["--runs", "0", "mad"], "--runs"), (["mad"], "not built")):
+            done = self.run_it(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(why, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
