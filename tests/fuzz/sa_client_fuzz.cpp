@@ -132,16 +132,18 @@ class Script {
   /// A valid response from a port that was not asked: nothing happens.
   void respond_from_elsewhere() {
     if (port_.sent.empty()) return;
-    const auto& request = pick();
+    const auto request = pick();
     const auto before = client_.counters();
     auto path = wire::PathRecord::parse(ConstBytes(request.mad).subspan(wire::kSaHeaderSize));
     port_.respond(request, input_.u8(), *path);
     auto& from = port_.inbox.back().from;
-    if (from.global && from.global->hop_limit > kSubnetHopLimit) {
-      from.global->dgid = Gid(0xfec0'0000'0000'0077, Guid(input_.u8()));
-    } else {
-      from.lid = Lid(static_cast<std::uint16_t>((from.lid.value() ^ (1U << lmc_)) + 0x100));
-    }
+    // A retry has the same transaction id, perhaps with another address.
+    from.lid = Lid(static_cast<std::uint16_t>((from.lid.value() ^ (1U << lmc_)) + 0x100));
+    if (from.global) from.global->dgid = Gid(0xfec0'0000'0000'0077, Guid(input_.u8()));
+    auto forged = std::exchange(port_.inbox, {});
+    while (client_.next_deadline() <= now_) client_.on_time(now_);  // what is due anyway
+    check();
+    port_.inbox = std::move(forged);
     const auto waiting = client_.pending();
     client_.on_readable(now_);
     require(client_.responses().empty() && client_.pending() == waiting);

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "cost.hpp"
@@ -57,6 +59,7 @@ class Script {
   explicit Script(ConstBytes input) : in_(input) {}
 
   ~Script() {
+    for (const auto& [qp, gid, lid] : attached_) require(ibv_detach_mcast(qp, &gid, lid) == 0);
     for (auto* const qp : qps_) require(ibv_destroy_qp(qp) == 0);
     for (auto* const cq : cqs_) require(ibv_destroy_cq(cq) == 0);
     for (auto* const channel : channels_) require(ibv_destroy_comp_channel(channel) == 0);
@@ -293,7 +296,19 @@ class Script {
     gid.raw[0] = in_.u8() % 4 == 0 ? in_.u8() : 0xff;
     gid.raw[15] = in_.u8() % 4;
     const auto lid = static_cast<std::uint16_t>(in_.u8() % 4 == 0 ? in_.u16() : 0xc000);
-    (void)(in_.u8() % 2 == 0 ? ibv_attach_mcast(qp, &gid, lid) : ibv_detach_mcast(qp, &gid, lid));
+    const auto is_this = [&](const Attachment& one) {
+      return one.qp == qp && one.lid == lid && std::memcmp(&one.gid, &gid, sizeof gid) == 0;
+    };
+    const auto known = std::ranges::find_if(attached_, is_this);
+    if (in_.u8() % 2 == 0) {
+      if (ibv_attach_mcast(qp, &gid, lid) == 0 && known == attached_.end()) {
+        attached_.push_back({qp, gid, lid});
+      }
+    } else {
+      const bool done = ibv_detach_mcast(qp, &gid, lid) == 0;
+      require(done == (known != attached_.end()));
+      if (done) attached_.erase(known);
+    }
   }
   void arm() {
     if (ibv_cq* const cq = any(cqs_)) (void)ibv_req_notify_cq(cq, in_.u8());
@@ -305,7 +320,14 @@ class Script {
     }
   }
 
+  struct Attachment {
+    ibv_qp* qp;
+    ibv_gid gid;
+    std::uint16_t lid;
+  };
+
   ByteReader in_;
+  std::vector<Attachment> attached_;
   std::vector<std::uint8_t> memory_ = std::vector<std::uint8_t>(kMemory + 2 * kBeyond, kGuard);
   std::vector<ibv_pd*> pds_;
   std::vector<ibv_comp_channel*> channels_;
