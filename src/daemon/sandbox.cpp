@@ -123,6 +123,7 @@ std::vector<Conditions> threads_only() {
 std::vector<Conditions> conditions_of(std::string_view call, CallUsers thread) {
   if (call == "ioctl") return known_ioctls();
   if (call == "socket") return known_sockets(thread);
+  if (call == "socketpair") return one_of(0, {AF_UNIX});
   if (call == "clone") return threads_only();
   if (call == "mmap" || call == "mprotect") return never_writable_and_executable();
   if (call == "setns") return one_of(1, {CLONE_NEWNET});

@@ -30,7 +30,7 @@ std::span<const CallGroup> permitted_calls() {
       CallGroup{
           subnet,
           "rings and connections between the processes of an emulated subnet, and captures",
-          {"memfd_create", "ftruncate", "getsockopt", "setsockopt", "timerfd_settime", "openat",
+          {"memfd_create", "socketpair", "bind", "ftruncate", "getsockopt", "setsockopt", "timerfd_settime", "openat",
            "readlink", "unlinkat", "prlimit64", "flock", "rt_sigpending", "rt_sigtimedwait"}},
       CallGroup{control_thread, "threads", {"clone", "sched_getaffinity", "sched_setaffinity"}},
       CallGroup{control_thread,
