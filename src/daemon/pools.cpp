@@ -16,7 +16,7 @@ constexpr std::size_t kLargest = link::kHeadroom + 65535;
 }  // namespace
 
 Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + depths.send + kSpareFrames, max_mtu),
+    : host(link.limits.parked + link.limits.parked_replies + depths.send + kSpareFrames, max_mtu),
       large(kLargeFrames + link.limits.parked_bytes / kLargest, kLargest),
       messages(kMessages, link::kMessageSize) {}
 

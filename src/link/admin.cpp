@@ -30,7 +30,7 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
   PathRef path = p.paths.acquire(hardware.gid);
   if (!path) return Error{ENOBUFS, text + ": the table of paths is full"};
   Neighbour* entry = p.neighbours.find(address);
-  if (entry == nullptr) entry = p.neighbours.create(address);
+  if (entry == nullptr) entry = p.neighbours.create(address, Purpose::packet);
   if (entry == nullptr) return Error{ENOBUFS, text + ": the table of neighbours is full"};
   p.neighbours.set_permanent(*entry, {hardware, std::move(path)}, now);
   return {};

@@ -66,15 +66,23 @@ struct Limits {
   /// Bytes in parked frames, so that some large frames remain free.
   std::size_t parked_bytes_per_neighbour = std::size_t{512} << 10;
   std::size_t parked_bytes = std::size_t{3} << 20;
+  /// Replies to ARP requests and solicitations that wait for a path; beside the packets above.
+  std::size_t parked_replies = 128;
   std::size_t paths = 16384;
-  std::size_t path_requests = 16;    ///< outstanding at the SA; further paths wait
+  /// Outstanding at the SA; further paths wait. A quarter is only for packets of the host.
+  std::size_t path_requests = 16;
+  /// Neighbours that wait for a path, but were not used by the host: messages of others cause them.
+  std::size_t pending = 512;
+  /// New GIDs per second that the ARP and ND messages of one port may name; as many at once.
+  std::uint32_t paths_per_source = 20;
   std::size_t host_groups = 1024;    ///< that the host is a member of
   std::size_t send_groups = 1024;    ///< that it only sends to
   std::size_t routed_groups = 1024;  ///< that its multicast routers receive
   std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait
   std::size_t announcements = 1024;  ///< addresses being announced at a time
   /// Broadcast and multicast solicitations per second: half for new neighbours, a quarter for their
-  /// repetitions, a quarter for neighbours that have answered before.
+  /// repetitions, a quarter for neighbours that have answered before. Another quarter is for replies
+  /// to ARP probes.
   std::uint32_t solicitations = 1000;
   /// ARP requests per second for which the host's routes are looked up.
   std::uint32_t arp_reply_checks = 500;

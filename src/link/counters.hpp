@@ -42,6 +42,9 @@ enum class Counter : std::uint8_t {
   drop_false_gid,         ///< the same for the GID of its GRH
   drop_unsolicited_reply,  ///< an ARP reply that nobody has asked for
   drop_locked_address,    ///< ARP: claims another address than one that was learnt a moment ago
+  drop_reply_limit,   ///< replies beyond those that may wait for a path
+  drop_source_limit,  ///< ARP or ND of a port that names new GIDs faster than one port may
+  drop_paths_pending, ///< ARP or ND: too many neighbours wait for a path that the host does not use
   // Messages of the daemon.
   drop_no_frame,  ///< no free frame for an ARP or ND message, or for fragments
   // Events.

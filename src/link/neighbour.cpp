@@ -67,26 +67,33 @@ void reject(ParkedFrames& parked, Counter why, const NeighbourDependencies& deps
 
 }  // namespace
 
-Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePoint now) {
+Disposition Neighbour::on_packet(Frame&& frame, Purpose purpose, const Dependencies& deps,
+                                 TimePoint now) {
   const auto park = [&](ParkedFrames& parked) {
-    parked.park(std::move(frame), Purpose::packet, deps.out.counters);
+    parked.park(std::move(frame), purpose, deps.out.counters);
     return Disposition::keep;
   };
   const auto sends = [&](const Route& route) {
-    send(std::move(frame), route, deps, now);
+    send(std::move(frame), purpose, route, deps, now);
     return Disposition::keep;
   };
   const auto sends_unconfirmed = [&](Route& route, std::string_view why) {
-    send(std::move(frame), route, deps, now);
+    send(std::move(frame), purpose, route, deps, now);
     return become(Delay{{std::move(route), now + deps.config.ageing.delay}}, why, deps);
   };
-  used_ = now;
-  count_use();
+  if (purpose == Purpose::packet) {
+    used_ = now;
+    count_use();
+  }
   return std::visit(
       Overloaded{
           [&](New&) { return first_request(std::move(frame), deps, now); },
           [&](Incomplete& s) { return park(*s.parked); },
-          [&](Resolving& s) { return park(s.wait->parked); },
+          [&](Resolving& s) {
+            // A reply may have been the first to need the path; it would wait for longer.
+            (void)deps.paths.use(*s.route.path, now, purpose);
+            return park(s.wait->parked);
+          },
           [&](Reachable& s) {
             const bool is_gone = s.route.path->last_out_of_service() > confirmed_;
             return is_gone ? sends_unconfirmed(s.route, "port reported out of service")
@@ -99,7 +106,7 @@ Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePo
             return Disposition::keep;
           },
           [&](Permanent& s) {
-            send_or_park(std::move(frame), Purpose::packet, s, deps, now);
+            send_or_park(std::move(frame), purpose, s, deps, now);
             return Disposition::keep;
           },
       },
@@ -154,7 +161,7 @@ Disposition Neighbour::on_reply(Frame&& reply, const Dependencies& deps, TimePoi
                           return Disposition::keep;
                         },
                         [&](OneOf<Reachable, Stale, Delay, Probing> auto& s) {
-                          send(std::move(reply), s.route, deps, now);
+                          send(std::move(reply), Purpose::reply, s.route, deps, now);
                           return Disposition::keep;
                         },
                         [&](Failed&) {
@@ -180,7 +187,7 @@ Disposition Neighbour::on_path_ready(const Dependencies& deps, TimePoint now) {
                         },
                         [&](Permanent& s) {
                           for (Frame& frame : std::exchange(s.wait, {})->parked.take()) {
-                            send(std::move(frame), s.route, deps, now);
+                            send(std::move(frame), Purpose::packet, s.route, deps, now);
                           }
                           return Disposition::keep;
                         },
@@ -299,7 +306,8 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
     return become_failed("the path table is full", deps, now);
   }
   Route route(hardware, std::move(path));
-  switch (deps.paths.use(*route.path, now)) {
+  const Purpose purpose = frames.has_packets() ? Purpose::packet : Purpose::reply;
+  switch (deps.paths.use(*route.path, now, purpose)) {
     case PathTable::Condition::usable:
       return become_resolved(std::move(route), evidence, std::move(frames), deps, now);
     case PathTable::Condition::pending: {
@@ -327,7 +335,8 @@ Disposition Neighbour::become_resolved(Route&& route, Evidence evidence, ParkedF
   } else {
     (void)become_stale(std::move(route), "resolved, unused", deps, now);
   }
-  for (Frame& frame : frames) send(std::move(frame), *this->route(), deps, now);
+  const Purpose purpose = used ? Purpose::packet : Purpose::reply;
+  for (Frame& frame : frames) send(std::move(frame), purpose, *this->route(), deps, now);
   return Disposition::keep;
 }
 
@@ -347,13 +356,14 @@ Disposition Neighbour::become_failed(std::string_view why, const Dependencies& d
   return become(Failed{now + deps.config.ageing.negative}, why, deps);
 }
 
-/// Requires that the path is usable.
-void Neighbour::send(Frame&& frame, const Route& route, const Dependencies& deps, TimePoint now) {
+/// The path of these states is always usable; if it should not be, the frame is dropped.
+void Neighbour::send(Frame&& frame, Purpose purpose, const Route& route, const Dependencies& deps,
+                     TimePoint now) {
   Frame taken = std::move(frame);
   // use() may request the path again, which moves its data: call usable() afterwards.
-  (void)deps.paths.use(*route.path, now);
+  (void)deps.paths.use(*route.path, now, purpose);
   const PathData* const path = route.path->usable();
-  assert(path != nullptr);
+  if (path == nullptr) return deps.out.counters.add(Counter::drop_path_failed);
   if (taken.datagram_size() > path->mtu) {
     return send_too_big(std::move(taken), *path, route.qpn, deps, now);
   }
@@ -362,9 +372,9 @@ void Neighbour::send(Frame&& frame, const Route& route, const Dependencies& deps
 
 void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
                              const Dependencies& deps, TimePoint now) {
-  switch (deps.paths.use(*state.route.path, now)) {
+  switch (deps.paths.use(*state.route.path, now, purpose)) {
     case PathTable::Condition::usable:
-      send(std::move(frame), state.route, deps, now);
+      send(std::move(frame), purpose, state.route, deps, now);
       return;
     case PathTable::Condition::pending:
       if (state.wait == nullptr) {
@@ -414,7 +424,10 @@ Disposition Neighbour::next_probe(Probing& state, const Dependencies& deps, Time
       deps.paths.invalidate(*state.route.path, "no response to a probe");
       (void)deps.paths.use(*state.route.path, now);
     }
-    deps.solicitor.solicit(address_, state.route.hardware(), *state.route.path->usable());
+    // The path of this state is always usable; if it should not be, there is one probe less.
+    if (const PathData* const path = state.route.path->usable()) {
+      deps.solicitor.solicit(address_, state.route.hardware(), *path);
+    }
   } else if (deps.solicitor.admit_revalidation(now)) {
     deps.solicitor.solicit_all(address_, {}, now);
   } else {
@@ -448,6 +461,10 @@ std::size_t Neighbour::parked() const {
 NeighbourState Neighbour::state_name() const { return kStateTraits[state_.index()].state; }
 
 EvictionClass Neighbour::current_eviction_class() const {
+  if (used_ == kNotYet) {
+    if (std::holds_alternative<Stale>(state_)) return EvictionClass::unused;
+    if (std::holds_alternative<Resolving>(state_)) return EvictionClass::pending;
+  }
   return kStateTraits[state_.index()].eviction_class;
 }
 

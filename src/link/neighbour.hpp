@@ -22,9 +22,21 @@ using NeighbourListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// The order in which a full table evicts entries: failed, stale, then active ones. It never evicts
-/// the others.
-enum class EvictionClass : std::uint8_t { none, failed, stale, active, unresolved, permanent };
+/// The order in which a full table evicts entries, from failed to active ones; it never evicts others.
+/// `unused` and `pending` are stale and resolving entries that the host has not used: messages of
+/// others have created them, and may evict no others than `failed` and `unused` ones.
+enum class EvictionClass : std::uint8_t {
+  none,
+  failed,
+  unused,
+  stale,
+  pending,
+  active,
+  unresolved,
+  permanent,
+};
+inline constexpr std::size_t kEvictionClasses =
+    static_cast<std::size_t>(EvictionClass::permanent) + 1;
 
 /// Two cache lines; data that few entries need is allocated by their state.
 class Neighbour : public cache::Timed, public NeighbourListHook, public NeighbourStateTypes {
@@ -57,7 +69,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   }
 
   // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
-  [[nodiscard]] Disposition on_packet(Frame&& frame, const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_packet(Frame&& frame, Purpose purpose, const Dependencies& deps,
+                                      TimePoint now);
   [[nodiscard]] Disposition on_address(const HwAddress& hardware, Evidence evidence,
                                        const Dependencies& deps, TimePoint now);
   /// An advertisement without the override flag names another address (RFC 4861, 7.2.5).
@@ -106,7 +119,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   Disposition become_stale(Route&& route, std::string_view why, const Dependencies& deps,
                            TimePoint now);
   Disposition become_failed(std::string_view why, const Dependencies& deps, TimePoint now);
-  void send(Frame&& frame, const Route& route, const Dependencies& deps, TimePoint now);
+  void send(Frame&& frame, Purpose purpose, const Route& route, const Dependencies& deps,
+            TimePoint now);
   void send_or_park(Frame&& frame, Purpose purpose, Permanent& state, const Dependencies& deps,
                     TimePoint now);
   Disposition first_request(Frame&& frame, const Dependencies& deps, TimePoint now);

@@ -30,30 +30,60 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
     if (!claims_.admit(claim->neighbour, claim->hardware, datagram, now)) return false;
   }
   if (message->type == wire::NdType::redirect) deps_.reports.redirect_received(now);
-  if (const auto update = neighbour_update(*message, deps_.host, deps_.own))
-    apply(*update, datagram, now);
+  if (const auto update = neighbour_update(*message, deps_.host, deps_.own)) {
+    // The host's response to a solicitation would solicit its sender.
+    const bool is_answered = message->type == wire::NdType::neighbour_solicitation;
+    if (!apply(*update, datagram, now) && is_answered) return false;
+  }
   const std::size_t size = wire::strip_link_layer_options(datagram.frame.bytes());
   datagram.frame.window(datagram.frame.headroom(), size);
   return true;
 }
 
-void NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
+bool NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
   // A redirect has the address of another node, which nobody can check: it will be solicited.
-  if (update.hardware && !claims_.may_be_sender(*update.hardware, datagram)) return;
+  if (update.hardware && !claims_.may_be_sender(*update.hardware, datagram)) return true;
+  if (update.creates_entry && update.hardware &&
+      !admits_path(update.neighbour, *update.hardware, datagram, now)) {
+    return false;
+  }
   Neighbour* const neighbour = update.creates_entry && update.hardware
                                    ? find_or_create(update.neighbour)
                                    : deps_.neighbours.find(update.neighbour);
-  if (neighbour == nullptr) return;
+  if (neighbour == nullptr) return !update.creates_entry || !update.hardware;
   const Route* const known = neighbour->route();
   if (!update.hardware) {
     // The sender confirms the known address, so it has to be there.
-    if (known == nullptr || !claims_.may_be_sender(known->hardware(), datagram)) return;
+    if (known == nullptr || !claims_.may_be_sender(known->hardware(), datagram)) return true;
   }
   const HwAddress hardware = update.hardware ? *update.hardware : known->hardware();
   if (known != nullptr && !update.overrides && !known->leads_to(hardware)) {
-    return deps_.neighbours.contradicted(*neighbour, now);
+    deps_.neighbours.contradicted(*neighbour, now);
+  } else if (update.creates_entry || admits_path(update.neighbour, hardware, datagram, now)) {
+    set_address(*neighbour, hardware, update.evidence, datagram, now);
   }
-  set_address(*neighbour, hardware, update.evidence, datagram, now);
+  return true;
+}
+
+/// Whether a message may cause a request for the path to a GID. Those that the host waits for may;
+/// the others are limited, by their source and in all.
+bool NeighbourInput::admits_path(const IpAddress& sender, const HwAddress& hardware,
+                                 const Incoming& datagram, TimePoint now) {
+  const Path* const path = deps_.paths.find(hardware.gid);
+  if (path != nullptr && !std::holds_alternative<Path::Failed>(path->state())) return true;
+  const Neighbour* const known = deps_.neighbours.find(sender);
+  const bool is_awaited =
+      known != nullptr && known->current_eviction_class() == EvictionClass::unresolved;
+  if (is_awaited) return true;
+  if (!sources_.take(datagram, deps_.paths.source_lmc(), now)) {
+    deps_.out.counters.add(Counter::drop_source_limit);
+    return false;
+  }
+  if (deps_.neighbours.count(EvictionClass::pending) >= deps_.config.limits.pending) {
+    deps_.out.counters.add(Counter::drop_paths_pending);
+    return false;
+  }
+  return true;
 }
 
 // --- ARP -----------------------------------------------------------------------------------------
@@ -77,7 +107,9 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
     case ArpKind::third_party:
       deps_.reports.arp_policy_used(now);
       update_known(*message, datagram, now);
-      if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) ask_routes(*message, now);
+      if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) {
+        ask_routes(*message, datagram, now);
+      }
       return;
     case ArpKind::reply_for_us:
       return receive_reply(*message, datagram, now);
@@ -94,9 +126,10 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
       return update_known(request, datagram, now);
     case ArpAnswer::ask_routes:
       update_known(request, datagram, now);
-      return ask_routes(request, now);
+      return ask_routes(request, datagram, now);
     case ArpAnswer::reply:
       if (is_probe) return reply_to_probe(request, now);
+      if (!admits_path(request.sender_protocol, request.sender_hardware, datagram, now)) return;
       reply_to_arp(request, now);
       if (const Neighbour* const sender = deps_.neighbours.find(request.sender_protocol)) {
         check_source(*sender, datagram, now);
@@ -128,11 +161,14 @@ void NeighbourInput::learn(Neighbour& sender, const wire::Arp& message, Evidence
       !sender.route()->leads_to(message.sender_hardware)) {
     return deps_.out.counters.add(Counter::drop_locked_address);
   }
+  if (!admits_path(sender.address(), message.sender_hardware, datagram, now)) return;
   set_address(sender, message.sender_hardware, evidence, datagram, now);
 }
 
-void NeighbourInput::ask_routes(const wire::Arp& request, TimePoint now) {
+void NeighbourInput::ask_routes(const wire::Arp& request, const Incoming& datagram,
+                                TimePoint now) {
   if (!reply_checks_.take(now)) return deps_.out.counters.add(Counter::arp_limited);
+  if (!admits_path(request.sender_protocol, request.sender_hardware, datagram, now)) return;
   deps_.out.counters.add(Counter::arp_route_lookups);
   deps_.out.events.emplace_back(ArpReplyCheck{request});
 }
@@ -151,7 +187,7 @@ void NeighbourInput::reply_to_arp(const wire::Arp& request, TimePoint now) {
 
 Neighbour* NeighbourInput::find_or_create(const IpAddress& address) {
   if (Neighbour* const known = deps_.neighbours.find(address)) return known;
-  Neighbour* const made = deps_.neighbours.create(address);
+  Neighbour* const made = deps_.neighbours.create(address, Purpose::reply);
   if (made == nullptr) deps_.out.counters.add(Counter::drop_neighbour_limit);
   return made;
 }
@@ -164,7 +200,7 @@ void NeighbourInput::set_address(Neighbour& sender, const HwAddress& hardware, E
 
 /// A probe has no sender address, so the reply is broadcast.
 void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
-  if (!deps_.solicitor.admit_revalidation(now)) {
+  if (!probe_replies_.take(now)) {
     return deps_.out.counters.add(Counter::arp_limited);
   }
   deps_.out.counters.add(Counter::arp_replies_sent);

@@ -10,6 +10,7 @@
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
+#include "link/source_limit.hpp"
 #include "link/token_bucket.hpp"
 
 namespace ipoib::link {
@@ -30,10 +31,12 @@ class NeighbourInput {
     Logger& log;
   };
 
-  explicit NeighbourInput(const Dependencies& deps)
+  NeighbourInput(const Dependencies& deps, const HashKey& key)
       : deps_(deps),
         claims_({deps.config, deps.out, deps.log}),
-        reply_checks_(deps.config.limits.arp_reply_checks) {}
+        reply_checks_(deps.config.limits.arp_reply_checks),
+        probe_replies_(deps.config.limits.solicitations / 4),
+        sources_(deps.config.limits.paths_per_source, key) {}
 
   /// `datagram` begins with the encapsulation header.
   void receive_arp(const Incoming& datagram, TimePoint now);
@@ -48,11 +51,14 @@ class NeighbourInput {
 
  private:
   [[nodiscard]] Neighbour* find_or_create(const IpAddress& address);
-  void apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now);
+  /// Returns false if a limit forbids it.
+  bool apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now);
+  [[nodiscard]] bool admits_path(const IpAddress& sender, const HwAddress& hardware,
+                                 const Incoming& datagram, TimePoint now);
   void set_address(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
                    const Incoming& datagram, TimePoint now);
   void respond(const wire::Arp& request, const Incoming& datagram, TimePoint now);
-  void ask_routes(const wire::Arp& request, TimePoint now);
+  void ask_routes(const wire::Arp& request, const Incoming& datagram, TimePoint now);
   void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
              const Incoming& datagram, TimePoint now);
   void update_known(const wire::Arp& message, const Incoming& datagram, TimePoint now);
@@ -63,6 +69,8 @@ class NeighbourInput {
   Dependencies deps_;
   Claims claims_;
   TokenBucket reply_checks_;
+  TokenBucket probe_replies_;
+  SourceLimit sources_;  ///< of requests for paths
   LogPause duplicates_;
 };
 

@@ -14,7 +14,9 @@ Reachability::Level level_of_class(EvictionClass eviction_class) {
       return Reachability::Level::unknown;
     case EvictionClass::failed:
       return Reachability::Level::failed;
+    case EvictionClass::unused:
     case EvictionClass::stale:
+    case EvictionClass::pending:
     case EvictionClass::active:
     case EvictionClass::permanent:
       break;
@@ -29,12 +31,12 @@ NeighbourTable::NeighbourTable(const NeighbourDependencies& deps, const HashKey&
 
 NeighbourTable::~NeighbourTable() { clear(Counter::drop_link_down); }
 
-Neighbour* NeighbourTable::create(const IpAddress& address) {
+Neighbour* NeighbourTable::create(const IpAddress& address, Purpose purpose) {
   const bool is_full = entries_.size() >= deps_.config.limits.neighbours;
   Neighbour* made = is_full ? nullptr : entries_.emplace(address, address);
   if (made == nullptr) {
     if (!is_full) deps_.out.counters.add(Counter::index_collisions);
-    Neighbour* const old = is_full ? choose_victim() : choose_rival(address);
+    Neighbour* const old = is_full ? choose_victim(purpose) : choose_rival(address, purpose);
     if (old == nullptr) return nullptr;
     deps_.out.counters.add(Counter::neighbours_evicted);
     remove(*old, Counter::drop_neighbour_removed);
@@ -42,6 +44,7 @@ Neighbour* NeighbourTable::create(const IpAddress& address) {
     if (made == nullptr) return nullptr;  // in a full table its place in the index may be full
   }
   deps_.out.counters.add(Counter::neighbours_created);
+  ++counts_[static_cast<std::size_t>(made->eviction_class_)];
   return made;
 }
 
@@ -50,11 +53,17 @@ Reachability::Level NeighbourTable::level_of(const IpAddress& neighbour) const {
   return entry == nullptr ? Level::unknown : level_of_class(entry->eviction_class_);
 }
 
-/// A failed entry, else the least recently used stale one, else the least recently used of the next
-/// kEvictionScan active entries without parked frames.
-Neighbour* NeighbourTable::choose_victim() {
-  if (List& failed = list_of(EvictionClass::failed); !failed.empty()) return &failed.front();
-  if (List& stale = list_of(EvictionClass::stale); !stale.empty()) return &stale.front();
+Neighbour* NeighbourTable::choose_victim(Purpose purpose) {
+  for (const EvictionClass each : {EvictionClass::failed, EvictionClass::unused,
+                                   EvictionClass::stale, EvictionClass::pending}) {
+    if (purpose == Purpose::reply && each > EvictionClass::unused) return nullptr;
+    if (List& list = list_of(each); !list.empty()) return &list.front();
+  }
+  return choose_active();
+}
+
+/// The least recently used of the next kEvictionScan active entries without parked frames.
+Neighbour* NeighbourTable::choose_active() {
   List& active = list_of(EvictionClass::active);
   Neighbour* least_recent = nullptr;
   Neighbour* first_seen = nullptr;
@@ -71,10 +80,13 @@ Neighbour* NeighbourTable::choose_victim() {
 }
 
 /// The same order among the few entries that share the buckets of an address.
-Neighbour* NeighbourTable::choose_rival(const IpAddress& address) const {
+Neighbour* NeighbourTable::choose_rival(const IpAddress& address, Purpose purpose) const {
+  const EvictionClass last =
+      purpose == Purpose::packet ? EvictionClass::active : EvictionClass::unused;
   Neighbour* best = nullptr;
-  entries_.for_each_rival(address, [&best](Neighbour& rival) {
-    if (rival.eviction_class_ > EvictionClass::active || rival.parked() > 0) return;
+  entries_.for_each_rival(address, [&best, last](Neighbour& rival) {
+    const bool has_packets = rival.eviction_class_ == EvictionClass::active && rival.parked() > 0;
+    if (rival.eviction_class_ > last || has_packets) return;
     const auto rank = [](const Neighbour& entry) {
       return std::pair(entry.eviction_class_, entry.last_use());
     };
@@ -95,8 +107,8 @@ void NeighbourTable::apply(Neighbour& entry, Disposition disposition) {
 void NeighbourTable::reclassify(Neighbour& entry) {
   const EvictionClass next = entry.current_eviction_class();
   if (next == entry.eviction_class_) return;
-  if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
-  if (next == EvictionClass::unresolved) ++unresolved_;
+  --counts_[static_cast<std::size_t>(entry.eviction_class_)];
+  ++counts_[static_cast<std::size_t>(next)];
   const bool is_new_level = level_of_class(entry.eviction_class_) != level_of_class(next);
   if (is_new_level && is_watched(entry)) ++level_changes_;
   if (entry.NeighbourListHook::is_linked()) entry.NeighbourListHook::unlink();
@@ -105,7 +117,7 @@ void NeighbourTable::reclassify(Neighbour& entry) {
 }
 
 void NeighbourTable::erase(Neighbour& entry) {
-  if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
+  --counts_[static_cast<std::size_t>(entry.eviction_class_)];
   if (level_of_class(entry.eviction_class_) != Level::unknown && is_watched(entry)) {
     ++level_changes_;
   }

@@ -37,22 +37,23 @@ class NeighbourTable final : public Reachability {
   /// Too large for the processor's caches, so that LookAhead saves time.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
   // As in EntryTable.
-  [[nodiscard]] std::size_t place_of(const IpAddress& key) const { return entries_.place_of(key); }
-  void prefetch(std::size_t place) const { entries_.prefetch(place); }
-  [[nodiscard]] Neighbour* guess(std::size_t place) const { return entries_.guess(place); }
+  using Hint = cache::Hints::Probe;
+  [[nodiscard]] Hint hint_of(const IpAddress& key) const { return entries_.hint_of(key); }
+  void prefetch(const Hint& hint) const { entries_.prefetch(hint); }
+  [[nodiscard]] Neighbour* guess(const Hint& hint) const { return entries_.guess(hint); }
   /// Counts erased entries: pointers to entries are valid while it stays the same.
   [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
   [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
   void watch(std::set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
-  /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table is
-  /// full of entries that cannot be evicted: permanent ones, and ones with parked frames. The same
-  /// if only its place in the index is full, which nobody can cause who does not know the hash's key.
-  [[nodiscard]] Neighbour* create(const IpAddress& address);
+  /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table, or
+  /// its place in the index, is full of entries that cannot be evicted: permanent ones, ones with
+  /// parked frames, and for a reply all that the host has used.
+  [[nodiscard]] Neighbour* create(const IpAddress& address, Purpose purpose);
 
   // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
-  void packet(Neighbour& entry, Frame&& frame, TimePoint now) {
-    apply(entry, entry.on_packet(std::move(frame), deps_, now));
+  void packet(Neighbour& entry, Frame&& frame, TimePoint now, Purpose purpose = Purpose::packet) {
+    apply(entry, entry.on_packet(std::move(frame), purpose, deps_, now));
   }
   void address(Neighbour& entry, const HwAddress& hardware, Evidence evidence, TimePoint now) {
     apply(entry, entry.on_address(hardware, evidence, deps_, now));
@@ -78,8 +79,9 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// Entries in the state Incomplete.
-  [[nodiscard]] std::size_t unresolved() const { return unresolved_; }
+  [[nodiscard]] std::size_t count(EvictionClass of) const {
+    return counts_[static_cast<std::size_t>(of)];
+  }
   [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
 
  private:
@@ -97,15 +99,16 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] List& list_of(EvictionClass eviction_class) {
     return lists_[static_cast<std::size_t>(eviction_class)];
   }
-  [[nodiscard]] Neighbour* choose_victim();
-  [[nodiscard]] Neighbour* choose_rival(const IpAddress& address) const;
+  [[nodiscard]] Neighbour* choose_victim(Purpose purpose);
+  [[nodiscard]] Neighbour* choose_active();
+  [[nodiscard]] Neighbour* choose_rival(const IpAddress& address, Purpose purpose) const;
   void erase(Neighbour& entry);
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;
-  /// Failed: the longest failed first. Stale: the least recently used first. Others: no order.
-  std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
-  std::size_t unresolved_ = 0;
+  /// Active: no order; others: the longest in that class first.
+  std::array<List, kEvictionClasses> lists_;
+  std::array<std::size_t, kEvictionClasses> counts_{};
   std::uint64_t erasures_ = 0;
   std::set<IpAddress> gateways_;  ///< watched for NextHops
   std::uint64_t level_changes_ = 0;

@@ -24,8 +24,16 @@ ParkedFrames::~ParkedFrames() { (void)take(); }
 
 void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
   Frame taken = std::move(frame);
+  if (purpose == Purpose::reply) {
+    if (replies() >= budget_->replies_per_neighbour || budget_->replies_used >= budget_->replies) {
+      return counters.add(Counter::drop_reply_limit);
+    }
+    frames_.push_back(std::move(taken));
+    ++budget_->replies_used;
+    return;
+  }
   const std::size_t bytes = taken.capacity();
-  if (frames_.size() >= budget_->frames_per_neighbour ||
+  if (packets_ >= budget_->frames_per_neighbour ||
       bytes_ + bytes > budget_->bytes_per_neighbour) {
     counters.add(Counter::drop_parked_limit);
   } else if (budget_->used >= budget_->frames || budget_->bytes_used + bytes > budget_->bytes) {
@@ -35,14 +43,14 @@ void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
     bytes_ += bytes;
     ++budget_->used;
     budget_->bytes_used += bytes;
-    packets_ += purpose == Purpose::packet ? 1 : 0;
+    ++packets_;
   }
 }
 
 std::vector<Frame> ParkedFrames::take() {
-  budget_->used -= frames_.size();
+  budget_->replies_used -= replies();
+  budget_->used -= std::exchange(packets_, 0);
   budget_->bytes_used -= std::exchange(bytes_, 0);
-  packets_ = 0;
   return std::exchange(frames_, {});
 }
 

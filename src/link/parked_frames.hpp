@@ -7,22 +7,24 @@
 
 #include "ipoib/frame.hpp"
 #include "link/counters.hpp"
+#include "link/purpose.hpp"
 
 namespace ipoib::link {
 
-/// Limits for the parked frames of a link, and their present use. A frame counts with all bytes of
-/// its slot, since those are not available to others.
+/// Limits for the parked frames of a link, and their present use. Packets of the host and replies
+/// have their own, since strangers cause the replies. A packet counts with all bytes of its slot,
+/// since those are not available to others; replies are small.
 struct ParkingBudget {
-  std::size_t frames_per_neighbour = 0;
-  std::size_t frames = 0;
+  std::size_t frames_per_neighbour = 0;  ///< packets
+  std::size_t frames = 0;                ///< packets
   std::size_t bytes_per_neighbour = 0;
   std::size_t bytes = 0;
-  std::size_t used = 0;  ///< frames
+  std::size_t replies_per_neighbour = 4;
+  std::size_t replies = 128;
+  std::size_t used = 0;  ///< packets
   std::size_t bytes_used = 0;
+  std::size_t replies_used = 0;
 };
-
-/// A packet of the host is a use of the neighbour; a reply to its ARP request is not.
-enum class Purpose : bool { reply, packet };
 
 /// The frames of one neighbour, in order of arrival. At the limit the new frame is dropped, since
 /// the first frames open the connections.
@@ -50,10 +52,12 @@ class ParkedFrames {
   [[nodiscard]] std::size_t size() const { return frames_.size(); }
 
  private:
+  [[nodiscard]] std::size_t replies() const { return frames_.size() - packets_; }
+
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
-  std::size_t bytes_ = 0;
-  std::size_t packets_ = 0;
+  std::size_t bytes_ = 0;    ///< of the packets
+  std::size_t packets_ = 0;  ///< the others are replies
 };
 
 }  // namespace ipoib::link

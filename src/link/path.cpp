@@ -56,29 +56,37 @@ PathRef::~PathRef() {
   if (path_ != nullptr && --path_->users_ == 0) path_->table_.update(*path_);
 }
 
-Path::Condition Path::on_use(const Dependencies& deps, TimePoint now) {
+Path::Condition Path::on_use(Purpose purpose, const Dependencies& deps, TimePoint now) {
   return std::visit(
       Overloaded{
-          [&](Idle&) { return first_request(0, deps); },
-          [](OneOf<Waiting, Requesting> auto&) { return Condition::pending; },
+          [&](Idle&) { return first_request(0, purpose, deps); },
+          [&](Waiting& s) {
+            if (s.purpose < purpose) {
+              s.purpose = purpose;
+              if (PathListHook::is_linked()) PathListHook::unlink();  // for the other list
+            }
+            return Condition::pending;
+          },
+          [](Requesting&) { return Condition::pending; },
           [](OneOf<Ready, Refreshing> auto&) { return Condition::usable; },
           [&](NeedsRefresh& s) {
-            if (now >= s.not_before && !deps.requests.full()) {
+            if (now >= s.not_before && !deps.requests.full(purpose)) {
               become(Refreshing{std::move(s.data), deps.requests.send(*this), s.failures},
                      "used, needs refresh", deps);
             }
             return Condition::usable;
           },
           [&](Failed& s) {
-            return now < s.retry_at ? Condition::failed : first_request(s.failures, deps);
+            return now < s.retry_at ? Condition::failed : first_request(s.failures, purpose, deps);
           },
       },
       state_);
 }
 
-Path::Condition Path::first_request(unsigned failures, const Dependencies& deps) {
-  if (deps.requests.full()) {
-    become(Waiting{failures}, "used, but too many requests are outstanding", deps);
+Path::Condition Path::first_request(unsigned failures, Purpose purpose,
+                                    const Dependencies& deps) {
+  if (deps.requests.full(purpose)) {
+    become(Waiting{failures, purpose}, "used, but too many requests are outstanding", deps);
   } else {
     become(Requesting{deps.requests.send(*this), failures}, "used", deps);
   }
@@ -86,8 +94,8 @@ Path::Condition Path::first_request(unsigned failures, const Dependencies& deps)
 }
 
 void Path::on_turn(const Dependencies& deps) {
-  auto& [failures, waiters] = std::get<Waiting>(state_);
-  become(Requesting{deps.requests.send(*this), failures, std::move(waiters)},
+  auto& waiting = std::get<Waiting>(state_);
+  become(Requesting{deps.requests.send(*this), waiting.failures, std::move(waiting.waiters)},
          "fewer requests are outstanding", deps);
 }
 

@@ -71,7 +71,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
 
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   /// A user has a frame to send.
-  [[nodiscard]] Condition on_use(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Condition on_use(Purpose purpose, const Dependencies& deps, TimePoint now);
   /// A path in Waiting may send its request.
   void on_turn(const Dependencies& deps);
   /// Adds a waiter; in Waiting and Requesting only.
@@ -104,7 +104,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   void become(State&& next, std::string_view why, const Dependencies& deps);
   void become_failed(TimePoint retry_at, unsigned failures, std::string_view why,
                      const Dependencies& deps);
-  [[nodiscard]] Condition first_request(unsigned failures, const Dependencies& deps);
+  Condition first_request(unsigned failures, Purpose purpose, const Dependencies& deps);
   [[nodiscard]] std::optional<PathData> accept(const wire::PathRecord& record,
                                                const Dependencies& deps) const;
   void on_record(const wire::PathRecord& record, const Dependencies& deps, TimePoint now);

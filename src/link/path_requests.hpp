@@ -11,6 +11,7 @@
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
+#include "link/purpose.hpp"
 
 namespace ipoib::link {
 
@@ -37,7 +38,11 @@ class PathRequests {
   void set_source(const PathSource& source) { source_ = source; }
   [[nodiscard]] const PathSource& source() const { return source_; }
 
-  [[nodiscard]] bool full() const { return outstanding() >= deps_.config.limits.path_requests; }
+  /// Whether no request may be sent for that purpose now.
+  [[nodiscard]] bool full(Purpose purpose) const {
+    const std::size_t limit = deps_.config.limits.path_requests;
+    return outstanding() >= (purpose == Purpose::packet ? limit : limit - limit / 4);
+  }
   [[nodiscard]] std::size_t outstanding() const { return paths_.size(); }
   [[nodiscard]] wire::SaRequestId send(Path& path);
   /// Sends the request again under a new id; the response to the old one will be ignored.

@@ -9,6 +9,7 @@
 #include "ipoib/time.hpp"
 #include "ipoib/ud_port.hpp"
 #include "link/events.hpp"
+#include "link/purpose.hpp"
 
 namespace ipoib::link {
 
@@ -45,6 +46,7 @@ struct PathStateTypes {
   struct Idle {};
   struct Waiting {
     unsigned failures = 0;
+    Purpose purpose = Purpose::packet;
     PathWaiters waiters{};
   };
   struct Requesting {

@@ -35,8 +35,8 @@ void PathTable::update(Path& path) {
   if (path.disposition() == Disposition::erase) return paths_.erase(path);
   timers_.arm(path, path.deadline());
   if (path.PathListHook::is_linked()) return;
-  if (std::holds_alternative<Path::Waiting>(path.state())) {
-    waiting_.push_back(path);
+  if (const auto* const state = std::get_if<Path::Waiting>(&path.state())) {
+    waiting(state->purpose).push_back(path);
   } else if (path.users_ == 0 && path.deadline() != kNever) {
     unused_.push_back(path);
   }
@@ -71,16 +71,24 @@ std::optional<PathTable::Resolution> PathTable::on_response(const wire::SaRespon
                                                             TimePoint now) {
   Path* const path = requests_.complete(response.id);
   if (path == nullptr) return std::nullopt;
-  if (!waiting_.empty() && !requests_.full()) {
-    Path& next = waiting_.front();
-    waiting_.pop_front();
-    next.on_turn(deps_);
-  }
+  send_waiting();
   PathWaiters waiters = path->on_response(response.result, deps_, now);
   std::optional<Resolution> resolution;
   if (path->users_ > 0) resolution = Resolution{path->usable() != nullptr, std::move(waiters)};
   update(*path);
   return resolution;
+}
+
+/// The paths that the host uses come first.
+void PathTable::send_waiting() {
+  for (const Purpose purpose : {Purpose::packet, Purpose::reply}) {
+    List& paths = waiting(purpose);
+    while (!paths.empty() && !requests_.full(purpose)) {
+      Path& next = paths.front();
+      paths.pop_front();
+      next.on_turn(deps_);
+    }
+  }
 }
 
 void PathTable::tick(TimePoint now) {

@@ -2,6 +2,7 @@
 // after the last user, so that a failed path is not requested again at once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -40,15 +41,16 @@ class PathTable {
   /// The port that paths begin at, and its LMC. The other ports of the subnet are assumed to have
   /// the same LMC: a path record names only one of a port's LIDs.
   void set_source(const PathSource& source) { requests_.set_source(source); }
+  [[nodiscard]] std::uint8_t source_lmc() const { return requests_.source().lmc; }
   /// Finds or creates the path to a GID; a null reference if the table, or the GID's place in its
   /// index, is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
   // --- Stimuli, passed on to the path ----------------------------------------------------------
-  Condition use(Path& path, TimePoint now) {
-    const Condition condition = path.on_use(deps_, now);
+  Condition use(Path& path, TimePoint now, Purpose purpose = Purpose::packet) {
+    const Condition condition = path.on_use(purpose, deps_, now);
     // Otherwise neither its timer nor its list has changed.
-    if (condition == Condition::pending) update(path);
+    if (condition == Condition::pending) update(path), send_waiting();
     return condition;
   }
   void invalidate(Path& path, std::string_view why);
@@ -78,12 +80,16 @@ class PathTable {
   [[nodiscard]] Path* unused_rival(const Gid& gid) const;
   void on_report(const Gid& gid, bool in_service, TimePoint now);
   void update(Path& path);
+  void send_waiting();
+  [[nodiscard]] List& waiting(Purpose purpose) {
+    return waiting_[static_cast<std::size_t>(purpose)];
+  }
 
   PathRequests requests_;
   Path::Dependencies deps_;
   cache::EntryTable<Path, &Path::gid> paths_;
-  List waiting_;  ///< in the state Waiting, first come first served
-  List unused_;   ///< without users, in Ready or Failed; the longest unused first
+  std::array<List, 2> waiting_;  ///< in the state Waiting, by purpose, first come first served
+  List unused_;                  ///< without users, in Ready or Failed; the longest unused first
   cache::TimerQueue<Path> timers_;
 };
 

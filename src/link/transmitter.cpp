@@ -53,12 +53,13 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
     return deps_.out.counters.add(Counter::drop_malformed_packet);
   }
   if (frame.datagram_size() > deps_.mtu) return transmit_too_big(std::move(frame), *plan, now);
-  if (!frame.is_large()) complete_message(frame, plan->type, now);
+  const Purpose purpose =
+      frame.is_large() ? Purpose::packet : complete_message(frame, plan->type, now);
   Neighbour* const neighbour = deps_.neighbours.find(plan->hop, known);
   if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
   wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, deps_.out.sends, now)) {
-    deps_.neighbours.packet(*neighbour, std::move(frame), now);
+    deps_.neighbours.packet(*neighbour, std::move(frame), now, purpose);
   }
 }
 
@@ -75,11 +76,13 @@ void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint no
 
 /// DHCP and ND messages of the host, whose kernel knows no link-layer addresses. Large packets are
 /// never such messages.
-void Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
-  if (type == wire::EtherType::ipv4) return deps_.dhcp.from_host(frame, deps_.mtu, now);
-  if (wire::is_neighbour_discovery(frame.bytes(), wire::upper_layer(frame.bytes()))) {
-    complete_discovery(frame);
+Purpose Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
+  if (type == wire::EtherType::ipv4) {
+    deps_.dhcp.from_host(frame, deps_.mtu, now);
+  } else if (wire::is_neighbour_discovery(frame.bytes(), wire::upper_layer(frame.bytes()))) {
+    return complete_discovery(frame);
   }
+  return Purpose::packet;
 }
 
 /// Multicast and limited broadcast destinations are on the link whatever the routes say.
@@ -99,27 +102,31 @@ IpAddress Transmitter::next_hop(ConstBytes packet, const IpAddress& source,
 }
 
 /// Adds the link-layer options of RFC 4391, 9.3: the kernel knows no link-layer addresses.
-void Transmitter::complete_discovery(Frame& frame) {
+Purpose Transmitter::complete_discovery(Frame& frame) {
   using wire::LinkLayerOption;
   using wire::NdType;
   const auto message = wire::NdMessage::parse(std::as_const(frame).bytes());
-  if (!message) return;
+  if (!message) return Purpose::packet;
   switch (message->type) {
     case NdType::neighbour_advertisement:
-      return put_link_layer_option(frame, LinkLayerOption::target, deps_.own, deps_.mtu);
+      put_link_layer_option(frame, LinkLayerOption::target, deps_.own, deps_.mtu);
+      return Purpose::reply;
     case NdType::redirect: {
       const Neighbour* const target = deps_.neighbours.find(message->target);
-      if (target == nullptr || target->route() == nullptr) return;
-      return put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(),
-                                   deps_.mtu);
+      if (target == nullptr || target->route() == nullptr) break;
+      put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(),
+                            deps_.mtu);
+      break;
     }
     case NdType::neighbour_solicitation:
     case NdType::router_solicitation:
     case NdType::router_advertisement:
       // Without a source address the option "MUST NOT" be included (RFC 4861, 4.1 and 4.3).
-      if (message->source.is_unspecified()) return;
-      return put_link_layer_option(frame, LinkLayerOption::source, deps_.own, deps_.mtu);
+      if (message->source.is_unspecified()) break;
+      put_link_layer_option(frame, LinkLayerOption::source, deps_.own, deps_.mtu);
+      break;
   }
+  return Purpose::packet;
 }
 
 /// RFC 4391, 4 and 5: broadcast goes to the broadcast group, multicast to its own group. For other
@@ -140,13 +147,13 @@ void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
   if (is_multicast) return deps_.multicast.send(hop, std::move(taken), now);
   if (!deps_.host.can_be_neighbour(hop))
     return deps_.out.counters.add(Counter::drop_bad_destination);
-  if (deps_.neighbours.unresolved() >= deps_.config.limits.unresolved) {
+  if (deps_.neighbours.count(EvictionClass::unresolved) >= deps_.config.limits.unresolved) {
     return deps_.out.counters.add(Counter::drop_unresolved_limit);
   }
   // Checked first, since create() may evict another entry.
   if (!deps_.solicitor.may_solicit_first(now))
     return deps_.out.counters.add(Counter::drop_solicitation_limit);
-  if (Neighbour* const neighbour = deps_.neighbours.create(hop)) {
+  if (Neighbour* const neighbour = deps_.neighbours.create(hop, Purpose::packet)) {
     return deps_.neighbours.packet(*neighbour, std::move(taken), now);
   }
   deps_.out.counters.add(Counter::drop_neighbour_limit);

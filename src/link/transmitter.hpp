@@ -55,8 +55,9 @@ class Transmitter {
                     TimePoint now);
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
-  void complete_message(Frame& frame, wire::EtherType type, TimePoint now);
-  void complete_discovery(Frame& frame);
+  /// Returns what the message is sent for.
+  [[nodiscard]] Purpose complete_message(Frame& frame, wire::EtherType type, TimePoint now);
+  [[nodiscard]] Purpose complete_discovery(Frame& frame);
 
   Dependencies deps_;
 };

@@ -79,6 +79,7 @@ class Bench {
   [[nodiscard]] static Config config_for(std::size_t neighbours) {
     Config config;
     config.limits.neighbours = config.limits.paths = std::max<std::size_t>(neighbours, 16);
+    config.limits.paths_per_source = 2 * kMany;
     return config;
   }
   [[nodiscard]] static Lid lid(std::uint32_t peer) {

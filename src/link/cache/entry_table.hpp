@@ -3,22 +3,20 @@
 // Why: std::unordered_map allocates a node for each entry and follows pointers in each look-up; and
 // who chooses the keys of a table must not be able to make its look-ups slow. Here the entries lie
 // in a Slab, and never move. Two arrays lead to them:
-// - A hint is a slot number. Each key has one place for a hint, by a cheap hash that everybody can
-//   compute. It usually leads to the entry: a look-up then reads one word and the entry. Of the keys
-//   that share a place, the one that was found last has the hint.
+// - Hints lead to almost all entries, by a cheap hash that everybody can compute. So a look-up
+//   usually reads one cache line of the hints and the entry.
 // - The index has all entries, by a keyed hash; a search of it takes a bounded number of steps.
 // Cost: 11 to 16 bytes for each possible entry, allocated at once, so it never rehashes.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "ipoib/keyed_hash.hpp"
+#include "link/cache/hints.hpp"
 #include "link/cache/index.hpp"
 #include "link/cache/slab.hpp"
 
@@ -33,7 +31,7 @@ class EntryTable {
   EntryTable(std::size_t limit, const HashKey& key)
       : limit_(limit),
         hash_(key),
-        hints_(std::bit_ceil(limit * 8 / 7 + 1)),
+        hints_(limit),
         index_(limit),
         entries_(limit) {}
   ~EntryTable() {
@@ -41,20 +39,19 @@ class EntryTable {
   }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] Entry* find(const Key& key) const {
-    Entry* const hinted = guess(place_of(key));
+    Entry* const hinted = guess(hint_of(key));
     return hinted != nullptr && std::invoke(key_of, *hinted) == key ? hinted : search(key);
   }
-  /// The place of a key's hint. Multiplication mixes best into the top bits.
-  [[nodiscard]] std::size_t place_of(const Key& key) const {
-    const std::uint64_t hash = std::hash<Key>{}(key)*0x9e3779b97f4a7c15ULL;
-    return static_cast<std::size_t>(hash >> std::countl_zero(std::uint64_t{hints_.size() - 1}));
+  using Hint = Hints::Probe;
+  [[nodiscard]] Hint hint_of(const Key& key) const {
+    return hints_.probe_of(std::hash<Key>{}(key));
   }
-  void prefetch(std::size_t place) const { __builtin_prefetch(&hints_[place]); }
-  /// The entry that the hint leads to, without reading it; null if there is no hint. It may be that
-  /// of another key.
-  [[nodiscard]] Entry* guess(std::size_t place) const {
-    const std::uint32_t hint = hints_[place];
-    return hint != kNoHint ? &entries_[hint - 1] : nullptr;
+  void prefetch(const Hint& hint) const { hints_.prefetch(hint); }
+  /// The entry that the hint leads to, without reading it; null if there is none. It may be that of
+  /// another key.
+  [[nodiscard]] Entry* guess(const Hint& hint) const {
+    const auto slot = hints_.find(hint);
+    return slot ? &entries_[*slot] : nullptr;
   }
   /// Inserts an entry, whose key is not in the table yet. Null if the table is full, or the place of
   /// the key in the index is.
@@ -64,14 +61,14 @@ class EntryTable {
     const std::uint32_t slot = entries_.next_slot();
     if (!index_.insert(hash_(key), slot)) return nullptr;
     (void)entries_.make(std::forward<Arguments>(arguments)...);
-    hints_[place_of(key)] = slot + 1;
+    hints_.insert(hint_of(key), slot);
     ++size_;
     return &entries_[slot];
   }
   void erase(Entry& entry) {
     const Key& key = std::invoke(key_of, entry);
     const std::uint32_t slot = entries_.slot_of(entry);
-    if (std::uint32_t& hint = hints_[place_of(key)]; hint == slot + 1) hint = kNoHint;
+    hints_.erase(hint_of(key), slot);
     index_.erase(hash_(key), slot);
     --size_;
     entries_.destroy(slot);
@@ -90,15 +87,13 @@ class EntryTable {
   [[nodiscard]] std::uint64_t probes() const { return index_.probes(); }
 
  private:
-  static constexpr std::uint32_t kNoHint = 0;  ///< any other hint is the slot + 1
-
   /// Not inlined, to keep find() short.
   [[nodiscard, gnu::noinline]] Entry* search(const Key& key) const {
     Entry* found = nullptr;
     index_.find(hash_(key), [&](std::uint32_t slot) {
       Entry& entry = entries_[slot];
       if (std::invoke(key_of, entry) != key) return false;
-      hints_[place_of(key)] = slot + 1;
+      hints_.insert(hint_of(key), slot);
       found = &entry;
       return true;
     });
@@ -107,7 +102,7 @@ class EntryTable {
 
   std::size_t limit_;
   KeyedHash hash_;
-  mutable std::vector<std::uint32_t> hints_;
+  mutable Hints hints_;
   Index index_;
   Slab<Entry> entries_;
   std::size_t size_ = 0;

@@ -45,9 +45,9 @@ class LookAhead {
     Stage& next = before(0);
     next.entry = nullptr;
     next.is_set = key != nullptr;
-    if (next.is_set) table_.prefetch(next.place = table_.place_of(*key));
+    if (next.is_set) table_.prefetch(next.hint = table_.hint_of(*key));
     if (Stage& stage = before(step_); stage.is_set) {
-      stage.entry = table_.guess(stage.place);
+      stage.entry = table_.guess(stage.hint);
       if (stage.entry != nullptr) stage.entry->prefetch();
     }
     if (const auto* const path = path_of(before(2 * step_))) path->prefetch();
@@ -65,7 +65,7 @@ class LookAhead {
 
   /// A packet between its announcement and its turn.
   struct Stage {
-    std::size_t place;
+    typename Table::Hint hint;
     Entry* entry = nullptr;
     bool is_set = false;
   };

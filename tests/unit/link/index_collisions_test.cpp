@@ -42,12 +42,12 @@ TEST_F(IndexCollisions, NewNeighbourEvictsAStaleOneInItsPlace) {
   (void)few_paths.use(*path, now);
   (void)few_paths.on_response({path_requests().at(0).id, path_record(kPeerHw.gid, 7)}, now);
   for (std::size_t i = 0; i < kPlaces; ++i) {
-    Neighbour* const made = few.create(keys[i]);
+    Neighbour* const made = few.create(keys[i], Purpose::packet);
     ASSERT_NE(made, nullptr) << i;
     few.address(*made, kPeerHw, i == 5 ? Evidence::unconfirmed : Evidence::confirmed, now);
   }
   EXPECT_EQ(count(Counter::index_collisions), 0U);
-  Neighbour* const made = few.create(keys.back());
+  Neighbour* const made = few.create(keys.back(), Purpose::packet);
   ASSERT_NE(made, nullptr);
   few.address(*made, kPeerHw, Evidence::confirmed, now);
   EXPECT_EQ(count(Counter::index_collisions), 1U);
@@ -60,16 +60,16 @@ TEST_F(IndexCollisions, NewNeighbourEvictsAStaleOneInItsPlace) {
 TEST_F(IndexCollisions, NewNeighbourIsRefusedIfItsPlaceIsFullOfPermanentOnes) {
   const auto keys = colliding_neighbours(kPlaces + 1);
   for (std::size_t i = 0; i < kPlaces; ++i) {
-    Neighbour* const made = few.create(keys[i]);
+    Neighbour* const made = few.create(keys[i], Purpose::packet);
     ASSERT_NE(made, nullptr) << i;
     few.set_permanent(*made, {kPeerHw, few_paths.acquire(kPeerHw.gid)}, now);
   }
-  EXPECT_EQ(few.create(keys.back()), nullptr);
+  EXPECT_EQ(few.create(keys.back(), Purpose::packet), nullptr);
   EXPECT_EQ(count(Counter::index_collisions), 1U);
   EXPECT_EQ(count(Counter::neighbours_evicted), 0U);
   EXPECT_EQ(few.size(), kPlaces);
   const Ipv4Address other(0x0a2d'0001);
-  Neighbour* const made = few.create(other);
+  Neighbour* const made = few.create(other, Purpose::packet);
   ASSERT_NE(made, nullptr) << "another address has another place";
   few.set_permanent(*made, {kPeerHw, few_paths.acquire(kPeerHw.gid)}, now);
   few.clear(Counter::drop_link_down);

@@ -114,7 +114,7 @@ class NeighbourStates : public ObjectFixture {
  protected:
   [[nodiscard]] Neighbour& find_or_create() {
     Neighbour* const known = entry();
-    return known != nullptr ? *known : *neighbours.create(kPeer);
+    return known != nullptr ? *known : *neighbours.create(kPeer, Purpose::packet);
   }
 
   PathRequest path_request;

@@ -60,7 +60,7 @@ Step dropped(Counter why) {
 Step dropped_and_unregistered(Counter why) {
   return [=](T& t) {
     t.expect_dropped(why);
-    EXPECT_EQ(t.neighbours.unresolved(), 0U);
+    EXPECT_EQ(t.neighbours.count(EvictionClass::unresolved), 0U);
     t.grant(t.path_request);
     t.expect_nothing_sent();
   };

@@ -125,6 +125,22 @@ TEST_F(PathStates, Path_Waiting_Use) {
   EXPECT_TRUE(is<Path::Waiting>());
 }
 
+TEST_F(PathStates, Path_Waiting_Use_Packet) {
+  make_busy();
+  EXPECT_EQ(paths.use(*user, now, Purpose::reply), Condition::pending);
+  PathRef other = paths.acquire(kNewPeerHw.gid);
+  EXPECT_EQ(paths.use(*other, now, Purpose::reply), Condition::pending);
+  PathRef third = paths.acquire(port_gid(77));
+  EXPECT_EQ(paths.use(*third, now, Purpose::reply), Condition::pending);
+  EXPECT_EQ(paths.use(*third, now, Purpose::packet), Condition::pending);
+  refuse(busy_with[0]);
+  ASSERT_EQ(path_requests().size(), 1U);
+  EXPECT_EQ(path_requests()[0].record.dgid, port_gid(77)) << "the one that a packet waits for";
+  refuse(busy_with[1]);
+  ASSERT_EQ(path_requests().size(), 2U);
+  EXPECT_EQ(path_requests()[1].record.dgid, kPeerHw.gid) << "then those of the replies, in order";
+}
+
 TEST_F(PathStates, Path_Waiting_Turn) {
   make_waiting();
   refuse(busy_with[0]);

@@ -480,6 +480,7 @@ TEST_F(Transmit, EntriesErasedWithinABatchAreNotUsed) {
   constexpr std::uint32_t kFirst = 0x0a2d0000;
   view.addresses = {{kOwnIp, 8}};
   config.limits.neighbours = kPeers;
+  config.limits.paths_per_source = kPeers;
   bring_up();
   const auto to = [&](std::uint32_t i) { return ip_packet(Ipv4Address(kFirst + i), kOwnIp, 28); };
   const auto resolve = [&](std::uint32_t i) {

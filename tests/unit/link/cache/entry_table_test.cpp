@@ -53,6 +53,7 @@ TEST(EntryTableTest, AgreesWithAMap) {
   std::set<const Counted*> alive;
   std::map<std::uint32_t, const Counted*> model;
   std::mt19937 random(1);
+  int without_hint = 0;
   {
     CountedItems items(kLimit, kKey);
     for (int i = 0; i < 100'000; ++i) {
@@ -62,7 +63,7 @@ TEST(EntryTableTest, AgreesWithAMap) {
       const auto known = model.find(number);
       ASSERT_EQ(found, known == model.end() ? nullptr : known->second) << "entries never move";
       if (found != nullptr) {
-        ASSERT_EQ(items.guess(items.place_of(key)), found) << "the hint of what was found last";
+        without_hint += items.guess(items.hint_of(key)) == nullptr ? 1 : 0;
         items.erase(*found);
         model.erase(number);
       } else {
@@ -75,6 +76,7 @@ TEST(EntryTableTest, AgreesWithAMap) {
     }
     EXPECT_GT(model.size(), 0U);
   }
+  EXPECT_LT(without_hint, 1000) << "of about 50,000 that were found";
   EXPECT_TRUE(alive.empty()) << "the destructor destroys the entries";
 }
 
@@ -140,7 +142,7 @@ TEST(EntryTableTest, CraftedAddressesDoNotCollide) {
     ASSERT_NE(items.find(one), nullptr);
     ASSERT_LE(items.probes() - before, 6U) << "two buckets, the entry, few of the same tag";
   }
-  EXPECT_GT(items.probes(), crafted.size()) << "they share a hint";
+  EXPECT_GT(items.probes(), crafted.size()) << "they share the window of their hints";
   EXPECT_LT(items.probes(), crafted.size() * 5 / 2);
 }
 
