@@ -1,11 +1,9 @@
 #include "softib/endpoint/faulty_link.hpp"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "softib/transport/all_signals_blocked.hpp"
 
 namespace softib::endpoint {
 
@@ -36,13 +34,8 @@ void FaultyLink::dispatch(const LinkFaults& faults, const WirePacket& packet) {
       }
       held_.emplace(ipoib::monotonic_now() + wait, packet);
       if (!thread_.joinable()) {
-        sigset_t all;
-        sigset_t before;
-        ::sigfillset(&all);
-        ::sigdelset(&all, SIGBUS);  // see AllSignalsBlocked of the engine
-        ::pthread_sigmask(SIG_SETMASK, &all, &before);
+        const transport::AllSignalsBlocked inherited;
         thread_ = std::thread([this] { run(); });
-        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
       }
       changed_->notify_one();
       return;

@@ -1,6 +1,5 @@
 #include "softib/transport/socket_engine.hpp"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -8,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "softib/transport/all_signals_blocked.hpp"
 #include "softib/transport/unix_socket.hpp"
 
 namespace softib::transport {
@@ -35,27 +34,6 @@ WakeupTable make_wakeup_table() {
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
-
-/// Blocks all signals: they must be delivered to threads of the application, not to the engine. Not
-/// those that the engine itself may cause: if they were blocked, the kernel would end the process
-/// without calling the application's handler.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
-      ::sigdelset(&all, own);
-    }
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
