@@ -1,15 +1,19 @@
 // Checks of the fuzz targets.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
+#include <source_location>
 #include <vector>
 
 #include "ipoib/bytes.hpp"
 
 namespace ipoib {
 
-inline void require(bool what) {
-  if (!what) std::abort();
+inline void require(bool what, std::source_location at = std::source_location::current()) {
+  if (what) return;
+  std::fprintf(stderr, "%s:%u: does not hold\n", at.file_name(), at.line());
+  std::abort();
 }
 
 /// Checks that bytes that parse have the same value after emit() and parse(). The bytes may differ

@@ -81,8 +81,9 @@ void sleep(std::atomic<std::uint32_t>& sleeps, std::chrono::steady_clock::time_p
 
 std::uint64_t RingWriter::taken() const {
   const auto taken = header().taken.load(std::memory_order_acquire);
+  const bool is_possible = written_ - taken <= kRingBytes && taken % kAlignment == 0;
   // An impossible value counts as a full ring.
-  return written_ - taken <= kRingBytes ? taken : written_ - kRingBytes;
+  return is_possible ? taken : written_ - kRingBytes;
 }
 
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {

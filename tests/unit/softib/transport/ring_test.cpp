@@ -225,6 +225,10 @@ TEST_F(RingTest, AWriterStaysWithinTheRing) {
     EXPECT_LE(writer_.count_left().entries, kRingBytes / 64);
     EXPECT_FALSE(writer_.is_empty());
   }
+  for (const std::uint64_t within_a_record : {1, 8, 63}) {
+    header().taken = writer_.taken() + within_a_record;
+    EXPECT_EQ(writer_.taken() % 64, 0U);
+  }
   std::fill_n(ring(), kRingBytes, std::uint8_t{0xff});
   EXPECT_EQ(writer_.count_left().packets, 0U) << "the content was overwritten";
 }
