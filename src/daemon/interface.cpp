@@ -135,7 +135,8 @@ void Interface::run() {
   // As long as 15 characters, like an interface's name.
   (void)::pthread_setname_np(::pthread_self(), id_.name.c_str());
   give_up_control_privileges();
-  enter_interface_sandbox(dependencies_.options.sandbox, is_on_softib());
+  enter_interface_sandbox(dependencies_.options.sandbox,
+                          is_on_softib() ? CallUsers::subnet : CallUsers::kernel);
   loop_.run();
 }
 

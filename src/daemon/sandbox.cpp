@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/netlink.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/ib_user_mad.h>
 #include <rdma/rdma_user_ioctl.h>
@@ -51,8 +52,13 @@ struct Refusal {
   std::array<char, 16> thread;
 };
 
+/// How long a refused call is delayed at most, once, so that it is in the log before the program
+/// crashes because of it.
+constexpr int kLogPatience = 100;  // milliseconds
+
 // A signal handler has no context argument.
 std::atomic<int> g_refusals{-1};
+std::atomic<int> g_logged{0};
 std::array<std::atomic<bool>, kHighestCall + 1> g_is_known{};
 
 scmp_arg_cmp equals(unsigned argument, std::uint64_t value) {
@@ -76,7 +82,7 @@ std::vector<Conditions> never_writable_and_executable() {
 std::vector<Conditions> known_sockets(CallUsers thread) {
   constexpr std::uint64_t kType = 0xf;
   std::vector<Conditions> out{{equals(0, AF_UNIX)}};
-  if (thread != CallUsers::control_thread) return out;
+  if (thread != CallUsers::control_thread && thread != CallUsers::kernel) return out;
   for (const int protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
     out.push_back({equals(0, AF_NETLINK), equals(2, static_cast<unsigned>(protocol))});
   }
@@ -134,10 +140,12 @@ std::vector<Conditions> conditions_of(std::string_view call, CallUsers thread) {
   // Its own limits, without a change.
   if (call == "prlimit64") return {{equals(0, 0), masked(2, ~std::uint64_t{0}, 0)}};
   // fstat() of the C library; else a path would tell about files.
-  if (call == "newfstatat" && thread != CallUsers::control_thread) {
-    return {{masked(3, AT_EMPTY_PATH, AT_EMPTY_PATH)}};
-  }
+  const bool has_files = thread == CallUsers::control_thread || thread == CallUsers::kernel;
+  if (call == "newfstatat" && !has_files) return {{masked(3, AT_EMPTY_PATH, AT_EMPTY_PATH)}};
   if (call == "openat" && thread == CallUsers::subnet) return {{masked(2, O_CREAT | O_TRUNC, 0)}};
+  if (call == "openat" && thread == CallUsers::kernel) {
+    return {{masked(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)}};
+  }
   // Of other processes, none. The result of kill(2) for itself is that of tgkill().
   if (call == "tgkill") return one_of(0, {static_cast<std::uint64_t>(::getpid())});
   return {};
@@ -209,7 +217,11 @@ void on_refused(int /*number*/, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   Refusal refusal{call, {}};
   (void)::prctl(PR_GET_NAME, refusal.thread.data());
-  (void)!::write(g_refusals.load(), &refusal, sizeof refusal);
+  const int before = g_logged.load();
+  const bool is_passed_on = ::write(g_refusals.load(), &refusal, sizeof refusal) == sizeof refusal;
+  for (int i = 0; is_passed_on && g_logged.load() == before && i < kLogPatience; ++i) {
+    (void)::poll(nullptr, 0, 1);
+  }
   errno = saved_errno;
 }
 
@@ -240,13 +252,12 @@ std::optional<std::string> obstacle_to_sandbox() {
 #endif
 }
 
-void enter_interface_sandbox(SandboxMode mode, bool on_subnet) {
+void enter_interface_sandbox(SandboxMode mode, CallUsers kind) {
   if (mode == SandboxMode::off || obstacle_to_sandbox()) return;
   Filter filter(mode);
-  const auto thread = on_subnet ? CallUsers::subnet : CallUsers::all;
   for (const auto& group : permitted_calls()) {
-    if (group.users < thread) continue;
-    for (const char* const call : group.calls) filter.permit(call, thread);
+    if (group.users != CallUsers::all && group.users != kind) continue;
+    for (const char* const call : group.calls) filter.permit(call, kind);
   }
   filter.load();
 }
@@ -288,6 +299,7 @@ void Sandbox::report(int refusals) const {
   while (::read(refusals, &refusal, sizeof refusal) == sizeof refusal) {
     log_->error("the sandbox has refused the system call {} of the thread {}; see --sandbox",
                 name_of(refusal.call), refusal.thread.data());
+    ++g_logged;
   }
 }
 

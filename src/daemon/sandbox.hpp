@@ -27,6 +27,7 @@ enum class SandboxMode : std::uint8_t {
 enum class CallUsers : std::uint8_t {
   control_thread,
   subnet,  ///< interface threads on an emulated subnet, which act as HCAs
+  kernel,  ///< interface threads on a device of the kernel, whose provider of libibverbs reads files
   all      ///< all interface threads
 };
 
@@ -41,8 +42,9 @@ struct CallGroup {
 /// Why the process cannot have a filter: the instruments in it make other calls.
 [[nodiscard]] std::optional<std::string> obstacle_to_sandbox();
 
-/// Restricts the calling thread further, to what an interface thread needs.
-void enter_interface_sandbox(SandboxMode mode, bool on_subnet);
+/// Restricts the calling thread further, to what interface threads of this kind (subnet
+/// or kernel) need.
+void enter_interface_sandbox(SandboxMode mode, CallUsers kind);
 
 /// Restricts all threads of the process for good, and logs refused calls while it exists. At most
 /// one object may exist at a time.

@@ -67,13 +67,13 @@ class PrivilegesTest(hosts.Pair):
             self.assertEqual(filters(status), filters(status_of(pid)) + 1)
 
     def test_another_user(self):
-        """The subnet's folder is private to its owner, so everybody gets access here."""
+        """The folder of the subnet is private to its owner, so everybody may enter it here."""
         try:
             subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
         except subprocess.CalledProcessError:
             self.skipTest("there are no other users in this user namespace")
         for folder in (self.subnet.folder, self.subnet.folder / "default"):
-            folder.chmod(0o777)
+            folder.chmod(0o755)
         pid_file = self.subnet.folder / "pid"
         options = ("--user", "nobody", "--pid-file", str(pid_file))
         self.left.start_all(*options)

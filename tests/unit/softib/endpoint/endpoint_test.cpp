@@ -491,6 +491,27 @@ TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {
   two_ = subnet_.attach(2);
 }
 
+/// Signals for the program are delivered to its own threads. A blocked SIGSEGV or SIGSYS would end it
+/// without its handler.
+TEST_F(EndpointTest, TheEngineBlocksAllSignalsButThoseThatItCauses) {
+  std::size_t engines = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    std::uint64_t blocked = 0;
+    std::string name;
+    for (std::string word; status >> word;) {
+      if (word == "Name:") status >> name;
+      if (word == "SigBlk:") status >> std::hex >> blocked;
+    }
+    if (name != "softib") continue;
+    ++engines;
+    const auto is_blocked = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
+    for (const int own : {SIGSEGV, SIGBUS, SIGSYS, SIGABRT}) EXPECT_FALSE(is_blocked(own)) << own;
+    for (const int other : {SIGTERM, SIGINT, SIGUSR1}) EXPECT_TRUE(is_blocked(other)) << other;
+  }
+  EXPECT_GT(engines, 0U);
+}
+
 // Captures.
 
 TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
