@@ -193,7 +193,7 @@ TEST(PermittedCalls, AreThoseOfTheDocument) {
     }
     const char* const users = group.users == CallUsers::all      ? "all threads"
                               : group.users == CallUsers::subnet ? "on an emulated subnet all"
-                              : group.users == CallUsers::roce   ? "on RoCE ports all"
+                              : group.users == CallUsers::kernel ? "on devices of the kernel all"
                                                                  : "control thread";
     row += std::string(" | ") + users + " |\n";
     EXPECT_THAT(document, HasSubstr(row));
