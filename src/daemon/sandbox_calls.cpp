@@ -6,8 +6,9 @@
 
 namespace ipoib::daemon {
 
+using enum CallUsers;
+
 std::span<const CallGroup> permitted_calls() {
-  using enum CallUsers;
   static const std::array groups{
       CallGroup{all,
                 "packets and messages through open descriptors",
