@@ -41,7 +41,7 @@ class AdminTest : public ::testing::Test {
   FakeAddressHandles handles_;
   FramePool frames_{8, link::kMessageSize};
   FramePool packets_{8, 4096};
-  link::Link link_{{}, {handles_, frames_, packets_, log_}, Qpn(0x77), 1};
+  link::Link link_{{}, {handles_, frames_, packets_, log_, {1, 2}}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
   InterfaceStatus status_;
   verbs::UdCounters counters_;

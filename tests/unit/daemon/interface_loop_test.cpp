@@ -77,7 +77,7 @@ class InterfaceLoopTest : public ::testing::Test {
   InterfaceMailbox inbox{16};
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;
-  Pump pump{{.link = {}, .max_ip_mtu = 1500, .seed = 1},
+  Pump pump{{.link = {}, .max_ip_mtu = 1500, .seed = 1, .hash_key = {1, 2}},
             {.tun = tun,
              .queue_pair = queue_pair,
              .host_frames = {frames, frames},
