@@ -4,12 +4,15 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 
+#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cstring>
+#include <future>
 
 #include "as_nobody.hpp"
 #include "ipoib/ibarp.h"
@@ -120,6 +123,31 @@ std::size_t widest(const std::string& text) {
   return longest;
 }
 
+TEST_F(IbarpProgram, ShowsAges) {
+  RunningServer server;
+  using std::chrono::milliseconds;
+  constexpr std::int64_t kSecond = 1000;
+  constexpr std::int64_t kHour = 3600 * kSecond;
+  for (const auto& [idle, text] :
+       std::vector<std::pair<std::int64_t, const char*>>{{0, "0s"},
+                                                         {9999, "9.9s"},
+                                                         {10'000, "10s"},
+                                                         {10'999, "10s"},
+                                                         {120 * kSecond - 1, "119s"},
+                                                         {120 * kSecond, "2m"},
+                                                         {2 * kHour - 1, "119m"},
+                                                         {2 * kHour, "2h"},
+                                                         {48 * kHour - 1, "47h"},
+                                                         {48 * kHour, "2d"}}) {
+    Entry entry = reachable();
+    entry.idle = milliseconds(idle);
+    server.handler.put(entry);
+    EXPECT_THAT(run_ibarp({"show", "dev", server.name()}).out,
+                HasSubstr(std::string(" ") + text + "  0x0003"))
+        << idle;
+  }
+}
+
 TEST_F(IbarpProgram, FitsTheTerminal) {
   RunningServer server;
   Entry entry = reachable();
@@ -153,6 +181,19 @@ TEST_F(IbarpProgram, ShowsBlocksIfAllColumnsDoNotFit) {
                             "    idle 1.2s  uses 12345  references 2  waiting 0\n");
 }
 
+TEST_F(IbarpProgram, ShowsAWideTableThatJustFits) {
+  RunningServer server;
+  server.handler.put(reachable());
+  const auto show = [&](std::size_t columns) {
+    return run_ibarp({"show", "-w", "dev", server.name()}, {.columns = std::to_string(columns)})
+        .out;
+  };
+  const std::string table = show(500);
+  ASSERT_THAT(table, StartsWith("ADDRESS"));
+  EXPECT_EQ(show(widest(table)), table);
+  EXPECT_THAT(show(widest(table) - 1), Not(StartsWith("ADDRESS")));
+}
+
 TEST_F(IbarpProgram, ShowsOneEntry) {
   RunningServer server;
   server.handler.put(reachable());
@@ -173,6 +214,17 @@ TEST_F(IbarpProgram, ShowsOneEntry) {
   const Outcome get = run_ibarp({"get", "10.44.0.9", "dev", name});
   EXPECT_EQ(get.status, 1);
   EXPECT_EQ(get.err, "ibarp: 10.44.0.9: no such entry\n");
+}
+
+TEST_F(IbarpProgram, ShowsTheChosenInterfaceOnly) {
+  REQUIRE_ALONE();
+  RunningServer one;
+  RunningServer other;
+  one.handler.put(reachable());
+  other.handler.put(incomplete());
+  EXPECT_THAT(run_ibarp({"show", "dev", one.name()}).out,
+              AllOf(HasSubstr("10.44.0.2"), Not(HasSubstr("10.44.0.1"))));
+  EXPECT_THAT(run_ibarp({"show"}).out, AllOf(HasSubstr("10.44.0.2"), HasSubstr("10.44.0.1")));
 }
 
 TEST_F(IbarpProgram, ShowsJson) {
@@ -252,6 +304,8 @@ TEST_F(IbarpProgram, RefusesInterfacesThatAreNotNamed) {
                                                 {"add", "red"},
                                                 {"add", "0x18001"},
                                                 {"add", "0x"},
+                                                {"add", "1x"},
+                                                {"add", "0x1g"},
                                                 {"add", "-1"},
                                                 {"add", "1", "2"},
                                                 {"add", "1", "name"},
@@ -458,6 +512,54 @@ TEST_F(IbarpProgram, ABatchEndsAtTheFirstFailure) {
   EXPECT_THAT(forced.out, HasSubstr("10.44.0.2"));
 }
 
+TEST_F(IbarpProgram, ABatchTakesLinesUpToItsLimit) {
+  constexpr std::size_t kLongest = 4096;
+  const std::string longest(kLongest, '#');
+  const Outcome outcome = run_ibarp({"-batch", "-"}, {.input = longest + "\nhelp\n"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("Usage: ibarp "));
+  const Outcome longer = run_ibarp({"-batch", "-"}, {.input = "help\n" + longest + "#\nhelp\n"});
+  EXPECT_EQ(longer.status, 2);
+  EXPECT_EQ(longer.out, outcome.out) << "of the first line";
+  EXPECT_EQ(longer.err, "ibarp: -:2: a line has at most 4096 bytes\n");
+}
+
+/// As a program does that reads the result of a command before it writes the next one.
+TEST_F(IbarpProgram, ABatchPrintsResultsBeforeTheNextCommand) {
+  RunningServer server;
+  server.handler.put(reachable());
+  std::array<int, 2> to{};
+  std::array<int, 2> from{};
+  ASSERT_EQ(pipe2(to.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(from.data(), O_CLOEXEC), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    execl(IBARP_PROGRAM, "ibarp", "-batch", "/dev/stdin", "-i", server.name().c_str(), nullptr);
+    _exit(127);
+  }
+  close(to[0]);
+  close(from[1]);
+  constexpr int kPatience = 10'000;
+  pollfd readable{from[0], POLLIN, 0};
+  for (int i = 0; i < 2; ++i) {
+    const std::string command = "get 10.44.0.2\n";  // whose result does not fill a buffer
+    EXPECT_EQ(write(to[1], command.data(), command.size()), static_cast<ssize_t>(command.size()));
+    ASSERT_EQ(poll(&readable, 1, kPatience), 1);
+    std::array<char, 65536> text{};
+    const ssize_t size = read(from[0], text.data(), text.size());
+    EXPECT_THAT(std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))),
+                HasSubstr("10.44.0.2"));
+  }
+  close(to[1]);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  close(from[0]);
+}
+
 TEST_F(IbarpProgram, RejectsABatchThatItCannotRead) {
   const Outcome missing = run_ibarp({"-batch", "/no/such/file"});
   EXPECT_EQ(missing.status, 1);
@@ -475,6 +577,16 @@ TEST_F(IbarpProgram, ABatchReportsThatTheOutputCannotBeWritten) {
       run_ibarp({"-batch", "-"}, {.output = "/dev/full", .input = "help\nhelp\n"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err, "ibarp: the output is incomplete: No space left on device\n");
+}
+
+TEST_F(IbarpProgram, ABatchEndsWhenItsOutputCannotBeWritten) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string commands = "help\nadd 10.44.0.2 lladdr 7@fe80::1\n";
+  const Outcome outcome =
+      run_ibarp({"-batch", "-", "-i", server.name()}, {.output = "/dev/full", .input = commands});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(run_ibarp({"show", "dev", server.name()}).out, IsEmpty()) << "nothing was added";
 }
 
 TEST_F(IbarpProgram, RefusesChangesByOtherUsers) {
@@ -513,6 +625,7 @@ TEST_F(IbarpProgram, ShowsCounters) {
   EXPECT_EQ(all.at(0).at("interface"), json::value(name));
   EXPECT_EQ(all.at(0).at("counters").at("packets_sent"), 7);
   EXPECT_EQ(all.at(0).at("drops").at("path_failed"), 2);
+  EXPECT_EQ(all.at(0).at("counters").at("control_timeouts"), 0) << "zeros, too";
 }
 
 TEST_F(IbarpProgram, ShowsAndSetsLogLevels) {
@@ -652,6 +765,8 @@ TEST_F(IbarpProgram, ShowsGroups) {
                 server.name() +
                 "  full              2  0xc001     0  ff12:401b:ffff::1\n-          " +
                 server.name() + "  joining           -  -          7  ff12:601b:ffff::5\n");
+  EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).status, 0)
+      << "unknown members that nobody has asked for are no failure";
   const json::value all = json::parse(run_ibarp({"groups", "-j", "dev", server.name()}).out);
   EXPECT_EQ(all.at(0).at("address"), "224.0.0.1");
   EXPECT_EQ(all.at(0).at("mlid"), "0xc001");
@@ -695,6 +810,22 @@ TEST_F(IbarpProgram, ShowsMembersOfGroups) {
   EXPECT_THAT(known.err,
               HasSubstr("members are unknown: no response from the subnet administrator"));
   EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).status, 0);
+}
+
+/// Each request may take seconds.
+TEST_F(IbarpProgram, StopsAskingForMembersAfterAFailure) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  control::InterfaceInfo info;
+  const Gid known = *Gid::parse("ff12:401b:ffff::1");
+  info.groups = {{*Gid::parse("ff12:601b:ffff::5"), Lid(0), "joining"},
+                 {known, Lid(0xc001), "full"}};
+  server.handler.put(info);
+  server.handler.put(known, {{*Gid::parse("fe80::7"), IBARP_FULL_MEMBER}});
+  const Outcome outcome = run_ibarp({"groups", "-j", "dev", server.name()});
+  const json::value all = json::parse(outcome.out);
+  EXPECT_FALSE(all.at(1).as_object().contains("members"));
+  EXPECT_THAT(outcome.err, HasSubstr("members are unknown: no response"));
 }
 
 TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOtherUsers) {
@@ -746,9 +877,9 @@ TEST_F(IbarpProgram, ReportsThatNoDaemonIsRunning) {
 /// A persistent TUN device as a daemon that has died leaves it.
 class LeftOver {
  public:
-  LeftOver() : fd_(open("/dev/net/tun", O_RDWR | O_CLOEXEC)) {
+  explicit LeftOver(const char* name = "ib7") : fd_(open("/dev/net/tun", O_RDWR | O_CLOEXEC)) {
     ifreq request{};
-    std::strcpy(request.ifr_name, "ib7");
+    std::strcpy(request.ifr_name, name);
     request.ifr_flags = IFF_TUN | IFF_NO_PI;
     made_ = fd_ && ioctl(fd_.get(), TUNSETIFF, &request) == 0 &&
             ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) == 0;
@@ -780,6 +911,42 @@ TEST_F(IbarpProgram, ReportsThatTheDaemonOfAnInterfaceIsNotRunning) {
   EXPECT_THAT(both.out, HasSubstr("10.44.0.2")) << "the other interface is shown";
 }
 
+TEST_F(IbarpProgram, AddsAnInterfaceBesideOneWithoutADaemon) {
+  REQUIRE_ROOT();
+  REQUIRE_ALONE();
+  const LeftOver interface;
+  if (!interface.made()) GTEST_SKIP() << "cannot create a TUN device here";
+  EXPECT_EQ(run_ibarp({"interface", "add", "0x8001"}).status, 1) << "no daemon at all";
+  RunningServer server;
+  const Outcome outcome = run_ibarp({"interface", "add", "0x8001"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+TEST_F(IbarpProgram, ExitsWithTheWorstStatusOfAllInterfaces) {
+  REQUIRE_ROOT();
+  REQUIRE_ALONE();
+  const LeftOver before("a-first");
+  const LeftOver after("zz-last");
+  if (!before.made() || !after.made()) GTEST_SKIP() << "cannot create a TUN device here";
+  RunningServer server;
+  EXPECT_EQ(run_ibarp({"log"}).status, 1) << "two daemons do not run";
+  EXPECT_EQ(run_ibarp({"log", "link=loud"}).status, 2) << "the third refuses the level";
+}
+
+TEST_F(IbarpProgram, NamesTheInterfaceOnceIfItsDaemonEnds) {
+  RunningServer server;
+  server.handler.hold();
+  auto running = std::async(std::launch::async, [&] {
+    return run_ibarp({"show", "dev", server.name()});
+  });
+  server.handler.wait_for(1);
+  server.stop();
+  const Outcome outcome = running.get();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, StartsWith("ibarp: " + server.name() + ": "));
+  EXPECT_THAT(outcome.err, Not(HasSubstr(server.name() + ": " + server.name())));
+}
+
 TEST_F(IbarpProgram, ReportsThatNoDaemonServesTheInterface) {
   const Outcome outcome = run_ibarp({"show", "dev", "no-such-if"});
   EXPECT_EQ(outcome.status, 1);
@@ -803,6 +970,27 @@ TEST_F(IbarpProgram, RejectsInvalidValues) {
     EXPECT_EQ(outcome.status, 2) << words[0] << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("ibarp: "), EndsWith("\n")));
   }
+}
+
+TEST_F(IbarpProgram, AcceptsTheSameFamilyTwice) {
+  RunningServer server;
+  server.handler.put(reachable());
+  const Outcome outcome = run_ibarp({"-4", "-4", "show", "dev", server.name()});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("10.44.0.2"));
+}
+
+TEST_F(IbarpProgram, RefusesMoreStatesThanARequestHolds) {
+  RunningServer server;
+  constexpr std::size_t kRoom = IBARP_TEXT_SIZE - 1;
+  const auto error = [&](std::size_t size) {
+    const Outcome outcome =
+        run_ibarp({"show", "nud", std::string(size, 'x'), "dev", server.name()});
+    EXPECT_EQ(outcome.status, 2) << size;
+    return outcome.err;
+  };
+  EXPECT_THAT(error(kRoom), Not(HasSubstr("too many states"))) << "but none of them exists";
+  EXPECT_THAT(error(kRoom + 1), HasSubstr("too many states"));
 }
 
 TEST_F(IbarpProgram, RejectsInvalidCommandLines) {

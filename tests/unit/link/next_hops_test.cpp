@@ -295,6 +295,71 @@ TEST_F(RuleConditions, GotoSkipsRules) {
   EXPECT_TRUE(applies(flow)) << "the jump does not apply";
 }
 
+/// A rule that may apply is better than a table without a rule, but not than a rule that applies.
+class UncertainRules : public NextHopsTest {
+ protected:
+  UncertainRules() {
+    view.rules.clear();
+    add(route("0.0.0.0", 0, {"10.44.0.10"}), 10);
+    add(route("0.0.0.0", 0, {"10.44.0.77"}), 77);
+    add(route("0.0.0.0", 0, {"10.44.0.78"}), 78);
+  }
+  Flow flow{.source = ip("10.44.0.1"), .destination = ip("8.8.8.8")};
+};
+
+TEST_F(UncertainRules, APacketWithoutPortsMayHaveThem) {
+  view.rules.push_back({.table = 77, .destination_ports = PortRange{53, 53}});
+  hops.update(view);
+  EXPECT_TRUE(hops.needs_headers());
+  EXPECT_EQ(hop(flow), "10.44.0.77") << "a fragment";
+  flow.has_ports = true;
+  flow.destination_port = 54;
+  EXPECT_EQ(hop(flow), "10.44.0.10");
+}
+
+TEST_F(UncertainRules, AForwardedPacketMayComeFromAnyInterface) {
+  view.rules.push_back({.table = 77, .input = RoutingRule::Input::network});
+  view.rules.push_back({.table = 78});
+  flow.is_of_host = false;
+  hops.update(view);
+  EXPECT_EQ(hop(flow), "10.44.0.78");
+  view.rules.pop_back();
+  hops.update(view);
+  EXPECT_EQ(hop(flow), "10.44.0.77");
+}
+
+TEST_F(UncertainRules, AJumpThatMayHappenSkipsNothing) {
+  view.rules.push_back({.table = 0, .is_certain = false, .priority = 1, .jump = 100});
+  view.rules.push_back({.table = 77, .is_certain = false, .priority = 50});
+  hops.update(view);
+  EXPECT_EQ(hop(flow), "10.44.0.77");
+}
+
+TEST_F(NextHopsTest, RulesAreForOneFamily) {
+  view.rules = {{.family = IpFamily::v4, .table = 77}, {.family = IpFamily::v6, .table = 78}};
+  for (const std::uint32_t table : {77U, 78U}) {
+    add(route("0.0.0.0", 0, {"10.44.0." + std::to_string(table)}), table);
+    add(route("::", 0, {"fe80::" + std::to_string(table)}), table);
+  }
+  hops.update(view);
+  EXPECT_EQ(hop("8.8.8.8"), "10.44.0.77");
+  EXPECT_EQ(hop("2001:db8::1", "fd00::1"), "fe80::78");
+}
+
+TEST_F(NextHopsTest, EachOfManyNextHopsGetsItsShare) {
+  add(route("0.0.0.0", 0, {"10.44.0.2", "10.44.0.3", "10.44.0.4"}));
+  hops.update(view);
+  std::map<std::string, int> shares;
+  constexpr std::uint32_t kFlows = 300;
+  for (std::uint32_t i = 0; i < kFlows; ++i) {
+    ++shares[to_string(
+        hops.find({.source = ip("10.44.0.1"), .destination = Ipv4Address(0x08080000 + i)}))];
+  }
+  for (const char* const gateway : {"10.44.0.2", "10.44.0.3", "10.44.0.4"}) {
+    EXPECT_GT(shares[gateway], 50) << gateway;
+  }
+}
+
 TEST_F(NextHopsTest, RouteMayBeForATos) {
   HostRoute special = route("0.0.0.0", 0, {"10.44.0.3"}, 100);
   special.tos = 0x10;
@@ -388,9 +453,8 @@ TEST_F(Routers, OnlyThoseThatOthersReplaceAreWatched) {
   add(route("10.2.0.0", 16, {"10.44.0.6", "10.44.0.7"}));
   view.redirects = {{.destination = ip("8.8.8.8"), .gateway = ip("10.44.0.8")}};
   hops.update(view);
-  EXPECT_EQ(gateways.watched,
-            (Set{ip("10.44.0.3"), ip("10.44.0.5"), ip("10.44.0.6"), ip("10.44.0.7"),
-                 ip("10.44.0.8")}));
+  EXPECT_EQ(gateways.watched, (Set{ip("10.44.0.3"), ip("10.44.0.5"), ip("10.44.0.6"),
+                                   ip("10.44.0.7"), ip("10.44.0.8")}));
   view = {};
   hops.update(view);
   EXPECT_EQ(gateways.watched, Set{});

@@ -208,6 +208,8 @@ TEST_F(ReceiveArp, MessagesForOthersCreateNoEntry) {
   gratuitous.target_protocol = kPeer;
   receive_arp(gratuitous, broadcast());
   EXPECT_EQ(link->neighbour_count(), 0U);
+  EXPECT_EQ(count(Counter::arp_ignored), 0U) << "they ask the host for nothing";
+  EXPECT_EQ(count(Counter::drop_unsolicited_reply), 0U);
 }
 
 TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {

@@ -21,6 +21,7 @@ namespace {
 /// The calls that the MAD device has received, and its behaviour.
 struct Kernel {
   struct Sent {
+    int agent;
     ib_mad_addr_t to;
     int timeout_ms;
     int retries;
@@ -49,6 +50,9 @@ struct Kernel {
   int open_queries = 0;   ///< calls of umad_get_port that were not released
 };
 Kernel kernel;
+
+/// The agent that is registered for reports.
+int report_agent() { return kernel.register_result + 1; }
 
 int failing(int result) {
   errno = kernel.reason;
@@ -93,19 +97,19 @@ int umad_register(int /*port*/, int mgmt_class, int version, std::uint8_t rmpp, 
   if (kernel.register_result < 0) return failing(kernel.register_result);
   kernel.registered.push_back({mgmt_class, version, rmpp});
   ++kernel.agents;
-  return kernel.register_result;
+  return methods != nullptr ? report_agent() : kernel.register_result;
 }
 int umad_unregister(int /*port*/, int agent) {
-  EXPECT_EQ(agent, kernel.register_result);
+  EXPECT_TRUE(agent == kernel.register_result || agent == report_agent()) << agent;
   --kernel.agents;
   return 0;
 }
 int umad_send(int port, int agent, void* umad, int length, int timeout_ms, int retries) {
   EXPECT_EQ(port, kernel.open_result);
   if (kernel.send_result < 0) return failing(kernel.send_result);
-  EXPECT_EQ(agent, kernel.register_result);
   const auto* mad = static_cast<std::uint8_t*>(umad_get_mad(umad));
-  kernel.sent.push_back({*umad_get_mad_addr(umad), timeout_ms, retries, {mad, mad + length}});
+  kernel.sent.push_back(
+      {agent, *umad_get_mad_addr(umad), timeout_ms, retries, {mad, mad + length}});
   return 0;
 }
 int umad_poll(int /*port*/, int timeout_ms) {
@@ -188,6 +192,34 @@ TEST_F(UmadPortTest, ReceivesReportsUnlessAnotherAgentDoes) {
   kernel.reports_are_taken = true;
   EXPECT_FALSE(open()->takes_reports());
   EXPECT_EQ(kernel.agents, 0);
+}
+
+TEST_F(UmadPortTest, ClaimsReportsLaterButOnlyOnce) {
+  kernel.reports_are_taken = true;
+  const auto port = open();
+  EXPECT_FALSE(port->claim_reports());
+  EXPECT_EQ(kernel.agents, 1);
+  kernel.reports_are_taken = false;
+  EXPECT_TRUE(port->claim_reports());
+  EXPECT_TRUE(port->claim_reports());
+  EXPECT_EQ(kernel.agents, 2);
+}
+
+TEST_F(UmadPortTest, RespondsToReportsByTheAgentThatReceivesThem) {
+  const auto agent_of = [](UmadPort& port, std::uint8_t method) {
+    std::vector<std::uint8_t> mad(wire::kMadSize);
+    mad[0] = 1;
+    mad[1] = wire::mgmt_class::kSubnAdm;
+    mad[2] = 2;
+    mad[3] = method;
+    EXPECT_TRUE(port.send({Lid(1), {}, 0}, mad, {}));
+    return kernel.sent.back().agent;
+  };
+  const auto port = open();
+  EXPECT_EQ(agent_of(*port, wire::method::kReportResp), report_agent());
+  EXPECT_EQ(agent_of(*port, wire::method::kGet), kernel.register_result);
+  kernel.reports_are_taken = true;
+  EXPECT_EQ(agent_of(*open(), wire::method::kReportResp), kernel.register_result);
 }
 
 TEST_F(UmadPortTest, ErrorSaysWhatIsMissing) {
@@ -395,9 +427,11 @@ TEST_F(UmadPortTest, FailsWhenTheDeviceIsGone) {
 
 TEST_F(UmadPortTest, SurvivesAReadWithoutAMad) {
   const auto port = open();
-  kernel.receive_error = EWOULDBLOCK;
-  EXPECT_FALSE(port->receive());
-  EXPECT_FALSE(port->failed());
+  for (const int error : {EWOULDBLOCK, EINTR}) {
+    kernel.receive_error = error;
+    EXPECT_FALSE(port->receive());
+    EXPECT_FALSE(port->failed()) << error;
+  }
 }
 
 }  // namespace

@@ -133,6 +133,19 @@ TEST_F(PerformanceTest, InvalidRequestsGetAnErrorStatus) {
   EXPECT_EQ(refusal(version), mad_status::kUnsupportedVersion);
 }
 
+TEST_F(PerformanceTest, PortMayRequireAGrh) {
+  SubnetConfig config;
+  config.grh_required = true;
+  SubnetManager manager{config};
+  const NodeIndex node = manager.add("node").value();
+  auto packet = request(manager.node(node)->port.lid, attribute::kPortCounters, 1);
+  EXPECT_EQ(agents_.handle(packet, manager).outcome, AgentOutcome::wrong_gid);
+  packet.grh.emplace().dgid = manager.node(node)->port.gid();
+  EXPECT_EQ(agents_.handle(packet, manager).outcome, AgentOutcome::responded);
+  packet.grh->dgid = Gid(Gid::kLinkLocalPrefix, Guid(0x1234));
+  EXPECT_EQ(agents_.handle(packet, manager).outcome, AgentOutcome::wrong_gid);
+}
+
 TEST_F(PerformanceTest, NoResponseWithoutAnActivePort) {
   const auto outcome = [&](const MadPacket& packet) {
     return agents_.handle(packet, manager_).outcome;

@@ -163,6 +163,12 @@ TEST_F(SaMembers, ParametersMustMatchTheGroup) {
   record = member::record(broadcast(), a.gid());
   record.sl = ServiceLevel(1);
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record = member::record(broadcast(), a.gid());
+  record.hop_limit = 7;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record = member::record(broadcast(), a.gid());
+  record.traffic_class = 0x20;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
   record = member::record(broadcast(), a.gid(), 0);
   EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
 }

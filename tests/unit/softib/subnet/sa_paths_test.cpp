@@ -224,6 +224,29 @@ TEST_F(SaPaths, MtuIsThatOfThePorts) {
   EXPECT_EQ(PathRecord::parse(reply->data)->mtu, 5);
 }
 
+TEST_F(SaPaths, MtuIsTheSmallerOneOfBothPorts) {
+  ASSERT_TRUE(subnet.set_mtu(b.index(), 2));
+  const auto mtu = [&] { return PathRecord::parse(get(kIpoibComponents).data).value().mtu; };
+  EXPECT_EQ(mtu(), 2);
+  std::swap(wanted.sgid, wanted.dgid);
+  EXPECT_EQ(mtu(), 2);
+}
+
+TEST_F(SaPaths, PKeyWithoutANumberHasNoRecord) {
+  for (const std::uint16_t pkey : {std::uint16_t{0}, std::uint16_t{0x8000}}) {
+    wanted.pkey = PKey(pkey);
+    EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::no_records) << pkey;
+  }
+}
+
+TEST_F(SaPaths, LidOfNoPortHasNoRecord) {
+  const auto mask = kIpoibComponents | PathRecord::kDlid;
+  wanted.dlid = b.port().lid;
+  EXPECT_EQ(get(mask).status(), SaStatus::ok);
+  wanted.dlid = Lid(0x999);
+  EXPECT_EQ(get(mask).status(), SaStatus::no_records) << "also with the GID of a port";
+}
+
 TEST_F(SaPaths, SetAndDeleteAreNotSupported) {
   const auto reply = a.send_request(method::kSet, attribute::kPathRecord, kIpoibComponents, wanted);
   EXPECT_EQ(reply->status(), SaStatus::unsupported_method_attribute);

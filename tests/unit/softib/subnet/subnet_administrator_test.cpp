@@ -310,5 +310,23 @@ TEST_F(SubnetSa, EmptyTableIsOneSegmentWithoutRecords) {
   EXPECT_TRUE(reply->data.empty());
 }
 
+TEST(SubnetAdministratorOfManyLids, EachLidOfAPortFindsItsNode) {
+  SubnetConfig config;
+  config.lmc = 2;
+  Subnet subnet{config};
+  SaClient a{subnet, "a"};
+  NodeRecord wanted;
+  for (std::uint16_t i = 0; i < 4; ++i) {
+    wanted.lid = Lid(static_cast<std::uint16_t>(a.port().lid.value() + i));
+    const auto reply =
+        a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, wanted);
+    ASSERT_EQ(reply->status(), SaStatus::ok) << i;
+    EXPECT_EQ(NodeRecord::parse(reply->data)->lid, a.port().lid) << "the base LID";
+  }
+  wanted.lid = Lid(static_cast<std::uint16_t>(a.port().lid.value() + 4));
+  const auto reply = a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, wanted);
+  EXPECT_EQ(reply->status(), SaStatus::no_records);
+}
+
 }  // namespace
 }  // namespace softib::subnet

@@ -325,6 +325,25 @@ TEST_F(MadLayerTest, KeepsTheTransactionIdOfAResponse) {
   EXPECT_EQ(MadHeader::parse(sent_one().mad)->transaction_id, 0x1234'5678'9abc'def0U);
 }
 
+TEST_F(MadLayerTest, SendsNoGrhToQp0) {
+  const auto agent = add(make_registration(ipoib::wire::mgmt_class::kSubnLid));
+  MadAddress to{kPeer, {}, Qpn(0), 0, 0};
+  to.global = ipoib::GlobalRoute{.dgid = Gid(Gid::kLinkLocalPrefix, Guid(9))};
+  const auto mad = make_mad(ipoib::wire::mgmt_class::kSubnLid, method::kGet, 1);
+  ASSERT_TRUE(layer_.send(agent, to, mad, once_, port_, kStart));
+  EXPECT_FALSE(sent_one().grh) << "SMPs are not routed (IBA 13.5.1)";
+}
+
+TEST_F(MadLayerTest, BoundsAgents) {
+  std::vector<std::uint32_t> agents;
+  for (std::size_t i = 0; i < kMaxAgents; ++i) agents.push_back(add(make_registration(kSa)));
+  const auto refused = layer_.add_agent(make_registration(kSa));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  layer_.remove_agent(agents[3]);
+  EXPECT_EQ(add(make_registration(kSa)), agents[3]) << "the free number";
+}
+
 TEST_F(MadLayerTest, DistinguishesVendorsByOui) {
   auto registration = make_registration(0x32, 0, {method::kGet});
   registration.oui = 0x001405;
@@ -617,6 +636,44 @@ TEST_F(MadLayerRmppTest, DropsSegmentsWithoutARequest) {
   rmpp.emit(std::span(stray.mad).subspan(24));
   receive(stray);
   EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
+}
+
+TEST_F(MadLayerRmppTest, AbortsATransferOfAnotherVersion) {
+  auto other = segment(send_request(), 1, RmppHeader::kFirst);
+  auto rmpp = RmppHeader::parse(ConstBytes(other.mad).subspan(kMadHeaderSize)).value();
+  rmpp.version = 2;
+  rmpp.emit(std::span(other.mad).subspan(kMadHeaderSize));
+  receive(other);
+  EXPECT_EQ(control().type, RmppType::abort);
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_malformed));
+}
+
+TEST_F(MadLayerRmppTest, AbortsATransferWithABadSegment) {
+  const auto request = send_request();
+  receive(segment(request, 1, 0));  // the first one, but not marked
+  EXPECT_EQ(control().type, RmppType::abort);
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_malformed));
+  receive(segment(request, 1, RmppHeader::kFirst));
+  EXPECT_EQ(control().type, RmppType::ack) << "it begins anew";
+}
+
+/// Such an agent gets segments whose transaction has ended, but not those of other processes.
+TEST_F(MadLayerRmppTest, DropsSegmentsForOtherProcesses) {
+  auto registration = make_registration(kSa, 1);
+  registration.user_rmpp = true;
+  const auto agent = add(registration);
+  ASSERT_TRUE(send(agent, make_mad(kSa, method::kGetTable, 1), {seconds(1), 0}));
+  const auto request = sent_one();
+  auto other = segment(request, 1, RmppHeader::kFirst);
+  auto header = MadHeader::parse(other.mad).value();
+  header.transaction_id =
+      std::uint64_t{MadRoute{kNode, kSlot + 1, kEpoch, agent}.high_half()} << 32 | 1;
+  const auto rmpp = RmppHeader::parse(ConstBytes(other.mad).subspan(kMadHeaderSize)).value();
+  header.emit(other.mad);
+  rmpp.emit(std::span(other.mad).subspan(kMadHeaderSize));
+  receive(other);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 

@@ -2,7 +2,12 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 
 #include "softib/transport/ring.hpp"
@@ -15,8 +20,33 @@
 namespace softib::verbs {
 namespace {
 
+/// Waits until a thread sleeps, or has done its work.
+void wait_until_asleep(const std::atomic<pid_t>& thread, const std::atomic<bool>& done) {
+  EXPECT_TRUE(eventually([&] {
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(stat), {}};
+    return done || text.find(") S ") != std::string::npos;
+  }));
+}
+
 class EventsTest : public VerbsTest {
  protected:
+  /// A queue pair whose send queue has overrun its completion queue: events of both are queued.
+  struct Overrun {
+    ibv_cq* cq;
+    ibv_qp* qp;
+  };
+  [[nodiscard]] Overrun overrun_a_queue() {
+    auto* const cq = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
+    auto init = near_.initial();
+    init.send_cq = cq;
+    auto* const qp = ibv_create_qp(near_.pd, &init);
+    Side::bring_up(qp);
+    auto* const ah = near_.handle(far_lid());
+    EXPECT_EQ(near_.send(qp, ah, 0x10000, "one"), 0);
+    EXPECT_EQ(near_.send(qp, ah, 0x10000, "two"), 0);
+    return {cq, qp};
+  }
   /// Posts a receive on `qp` and sends it a datagram from the other HCA.
   void send_to(ibv_qp* qp) {
     ASSERT_EQ(near_.post_receive(qp), 0);
@@ -174,15 +204,30 @@ TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgements) {
   }
   ASSERT_EQ(ibv_destroy_qp(qp), 0);
   std::atomic<bool> destroyed = false;
+  std::atomic<pid_t> thread = 0;
   std::thread destroyer([&] {
+    thread = ::gettid();
     EXPECT_EQ(ibv_destroy_cq(near_.cq), 0);
     destroyed = true;
   });
   ibv_ack_cq_events(near_.cq, 1);
+  wait_until_asleep(thread, destroyed);
   EXPECT_FALSE(destroyed);
   ibv_ack_cq_events(near_.cq, 1);
   destroyer.join();
   EXPECT_TRUE(destroyed);
+}
+
+TEST_F(EventsTest, SeveralEventsAreAcknowledgedAtOnce) {
+  auto* const qp = near_.make_qp();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+    send_to(qp);
+    EXPECT_EQ(take_event(), near_.cq);
+  }
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  ibv_ack_cq_events(near_.cq, 3);
+  EXPECT_EQ(ibv_destroy_cq(near_.cq), 0);
 }
 
 TEST_F(EventsTest, ChannelInUseCannotBeDestroyed) {
@@ -256,7 +301,15 @@ TEST_F(EventsTest, DestroyingAQueuePairWaitsForAcknowledgements) {
   auto event = take_async_event();
   EXPECT_EQ(event.event_type, IBV_EVENT_SQ_DRAINED);
   EXPECT_EQ(event.element.qp, qp);
-  std::thread destroyer([qp] { EXPECT_EQ(ibv_destroy_qp(qp), 0); });
+  std::atomic<bool> destroyed = false;
+  std::atomic<pid_t> thread = 0;
+  std::thread destroyer([&] {
+    thread = ::gettid();
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    destroyed = true;
+  });
+  wait_until_asleep(thread, destroyed);
+  EXPECT_FALSE(destroyed);
   ibv_ack_async_event(&event);
   destroyer.join();
 }
@@ -270,14 +323,7 @@ TEST_F(EventsTest, DestroyingAQueuePairWithdrawsItsEvents) {
 }
 
 TEST_F(EventsTest, ReportsAnOverrunOfACompletionQueue) {
-  auto* const cq = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
-  auto init = near_.initial();
-  init.send_cq = cq;
-  auto* const qp = ibv_create_qp(near_.pd, &init);
-  Side::bring_up(qp);
-  auto* const ah = near_.handle(far_lid());
-  ASSERT_EQ(near_.send(qp, ah, 0x10000, "one"), 0);
-  ASSERT_EQ(near_.send(qp, ah, 0x10000, "two"), 0);
+  const auto [cq, qp] = overrun_a_queue();
   auto event = take_async_event();
   EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
   EXPECT_EQ(event.element.cq, cq);
@@ -291,6 +337,33 @@ TEST_F(EventsTest, ReportsAnOverrunOfACompletionQueue) {
   EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), -1);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(EventsTest, DestroyingAQueueWithdrawsItsAsynchronousEvents) {
+  const auto [cq, qp] = overrun_a_queue();
+  ASSERT_TRUE(is_readable(near_.context->async_fd));
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_TRUE(is_readable(near_.context->async_fd)) << "the event of the completion queue";
+  ASSERT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_FALSE(is_readable(near_.context->async_fd));
+}
+
+TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgementsOfAsynchronousEvents) {
+  const auto [cq, qp] = overrun_a_queue();
+  auto event = take_async_event();
+  ASSERT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  std::atomic<bool> destroyed = false;
+  std::atomic<pid_t> thread = 0;
+  std::thread destroyer([&, cq = cq] {
+    thread = ::gettid();
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+    destroyed = true;
+  });
+  wait_until_asleep(thread, destroyed);
+  EXPECT_FALSE(destroyed);
+  ibv_ack_async_event(&event);
+  destroyer.join();
 }
 
 struct Numbers : verbs::EventQueue<int> {

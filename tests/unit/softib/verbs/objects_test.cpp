@@ -49,6 +49,21 @@ TEST_F(ObjectsTest, QueriesDeviceAndPort) {
   EXPECT_EQ(attr.tso_caps.max_tso, hca::kMaxTso);
   EXPECT_EQ(attr.tso_caps.supported_qpts, 1U << IBV_QPT_UD);
   EXPECT_EQ(attr.completion_timestamp_mask, 0U);
+  // A program that was built with a shorter structure gets only that.
+  struct {
+    ibv_device_attr_ex attr;
+    std::array<std::uint8_t, 8> behind;
+  } room{};
+  std::memset(&room, 0x5a, sizeof room);
+  const std::size_t shorter = offsetof(ibv_device_attr_ex, tso_caps);
+  auto* const extended = verbs_get_ctx_op(near_.context, query_device_ex);
+  ASSERT_NE(extended, nullptr);
+  EXPECT_EQ(extended->query_device_ex(near_.context, nullptr, &room.attr, shorter), 0);
+  EXPECT_TRUE(room.attr.device_cap_flags_ex & IBV_DEVICE_UD_IP_CSUM);
+  EXPECT_EQ(room.attr.tso_caps.max_tso, 0x5a5a5a5aU);
+  EXPECT_EQ(
+      extended->query_device_ex(near_.context, nullptr, &room.attr, sizeof(ibv_device_attr) - 1),
+      EINVAL);
 
   ibv_port_attr port{};
   ASSERT_EQ(ibv_query_port(near_.context, 1, &port), 0);
@@ -146,6 +161,17 @@ TEST_F(ObjectsTest, ReregistersMemory) {
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
 }
 
+TEST_F(ObjectsTest, ResizesACompletionQueue) {
+  auto* const cq = ibv_create_cq(near_.context, 10, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(cq->cqe, 10);
+  EXPECT_EQ(ibv_resize_cq(cq, 20), 0);
+  EXPECT_EQ(cq->cqe, 20);
+  EXPECT_EQ(ibv_resize_cq(cq, static_cast<int>(hca::kMaxCqe) + 1), EINVAL);
+  EXPECT_EQ(cq->cqe, 20) << "as before";
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(ObjectsTest, RejectsUnsupportedCalls) {
   ibv_srq_init_attr srq{};
   EXPECT_EQ(ibv_create_srq(near_.pd, &srq), nullptr);
@@ -165,6 +191,13 @@ TEST_F(ObjectsTest, RejectsUnsupportedCalls) {
   cq.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
   EXPECT_EQ(ibv_create_cq_ex(near_.context, &cq), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  cq = {};
+  cq.cqe = 1;
+  cq.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  cq.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq_ex(near_.context, &cq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(ObjectsTest, RejectsInvalidArguments) {
@@ -172,6 +205,9 @@ TEST_F(ObjectsTest, RejectsInvalidArguments) {
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_create_cq(near_.context, 1, nullptr, nullptr, 1), nullptr);
   EXPECT_EQ(ibv_create_cq(near_.context, 1, nullptr, nullptr, -1), nullptr);
+  EXPECT_EQ(ibv_rereg_mr(near_.mr, 0x80, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(near_.cq, -1, &none), -1);
   EXPECT_EQ(ibv_resize_cq(near_.cq, -1), EINVAL);
   EXPECT_EQ(ibv_resize_cq(near_.cq, 200), 0);
   EXPECT_EQ(near_.cq->cqe, 200);
@@ -200,6 +236,39 @@ TEST_F(ObjectsTest, ClosingAContextDestroysItsObjects) {
   const auto before = near_drops();
   ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), number, "late"), 0);
   EXPECT_TRUE(eventually([&] { return near_drops() > before; }));
+}
+
+/// A program that opens and closes the device again and again must not exhaust the HCA.
+TEST_F(ObjectsTest, ClosedContextsLeaveNothingInTheHca) {
+  std::uint8_t round = 0;
+  const auto use_all = [&] {
+    ++round;
+    Side left(list_[0]);
+    std::vector<ibv_mr*> regions;
+    for (auto* mr = left.mr; mr != nullptr;) {
+      mr = ibv_reg_mr(left.pd, left.memory.data(), left.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+      if (mr != nullptr) regions.push_back(mr);
+    }
+    std::size_t handles = 0;
+    ibv_ah_attr attr{};
+    attr.dlid = far_lid().value();
+    attr.port_num = 1;
+    while (ibv_create_ah(left.pd, &attr) != nullptr) ++handles;
+    auto* const qp = left.make_qp();
+    std::size_t groups = 0;
+    ibv_gid group{};
+    group.raw[0] = 0xff;
+    group.raw[8] = round;
+    for (std::uint32_t i = 0; i < 100'000; ++i) {
+      std::memcpy(&group.raw[12], &i, sizeof i);
+      if (ibv_attach_mcast(qp, &group, 0xc000) != 0) break;
+      ++groups;
+    }
+    return std::array{regions.size(), handles, groups};
+  };
+  const auto first = use_all();
+  for (const auto number : first) EXPECT_GT(number, 0U);
+  EXPECT_EQ(use_all(), first);
 }
 
 TEST_F(ObjectsTest, GivesAChildItsOwnDevice) {
@@ -264,6 +333,13 @@ TEST_F(ObjectsTest, ReportsDatagramsWithoutAReceiveInSysfs) {
   const auto before = read();
   endpoint::process_endpoint().value()->count(fabric::PortCounter::drop_no_receive, 12);
   EXPECT_EQ(read(), before + 12);
+  // Datagrams for a queue pair without a receive, in several batches.
+  auto* const qp = near_.make_qp();
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), qp->qp_num, "lost"), 0);
+    EXPECT_TRUE(eventually([&] { return read() >= before + 12 + i; }));
+    EXPECT_EQ(read(), before + 12 + i) << "each is counted once";
+  }
 }
 
 TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
@@ -279,6 +355,10 @@ TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
   EXPECT_EQ(read("/nowhere", "file"), -1);
   EXPECT_EQ(ibv_read_sysfs_file("/sys/class/infiniband/softib0", "board_id", text.data(), 4), 3);
   EXPECT_STREQ(text.data(), "SOF");
+  text.fill('x');
+  EXPECT_EQ(ibv_read_sysfs_file("/sys/class/infiniband/softib0", "board_id", text.data(), 6), 5);
+  EXPECT_EQ(text[5], '\0');
+  EXPECT_EQ(text[6], 'x') << "nothing is written behind the buffer";
   EXPECT_EQ(ibv_read_sysfs_file("/proc/sys/kernel", "ostype", text.data(), 0), -1);
 }
 

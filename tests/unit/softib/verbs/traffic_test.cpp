@@ -38,6 +38,20 @@ TEST_F(TrafficTest, LoopsBackAndRepliesToTheSender) {
   EXPECT_EQ(near_.next_receive_and_send().byte_len, kGrh + 5);
 }
 
+TEST_F(TrafficTest, ReplyComesFromTheLidThatWasAddressed) {
+  ibv_wc wc{};
+  wc.slid = 0x15;
+  wc.sl = 3;
+  wc.dlid_path_bits = 2;
+  ibv_ah_attr back{};
+  ASSERT_EQ(ibv_init_ah_from_wc(near_.context, 1, &wc, nullptr, &back), 0);
+  EXPECT_EQ(back.dlid, 0x15);
+  EXPECT_EQ(back.sl, 3);
+  EXPECT_EQ(back.src_path_bits, 2);
+  EXPECT_EQ(back.port_num, 1);
+  EXPECT_EQ(back.is_global, 0);
+}
+
 TEST_F(TrafficTest, RepliesToAGlobalRoute) {
   auto* const from = near_.make_qp();
   auto* const to = far_.make_qp();
@@ -168,8 +182,25 @@ TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   ibv_wr_set_inline_data(qp, too_long.data(), too_long.size());
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
   ibv_wr_start(qp);
+  ibv_wr_send(qp);
+  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);
+  std::array<ibv_data_buf, 2> too_long_together{{{too_long.data(), 33}, {too_long.data(), 32}}};
+  ibv_wr_set_inline_data_list(qp, too_long_together.size(), too_long_together.data());
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  ibv_wr_start(qp);
   ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);  // there is no request
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  // The next batch has nothing of them.
+  ibv_wr_start(qp);
+  qp->wr_id = 23;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(qp);
+  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);
+  ibv_wr_set_sge(qp, sge.lkey, sge.addr, 3);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  EXPECT_EQ(near_.next_completion().wr_id, 23U);
+  EXPECT_EQ(far_.next_completion().byte_len, kGrh + 3);
+  ASSERT_EQ(far_.post_receive(to), 0);
   ASSERT_EQ(near_.send(plain, ah, to->qp_num, "last"), 0);
   EXPECT_EQ(far_.next_completion().byte_len, kGrh + 4);
 }
