@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -199,6 +200,42 @@ class Demo(unittest.TestCase):
         self.assertEqual(demo("--stop").returncode, 0)
         self.assertFalse(state.exists())
         self.assert_nothing_left()
+
+    def test_folder_of_another_user(self):
+        """Another user may create the folder in /tmp first, and name processes in it."""
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        state = pathlib.Path(f"/tmp/ipoibd-demo-{NOBODY}")
+        own = tempfile.TemporaryDirectory(prefix="ipoibd-demo-test-")
+        self.addCleanup(own.cleanup)
+        shutil.chown(own.name, int(NOBODY), int(NOBODY))
+        victim = subprocess.Popen([*user, "sleep", "1000"])
+        self.addCleanup(victim.wait)
+        self.addCleanup(victim.kill)
+        wait_until(lambda: "sleep" in pathlib.Path(f"/proc/{victim.pid}/comm").read_text("ascii"),
+                   "the victim runs")
+        start = pathlib.Path(f"/proc/{victim.pid}/stat").read_text("ascii").rsplit(") ", 1)[1].split()[19]
+
+        def prepare_folder():
+            state.mkdir()
+            (state / "processes").write_text(f"{victim.pid} {start}\n", encoding="ascii")
+            (state / "namespaces").touch()
+            for name in ("processes", "namespaces"):
+                (state / name).chmod(0o666)
+            self.addCleanup(shutil.rmtree, state, ignore_errors=True)
+
+        def prepare_link():
+            shutil.rmtree(state)
+            state.symlink_to(own.name)
+            os.lchown(state, int(NOBODY), int(NOBODY))
+            self.addCleanup(state.unlink, missing_ok=True)
+        for prepare in (prepare_folder, prepare_link):
+            prepare()
+            done = subprocess.run([*user, "env", "IPOIB_NO_BUILD=1", DEMO, "--stop"], check=False,
+                                  capture_output=True, text=True, timeout=DEMO_PATIENCE)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(f"{state} is not ours", done.stderr)
+            self.assertIsNone(victim.poll(), "it is not ended")
+            self.assertEqual(os.listdir(own.name), [])
 
     def test_ordinary_user_without_namespaces(self):
         """Without user namespaces the message says so, and what to do."""
