@@ -75,7 +75,7 @@ TEST_F(NeighbourRules, ConfirmationsEndAtDifferentTimes) {
   for (std::uint32_t i = 0; i < kNeighbours; ++i) {
     HwAddress address = kPeerHw;
     address.qpn = Qpn(100 + i);
-    neighbours.address(*neighbours.create(Ipv4Address(0x0a2c0010 + i)), address,
+    neighbours.address(*neighbours.create(Ipv4Address(0x0a2c0010 + i), Purpose::packet), address,
                        Evidence::confirmed, now);
   }
   const TimePoint begin = now;
@@ -469,7 +469,8 @@ TEST_F(GroupRules, MissingSendOnlyGroupsAreRetriedAtDifferentTimes) {
   constexpr std::uint32_t kGroups = 30;
   std::set<TimePoint> retries;
   for (std::uint32_t i = 0; i < kGroups; ++i) {
-    SendGroup group{membership, parking,
+    FailureCount failures;
+    SendGroup group{membership, parking, failures,
                     wire::multicast_gid(Ipv4Address(0xef000000 + i), kDefaultPKey)};
     (void)group.on_packet(packet(), now);
     group.on_turn();
