@@ -80,10 +80,11 @@ IpNeighbours::State IpNeighbours::state(const Gid& gid) {
 
 int IpNeighbours::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
-/// -NLE_NOMEM is an overrun: notifications were lost, which is an event, too.
+/// After an error, such as an overrun (-NLE_NOMEM), the descriptor is still readable if there are
+/// more.
 void IpNeighbours::take_events() {
   int error = 0;
-  for (int i = 0; i < kMaxEventReads && (error >= 0 || error == -NLE_NOMEM); ++i) {
+  for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {
     error = nl_recvmsgs_default(events_.get());
   }
 }

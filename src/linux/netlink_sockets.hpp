@@ -11,7 +11,7 @@ namespace ipoib::host {
 
 /// Messages that are read before the thread's other work gets its turn. The rest stays in the
 /// socket, which is still readable.
-inline constexpr int kMaxEventReads = 512;
+inline constexpr int kMaxEventReads = 64;
 
 struct NetlinkSockets {
   struct Free {

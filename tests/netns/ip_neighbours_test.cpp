@@ -66,9 +66,12 @@ TEST_F(IpNeighboursTest, AStaleOrPermanentNeighbourIsReachable) {
 TEST_F(IpNeighboursTest, TakesAllEventsAfterAnOverflow) {
   ip("-batch - <<END\n$(for i in $(seq 2000); do echo \"neigh add fe80::1:$i"
      " lladdr 02:00:00:00:00:09 dev one nud permanent\"; done)\nEND");
-  neighbours_->take_events();
+  constexpr int kMaxTurns = 100;
+  int turns = 0;
   pollfd entry{neighbours_->descriptor(), POLLIN, 0};
-  EXPECT_EQ(poll(&entry, 1, 0), 0) << "events are left";
+  for (; turns < kMaxTurns && poll(&entry, 1, 0) == 1; ++turns) neighbours_->take_events();
+  EXPECT_GT(turns, 1) << "others get their turn";
+  EXPECT_LT(turns, kMaxTurns) << "events are left";
 }
 
 TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {
