@@ -505,6 +505,14 @@ TEST_F(EndpointTest, TheEngineBlocksAllSignalsButThoseThatItCauses) {
     }
     if (name != "softib") continue;
     ++engines;
+    // A new thread starts with all signals blocked.
+    EXPECT_TRUE(eventually([&] {
+      std::ifstream again(task.path() / "status");
+      for (std::string word; again >> word;) {
+        if (word == "SigBlk:") again >> std::hex >> blocked;
+      }
+      return blocked != ~std::uint64_t{0} && (blocked >> (SIGBUS - 1) & 1) == 0;
+    }));
     const auto is_blocked = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
     for (const int own : {SIGSEGV, SIGBUS, SIGSYS, SIGABRT}) EXPECT_FALSE(is_blocked(own)) << own;
     for (const int other : {SIGTERM, SIGINT, SIGUSR1}) EXPECT_TRUE(is_blocked(other)) << other;
