@@ -49,7 +49,8 @@ class StarvationSim : public Sim {
     const Duration usual = time_to_reach(*hosts[1], false);
     for (int i = 0; i < 100; ++i) flood();
     const Duration attacked = time_to_reach(*hosts[2], true);
-    EXPECT_LE(attacked, usual + kSaService * static_cast<int>(config.limits.path_requests));
+    // Two requests, that of `a` and that of its neighbour, each wait at the SA for the others.
+    EXPECT_LE(attacked, usual + 2 * kSaService * static_cast<int>(config.limits.path_requests));
     EXPECT_EQ(a().count(Counter::drop_parked_total_limit), 0U);
     EXPECT_EQ(a().state_of(hosts[2]->ip()), "reachable");
   }
@@ -60,7 +61,7 @@ class StarvationSim : public Sim {
 TEST_F(StarvationSim, OneHostileHost) {
   start(1);
   expect_usual_time();
-  EXPECT_GT(a().count(Counter::drop_source_limit), 1000U);
+  EXPECT_GT(a().count(Counter::drop_source_limit), 100U);
 }
 
 TEST_F(StarvationSim, ManyHostileHosts) {
