@@ -248,9 +248,11 @@ class Script {
     ibv_qp* const qp = any(qps_);
     ibv_ah* const ah = any(ahs_);
     if (qp == nullptr || ah == nullptr) return;
-    std::array<ibv_sge, 4> elements{};
+    std::array<std::array<ibv_sge, 4>, 2> lists{};
     std::array<ibv_send_wr, 2> chain{};
-    for (auto& wr : chain) {
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      auto& wr = chain[i];
+      auto& elements = lists[i];
       wr.wr_id = in_.u8();
       wr.opcode = in_.u8() % 4 == 0 ? static_cast<ibv_wr_opcode>(in_.u8() % 16) : IBV_WR_SEND;
       wr.send_flags = in_.u8() % 32;
