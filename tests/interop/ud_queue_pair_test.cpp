@@ -136,6 +136,61 @@ TEST_F(UdQueuePairTest, AcceptsWhatFitsIntoItsSendQueue) {
   EXPECT_EQ(b_->receive(32).size(), 32U);
 }
 
+/// Once it has been signalled, the period begins anew.
+TEST_F(UdQueuePairTest, HasACompletionOncePerSignalPeriod) {
+  std::vector<Incoming> none;
+  for (std::size_t i = 0; i < kSignalPeriod; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+  EXPECT_EQ(b_->receive(kSignalPeriod).size(), kSignalPeriod);
+  while (a_->qp->send_progress().in_flight != 0) a_->qp->receive(none, 1);
+  EXPECT_EQ(handle_->use_count(), 1U) << "no send refers to the address handle";
+  for (std::size_t i = 1; i < kSignalPeriod; ++i) {
+    ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+    EXPECT_EQ(b_->receive(1).size(), 1U);
+    a_->qp->receive(none, 1);
+    ASSERT_EQ(a_->qp->send_progress().in_flight, i) << "there is no completion yet";
+  }
+}
+
+TEST_F(UdQueuePairTest, DropsDatagramsWithoutTheEncapsulationHeader) {
+  for (const std::size_t size : {0U, 1U, 3U}) ASSERT_EQ(a_->send(to_b(size, 1)), 1U);
+  ASSERT_EQ(a_->send(to_b(4, 1)), 1U);
+  const auto got = b_->receive(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].frame.size(), 4U);
+  EXPECT_EQ(b_->qp->counters().malformed, 3U);
+}
+
+TEST_F(UdQueuePairTest, CountsThatItHasNoFrameToReceiveInto) {
+  make_sides({.receive = 64, .send = 64});
+  std::vector<Incoming> kept;
+  for (int round = 0; round < 100 && b_->qp->counters().receive_starved == 0; ++round) {
+    std::vector<Outgoing> batch;
+    for (std::uint8_t i = 0; i < 32; ++i) batch.push_back(to_b(200, i));
+    ASSERT_EQ(a_->qp->send(batch), 32U);
+    auto got = b_->receive(32);
+    std::ranges::move(got, std::back_inserter(kept));
+    a_->settle();
+  }
+  EXPECT_GE(b_->qp->counters().receive_starved, 1U);
+  EXPECT_GE(kept.size(), 64U);
+  kept.clear();
+  std::vector<Incoming> none;
+  b_->qp->receive(none, 1);
+  expect_connected();
+}
+
+TEST_F(UdQueuePairTest, IsRestartedForAnotherIndexOfThePKeyTable) {
+  const auto other = static_cast<std::uint16_t>(pkey_index_ + 1);
+  const auto configured = b_->qp->configure({other, kQKey});
+  if (!configured) GTEST_SKIP() << "no other P_Key: " << configured.error().message;
+  EXPECT_EQ(b_->qp->counters().bring_ups, 2U);
+  b_->qp->configure(b_->attributes).value();
+  EXPECT_EQ(b_->qp->counters().bring_ups, 3U);
+  b_->qp->configure(b_->attributes).value();
+  EXPECT_EQ(b_->qp->counters().bring_ups, 3U) << "nothing has changed";
+  expect_connected();
+}
+
 TEST_F(UdQueuePairTest, ReceivesMoreThanItsRingHolds) {
   make_sides({.receive = 64, .send = 64});
   for (int round = 0; round < 20; ++round) {
@@ -198,6 +253,37 @@ TEST_F(UdQueuePairTest, IsRecreatedWithAnotherNumberInTheSameGroups) {
   expect_connected();
   EXPECT_TRUE(b_->qp->detach(kGroup, kGroupLid));
   EXPECT_FALSE(b_->qp->detach(kGroup, kGroupLid));
+  b_->qp->recreate().value();
+  EXPECT_FALSE(b_->qp->detach(kGroup, kGroupLid)) << "a group that was left is not attached again";
+}
+
+/// The queue pair of b is made to fail by the overrun of a completion queue with one entry.
+TEST_F(UdQueuePairTest, DeviceTellsWhichCompletionQueueHasFailed) {
+  auto events = AsyncEventReader::open(*device_).value();
+  while (events.next()) {
+  }
+  b_->qp->recreate().value();
+  b_->qp->configure(b_->attributes).value();
+  ibv_cq* const cq = last_cq;
+  ASSERT_EQ(ibv_resize_cq(cq, 1), 0);
+  for (int i = 0; i < 8; ++i) (void)a_->send(to_b(300, 0));
+  std::optional<AsyncEventReader::Event> event;
+  std::optional<AsyncEventReader::Event> of_cq;
+  std::vector<Incoming> none;
+  (void)b_->qp->receive(none, 64);  // the device completes the receives while it is polled
+  while (!of_cq && wait_readable(events.descriptor())) {
+    while ((event = events.next())) {
+      if (event->object == cq) of_cq = event;
+    }
+  }
+  ASSERT_TRUE(of_cq);
+  EXPECT_EQ(of_cq->kind, AsyncEvent::queue_pair_fatal);
+  b_->qp->on_object_failed(of_cq->object);
+  EXPECT_TRUE(b_->qp->is_broken());
+  // Destroys the queues, which waits until their events are acknowledged.
+  b_->qp->recreate().value();
+  b_->qp->configure(b_->attributes).value();
+  expect_connected();
 }
 
 TEST_F(UdQueuePairTest, ReplacesACompletionQueueThatHasFailed) {

@@ -44,6 +44,32 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 
+TEST(Change, AcceptsTheLimitsOfEachValue) {
+  for (const char* const change :
+       {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
+        "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100"}) {
+    EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
+  }
+}
+
+TEST(Change, RoundsPercentages) {
+  EXPECT_THAT(parsed(words("link a loss 0.29")), HasSubstr("\"loss\":29,"));
+  EXPECT_THAT(parsed(words("link a loss 33.336")), HasSubstr("\"loss\":3334,"));
+  EXPECT_THAT(parsed(words("link a loss 33.334")), HasSubstr("\"loss\":3333,"));
+}
+
+TEST(Change, AnHcaMayHaveTheNameOfAWord) {
+  EXPECT_THAT(parsed(words("partition 0x12 delete full")), HasSubstr("\"hca\":\"delete\""));
+  EXPECT_THAT(parsed(words("link off loss 1")), HasSubstr("\"hca\":\"off\""));
+}
+
+TEST(Change, ReportsTheFirstErrorOnly) {
+  EXPECT_THAT(parsed(words("pkey 0 a 99")), testing::AllOf(HasSubstr("'0' is not a valid P_Key"),
+                                                           testing::Not(HasSubstr("index"))));
+  EXPECT_THAT(parsed(words("lid a 0 more")), testing::AllOf(HasSubstr("'0' is not a valid LID"),
+                                                            testing::Not(HasSubstr("unexpected"))));
+}
+
 TEST(Change, NamesTheMissingArgumentAndTheUsage) {
   EXPECT_EQ(parsed(words("port c")),
             "port: up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed");

@@ -57,6 +57,24 @@ TEST(ShowTable, SectionStandsAlone) {
   EXPECT_FALSE(parse_section("processes"));
 }
 
+TEST(ShowTable, NodesHaveAllLidsOfTheirPorts) {
+  auto several = subnet();
+  auto& node = several["nodes"].as_array()[1].as_object();
+  node["lid"] = 4;
+  node["lmc"] = 2;
+  EXPECT_NE(show_section(several, Section::nodes).find("\n4-7  a "), std::string::npos);
+  EXPECT_NE(show_brief(several).find("\n4-7  a "), std::string::npos);
+}
+
+TEST(ShowTable, BriefFormCutsNamesOfMoreThanFortyCharacters) {
+  auto large = subnet();
+  auto& node = large["nodes"].as_array()[1].as_object();
+  node["name"] = std::string(40, 'n');
+  EXPECT_NE(show_brief(large).find(std::string(40, 'n')), std::string::npos);
+  node["name"] = std::string(41, 'n');
+  EXPECT_NE(show_brief(large).find(' ' + std::string(37, 'n') + "... "), std::string::npos);
+}
+
 TEST(ShowTable, NodesHaveTheFaultsOfTheirLinksIfThereAreAny) {
   auto faulty = subnet();
   auto& nodes = faulty["nodes"].as_array();
