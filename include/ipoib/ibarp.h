@@ -61,13 +61,14 @@ struct ibarp_hardware {
 
 #define IBARP_HAS_HARDWARE 0x1u /* hardware */
 #define IBARP_HAS_PATH 0x2u     /* dlid, sl, path_mtu, rate_mbps */
+#define IBARP_IS_PINNED 0x4u    /* the operator has pinned it to hardware.gid */
 
 struct ibarp_entry {
   size_t size;
   uint32_t flags; /* which of the members below are valid */
   struct ibarp_address address;
   struct ibarp_hardware hardware;
-  char state[IBARP_NAME_SIZE]; /* "reachable", "permanent", ... */
+  char state[IBARP_NAME_SIZE]; /* "reachable", "permanent", ...; "pinned": no entry yet */
   uint16_t dlid;
   uint8_t sl;
   uint32_t path_mtu;   /* bytes of InfiniBand payload */
@@ -182,6 +183,15 @@ IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* addres
 enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
 IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,
                         const struct ibarp_hardware* hardware, enum ibarp_set_mode mode);
+/* Pins an address to a GID: ARP and Neighbour Discovery may give it no other one. The QPN is learnt as
+ * usual. Removes an entry with another GID. A pin counts as an entry for the mode. */
+IBARP_API int ibarp_pin(struct ibarp* handle, const struct ibarp_address* address,
+                        const uint8_t gid[16], enum ibarp_set_mode mode);
+/* Sets the entries and pins of a file, see ipoibd(8), that are for the handle's interface; stores their
+ * number in *entries unless it is NULL. -EINVAL with "FILE:LINE: reason" as the error, and nothing set,
+ * if the file is not valid. */
+IBARP_API int ibarp_load_neighbours(struct ibarp* handle, const char* path, uint64_t* entries);
+/* Deletes an entry and its pin. */
 IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* address);
 /* Calls `each` for each entry, in no particular order, using constant memory. Entries that are
  * added or deleted meanwhile may be missing or not. */
@@ -189,9 +199,11 @@ IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data)
 /* The same for the entries that the filter selects; NULL: all. */
 IBARP_API int ibarp_list_matching(struct ibarp* handle, const struct ibarp_filter* filter,
                                   ibarp_entry_fn* each, void* data);
-/* Deletes all entries except permanent ones; stores their number in *deleted unless it is NULL. */
+/* Deletes all entries except permanent ones, but no pins; stores their number in *deleted unless it is
+ * NULL. */
 IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
-/* The same for the entries that the filter selects; permanent ones only if it names their state. */
+/* The same for the entries that the filter selects; permanent ones only if it names their state, pins
+ * only if it names "pinned". */
 IBARP_API int ibarp_flush_matching(struct ibarp* handle, const struct ibarp_filter* filter,
                                    uint64_t* deleted);
 

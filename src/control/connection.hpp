@@ -18,6 +18,7 @@ class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
+  [[nodiscard]] const std::string& interface() const { return interface_; }
   /// ENODEV: no daemon serves the interface; ESRCH: its daemon has died, or its folder is not
   /// visible here; EACCES: this user may not even read.
   [[nodiscard]] Result<void> open();

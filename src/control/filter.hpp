@@ -12,9 +12,11 @@
 
 namespace ipoib::control {
 
-/// The states of an entry, docs/states.md, "Neighbour".
-inline constexpr std::array<std::string_view, 8> kNeighbourStates{
-    "incomplete", "resolving", "reachable", "stale", "delay", "probing", "failed", "permanent"};
+/// The states of an entry, docs/states.md, "Neighbour"; "pinned" stands for each pinned address, in
+/// any state.
+inline constexpr std::array<std::string_view, 9> kNeighbourStates{
+    "incomplete", "resolving", "reachable", "stale", "delay",
+    "probing",    "failed",    "permanent", "pinned"};
 
 /// An entry matches if it meets all conditions; without any, all entries match.
 struct Filter {

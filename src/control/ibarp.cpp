@@ -7,6 +7,8 @@
 
 #include "control/connection.hpp"
 #include "control/ibarp_values.hpp"
+#include "control/neighbour_file.hpp"
+#include "ipoib/overloaded.hpp"
 
 using namespace ipoib;           // NOLINT: the C functions are in no namespace
 using namespace ipoib::control;  // NOLINT
@@ -64,6 +66,31 @@ int one_address(ibarp* handle, const ibarp_address* address, IpAddress& out) {
   if (!value) return invalid(handle, "address family must be AF_INET or AF_INET6");
   out = *value;
   return 0;
+}
+
+/// Sends a request that creates an entry or a pin.
+template <class Creation>
+int set(ibarp* handle, Creation request, ibarp_set_mode mode) {
+  switch (mode) {
+    case IBARP_ADD:
+      request.mode = SetRequest::Mode::add;
+      break;
+    case IBARP_CHANGE:
+      request.mode = SetRequest::Mode::change;
+      break;
+    case IBARP_REPLACE:
+      request.mode = SetRequest::Mode::replace;
+      break;
+    default:
+      return invalid(handle, "no such mode");
+  }
+  return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
+}
+
+/// "pinned" selects pinned addresses in all states.
+bool selects(const Filter& filter, const Entry& entry) {
+  return filter.matches(entry.address, entry.state) ||
+         (entry.pinned && filter.matches(entry.address, "pinned"));
 }
 
 struct ThreadLine {
@@ -188,20 +215,46 @@ int ibarp_set(ibarp* handle, const ibarp_address* address, const ibarp_hardware*
     const auto to = hardware == nullptr ? std::nullopt : from_c(*hardware);
     if (!to) return invalid(handle, "a queue pair number has 24 bits");
     request.hardware = *to;
-    switch (mode) {
-      case IBARP_ADD:
-        request.mode = SetRequest::Mode::add;
-        break;
-      case IBARP_CHANGE:
-        request.mode = SetRequest::Mode::change;
-        break;
-      case IBARP_REPLACE:
-        request.mode = SetRequest::Mode::replace;
-        break;
-      default:
-        return invalid(handle, "no such mode");
+    return set(handle, request, mode);
+  });
+}
+
+int ibarp_pin(ibarp* handle, const ibarp_address* address, const std::uint8_t gid[16],
+              ibarp_set_mode mode) {
+  return with(handle, [&] {
+    PinRequest request;
+    if (const int bad = one_address(handle, address, request.address); bad != 0) return bad;
+    if (gid == nullptr) return invalid(handle, "no GID");
+    Gid::Bytes bytes;
+    std::copy_n(gid, bytes.size(), bytes.begin());
+    request.gid = Gid(bytes);
+    return set(handle, request, mode);
+  });
+}
+
+int ibarp_load_neighbours(ibarp* handle, const char* path, std::uint64_t* entries) {
+  return with(handle, [&] {
+    if (path == nullptr) return invalid(handle, "no file");
+    const auto read = read_neighbours(path);
+    if (read.has_error()) return refuse(handle, read.error());
+    std::uint64_t count = 0;
+    for (const StaticNeighbour& entry : *read) {
+      if (!entry.is_for(handle->connection.interface())) continue;
+      const Request request = std::visit(
+          Overloaded{
+              [&](const HwAddress& to) {
+                return InterfaceRequest(SetRequest{SetRequest::Mode::replace, entry.address, to});
+              },
+              [&](const Gid& to) {
+                return InterfaceRequest(PinRequest{SetRequest::Mode::replace, entry.address, to});
+              }},
+          entry.to);
+      const int result = ask<Done>(handle, request, [](const Done&) { return 0; });
+      if (result != 0) return result;
+      ++count;
     }
-    return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
+    if (entries != nullptr) *entries = count;
+    return 0;
   });
 }
 
@@ -229,7 +282,7 @@ int ibarp_list_matching(ibarp* handle, const ibarp_filter* filter, ibarp_entry_f
             more = page.next.has_value();
             request.cursor = page.next.value_or(0);
             for (const Entry& entry : page.entries) {
-              if (!wanted->matches(entry.address, entry.state)) continue;
+              if (!selects(*wanted, entry)) continue;
               const ibarp_entry out = to_c(entry);
               if (const int result = each(&out, data); result != 0) return result;
             }

@@ -3,37 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "control/ibarp_values.hpp"
+#include "control/neighbour_file.hpp"
 
 namespace ipoib::control {
-
-namespace {
-
-/// "QPN@GID", with the QPN in decimal, or in hexadecimal after 0x.
-std::optional<HwAddress> parse_short_form(std::string_view text) {
-  const auto at = text.find('@');
-  if (at == std::string_view::npos) return std::nullopt;
-  const auto gid = Gid::parse(text.substr(at + 1));
-  std::string_view number = text.substr(0, at);
-  int base = 10;
-  if (number.size() > 2 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')) {
-    number.remove_prefix(2);
-    base = 16;
-  }
-  std::uint32_t qpn = 0;
-  const auto* const end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, qpn, base);
-  if (!gid || error != std::errc() || stop != end || qpn > kMulticastQpn.value()) {
-    return std::nullopt;
-  }
-  return HwAddress{0, Qpn(qpn), *gid};
-}
-
-}  // namespace
 
 std::optional<IpAddress> from_c(const ibarp_address& address) {
   if (address.family == AF_INET) {
@@ -102,8 +78,7 @@ int ibarp_parse_prefix(const char* text, ibarp_address* prefix, std::uint32_t* l
 int ibarp_parse_hardware(const char* text, ibarp_hardware* hardware) {
   return guarded([&] {
     if (text == nullptr || hardware == nullptr) return -EINVAL;
-    auto value = HwAddress::parse(text);
-    if (!value) value = parse_short_form(text);
+    const auto value = ipoib::control::parse_hardware(text);
     if (!value) return -EINVAL;
     *hardware = to_c(*value);
     return 0;

@@ -64,6 +64,10 @@ ibarp_entry to_c(const Entry& entry) {
     out.flags |= IBARP_HAS_HARDWARE;
     out.hardware = to_c(*entry.hardware);
   }
+  if (entry.pinned) {
+    out.flags |= IBARP_IS_PINNED;
+    std::copy_n(entry.pinned->bytes().begin(), Gid::kSize, out.hardware.gid);
+  }
   if (entry.path) {
     out.flags |= IBARP_HAS_PATH;
     out.dlid = entry.path->dlid.value();

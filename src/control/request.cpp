@@ -42,6 +42,10 @@ Request set_request(JsonReader& reader) {
   return InterfaceRequest(
       SetRequest{read_mode(reader), reader.address("address"), reader.hardware("lladdr")});
 }
+Request pin_request(JsonReader& reader) {
+  return InterfaceRequest(
+      PinRequest{read_mode(reader), reader.address("address"), reader.gid("gid")});
+}
 Request delete_request(JsonReader& reader) {
   return InterfaceRequest(DeleteRequest{reader.address("address")});
 }
@@ -97,9 +101,10 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 13> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 14> kOperations{{{"list", list_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
+                                                 {"pin", pin_request},
                                                  {"delete", delete_request},
                                                  {"flush", flush_request},
                                                  {"flush_matching", flush_matching_request},
@@ -126,6 +131,12 @@ struct RequestEmitter {
             {"mode", name(request.mode)},
             {"address", to_string(request.address)},
             {"lladdr", request.hardware.to_string()}};
+  }
+  json::object operator()(const PinRequest& request) const {
+    return {{"op", "pin"},
+            {"mode", name(request.mode)},
+            {"address", to_string(request.address)},
+            {"gid", request.gid.to_string()}};
   }
   json::object operator()(const DeleteRequest& request) const {
     return {{"op", "delete"}, {"address", to_string(request.address)}};
@@ -177,6 +188,7 @@ bool is_change(const Request& request) {
   }
   const auto* const other = std::get_if<InterfaceRequest>(&request);
   return other != nullptr && (std::holds_alternative<SetRequest>(*other) ||
+                              std::holds_alternative<PinRequest>(*other) ||
                               std::holds_alternative<DeleteRequest>(*other) ||
                               std::holds_alternative<FlushRequest>(*other));
 }
@@ -200,7 +212,7 @@ Result<Request> parse_request(std::string_view line) {
   }
   return Error{
       EOPNOTSUPP,
-      "unknown op; this daemon knows list, get, set, delete, flush, flush_matching, stats, "
+      "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
       "info, members, log, trace, add_interface, delete_interface"};
 }
 

@@ -28,12 +28,21 @@ struct SetRequest {
   HwAddress hardware;
   friend bool operator==(const SetRequest&, const SetRequest&) = default;
 };
-/// ENOENT if there is no such entry.
+/// Pins an address to a GID: its entry may have no other one. The modes as of SetRequest; a pin
+/// counts as an entry.
+struct PinRequest {
+  SetRequest::Mode mode = SetRequest::Mode::replace;
+  IpAddress address;
+  Gid gid;
+  friend bool operator==(const PinRequest&, const PinRequest&) = default;
+};
+/// Deletes an entry and its pin. ENOENT if there is neither.
 struct DeleteRequest {
   IpAddress address;
   friend bool operator==(const DeleteRequest&, const DeleteRequest&) = default;
 };
-/// Deletes the entries that match; permanent ones only if the filter names their state.
+/// Deletes the entries that match; permanent ones only if the filter names their state, and pins
+/// only if it names "pinned".
 struct FlushRequest {
   Filter filter{};
   friend bool operator==(const FlushRequest&, const FlushRequest&) = default;
@@ -45,8 +54,8 @@ struct InfoRequest {
   friend bool operator==(const InfoRequest&, const InfoRequest&) = default;
 };
 /// Requests that the interface's thread answers.
-using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, DeleteRequest,
-                                      FlushRequest, StatsRequest, InfoRequest>;
+using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, PinRequest,
+                                      DeleteRequest, FlushRequest, StatsRequest, InfoRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -17,6 +17,7 @@ namespace {
 json::object to_json(const Entry& entry) {
   json::object out{{"address", to_string(entry.address)}, {"state", entry.state}};
   if (entry.hardware) out["lladdr"] = entry.hardware->to_string();
+  if (entry.pinned) out["pinned_gid"] = entry.pinned->to_string();
   if (const auto& path = entry.path) {
     out["path"] = {{"dlid", path->dlid.value()},
                    {"sl", path->sl.value()},
@@ -35,6 +36,7 @@ Entry read_entry(JsonReader& reader) {
   entry.address = reader.address("address");
   entry.state = reader.text("state");
   if (reader.has("lladdr")) entry.hardware = reader.hardware("lladdr");
+  if (reader.has("pinned_gid")) entry.pinned = reader.gid("pinned_gid");
   if (reader.has("path")) {
     JsonReader path(reader.object("path"));
     entry.path =
@@ -213,6 +215,7 @@ struct ReplyReader {
   }
   Reply operator()(const GetRequest& /*request*/) const { return part("entry", read_entry); }
   Reply operator()(const SetRequest& /*request*/) const { return Done{}; }
+  Reply operator()(const PinRequest& /*request*/) const { return Done{}; }
   Reply operator()(const DeleteRequest& /*request*/) const { return Done{}; }
   Reply operator()(const FlushRequest& /*request*/) const {
     return Flushed{reader.number<std::uint64_t>("flushed")};

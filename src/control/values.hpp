@@ -27,13 +27,14 @@ struct Path {
 /// One neighbour.
 struct Entry {
   IpAddress address;
-  std::string state;                  ///< as in docs/states.md: "reachable", "permanent", ...
+  std::string state;  ///< as in docs/states.md: "reachable", ...; "pinned": a pin without entry
   std::optional<HwAddress> hardware;  ///< none before it is resolved
   std::optional<Path> path;           ///< none before the SA has responded
   Duration idle{};                    ///< since a packet last used it
   std::uint64_t uses = 0;             ///< packets of the host to it; a large packet is one
   std::uint32_t references = 0;       ///< to its address handle, by the path and posted sends
   std::uint32_t waiting = 0;          ///< frames parked until it is resolved
+  std::optional<Gid> pinned = {};     ///< the only GID that it may have
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

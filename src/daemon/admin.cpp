@@ -19,6 +19,7 @@ control::Entry to_entry(const link::NeighbourInfo& info) {
   entry.address = info.address;
   entry.state = name(info.state);
   entry.hardware = info.hardware;
+  entry.pinned = info.pinned;
   if (info.path) {
     entry.path = control::Path{info.path->dlid, info.path->sl, info.path->mtu,
                                wire::rate_mbps(info.path->rate)};
@@ -32,12 +33,12 @@ control::Entry to_entry(const link::NeighbourInfo& info) {
 
 control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
   // The protocol's cursor is the link's; 0 stands for the beginning in both.
-  const link::NeighbourCursor from{static_cast<std::uint32_t>(request.cursor)};
+  const link::NeighbourCursor from{request.cursor};
   const auto page = link.list(from, control::kPageEntries, now);
   control::EntryPage out;
   out.entries.reserve(page.entries.size());
   for (const auto& info : page.entries) out.entries.push_back(to_entry(info));
-  if (page.next) out.next = page.next->slot;
+  if (page.next) out.next = page.next->position;
   return control::Reply(std::move(out));
 }
 
@@ -47,7 +48,10 @@ control::Response get(const control::GetRequest& request, const link::Link& link
   return control::Reply(to_entry(*info));
 }
 
-control::Response set(const control::SetRequest& request, link::Link& link, TimePoint now) {
+/// Carries out a request that creates an entry or a pin with `create`.
+template <class Creation, class Create>
+control::Response create(const Creation& request, const link::Link& link, TimePoint now,
+                         Create carry_out_on) {
   using Mode = control::SetRequest::Mode;
   if (request.mode != Mode::replace) {
     const bool exists = link.get(request.address, now).has_value();
@@ -56,27 +60,42 @@ control::Response set(const control::SetRequest& request, link::Link& link, Time
       return Error(EEXIST, to_string(request.address) + ": entry exists already");
     }
   }
-  if (auto done = link.set_permanent(request.address, request.hardware, now); !done) {
-    return done.error();
-  }
+  if (auto done = carry_out_on(); !done) return done.error();
   return control::Reply(control::Done{});
 }
 
-/// Removes the entries that match; permanent ones only if the filter names their state.
+/// Whether a flush removes the entry; permanent ones only if the filter names their state.
+bool removes_entry(const control::Filter& filter, const link::NeighbourInfo& info) {
+  using link::NeighbourState;
+  if (info.state == NeighbourState::pinned) return false;
+  if (info.state == NeighbourState::permanent && filter.states.empty()) return false;
+  return filter.matches(info.address, name(info.state));
+}
+
+/// Whether a flush removes the pin of an entry.
+bool removes_pin(const control::Filter& filter, const link::NeighbourInfo& info) {
+  return info.pinned && !filter.states.empty() && filter.matches(info.address, "pinned");
+}
+
 std::size_t flush(const control::Filter& filter, link::Link& link, TimePoint now) {
   if (filter.is_empty()) return link.flush();
-  std::vector<IpAddress> found;
+  std::vector<IpAddress> entries;
+  std::vector<IpAddress> pins;
   std::optional<link::NeighbourCursor> next = link::NeighbourCursor{};
   while (next) {
     const auto page = link.list(*next, control::kPageEntries, now);
     for (const auto& info : page.entries) {
-      const bool is_kept = filter.states.empty() && info.state == link::NeighbourState::permanent;
-      if (!is_kept && filter.matches(info.address, name(info.state))) found.push_back(info.address);
+      if (removes_pin(filter, info)) {
+        pins.push_back(info.address);
+      } else if (removes_entry(filter, info)) {
+        entries.push_back(info.address);
+      }
     }
     next = page.next;
   }
-  for (const auto& address : found) link.remove(address);
-  return found.size();
+  for (const auto& address : entries) link.remove_entry(address);
+  for (const auto& address : pins) link.remove(address);
+  return entries.size() + pins.size();
 }
 
 std::vector<control::Counter> counters(const link::Link& link, const InterfaceState& state) {
@@ -165,7 +184,13 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
       Overloaded{
           [&](const control::ListRequest& r) { return list(r, link, now); },
           [&](const control::GetRequest& r) { return get(r, link, now); },
-          [&](const control::SetRequest& r) { return set(r, link, now); },
+          [&](const control::SetRequest& r) {
+            return create(r, link, now,
+                          [&] { return link.set_permanent(r.address, r.hardware, now); });
+          },
+          [&](const control::PinRequest& r) {
+            return create(r, link, now, [&] { return link.pin(r.address, r.gid); });
+          },
           [&](const control::DeleteRequest& r) {
             return link.remove(r.address) ? Response(Reply(control::Done{}))
                                           : Response(no_entry(r.address));

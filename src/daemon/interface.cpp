@@ -114,6 +114,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .inbox = to_control_,
       .owner = owner,
       .sa = sa,
+      .neighbours = dependencies.neighbours.of(id_.pkey, tun_->name()),
       .trace = dependencies.control_trace,
       .log = *logs_.daemon,
       .interface = tun_->name(),

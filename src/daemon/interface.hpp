@@ -39,6 +39,7 @@ class Interface final : public PartitionInterface {
     std::uint32_t max_mtu = 0;  ///< largest MTU of the port, in bytes
     const Options& options;
     const host::NetworkNamespace& home;  ///< namespace of the network interfaces
+    NeighbourStore& neighbours;
     Logging& logs;
     TraceRings& rings;
     TraceRing& control_trace;
@@ -56,7 +57,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
   void remove_at_end() override { tun_->remove(); }
-  void remove_now() override { tun_->close(); }
+  void remove_now() override { tun_->close(), dependencies_.neighbours.forget(id_.pkey); }
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 

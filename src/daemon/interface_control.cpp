@@ -27,6 +27,16 @@ constexpr std::chrono::seconds kRedirectCheck{30};
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
+/// Keeps permanent entries and pins for the next interface of the partition.
+InterfaceControl::Callback stored(StaticNeighbours& neighbours,
+                                  const control::InterfaceRequest& request,
+                                  const InterfaceControl::Callback& done) {
+  return [&neighbours, request, done](control::Response response) {
+    if (response) neighbours.on_done(request);
+    done(std::move(response));
+  };
+}
+
 }  // namespace
 
 InterfaceControl::InterfaceControl(const Dependencies& dependencies)
@@ -45,6 +55,10 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
                    [this] { on_messages(); }),
       next_request_(first_control_request(dependencies.number)) {
   host_timer_.set(monotonic_now());
+  auto neighbours = dependencies.neighbours.all();
+  // The mailbox is new, so it has room.
+  if (!neighbours.empty())
+    (void)dependencies.to_interface.post(SetNeighbours{std::move(neighbours)});
 }
 
 // --- Port and host -------------------------------------------------------------------------------
@@ -164,6 +178,7 @@ void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
 void InterfaceControl::handle(control::InterfaceRequest request,
                               std::function<void(control::Response)> done) {
   if (std::holds_alternative<control::StatsRequest>(request)) done = with_port_counters(done);
+  if (control::is_change(request)) done = stored(dependencies_.neighbours, request, done);
   ToInterface message(AdminRequest{request, std::move(done)});
   if (dependencies_.to_interface.post(std::move(message))) return;
   std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));

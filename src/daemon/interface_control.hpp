@@ -13,6 +13,7 @@
 #include "control/server.hpp"
 #include "daemon/link_local_choice.hpp"
 #include "daemon/messages.hpp"
+#include "daemon/neighbour_store.hpp"
 #include "daemon/partition_interface.hpp"
 #include "daemon/sa_requests.hpp"
 #include "daemon/timer.hpp"
@@ -37,14 +38,14 @@ class InterfaceControl final : public control::Handler {
     ControlMailbox& inbox;
     InterfaceOwner& owner;
     SaRequestPort& sa;
+    StaticNeighbours& neighbours;  ///< which the interface has from the start
     TraceRing& trace;
     Logger& log;
     std::string interface;  ///< the network interface's name
     LinkLocalChoice link_local;
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
-    /// See verbs::Device::missing_receives().
-    std::function<std::optional<std::uint64_t>()> missing_receives;
+    std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Device
   };
 
   explicit InterfaceControl(const Dependencies& dependencies);
@@ -98,8 +99,7 @@ class InterfaceControl final : public control::Handler {
   std::vector<ObjectFailed> failures_undelivered_;
   std::optional<std::string> name_undelivered_;
   std::optional<HostView> host_undelivered_;
-  /// Bounded by the outstanding requests of the link.
-  std::deque<wire::SaResponse> responses_undelivered_;
+  std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
   bool stop_undelivered_ = false;
 
   enum class State { running, stopping, stopped, ended };

@@ -140,6 +140,7 @@ void InterfaceLoop::take_messages() {
                           [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
                           [&](const wire::SaResponse& m) { link.on_response(m, now_); },
                           [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
+                          [&](const SetNeighbours& m) { set_neighbours(m); },
                           [&](AdminRequest& m) { on_admin_request(m); },
                           [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
                           [&](const Stop&) { stopping_ = true; }},
@@ -157,6 +158,22 @@ void InterfaceLoop::on_port(const link::PortStatus& status) {
   const auto awaited = waits ? link.waiting_for() : std::string();
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
+}
+
+void InterfaceLoop::set_neighbours(const SetNeighbours& message) {
+  auto& link = dependencies_.pump.link();
+  std::size_t refused = 0;
+  std::string first;
+  for (const auto& [address, to, interface] : message.neighbours) {
+    const auto* const gid = std::get_if<Gid>(&to);
+    const auto set = gid != nullptr ? link.pin(address, *gid)
+                                    : link.set_permanent(address, std::get<HwAddress>(to), now_);
+    if (!set && refused++ == 0) first = set.error().message;
+  }
+  if (refused > 0) {
+    dependencies_.log.warn("{} static neighbours cannot be set, the first because: {}", refused,
+                           first);
+  }
 }
 
 void InterfaceLoop::on_admin_request(AdminRequest& message) {

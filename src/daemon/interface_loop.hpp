@@ -63,6 +63,7 @@ class InterfaceLoop {
 
   void take_messages();
   void on_port(const link::PortStatus& status);
+  void set_neighbours(const SetNeighbours& message);
   void on_admin_request(AdminRequest& message);
   void post_messages();
 

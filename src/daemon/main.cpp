@@ -41,6 +41,7 @@ struct Dependencies {
   TerminationSignalsBlocked blocked;
   KeptInterfaces kept;
   OperatorChanges changes;
+  NeighbourStore neighbours;
   PidFile pid_file;
   std::string privileges;  ///< what is kept, for the log
   bool has_logged_privileges = false;
@@ -89,6 +90,7 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
                        .max_mtu = port.max_mtu,
                        .options = options,
                        .home = dependencies.home,
+                       .neighbours = dependencies.neighbours,
                        .logs = logs,
                        .rings = rings,
                        .control_trace = rings.add("control"),
@@ -158,6 +160,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
                             .blocked = {},
                             .kept = {},
                             .changes = {},
+                            .neighbours = NeighbourStore(options.neighbours),
                             .pid_file = PidFile(options.pid_file),
                             .privileges = {}};
   dependencies.privileges = drop_privileges(options);

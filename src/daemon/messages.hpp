@@ -8,7 +8,9 @@
 #include <functional>
 #include <string>
 #include <variant>
+#include <vector>
 
+#include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
@@ -39,6 +41,10 @@ struct HostChanged {
 struct ArpReplyPermitted {
   wire::Arp request;
 };
+/// Permanent entries and pins, at the start of the thread.
+struct SetNeighbours {
+  std::vector<control::StaticNeighbour> neighbours;
+};
 /// `done` is not called on the interface's thread; it is returned with the response.
 struct AdminRequest {
   control::InterfaceRequest request;
@@ -52,7 +58,7 @@ struct Renamed {
 struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, AdminRequest, Renamed, Stop>;
+                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, AdminRequest, Renamed, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {

@@ -3,6 +3,7 @@
 #include <net/if.h>
 
 #include <boost/program_options.hpp>
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -114,6 +115,9 @@ po::options_description link_options(Options& out) {
                "service level")(
       "no-dhcp-rewrite", po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
       "do not change DHCP messages to the form of RFC 4390")(
+      "neighbour-file", po::value<std::string>()->value_name("FILE"),
+      "file with permanent neighbour entries, and IP addresses that are pinned to a GID (default: "
+      "/etc/ipoibd/neighbours if it exists, but none with --softib)")(
       "strict-arp",
       text("yes|no", [&](const auto& v) { link.strict_arp = parse_yes_no("strict-arp", v); })
           ->default_value("yes"),
@@ -185,7 +189,8 @@ po::options_description process_options(Options& out) {
       "config", po::value<std::string>()->value_name("FILE"),
       "file with more options, lines \"option = value\"; the command line takes precedence "
       "(default: those in /etc/ipoibd that exist, but none with --softib)")(
-      "check-config", "check the options and the configuration files, and end")("help,h", "print this text")("version,V", "print the version");
+      "check-config", "check the options and the configuration files, and end")(
+      "help,h", "print this text")("version,V", "print the version");
   return group;
 }
 
@@ -284,6 +289,20 @@ std::vector<std::string> files_to_read(const po::variables_map& values, const st
   return configuration_files(folder, port);
 }
 
+/// Reads the file of neighbours, and appends its name to `files`. The default one need not exist.
+void read_neighbours(Options& options, const po::variables_map& values, const std::string& folder,
+                     std::vector<std::string>& files) {
+  const bool is_chosen = values.count("neighbour-file") != 0;
+  if (!is_chosen && values.count("softib") != 0) return;
+  const auto path = is_chosen ? values["neighbour-file"].as<std::string>()
+                              : folder + "/" + std::string(control::kNeighbourFile);
+  auto read = control::read_neighbours(path);
+  if (!read && read.error().code == ENOENT && !is_chosen) return;
+  if (!read) throw UsageError(read.error().message);
+  options.neighbours = std::move(*read);
+  files.push_back(path);
+}
+
 /// Takes the port from "NAME:PORT".
 void split_device(Options& options, const po::variables_map& values) {
   const auto colon = options.device.rfind(':');
@@ -326,11 +345,12 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
               values);
     if (values.count("help") != 0) return Information{help_text(all)};
     if (values.count("version") != 0) return Information{"ipoibd " IPOIB_VERSION "\n"};
-    const auto files = files_to_read(values, folder);
+    auto files = files_to_read(values, folder);
     for (const auto& file : files) read_file(file, all, values);
     po::notify(values);
     split_device(options, values);
     check_name(options);
+    read_neighbours(options, values, folder, files);
     if (values.count("check-config") != 0) return Information{check_report(files)};
     // Each neighbour may have its own path, and a new one may be learnt.
     options.link.limits.paths = options.link.limits.neighbours + 1;

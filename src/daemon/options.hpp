@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/neighbour_file.hpp"
 #include "control/socket_folder.hpp"
 #include "control/values.hpp"
 #include "daemon/poll_policy.hpp"
@@ -48,6 +49,7 @@ struct Options {
   std::string group;     ///< empty: that of the user
   SandboxMode sandbox = SandboxMode::on;
   control::SocketAccess control_access;
+  std::vector<control::StaticNeighbour> neighbours;  ///< of the file of neighbours
   PollMode poll = PollMode::adaptive;
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
 
@@ -68,7 +70,9 @@ class UsageError : public std::runtime_error {
 };
 
 /// Parses `arguments`, without the program's name, and the configuration files: that of --config,
-/// else those in `folder` (configuration_files.hpp), but none with --softib. Throws UsageError.
+/// else those in `folder` (configuration_files.hpp), but none with --softib; then the file of
+/// neighbours: that of --neighbour-file, else the one in `folder` in the same way. Throws
+/// UsageError.
 [[nodiscard]] std::variant<Options, Information> parse_options(
     std::span<const std::string> arguments, const std::string& folder = "/etc/ipoibd");
 

@@ -13,7 +13,12 @@ void change(const Client& client, const Command& command) {
   const ibarp_set_mode mode = command.verb == Verb::add      ? IBARP_ADD
                               : command.verb == Verb::change ? IBARP_CHANGE
                                                              : IBARP_REPLACE;
-  client.check(ibarp_set(client.get(), &address, &command.to, mode));
+  client.check(command.pins ? ibarp_pin(client.get(), &address, command.to.gid, mode)
+                            : ibarp_set(client.get(), &address, &command.to, mode));
+}
+
+void load(const Client& client, const Command& command) {
+  client.check(ibarp_load_neighbours(client.get(), command.file.c_str(), nullptr));
 }
 
 std::string flush(const Client& client, const Command& command) {

@@ -26,7 +26,10 @@ Commands, as of ip neigh; they may be abbreviated:
   add ADDRESS lladdr HW [dev IF]    add a permanent entry; fail if one exists
   change ADDRESS lladdr HW [dev IF] replace an existing entry by a permanent one
   replace ADDRESS lladdr HW [dev IF]  add or replace a permanent entry
-  del ADDRESS [dev IF]              delete an entry
+  add | change | replace ADDRESS gid GID [dev IF]
+                                    the same for a pin: the address may have this
+                                    GID only; the QPN is learnt
+  del ADDRESS [dev IF]              delete an entry and its pin
   flush [all] [FILTER]... [dev IF]  delete entries, except permanent ones
   stats [dev IF]                    show counters, and drops by reason
   log [MODULE=LEVEL]... [dev IF]    show or set log levels
@@ -42,16 +45,17 @@ Commands, as of ip neigh; they may be abbreviated:
 
 FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
 STATE is incomplete, resolving, reachable, stale, delay, probing, failed,
-permanent or all. Only flush with nud deletes permanent entries, too.
+permanent, pinned or all. Only flush with nud deletes permanent entries and pins.
 HW is 20 bytes in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
 LEVEL is trace, debug, info, warning, error, critical or off; MODULE may be all.
 Without dev IF a command applies to all interfaces; one that changes an entry
 needs dev IF if there are several, and interface add if several ipoibd run.
 
-Options; -a, -s and -d as of arp(8):
+Options; -a, -s, -d and -f as of arp(8):
   -a, --all [HOST]      show entries in BSD style
   -s, --set HOST HW     set a permanent entry
   -d, --delete HOST     delete an entry
+  -f, --file FILE       set the entries and pins of a file, see ipoibd(8)
   -i, --device IF       same as dev IF
   -n, --numeric         do not resolve host names (with -a, -s and -d)
   -4, --ipv4            show and flush: only IPv4
@@ -70,9 +74,10 @@ Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 
 constexpr int kForce = 1;  // an option without letter
 
-constexpr std::array<option, 16> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 17> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
+                                           {"file", required_argument, nullptr, 'f'},
                                            {"device", required_argument, nullptr, 'i'},
                                            {"numeric", no_argument, nullptr, 'n'},
                                            {"ipv4", no_argument, nullptr, '4'},
@@ -86,7 +91,7 @@ constexpr std::array<option, 16> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
-constexpr const char* kLetters = ":as:d:i:n46jzmwb:hV";
+constexpr const char* kLetters = ":as:d:f:i:n46jzmwb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
@@ -119,14 +124,16 @@ void apply(Command& command, int letter) {
       command.verb = Verb::remove;
       command.host = optarg;
       break;
+    case 'f':
+      command.verb = Verb::load;
+      command.file = optarg;
+      break;
     case 'i':
       command.device = optarg;
       break;
     case '4':
-      set_family(command.filter, AF_INET);
-      break;
     case '6':
-      set_family(command.filter, AF_INET6);
+      set_family(command.filter, letter == '4' ? AF_INET : AF_INET6);
       break;
     case 'j':
       command.json = true;
@@ -147,10 +154,8 @@ void apply(Command& command, int letter) {
       command.force = true;
       break;
     case 'h':
-      command.verb = Verb::help;
-      break;
     case 'V':
-      command.verb = Verb::version;
+      command.verb = letter == 'h' ? Verb::help : Verb::version;
       break;
     default:
       break;
@@ -159,7 +164,7 @@ void apply(Command& command, int letter) {
 
 Command parse_arp_words(Command command, std::vector<std::string> words, bool names) {
   command.names = names;
-  if (command.verb == Verb::replace) command.to = take_hardware(words);
+  if (command.verb == Verb::replace) take_link_layer(command, words);
   if (command.verb == Verb::show && !words.empty()) {
     command.host = words.front();
     words.erase(words.begin());
@@ -181,8 +186,8 @@ Command parse_command(int argc, char** argv) {
   // As in ip(8), one hyphen suffices before a long option.
   for (int letter = 0;
        (letter = getopt_long_only(argc, argv, kLetters, kOptions.data(), nullptr)) != -1;) {
-    if (letter == 'a' || letter == 's' || letter == 'd') {
-      if (arp_spelling) misused("use only one of -a, -s and -d");
+    if (letter == 'a' || letter == 's' || letter == 'd' || letter == 'f') {
+      if (arp_spelling) misused("use only one of -a, -s, -d and -f");
       arp_spelling = true;
     }
     if (letter == 'n') numeric = true;

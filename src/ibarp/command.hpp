@@ -41,6 +41,7 @@ struct Command {
     change,
     replace,
     remove,
+    load,
     flush,
     stats,
     log,
@@ -62,9 +63,11 @@ struct Command {
   ibarp_filter filter{sizeof(ibarp_filter), 0, {}, 0, {}};  ///< of show and flush
   std::string device;                                       ///< empty: not given
   ibarp_hardware to{};                                      ///< of add, change, replace
+  bool pins = false;  ///< only the GID of `to` is given: it is pinned
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
   std::uint16_t pkey = 0;                                   ///< of add_interface
   std::string name;    ///< of add_interface; empty: the usual one
+  std::string file;    ///< of load
   std::string batch;   ///< a file with commands; "-": stdin
   bool force = false;  ///< batch: go on after a failure
   bool names = false;  ///< resolve `host`, and show host names
@@ -85,6 +88,8 @@ struct Command {
 /// Parses a command and its arguments, as of ip(8) neigh; `options` has those of the command line.
 /// Throws Failure.
 [[nodiscard]] Command parse_words(const Command& options, const std::vector<std::string>& words);
+/// Parses "gid GID" or HW at the front of `words`, and removes it. Throws Failure.
+void take_link_layer(Command& command, std::vector<std::string>& words);
 /// Parses HW at the front of `words`, and removes it: 20 bytes, QPN@GID, or the words
 /// "qpn QPN gid GID". Throws Failure.
 [[nodiscard]] ibarp_hardware take_hardware(std::vector<std::string>& words);

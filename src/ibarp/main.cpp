@@ -107,6 +107,8 @@ Status run(const Command& command) {
     case Verb::replace:
     case Verb::remove:
       return for_each_interface(command, [&](const Client& client) { change(client, command); });
+    case Verb::load:
+      return for_each_interface(command, [&](const Client& client) { load(client, command); });
     case Verb::flush:
       return run_report(command, flush);
     case Verb::stats:

@@ -34,6 +34,8 @@ struct GroupListing {
 
 /// Runs add, change, replace and delete, which print nothing.
 void change(const Client& client, const Command& command);
+/// Sets the entries and pins of a file.
+void load(const Client& client, const Command& command);
 
 /// Lists interfaces, of which the information is given.
 [[nodiscard]] std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command);

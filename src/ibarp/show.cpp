@@ -19,6 +19,14 @@ namespace {
 
 bool has_hardware(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_HARDWARE) != 0; }
 bool has_path(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_PATH) != 0; }
+bool is_pinned(const ibarp_entry& entry) { return (entry.flags & IBARP_IS_PINNED) != 0; }
+
+/// A pin determines the GID, even without an entry.
+std::string gid_of(const ibarp_entry& entry) {
+  const std::string gid = gid_text(entry.hardware.gid);
+  if (is_pinned(entry)) return gid + " pinned";
+  return has_hardware(entry) ? gid : "-";
+}
 
 json::object as_json(const std::string& interface, const ibarp_entry& entry) {
   json::object out{{"address", text_of(entry.address)},
@@ -30,6 +38,7 @@ json::object as_json(const std::string& interface, const ibarp_entry& entry) {
     out["qpn"] = entry.hardware.qpn;
     out["gid"] = gid_text(entry.hardware.gid);
   }
+  if (is_pinned(entry)) out["pinned_gid"] = gid_text(entry.hardware.gid);
   if (has_path(entry)) {
     out["path"] = {{"dlid", entry.dlid},
                    {"sl", entry.sl},
@@ -57,8 +66,7 @@ Table brief_table(const std::vector<Listing>& listings) {
       const bool known = has_hardware(entry);
       table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
                  has_path(entry) ? lid_text(entry.dlid) : "-",
-                 known ? hexadecimal(entry.hardware.qpn, 6) : "-",
-                 known ? gid_text(entry.hardware.gid) : "-"});
+                 known ? hexadecimal(entry.hardware.qpn, 6) : "-", gid_of(entry)});
     }
   }
   return table;
@@ -87,7 +95,7 @@ Table wide_table(const std::vector<Listing>& listings) {
       const bool path = has_path(entry);
       table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
                  path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
-                 known ? gid_text(hardware.gid) : "-", known ? hexadecimal(hardware.flags, 2) : "-",
+                 gid_of(entry), known ? hexadecimal(hardware.flags, 2) : "-",
                  path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
                  path ? rate(entry.rate_mbps) : "-", std::to_string(entry.uses),
                  std::to_string(entry.references), std::to_string(entry.waiting),
@@ -103,7 +111,9 @@ std::string as_block(const std::string& interface, const ibarp_entry& entry) {
   if (has_hardware(entry)) {
     out += indent + "lladdr " + text_of(entry.hardware) + "\n";
     out += indent + "flags " + hexadecimal(entry.hardware.flags, 2) + "  qpn " +
-           hexadecimal(entry.hardware.qpn, 6) + "  gid " + gid_text(entry.hardware.gid) + "\n";
+           hexadecimal(entry.hardware.qpn, 6) + "  gid " + gid_of(entry) + "\n";
+  } else if (is_pinned(entry)) {
+    out += indent + "gid " + gid_of(entry) + "\n";
   }
   if (has_path(entry)) {
     out += indent + "dlid " + lid_text(entry.dlid) + "  sl " + std::to_string(entry.sl) + "  mtu " +

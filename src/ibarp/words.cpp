@@ -1,4 +1,6 @@
 // Parses commands in words, as of ip(8) neigh.
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -44,7 +46,7 @@ constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
                                                {"add", Verb::add_interface},
                                                {"delete", Verb::delete_interface}}};
 constexpr std::string_view kAllStates =
-    "incomplete,resolving,reachable,stale,delay,probing,failed,permanent";
+    "incomplete,resolving,reachable,stale,delay,probing,failed,permanent,pinned";
 static_assert(kAllStates.size() < IBARP_TEXT_SIZE);
 
 std::string take(Words& words, const char* expected) {
@@ -114,6 +116,10 @@ void take_entry(Command& command, const std::string& word, Words& words, bool& h
   const bool sets = command.is_change() && command.verb != Verb::remove;
   if (sets && word == "lladdr") {
     command.to = take_hardware(words);
+    has_hardware = true;
+  } else if (sets && word == "gid") {
+    words.insert(words.begin(), word);
+    take_link_layer(command, words);
     has_hardware = true;
   } else if (sets && word == "nud") {
     if (take(words, "a state") != "permanent")
@@ -185,7 +191,7 @@ void take_arguments(Command& command, Words& words) {
   }
   if (about_entry && command.host.empty()) misused("an address is required");
   if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
-    misused("\"lladdr HW\" is required");
+    misused("\"lladdr HW\" or \"gid GID\" is required");
   }
 }
 
@@ -210,6 +216,21 @@ ibarp_hardware take_hardware(std::vector<std::string>& words) {
                               "with colons, or QPN@GID");
   }
   return hardware;
+}
+
+void take_link_layer(Command& command, std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "gid") {
+    command.to = take_hardware(words);
+    return;
+  }
+  (void)take(words, "\"gid\"");
+  const std::string text = take(words, "a GID");
+  ibarp_address gid{};
+  if (ibarp_parse_address(text.c_str(), &gid) != 0 || gid.family != AF_INET6) {
+    throw Failure(kUsage, "\"" + text + "\" is no GID; expected the format of an IPv6 address");
+  }
+  std::copy_n(gid.bytes, sizeof(command.to.gid), command.to.gid);
+  command.pins = true;
 }
 
 Command parse_words(const Command& options, const std::vector<std::string>& words) {

@@ -1,5 +1,7 @@
 // What operators see and change.
 #include <cerrno>
+#include <optional>
+#include <vector>
 
 #include "link/arp_input.hpp"
 #include "link/link.hpp"
@@ -7,14 +9,53 @@
 
 namespace ipoib::link {
 
+namespace {
+
+/// The cursors of pins begin here, above all slots of the table.
+constexpr std::uint64_t kFirstPin = std::uint64_t{1} << 32;
+
+}  // namespace
+
+/// First the entries that are not pinned, then the pins with their entries: an entry of a pin may
+/// come and go meanwhile.
 NeighbourPage Link::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
-  return impl_->neighbours.list(from, limit, now);
+  const Impl& p = *impl_;
+  NeighbourPage page;
+  if (from.position < kFirstPin) {
+    std::optional slot(static_cast<std::uint32_t>(from.position));
+    page.entries = p.neighbours.list(slot, limit, now);
+    if (p.pins.size() > 0) {
+      std::erase_if(page.entries, [&p](const NeighbourInfo& info) {
+        return p.pins.find(info.address) != nullptr;
+      });
+    }
+    if (slot) {
+      page.next = NeighbourCursor{*slot};
+    } else if (p.pins.size() > 0) {
+      page.next = NeighbourCursor{kFirstPin};
+    }
+    return page;
+  }
+  auto number = static_cast<Pins::Number>(from.position - kFirstPin);
+  while (page.entries.size() < limit) {
+    const auto address = p.pins.next(number);
+    if (!address) return page;
+    page.entries.push_back(*get(*address, now));
+  }
+  page.next = NeighbourCursor{kFirstPin + number};
+  return page;
 }
 
 std::optional<NeighbourInfo> Link::get(const IpAddress& address, TimePoint now) const {
   const Neighbour* const entry = impl_->neighbours.find(address);
-  if (entry == nullptr) return std::nullopt;
-  return entry->info(now);
+  const Gid* const pinned = impl_->pins.find(address);
+  if (entry == nullptr && pinned == nullptr) return std::nullopt;
+  NeighbourInfo info;
+  info.address = address;
+  info.state = NeighbourState::pinned;
+  if (entry != nullptr) info = entry->info(now);
+  if (pinned != nullptr) info.pinned = *pinned;
+  return info;
 }
 
 Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hardware,
@@ -33,10 +74,33 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
   if (entry == nullptr) entry = p.neighbours.create(address, Purpose::packet);
   if (entry == nullptr) return Error{ENOBUFS, text + ": the table of neighbours is full"};
   p.neighbours.set_permanent(*entry, {hardware, std::move(path)}, now);
+  p.pins.erase(address);
+  return {};
+}
+
+Result<void> Link::pin(const IpAddress& address, const Gid& gid) {
+  Impl& p = *impl_;
+  const std::string text = to_string(address);
+  if (!p.host.can_be_neighbour(address)) {
+    return Error{EINVAL, text + ": no neighbour can have this address"};
+  }
+  if (gid.is_zero() || gid.is_multicast()) {
+    return Error{EINVAL, gid.to_string() + ": not the GID of a port"};
+  }
+  if (!p.pins.set(address, gid)) return Error{ENOBUFS, text + ": too many addresses are pinned"};
+  const Neighbour* const entry = p.neighbours.find(address);
+  const Route* const route = entry != nullptr ? entry->route() : nullptr;
+  const bool is_permanent = entry != nullptr && entry->state_name() == NeighbourState::permanent;
+  if (is_permanent || (route != nullptr && route->path->gid() != gid)) remove_entry(address);
   return {};
 }
 
 bool Link::remove(const IpAddress& address) {
+  const bool was_pinned = impl_->pins.erase(address);
+  return remove_entry(address) || was_pinned;
+}
+
+bool Link::remove_entry(const IpAddress& address) {
   Neighbour* const entry = impl_->neighbours.find(address);
   if (entry == nullptr) return false;
   impl_->neighbours.remove(*entry, Counter::drop_neighbour_removed);

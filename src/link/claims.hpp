@@ -12,6 +12,7 @@
 #include "ipoib/ud_port.hpp"
 #include "link/config.hpp"
 #include "link/output.hpp"
+#include "link/pins.hpp"
 
 namespace ipoib::link {
 
@@ -20,16 +21,25 @@ class Claims {
   /// All of these outlive it.
   struct Dependencies {
     const Config& config;
+    const Pins& pins;
     Output& out;
     Logger& log;
   };
 
   explicit Claims(const Dependencies& deps) : deps_(deps) {}
 
-  /// Whether a message may say that its sender has `address` at `hardware`. If not, counts it, and
-  /// logs the sender at a limited rate.
+  /// Whether a message may say that its sender has `address` at `hardware`: this is its true
+  /// address, and agrees with the pin. If not, counts it, and logs the sender at a limited rate.
   [[nodiscard]] bool admit(const IpAddress& address, const HwAddress& hardware,
                            const Incoming& datagram, TimePoint now);
+  /// The same without effect.
+  [[nodiscard]] bool is_admissible(const IpAddress& address, const HwAddress& hardware,
+                                   const Incoming& datagram) const {
+    return may_be_sender(hardware, datagram) && agrees_with_pin(address, hardware);
+  }
+  [[nodiscard]] bool agrees_with_pin(const IpAddress& address, const HwAddress& hardware) const {
+    return deps_.pins.permit(address, hardware.gid);
+  }
   /// Whether the link-layer address may be that of the datagram's sender; true if that is not to be
   /// checked.
   [[nodiscard]] bool may_be_sender(const HwAddress& hardware, const Incoming& datagram) const {

@@ -46,15 +46,14 @@ struct Ageing {
   /// After an address was learnt or confirmed, ARP messages with another one are ignored, except
   /// announcements and requests to the host: of several replies the first counts. Linux: locktime.
   Duration lock_time = std::chrono::seconds(1);
-  std::uint8_t announcements = 2;            ///< of each new address
+  std::uint8_t announcements = 2;  ///< of each new address
   Duration announce_interval = std::chrono::seconds(2);
 };
 
 struct PathTimes {
   Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is requested again
   Backoff negative;                             ///< pause after a failed path request
-  Duration mismatch_interval =
-      std::chrono::seconds(5);  ///< between requests because of a source LID
+  Duration mismatch_interval = std::chrono::seconds(5);  ///< of requests due to a source LID
 };
 
 /// Exceeding a limit drops or evicts, and counts.
@@ -68,6 +67,7 @@ struct Limits {
   std::size_t parked_bytes = std::size_t{3} << 20;
   /// Replies to ARP requests and solicitations that wait for a path; beside the packets above.
   std::size_t parked_replies = 128;
+  std::size_t pins = 65536;  ///< addresses that the operator has pinned to a GID
   std::size_t paths = 16384;
   /// Outstanding at the SA; further paths wait. A quarter is only for packets of the host.
   std::size_t path_requests = 16;
@@ -81,8 +81,8 @@ struct Limits {
   std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait
   std::size_t announcements = 1024;  ///< addresses being announced at a time
   /// Broadcast and multicast solicitations per second: half for new neighbours, a quarter for their
-  /// repetitions, a quarter for neighbours that have answered before. Another quarter is for replies
-  /// to ARP probes.
+  /// repetitions, a quarter for neighbours that have answered before. Another quarter is for
+  /// replies to ARP probes.
   std::uint32_t solicitations = 1000;
   /// ARP requests per second for which the host's routes are looked up.
   std::uint32_t arp_reply_checks = 500;
@@ -100,9 +100,9 @@ struct Config {
   Backoff join_backoff;  ///< with jitter
   /// How often memberships are checked: another program on the port may have left the group.
   Duration membership_check = std::chrono::minutes(2);
-  /// The broadcast group is also checked when no other port has sent to it for this time; on a large
-  /// subnet after `silence_check_per_lid` for each LID, so that all ports together send the SA at
-  /// most 50 such requests a second, if LIDs are dense.
+  /// The broadcast group is also checked when no other port has sent to it for this time; on a
+  /// large subnet after `silence_check_per_lid` for each LID, so that all ports together send the
+  /// SA at most 50 such requests a second, if LIDs are dense.
   Duration silence_check = std::chrono::seconds(5);
   Duration silence_check_per_lid = std::chrono::milliseconds(40);
   /// A send-only group is left after this time without a packet.

@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "drop_malformed_nd",
     "drop_false_qpn",
     "drop_false_gid",
+    "drop_pinned_gid",
     "drop_unsolicited_reply",
     "drop_locked_address",
     "drop_reply_limit",

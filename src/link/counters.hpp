@@ -38,13 +38,15 @@ enum class Counter : std::uint8_t {
   drop_bad_arp_sender,     ///< no neighbour can have the address
   drop_duplicate_address,  ///< an ARP message of another node claims an address of the host
   drop_malformed_nd,
-  drop_false_qpn,         ///< ARP or ND: claims another QPN than that of its sender
-  drop_false_gid,         ///< the same for the GID of its GRH
+  drop_false_qpn,          ///< ARP or ND: claims another QPN than that of its sender
+  drop_false_gid,          ///< the same for the GID of its GRH
+  drop_pinned_gid,         ///< ARP or ND: claims another GID than the pinned one
   drop_unsolicited_reply,  ///< an ARP reply that nobody has asked for
-  drop_locked_address,    ///< ARP: claims another address than one that was learnt a moment ago
-  drop_reply_limit,   ///< replies beyond those that may wait for a path
-  drop_source_limit,  ///< ARP or ND of a port that names new GIDs faster than one port may
-  drop_paths_pending, ///< ARP or ND: too many neighbours wait for a path that the host does not use
+  drop_locked_address,     ///< ARP: claims another address than one that was learnt a moment ago
+  drop_reply_limit,        ///< replies beyond those that may wait for a path
+  drop_source_limit,       ///< ARP or ND of a port that names new GIDs faster than one port may
+  drop_paths_pending,  ///< ARP or ND: too many neighbours wait for a path that the host does not
+                       ///< use
   // Messages of the daemon.
   drop_no_frame,  ///< no free frame for an ARP or ND message, or for fragments
   // Events.

@@ -58,8 +58,10 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       next_hops(neighbours, deps.hash_key),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
-      neighbour_input({config, own, host, paths, arp, solicitor, neighbours, reports, out, log},
-                      deps.hash_key),
+      pins(config.limits.pins),
+      neighbour_input(
+          {config, own, host, pins, paths, arp, solicitor, neighbours, reports, out, log},
+          deps.hash_key),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {}
@@ -297,8 +299,7 @@ void Link::Impl::set_carrier(bool on) {
 void Link::Impl::configure_queue_pair() {
   const auto index = bring_up.port().pkey_index;
   assert(index.has_value());
-  const ConfigureQueuePair wanted{.pkey_index = index.value_or(0),
-                                  .qkey = parameters->qkey};
+  const ConfigureQueuePair wanted{.pkey_index = index.value_or(0), .qkey = parameters->qkey};
   if (configured == wanted) return;
   configured = wanted;
   out.events.emplace_back(wanted);

@@ -64,8 +64,7 @@ class Link {
   void reply_to_arp(const wire::Arp& request, TimePoint now);  ///< permits that of an ArpReplyCheck
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.
   void on_notice(const wire::Notice& notice, TimePoint now);
-  /// Leaves the groups and releases all frames. Only draining may follow.
-  void shut_down(TimePoint now);
+  void shut_down(TimePoint now);  ///< leaves the groups, releases all frames; only draining follows
 
   // --- Stimuli: the SA -------------------------------------------------------------------------
   void on_response(const wire::SaResponse& response, TimePoint now);
@@ -78,8 +77,7 @@ class Link {
   // --- Stimuli: time ---------------------------------------------------------------------------
   /// Runs expired timers. The cost depends on their number, not on the size of the tables.
   void tick(TimePoint now);
-  /// When tick() is to be called; kNever if no timer runs.
-  [[nodiscard]] TimePoint next_deadline() const;
+  [[nodiscard]] TimePoint next_deadline() const;  ///< for tick(); kNever if no timer runs
 
   // --- To drain --------------------------------------------------------------------------------
   [[nodiscard]] std::vector<Outgoing>& sends();
@@ -90,13 +88,15 @@ class Link {
   /// At most `limit` entries.
   [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
   [[nodiscard]] std::optional<NeighbourInfo> get(const IpAddress& address, TimePoint now) const;
-  /// Adds or replaces an entry; it does not age, and ARP and ND do not change it.
+  /// Adds or replaces an entry; it does not age, and ARP and ND do not change it. Ends a pin.
   [[nodiscard]] Result<void> set_permanent(const IpAddress& address, const HwAddress& hardware,
                                            TimePoint now);
-  /// Returns false if there is no such entry.
+  /// Adds or replaces a pin: the address may have this GID only. Ends an entry with another one.
+  [[nodiscard]] Result<void> pin(const IpAddress& address, const Gid& gid);
+  /// Removes entry and pin; returns false if there is neither.
   bool remove(const IpAddress& address);
-  /// Removes all but the permanent entries; returns how many.
-  std::size_t flush();
+  bool remove_entry(const IpAddress& address);  ///< not the pin
+  std::size_t flush();  ///< removes all but permanent entries and pins; returns how many
 
   // --- State -----------------------------------------------------------------------------------
   [[nodiscard]] LinkState state() const;

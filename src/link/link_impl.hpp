@@ -6,6 +6,7 @@
 #include "link/icmp_errors.hpp"
 #include "link/link.hpp"
 #include "link/nd_output.hpp"
+#include "link/pins.hpp"
 #include "link/receiver.hpp"
 #include "link/routed_groups.hpp"
 #include "link/send_group_table.hpp"
@@ -58,6 +59,7 @@ struct Link::Impl {
   NextHops next_hops;
   Announcer announcer;
   DhcpRewriter dhcp;
+  Pins pins;
   NeighbourInput neighbour_input;
   Transmitter transmitter;
   Receiver receiver;

@@ -20,6 +20,8 @@ std::string_view name(NeighbourState state) {
       return "failed";
     case NeighbourState::permanent:
       return "permanent";
+    case NeighbourState::pinned:
+      return "pinned";
   }
   return "unknown";
 }

@@ -22,6 +22,7 @@ enum class NeighbourState : std::uint8_t {
   probing,
   failed,
   permanent,
+  pinned,  ///< no entry: the operator has pinned the address to a GID, and nothing has been sent
 };
 /// The enumerator as text; stable.
 [[nodiscard]] std::string_view name(NeighbourState state);
@@ -38,6 +39,7 @@ struct NeighbourInfo {
   IpAddress address;
   NeighbourState state = NeighbourState::incomplete;
   std::optional<HwAddress> hardware;
+  std::optional<Gid> pinned = {};  ///< the only GID that it may have
   std::optional<PathInfo> path;
   std::optional<Duration> used;       ///< time since a packet was sent to it; nullopt: never
   std::uint64_t uses = 0;             ///< packets of the host to it; a large packet is one
@@ -48,7 +50,7 @@ struct NeighbourInfo {
 
 /// Where a listing continues; {} is the beginning.
 struct NeighbourCursor {
-  std::uint32_t slot = 0;
+  std::uint64_t position = 0;  ///< a slot of the table; then the pins
 };
 
 /// One page of a listing, in no order. An entry that exists during the whole listing is in exactly

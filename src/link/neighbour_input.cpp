@@ -42,7 +42,9 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
 
 bool NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
   // A redirect has the address of another node, which nobody can check: it will be solicited.
-  if (update.hardware && !claims_.may_be_sender(*update.hardware, datagram)) return true;
+  if (update.hardware && !claims_.is_admissible(update.neighbour, *update.hardware, datagram)) {
+    return true;
+  }
   if (update.creates_entry && update.hardware &&
       !admits_path(update.neighbour, *update.hardware, datagram, now)) {
     return false;
@@ -165,8 +167,7 @@ void NeighbourInput::learn(Neighbour& sender, const wire::Arp& message, Evidence
   set_address(sender, message.sender_hardware, evidence, datagram, now);
 }
 
-void NeighbourInput::ask_routes(const wire::Arp& request, const Incoming& datagram,
-                                TimePoint now) {
+void NeighbourInput::ask_routes(const wire::Arp& request, const Incoming& datagram, TimePoint now) {
   if (!reply_checks_.take(now)) return deps_.out.counters.add(Counter::arp_limited);
   if (!admits_path(request.sender_protocol, request.sender_hardware, datagram, now)) return;
   deps_.out.counters.add(Counter::arp_route_lookups);
@@ -176,6 +177,8 @@ void NeighbourInput::ask_routes(const wire::Arp& request, const Incoming& datagr
 /// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in
 /// the entry until the path is known.
 void NeighbourInput::reply_to_arp(const wire::Arp& request, TimePoint now) {
+  // The look-up of the routes may have taken longer than setting a pin.
+  if (!claims_.agrees_with_pin(request.sender_protocol, request.sender_hardware)) return;
   Neighbour* const requester = find_or_create(request.sender_protocol);
   if (requester == nullptr) return;
   deps_.neighbours.address(*requester, request.sender_hardware, Evidence::unconfirmed, now);

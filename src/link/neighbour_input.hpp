@@ -22,6 +22,7 @@ class NeighbourInput {
     const Config& config;
     const HwAddress& own;
     const HostAddresses& host;
+    const Pins& pins;
     PathTable& paths;
     ArpOutput& arp;
     Solicitor& solicitor;
@@ -33,7 +34,7 @@ class NeighbourInput {
 
   NeighbourInput(const Dependencies& deps, const HashKey& key)
       : deps_(deps),
-        claims_({deps.config, deps.out, deps.log}),
+        claims_({deps.config, deps.pins, deps.out, deps.log}),
         reply_checks_(deps.config.limits.arp_reply_checks),
         probe_replies_(deps.config.limits.solicitations / 4),
         sources_(deps.config.limits.paths_per_source, key) {}

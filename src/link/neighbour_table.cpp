@@ -165,16 +165,18 @@ void NeighbourTable::tick(TimePoint now) {
   }
 }
 
-NeighbourPage NeighbourTable::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
-  NeighbourPage page;
-  std::uint32_t slot = from.slot;
-  while (page.entries.size() < limit) {
-    const Neighbour* const entry = entries_.next(slot);
-    if (entry == nullptr) return page;
-    page.entries.push_back(entry->info(now));
+std::vector<NeighbourInfo> NeighbourTable::list(std::optional<std::uint32_t>& slot,
+                                                std::size_t limit, TimePoint now) const {
+  std::vector<NeighbourInfo> entries;
+  while (entries.size() < limit) {
+    const Neighbour* const entry = entries_.next(*slot);
+    if (entry == nullptr) {
+      slot.reset();
+      break;
+    }
+    entries.push_back(entry->info(now));
   }
-  page.next = NeighbourCursor{slot};
-  return page;
+  return entries;
 }
 
 }  // namespace ipoib::link

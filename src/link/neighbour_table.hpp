@@ -73,8 +73,7 @@ class NeighbourTable final : public Reachability {
   void link_down(TimePoint now);
   /// Removes all but the permanent entries; returns how many.
   std::size_t flush();
-  /// Removes everything.
-  void clear(Counter why);
+  void clear(Counter why);  ///< removes everything
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
@@ -82,7 +81,9 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] std::size_t count(EvictionClass of) const {
     return counts_[static_cast<std::size_t>(of)];
   }
-  [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
+  /// From `slot` on, which it sets to the next one, or to nullopt.
+  [[nodiscard]] std::vector<NeighbourInfo> list(std::optional<std::uint32_t>& slot,
+                                                std::size_t limit, TimePoint now) const;
 
  private:
   using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,

@@ -42,6 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::vector<Request> kRequests{InterfaceRequest(ListRequest{}),
                                               InterfaceRequest(GetRequest{}),
                                               InterfaceRequest(SetRequest{}),
+                                              InterfaceRequest(PinRequest{}),
                                               InterfaceRequest(FlushRequest{}),
                                               InterfaceRequest(StatsRequest{}),
                                               InterfaceRequest(InfoRequest{}),

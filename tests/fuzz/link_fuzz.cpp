@@ -92,7 +92,9 @@ class Script {
       case 14:
         return (void)link_.set_permanent(address(), hardware(), now_);
       case 15:
-        return (void)link_.remove(address());
+        return (void)(input_.u8() % 2 == 0
+                          ? link_.remove(address())
+                          : link_.pin(address(), gid(input_.u8() % 11)).has_value());
       case 16:
         return (void)(input_.u8() % 8 == 0 ? link_.flush() : 0);
       case 17:
@@ -321,15 +323,25 @@ class Script {
   void check() {
     std::size_t parked = 0;
     std::size_t seen = 0;
+    std::size_t unused_pins = 0;
     for (std::optional<NeighbourCursor> at = NeighbourCursor{}; at;) {
       const NeighbourPage page = link_.list(*at, 4, now_);
-      for (const NeighbourInfo& entry : page.entries) parked += entry.parked;
-      seen += page.entries.size();
+      for (const NeighbourInfo& entry : page.entries) {
+        parked += entry.parked;
+        if (entry.state == NeighbourState::pinned) {
+          ++unused_pins;
+        } else {
+          ++seen;
+        }
+        // An entry has the GID that its address is pinned to.
+        if (entry.pinned && entry.hardware) require(entry.hardware->gid == *entry.pinned);
+      }
       at = page.next;
     }
     for (const GroupInfo& group : link_.groups()) parked += group.parked;
     require(seen == link_.neighbour_count());
     require(seen <= config_.limits.neighbours);
+    require(unused_pins <= config_.limits.pins);
     require(parked <= config_.limits.parked);
     require(pool_.available() + parked + link_.sends().size() == pool_.capacity());
     require(carrier_ == (link_.state() == LinkState::up));
@@ -343,6 +355,7 @@ class Script {
                      .unresolved = 4,
                      .parked_per_neighbour = 2,
                      .parked = 6,
+                     .pins = 3,
                      .paths = 6,
                      .path_requests = 2,
                      .announcements = 3,

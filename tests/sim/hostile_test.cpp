@@ -29,9 +29,7 @@ class Hostile : public Sim {
   }
   [[nodiscard]] Host& hostile() { return *hosts.at(2); }
   [[nodiscard]] HwAddress false_qpn() { return {0, Qpn(0x777), hostile().hardware().gid}; }
-  [[nodiscard]] HwAddress false_gid() {
-    return {0, hostile().hardware().qpn, b().hardware().gid};
-  }
+  [[nodiscard]] HwAddress false_gid() { return {0, hostile().hardware().qpn, b().hardware().gid}; }
 
   [[nodiscard]] AddressVector unicast(const Host& to, bool with_grh) {
     AddressVector vector;
@@ -100,7 +98,8 @@ class Hostile : public Sim {
         wire::emit_encapsulation(wire::EtherType::ipv6, bytes.data());
         const std::size_t size =
             message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
-        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way, link::kAllNodesOfIpv6);
+        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way,
+                  link::kAllNodesOfIpv6);
       }
     }
   }
@@ -128,8 +127,8 @@ TEST_F(Hostile, FalseGidIsDroppedWhereTheGrhShowsIt) {
   EXPECT_EQ(known_to_a(b().ip()), b().hardware());
 }
 
-/// What is left without a GRH: the packets go to a port of the true owner, where no queue pair takes
-/// them. Its announcement or a probe mends that; the hostile host gets nothing.
+/// What is left without a GRH: the packets go to a port of the true owner, where no queue pair
+/// takes them. Its announcement or a probe mends that; the hostile host gets nothing.
 TEST_F(Hostile, FalseGidWithoutAGrhInterceptsNothing) {
   three_hosts(true);
   claim(b().ip(), false_gid(), ArpOperation::reply, Way::unicast, a().ip());
@@ -147,6 +146,24 @@ TEST_F(Hostile, VictimOfATrueAddressKnowsTheOffender) {
   EXPECT_EQ(a().count(Counter::drop_false_qpn) + a().count(Counter::drop_false_gid), 0U);
   EXPECT_EQ(known_to_a(b().ip()), hostile().hardware()) << "as on Ethernet; a pin prevents it";
   EXPECT_GT(b().count(Counter::drop_duplicate_address), 0U) << "the owner notices";
+}
+
+TEST_F(Hostile, PinnedAddressCannotBeTakenOver) {
+  three_hosts(true);
+  ASSERT_TRUE(a().link().pin(b().ip(), b().hardware().gid));
+  ASSERT_TRUE(a().link().pin(b().ipv6(), b().hardware().gid));
+  ASSERT_TRUE(reaches(a(), b()));
+  claim_in_all_ways(b().ip(), hostile().hardware());
+  claim6_in_all_ways(b().ipv6(), hostile().hardware());
+  EXPECT_EQ(a().count(Counter::drop_pinned_gid), 12U + 6U);
+  EXPECT_EQ(known_to_a(b().ip()), b().hardware());
+  EXPECT_TRUE(reaches(a(), b()));
+  HostOptions again = options(2);
+  again.epoch = 2;
+  again.ipv6 = true;
+  hosts[1] = std::make_unique<Host>(world, again);
+  ASSERT_TRUE(world.run_until([&] { return b().is_up(); }, 60s));
+  EXPECT_TRUE(keeps_trying(a(), b(), 10s)) << "its new QPN is learnt";
 }
 
 TEST_F(Hostile, UnsolicitedRepliesCreateNoEntry) {

@@ -102,6 +102,28 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   EXPECT_EQ(found.waiting, 5U);
 }
 
+TEST(Ibarp, EntryOfAPinHasTheGidOnly) {
+  RunningServer server;
+  Entry entry;
+  entry.address = Ipv4Address(0x0a2c0002);
+  entry.state = "pinned";
+  entry.pinned = Gid::parse("fe80::1");
+  server.handler.put(entry);
+  const Handle handle(server.name());
+  ibarp_address address{};
+  ASSERT_EQ(ibarp_parse_address("10.44.0.2", &address), 0);
+  ibarp_entry found{};
+  found.size = sizeof(found);
+  ASSERT_EQ(ibarp_get(handle.get(), &address, &found), 0) << ibarp_error(handle.get());
+  EXPECT_STREQ(found.state, "pinned");
+  EXPECT_EQ(found.flags, IBARP_IS_PINNED);
+  EXPECT_EQ(found.hardware.qpn, 0U);
+  EXPECT_EQ(found.hardware.gid[0], 0xfe);
+  EXPECT_EQ(found.hardware.gid[15], 1);
+  EXPECT_EQ(ibarp_pin(handle.get(), &address, nullptr, IBARP_ADD), -EINVAL);
+  EXPECT_EQ(ibarp_load_neighbours(handle.get(), nullptr, nullptr), -EINVAL);
+}
+
 TEST(Ibarp, ListsManyEntries) {
   constexpr std::uint32_t kEntries = 10'000;
   RunningServer server;

@@ -108,6 +108,14 @@ class MemoryHandler : public Handler {
     entries_[request.address] = entry;
     return Reply(Done{});
   }
+  Response operator()(const PinRequest& request) {
+    Entry entry;
+    entry.address = request.address;
+    entry.state = "pinned";
+    entry.pinned = request.gid;
+    entries_[request.address] = entry;
+    return Reply(Done{});
+  }
   Response operator()(const DeleteRequest& request) {
     if (entries_.erase(request.address) == 0) return missing(request.address);
     return Reply(Done{});

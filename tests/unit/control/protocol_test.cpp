@@ -53,6 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
                     InterfaceRequest(SetRequest{SetRequest::Mode::add, kV4, kHardware}),
                     InterfaceRequest(SetRequest{SetRequest::Mode::change, kV6, kHardware}),
                     InterfaceRequest(SetRequest{SetRequest::Mode::replace, kV4, kHardware}),
+                    InterfaceRequest(PinRequest{SetRequest::Mode::add, kV4, kHardware.gid}),
                     InterfaceRequest(DeleteRequest{kV6}), InterfaceRequest(FlushRequest{}),
                     InterfaceRequest(FlushRequest{{.family = IpFamily::v6}}),
                     InterfaceRequest(FlushRequest{{.family = IpFamily::v4,
@@ -107,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                   EntryPage{{full_entry(), Entry{kV6, "incomplete", {}, {}, {}, 0, 1}}, 42}},
         ReplyCase{InterfaceRequest(GetRequest{kV4}), full_entry()},
         ReplyCase{InterfaceRequest(SetRequest{}), Done{}},
+        ReplyCase{InterfaceRequest(PinRequest{}), Done{}},
         ReplyCase{InterfaceRequest(DeleteRequest{}), Done{}},
         ReplyCase{InterfaceRequest(FlushRequest{}), Flushed{9999}},
         ReplyCase{InterfaceRequest(StatsRequest{}),
@@ -124,6 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_TRUE(is_change(InterfaceRequest(SetRequest{})));
+  EXPECT_TRUE(is_change(InterfaceRequest(PinRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(DeleteRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(FlushRequest{})));
   EXPECT_TRUE(is_change(LogRequest{{{"link", "debug"}}}));

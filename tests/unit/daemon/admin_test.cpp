@@ -107,8 +107,42 @@ TEST_F(AdminTest, FlushesWhatMatches) {
   EXPECT_EQ(flushed({.states = {"permanent"}}), 44U);
 }
 
+TEST_F(AdminTest, PinsAnAddress) {
+  const auto pin = [this](Mode mode) {
+    return ask(control::PinRequest{mode, kPeer, kHardware.gid});
+  };
+  EXPECT_EQ(pin(Mode::change).error().code, ENOENT);
+  EXPECT_TRUE(pin(Mode::add));
+  EXPECT_EQ(pin(Mode::add).error().code, EEXIST);
+  EXPECT_TRUE(pin(Mode::change));
+  const auto entry = reply<control::Entry>(control::GetRequest{kPeer});
+  EXPECT_EQ(entry.state, "pinned");
+  EXPECT_EQ(entry.pinned, kHardware.gid);
+  EXPECT_FALSE(entry.hardware);
+  const auto first = reply<control::EntryPage>(control::ListRequest{});
+  EXPECT_THAT(first.entries, SizeIs(0));
+  ASSERT_TRUE(first.next) << "the pins";
+  EXPECT_THAT(reply<control::EntryPage>(control::ListRequest{*first.next}).entries, SizeIs(1));
+  EXPECT_TRUE(ask(control::DeleteRequest{kPeer}));
+  EXPECT_EQ(ask(control::GetRequest{kPeer}).error().code, ENOENT);
+}
+
+TEST_F(AdminTest, FlushDeletesPinsOnlyIfTheyAreNamed) {
+  const auto flushed = [&](const control::Filter& filter) {
+    return reply<control::Flushed>(control::FlushRequest{filter}).entries;
+  };
+  ASSERT_TRUE(ask(control::PinRequest{Mode::add, kPeer, kHardware.gid}));
+  ASSERT_TRUE(ask(control::PinRequest{Mode::add, kOther, kHardware.gid}));
+  EXPECT_EQ(flushed({}), 0U);
+  EXPECT_EQ(flushed({.prefix = control::parse_prefix("0.0.0.0/0")}), 0U);
+  EXPECT_EQ(flushed({.states = {"permanent", "stale"}}), 0U);
+  EXPECT_EQ(flushed({.prefix = IpPrefix{kPeer, 32}, .states = {"pinned"}}), 1U);
+  EXPECT_EQ(flushed({.states = {"pinned"}}), 1U);
+  EXPECT_EQ(flushed({.states = {"pinned"}}), 0U);
+}
+
 TEST_F(AdminTest, FiltersKnowTheStatesOfTheLink) {
-  const auto last = static_cast<std::size_t>(link::NeighbourState::permanent);
+  const auto last = static_cast<std::size_t>(link::NeighbourState::pinned);
   ASSERT_EQ(control::kNeighbourStates.size(), last + 1);
   for (std::size_t i = 0; i <= last; ++i) {
     EXPECT_EQ(control::kNeighbourStates[i], name(static_cast<link::NeighbourState>(i)));

@@ -153,6 +153,9 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::function<void(Result<void>)> deletion;
   bool has_moved = false;
   static constexpr Guid kGuid{0x0002c90300000001};
+  static inline const Gid kGid = *Gid::parse("fe80::2");
+  static constexpr Ipv4Address kPeer{0x0a2c0002};
+  StaticNeighbours neighbours{{}, "ibx"};
   InterfaceControl control{{.context = context,
                             .number = kNumber,
                             .pkey = kPartition,
@@ -161,6 +164,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
                             .inbox = to_control,
                             .owner = *this,
                             .sa = *this,
+                            .neighbours = neighbours,
                             .trace = trace,
                             .log = *link::silent_logger(),
                             .interface = "ibx",
@@ -370,6 +374,57 @@ TEST_F(InterfaceControlTest, PassesOnARequestAndItsResponse) {
   from_interface(AdminResponse{control::Reply(control::Done{}), std::move(request.done)});
   run_until([&] { return !responses.empty(); });
   EXPECT_TRUE(responses[0]);
+}
+
+TEST_F(InterfaceControlTest, KeepsThePermanentEntriesAndPinsOfTheOperator) {
+  const auto carry_out = [this](const control::InterfaceRequest& request, bool works) {
+    control.handle(request, [](const control::Response&) {});
+    const AdminRequest sent = only<AdminRequest>(taken()).at(0);
+    const auto response = works ? control::Response(control::Reply(control::Done{}))
+                                : control::Response(Error{ENOBUFS, "the table is full"});
+    bool done = false;
+    from_interface(AdminResponse{response, [&](const control::Response& r) {
+                                   sent.done(r);
+                                   done = true;
+                                 }});
+    run_until([&done] { return done; });
+  };
+  const control::PinRequest pin{control::SetRequest::Mode::add, kPeer, kGid};
+  carry_out(pin, false);
+  EXPECT_THAT(neighbours.all(), IsEmpty());
+  carry_out(pin, true);
+  EXPECT_THAT(neighbours.all(), ElementsAre(control::StaticNeighbour{kPeer, kGid, ""}));
+  carry_out(control::DeleteRequest{kPeer}, false);
+  EXPECT_THAT(neighbours.all(), SizeIs(1));
+  carry_out(control::DeleteRequest{kPeer}, true);
+  EXPECT_THAT(neighbours.all(), IsEmpty());
+}
+
+TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
+  neighbours.on_done(control::PinRequest{control::SetRequest::Mode::add, kPeer, kGid});
+  InterfaceMailbox next{2};
+  ControlMailbox from_next{16};
+  FakeMirror its_mirror;
+  const InterfaceControl second({.context = context,
+                                 .number = kNumber,
+                                 .pkey = kPartition,
+                                 .host = its_mirror,
+                                 .to_interface = next,
+                                 .inbox = from_next,
+                                 .owner = *this,
+                                 .sa = *this,
+                                 .neighbours = neighbours,
+                                 .trace = trace,
+                                 .log = *link::silent_logger(),
+                                 .interface = "ibx",
+                                 .link_local = {kGuid, kPartition, false},
+                                 .renamed = [](const std::string&) {},
+                                 .has_moved = [] { return false; },
+                                 .missing_receives = [] { return std::nullopt; }});
+  std::vector<ToInterface> messages;
+  next.drain(messages);
+  ASSERT_THAT(messages, SizeIs(1));
+  EXPECT_EQ(std::get<SetNeighbours>(messages[0]).neighbours, neighbours.all());
 }
 
 TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {

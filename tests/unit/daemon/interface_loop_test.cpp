@@ -94,6 +94,27 @@ TEST_F(InterfaceLoopTest, SleepsUntilAnEventWhenNothingIsDue) {
   EXPECT_EQ(std::get<Stopped>(answers[0]).why.kind, StopReason::Kind::requested);
 }
 
+TEST_F(InterfaceLoopTest, HasStaticNeighboursFromTheStart) {
+  const HwAddress hardware = link::hardware(0x22, 2);
+  constexpr Ipv4Address kFirst{0x0a2c0002};
+  constexpr Ipv4Address kSecond{0x0a2c0003};
+  post(SetNeighbours{{{kFirst, hardware, ""},
+                      {Ipv4Address(0xe0000001), hardware, ""},
+                      {kSecond, hardware.gid, ""}}});
+  sleeper.on_sleep = [&, this] {
+    const auto permanent = pump.link().get(kFirst, sleeper.time);
+    ASSERT_TRUE(permanent);
+    EXPECT_EQ(permanent->state, link::NeighbourState::permanent);
+    EXPECT_EQ(permanent->hardware, hardware);
+    const auto pin = pump.link().get(kSecond, sleeper.time);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(pin->pinned, hardware.gid);
+    EXPECT_EQ(pump.link().neighbour_count(), 1U) << "a group is no neighbour";
+    stop();
+  };
+  run();
+}
+
 TEST_F(InterfaceLoopTest, LooksOnceMoreAfterArming) {
   queue_pair.on_arm = [this] {
     if (queue_pair.arms > 1) return;

@@ -18,6 +18,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 /// Not the files of the host.
@@ -148,6 +150,7 @@ TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
   EXPECT_THAT(error_for({"--group-mtu", "1500"}), HasSubstr("256, 512, 1024, 2048 or 4096"));
   EXPECT_THAT(error_for({"--group-rate", "11"}), HasSubstr("2.5, 10"));
   EXPECT_THAT(error_for({"--create-group", "maybe"}), HasSubstr("yes or no"));
+  EXPECT_THAT(error_for({"--strict-arp", "on"}), HasSubstr("yes or no"));
   EXPECT_THAT(error_for({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
   EXPECT_THAT(error_for({"--name", "a/b"}), HasSubstr("--name a/b"));
   EXPECT_THAT(error_for({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
@@ -351,6 +354,26 @@ TEST_F(ConfigFolderTest, IsChecked) {
   write("mlx5_0:1.conf", "mtu = 1\n");
   EXPECT_THAT(error_for({"--device", "mlx5_0:1", "--check-config"}, folder_),
               StartsWith(folder_ + "/mlx5_0:1.conf:1: --mtu 1"));
+}
+
+TEST_F(ConfigFolderTest, HasTheFileOfNeighbours) {
+  EXPECT_THAT(parse({}, folder_).neighbours, IsEmpty());
+  write("neighbours", "fe80::2 10.44.0.2\n");
+  write("others", "fe80::3 10.44.0.3\nfe80::3 10.44.0.4\n");
+  EXPECT_THAT(
+      parse({}, folder_).neighbours,
+      ElementsAre(control::StaticNeighbour{Ipv4Address(0x0a2c0002), *Gid::parse("fe80::2"), ""}));
+  EXPECT_THAT(parse({"--softib"}, folder_).neighbours, IsEmpty());
+  EXPECT_THAT(parse({"--softib", "--neighbour-file", folder_ + "/others"}, folder_).neighbours,
+              SizeIs(2));
+  write("ipoibd.conf", "neighbour-file = " + folder_ + "/others\n");
+  EXPECT_THAT(parse({}, folder_).neighbours, SizeIs(2));
+  EXPECT_THAT(information({"--check-config"}, folder_), HasSubstr("  " + folder_ + "/others\n"));
+  write("others", "fe80::3\n");
+  EXPECT_THAT(error_for({"--check-config"}, folder_),
+              StartsWith(folder_ + "/others:1: the IP address is missing"));
+  EXPECT_THAT(error_for({"--neighbour-file", folder_ + "/absent"}, folder_),
+              HasSubstr("No such file"));
 }
 
 TEST_F(ConfigFolderTest, HasALimitedNumberOfFiles) {

@@ -12,6 +12,8 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <future>
 
 #include "as_nobody.hpp"
@@ -356,6 +358,61 @@ TEST_F(IbarpProgram, ChangesEntries) {
   EXPECT_EQ(ibarp({"replace", "10.44.0.2", "lladdr", "8@fe80::9", "nud", "permanent"}).status, 0);
   EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 0);
   EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 1);
+}
+
+TEST_F(IbarpProgram, PinsAnAddress) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const auto ibarp = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"dev", server.name()});
+    return run_ibarp(arguments);
+  };
+  EXPECT_EQ(ibarp({"add", "10.44.0.2", "gid", "fe80::9"}).status, 0);
+  EXPECT_THAT(ibarp({"show"}).out, HasSubstr("  pinned    0s  -     -    fe80::9 pinned\n"));
+  EXPECT_THAT(run_ibarp({"show", "-w", "dev", server.name()}, {.columns = "60"}).out,
+              HasSubstr("\n    gid fe80::9 pinned\n"));
+  EXPECT_THAT(ibarp({"-j"}).out, HasSubstr(R"("state":"pinned","pinned_gid":"fe80::9")"));
+  EXPECT_THAT(ibarp({"show", "nud", "pinned"}).out, HasSubstr("10.44.0.2"));
+  Entry entry = reachable();
+  entry.pinned = entry.hardware->gid;
+  server.handler.put(entry);
+  EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000401  fe80::2:c903:0:1 pinned\n"));
+  EXPECT_THAT(ibarp({"show", "nud", "pinned"}).out, HasSubstr("reachable"));
+  EXPECT_THAT(ibarp({"show", "nud", "stale"}).out, IsEmpty());
+  EXPECT_EQ(run_ibarp({"-i", server.name(), "-s", "10.44.0.3", "gid", "fe80::3"}).status, 0);
+  EXPECT_THAT(ibarp({"get", "10.44.0.3"}).out, HasSubstr("fe80::3 pinned"));
+  const Outcome wrong = ibarp({"add", "10.44.0.2", "gid", "10.0.0.1"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("\"10.0.0.1\" is no GID"));
+  EXPECT_EQ(ibarp({"add", "10.44.0.2", "gid"}).status, 2);
+}
+
+TEST_F(IbarpProgram, SetsTheEntriesOfAFile) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string path = testing::TempDir() + "/neighbours-" + server.name();
+  const auto load = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return run_ibarp({"-f", path, "-i", server.name()});
+  };
+  const auto show = [&] { return run_ibarp({"show", "-j", "dev", server.name()}).out; };
+  EXPECT_EQ(load("0x401@fe80::9 10.44.0.2\n"
+                 "fe80::9 10.44.0.3 " +
+                 server.name() +
+                 "\n"
+                 "fe80::9 10.44.0.4 other\n")
+                .status,
+            0);
+  EXPECT_THAT(show(), HasSubstr(R"("10.44.0.2")"));
+  EXPECT_THAT(show(), HasSubstr(R"("10.44.0.3")"));
+  EXPECT_THAT(show(), Not(HasSubstr("10.44.0.4")));
+  const Outcome wrong = load("fe80::9 10.44.0.5\nfe80::9\n");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr(path + ":2: the IP address is missing"));
+  EXPECT_THAT(show(), Not(HasSubstr("10.44.0.5"))) << "nothing is set";
+  std::filesystem::remove(path);
+  EXPECT_EQ(run_ibarp({"--file", path, "-i", server.name()}).status, 1);
+  EXPECT_EQ(run_ibarp({"-f", path, "-a"}).status, 2);
 }
 
 TEST_F(IbarpProgram, Flushes) {

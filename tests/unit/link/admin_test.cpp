@@ -114,6 +114,84 @@ TEST_F(Admin, FlushKeepsPermanentEntries) {
   EXPECT_EQ(count(Counter::drop_neighbour_removed), 1U) << "the parked frame";
 }
 
+TEST_F(Admin, PinIsShownWithAndWithoutAnEntry) {
+  bring_up();
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  auto info = link->get(kPeer, now);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->state, NeighbourState::pinned);
+  EXPECT_EQ(info->pinned, kPeerHw.gid);
+  EXPECT_FALSE(info->hardware);
+  resolve_peer();
+  info = link->get(kPeer, now);
+  EXPECT_EQ(info->state, NeighbourState::reachable);
+  EXPECT_EQ(info->hardware, kPeerHw);
+  EXPECT_EQ(info->pinned, kPeerHw.gid);
+  EXPECT_TRUE(link->remove(kPeer));
+  EXPECT_FALSE(link->get(kPeer, now));
+}
+
+TEST_F(Admin, PinRemovesAnEntryWithAnotherGid) {
+  bring_up();
+  resolve_peer();
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  EXPECT_EQ(state_of(kPeer), "reachable");
+  ASSERT_TRUE(link->pin(kPeer, port_gid(9)));
+  EXPECT_EQ(state_of(kPeer), "pinned");
+  ASSERT_TRUE(link->set_permanent(kPeer, kPeerHw, now));
+  EXPECT_EQ(link->get(kPeer, now)->pinned, std::nullopt) << "a permanent entry ends the pin";
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  EXPECT_EQ(state_of(kPeer), "pinned") << "and a pin ends the permanent entry";
+}
+
+TEST_F(Admin, PinsOutliveTheirEntries) {
+  bring_up();
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  resolve_peer();
+  EXPECT_EQ(link->flush(), 1U);
+  EXPECT_EQ(state_of(kPeer), "pinned");
+  resolve_peer();
+  EXPECT_TRUE(link->remove_entry(kPeer));
+  EXPECT_FALSE(link->remove_entry(kPeer));
+  EXPECT_EQ(state_of(kPeer), "pinned");
+  port.active = false;
+  link->on_port(port, now);
+  EXPECT_EQ(state_of(kPeer), "pinned");
+}
+
+TEST_F(Admin, RejectsWhatCannotBePinned) {
+  config.limits.pins = 2;
+  bring_up();
+  EXPECT_EQ(link->pin(kOwnIp, port_gid(2)).error().code, EINVAL);
+  EXPECT_EQ(link->pin(kAllNodes, port_gid(2)).error().code, EINVAL);
+  EXPECT_EQ(link->pin(kPeer, Gid()).error().code, EINVAL);
+  EXPECT_EQ(link->pin(kPeer, broadcast()).error().code, EINVAL);
+  EXPECT_TRUE(link->pin(kPeer, port_gid(2)));
+  EXPECT_TRUE(link->pin(Ipv4Address(0x0a2c0003), port_gid(2)));
+  EXPECT_EQ(link->pin(Ipv4Address(0x0a2c0004), port_gid(2)).error().code, ENOBUFS);
+  EXPECT_TRUE(link->pin(kPeer, port_gid(3))) << "replaces a pin";
+}
+
+TEST_F(Admin, ListHasEachPinOnceWhileItsEntryComesAndGoes) {
+  bring_up();
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(link->pin(Ipv4Address(0x0a2d0000 + i), port_gid(2)));
+    ASSERT_TRUE(link->set_permanent(Ipv4Address(0x0a2e0000 + i), hardware(0x22, 2), now));
+  }
+  send(Ipv4Address(0x0a2d0000));
+  std::set<IpAddress> seen;
+  std::uint32_t pages = 0;
+  std::optional<NeighbourCursor> at = NeighbourCursor{};
+  while (at) {
+    const NeighbourPage page = link->list(*at, 64, now);
+    for (const NeighbourInfo& entry : page.entries) EXPECT_TRUE(seen.insert(entry.address).second);
+    at = page.next;
+    send(Ipv4Address(0x0a2d0000 + 29 * ++pages));
+    link->remove_entry(Ipv4Address(0x0a2d0000 + 29 * (pages - 1)));
+  }
+  EXPECT_EQ(seen.size(), 600U);
+}
+
 TEST_F(Admin, RemoveReturnsWhetherThereWasAnEntry) {
   bring_up();
   resolve_peer();

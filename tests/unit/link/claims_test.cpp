@@ -68,8 +68,8 @@ class ClaimStates : public LinkFixture {
     Frame frame = pool.take();
     frame.window(kHeadroom, wire::NdMessage::kMaxEmitted);
     frame.window(kHeadroom, message.emit(frame.bytes()));
-    receive(sent_by(
-        sender, datagram(encapsulated(std::move(frame), wire::EtherType::ipv6), group)));
+    receive(
+        sent_by(sender, datagram(encapsulated(std::move(frame), wire::EtherType::ipv6), group)));
   }
   /// With the link-layer address of the better first hop.
   void receive_redirect(const HwAddress& sender, const HwAddress& target) {
@@ -92,11 +92,10 @@ class ClaimStates : public LinkFixture {
     out.u8(3);
     out.zeros(2);
     out.bytes(target.bytes());
-    store_be(body.data() + 2,
-             wire::InternetChecksum()
-                 .add_pseudo_header(header.source, header.destination, 58, kBody)
-                 .add(body)
-                 .value());
+    store_be(body.data() + 2, wire::InternetChecksum()
+                                  .add_pseudo_header(header.source, header.destination, 58, kBody)
+                                  .add(body)
+                                  .value());
     receive(sent_by(sender, datagram(encapsulated(std::move(frame), wire::EtherType::ipv6))));
   }
   [[nodiscard]] std::optional<HwAddress> known(const IpAddress& address = kPeer) const {
@@ -118,8 +117,8 @@ TEST_F(ClaimStates, Claim_True) {
   receive_from(kPeerHw, reply_of(kPeerHw));
   grant_paths();
   EXPECT_EQ(state_of(kPeer), "reachable");
-  receive_from(kPeerHw, solicitation(kPeerHw), wire::multicast_gid(kOwn6.solicited_node(),
-                                                                   kDefaultPKey));
+  receive_from(kPeerHw, solicitation(kPeerHw),
+               wire::multicast_gid(kOwn6.solicited_node(), kDefaultPKey));
   EXPECT_EQ(state_of(kPeer6), "stale");
   EXPECT_EQ(count(Counter::drop_false_qpn) + count(Counter::drop_false_gid), 0U);
 }
@@ -272,6 +271,52 @@ TEST_F(ClaimStates, Claim_Advertisement_Locked) {
   EXPECT_EQ(known(kPeer6), kOther);
 }
 
+TEST_F(ClaimStates, Claim_OtherThanPinned) {
+  for (const bool strict : {true, false}) {
+    config.strict_arp = strict;
+    bring_up();
+    ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+    ASSERT_TRUE(link->pin(kPeer6, kPeerHw.gid));
+    resolve_and_unlock();
+    for (const auto operation : {ArpOperation::request, ArpOperation::reply}) {
+      receive_from(kOther, claim_of(kOther, operation));
+    }
+    receive_from(kOther, announcement_of(kOther), broadcast());
+    EXPECT_EQ(count(Counter::drop_pinned_gid), 3U);
+    receive_from(kOther, advertisement(kOther));
+    receive_from(kOther, solicitation(kOther));
+    EXPECT_EQ(count(Counter::drop_pinned_gid), 5U);
+    EXPECT_TRUE(link->to_host().empty());
+    receive_redirect(kOther, kOther);
+    EXPECT_EQ(state_of(kPeer6), "pinned");
+    EXPECT_EQ(known(), kPeerHw);
+    EXPECT_TRUE(sent_arp().empty()) << "nor is it answered";
+    link->shut_down(now);
+  }
+}
+
+TEST_F(ClaimStates, Claim_PinnedGid) {
+  bring_up();
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  resolve_and_unlock();
+  const HwAddress restarted{0, Qpn(0x99), kPeerHw.gid};
+  receive_from(restarted, announcement_of(restarted), broadcast());
+  EXPECT_EQ(known(), restarted) << "its daemon has started again";
+  EXPECT_EQ(count(Counter::drop_pinned_gid), 0U);
+}
+
+TEST_F(ClaimStates, Claim_OtherThanPinned_Meanwhile) {
+  view.arp.filter = true;
+  bring_up();
+  receive_from(kPeerHw, claim_of(kPeerHw, ArpOperation::request), broadcast());
+  const auto checks = emitted<ArpReplyCheck>();
+  ASSERT_EQ(checks.size(), 1U);
+  ASSERT_TRUE(link->pin(kPeer, kOther.gid));
+  link->reply_to_arp(checks[0].request, now);
+  EXPECT_EQ(link->neighbour_count(), 0U);
+  EXPECT_TRUE(sent_arp().empty());
+}
+
 TEST(RouterSolicitations, CreateEntriesOnRoutersOnly) {
   NdMessage message;
   message.type = NdType::router_solicitation;
@@ -292,7 +337,8 @@ TEST(ClaimsLog, NamesTheSenderOnceInAWhile) {
   Logger log("link", std::make_shared<spdlog::sinks::ostream_sink_st>(text));
   const Config config;
   Output out;
-  Claims claims({config, out, log});
+  const Pins pins(1);
+  Claims claims({config, pins, out, log});
   Incoming datagram;
   datagram.source_lid = Lid(7);
   datagram.source_qpn = Qpn(0x33);
@@ -308,7 +354,7 @@ TEST(ClaimsLog, NamesTheSenderOnceInAWhile) {
   EXPECT_EQ(lines(), 1);
   (void)claims.admit(Ipv4Address(0x0a2c0002), claimed, datagram, now);
   EXPECT_EQ(lines(), 2);
-  EXPECT_THAT(text.str(), testing::HasSubstr("99 more"));
+  EXPECT_THAT(text.str(), testing::HasSubstr("; dropped 99 before it"));
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// The static neighbours of all interfaces: permanent entries and pins, from the file and from the
+// operator. They outlive the interfaces, which lose theirs with the device.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/neighbour_file.hpp"
+#include "control/protocol.hpp"
+
+namespace ipoib::daemon {
+
+/// Those of one interface.
+class StaticNeighbours {
+ public:
+  using To = decltype(control::StaticNeighbour::to);
+
+  /// Those of a file that are for the interface. Lines for the interface take precedence.
+  StaticNeighbours(std::span<const control::StaticNeighbour> file, const std::string& interface);
+
+  /// The interface has carried out a request of the operator. Ignores those that change no static
+  /// neighbour.
+  void on_done(const control::InterfaceRequest& request);
+  [[nodiscard]] std::vector<control::StaticNeighbour> all() const;
+
+ private:
+  std::map<IpAddress, To> entries_;  ///< bounded by the limits of the link
+};
+
+class NeighbourStore {
+ public:
+  explicit NeighbourStore(std::vector<control::StaticNeighbour> file) : file_(std::move(file)) {}
+
+  /// Those of the interface of a partition, which have the contents of the file at first.
+  [[nodiscard]] StaticNeighbours& of(PKey partition, const std::string& interface);
+  /// The operator has deleted the interface.
+  void forget(PKey partition) { interfaces_.erase(partition); }
+
+ private:
+  const std::vector<control::StaticNeighbour> file_;
+  std::map<PKey, StaticNeighbours> interfaces_;
+};
+
+}  // namespace ipoib::daemon
