@@ -71,6 +71,16 @@ class Peer:
         self.popen.stdout.close()
 
 
+def expects(pid, number):
+    """Whether a process blocks or handles a signal."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
+    return bool((int(masks["SigBlk"], 16) | int(masks["SigCgt"], 16)) >> (number - 1) & 1)
+
+
 def remove_namespaces():
     """Removes those that an interrupted `ip netns add` may have left."""
     for path in pathlib.Path("/run/netns").glob(f"ipoibd-{os.getpid()}-*"):
@@ -145,7 +155,11 @@ class Setting:
         self.watch.add(host.name, host.daemon.popen)
 
     def end_daemon(self, host, number):
-        """Ends a daemon, which must still run, and whose exit status must be the usual one."""
+        """Ends a daemon, which must still run, and whose exit status must be the usual one. One that
+        was started just now gets the time to see to the signal."""
+        if number == signal.SIGTERM:
+            wait_until(lambda: expects(host.daemon.pid, number) or not host.daemon.is_running(),
+                       f"{host.name} expects signal {int(number)}")
         self.findings += self.watch.forget(host.name)
         status = host.daemon.end(number)
         if status != (0 if number == signal.SIGTERM else -number):
