@@ -10,7 +10,6 @@
 #include <random>
 #include <system_error>
 
-#include "daemon/privileges.hpp"
 #include "daemon/sandbox.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
@@ -135,7 +134,6 @@ void Interface::run() {
     logs_.daemon->warn("{}", pinned.error().message);
   // As long as 15 characters, like an interface's name.
   (void)::pthread_setname_np(::pthread_self(), id_.name.c_str());
-  give_up_control_privileges();
   enter_interface_sandbox(dependencies_.options.sandbox,
                           is_on_softib() ? CallUsers::subnet : CallUsers::kernel);
   loop_.run();

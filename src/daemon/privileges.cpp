@@ -113,11 +113,11 @@ void change_account(const Account& account, const std::vector<gid_t>& more_group
 }
 
 /// Of `keep` what the process has; it may have been started with less.
-void restrict_capabilities(const std::vector<KeptCapability>& keep) {
+void restrict_capabilities(const std::vector<unsigned>& keep) {
   (void)capng_get_caps_process();
-  std::vector<KeptCapability> present;
-  std::ranges::copy_if(keep, std::back_inserter(present), [](const KeptCapability& each) {
-    return capng_have_capability(CAPNG_PERMITTED, each.number) == 1;
+  std::vector<unsigned> present;
+  std::ranges::copy_if(keep, std::back_inserter(present), [](unsigned number) {
+    return capng_have_capability(CAPNG_PERMITTED, number) == 1;
   });
   const bool may_bound = capng_have_capability(CAPNG_PERMITTED, CAP_SETPCAP) == 1;
   if (may_bound) {
@@ -128,9 +128,9 @@ void restrict_capabilities(const std::vector<KeptCapability>& keep) {
     if (capng_apply(CAPNG_SELECT_BOUNDS) != 0) fail("cannot empty the bounding set");
   }
   capng_clear(CAPNG_SELECT_CAPS);
-  for (const auto& each : present) {
-    capng_update(CAPNG_ADD, CAPNG_PERMITTED, each.number);
-    if (each.is_effective) capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, each.number);
+  constexpr auto both = static_cast<capng_type_t>(CAPNG_PERMITTED | CAPNG_EFFECTIVE);
+  for (const unsigned number : present) {
+    capng_update(CAPNG_ADD, both, number);
   }
   if (capng_apply(CAPNG_SELECT_CAPS) != 0) fail("cannot give up capabilities");
 }
@@ -147,15 +147,15 @@ std::string permitted_text() {
 
 }  // namespace
 
-std::vector<KeptCapability> capabilities_to_keep(const Needs& needs) {
+std::vector<unsigned> capabilities_to_keep(const Needs& needs) {
   // TUN devices, addresses, and settings below /proc/sys/net.
-  std::vector<KeptCapability> keep{{CAP_NET_ADMIN, true}};
+  std::vector<unsigned> keep{CAP_NET_ADMIN};
   // To enter --netns, or the namespace to which an interface was moved.
-  keep.push_back({CAP_SYS_ADMIN, false});
+  keep.push_back(CAP_SYS_ADMIN);
   // A broadcast group may have a controlled Q_Key (IBA 10.2.4), which is known when it is joined.
-  if (needs.has_kernel_devices) keep.push_back({CAP_NET_RAW, true});
-  if (needs.has_kernel_devices && needs.limits_locked_memory) keep.push_back({CAP_IPC_LOCK, true});
-  if (needs.uses_files_of_others) keep.push_back({CAP_DAC_OVERRIDE, true});
+  if (needs.has_kernel_devices) keep.push_back(CAP_NET_RAW);
+  if (needs.has_kernel_devices && needs.limits_locked_memory) keep.push_back(CAP_IPC_LOCK);
+  if (needs.uses_files_of_others) keep.push_back(CAP_DAC_OVERRIDE);
   return keep;
 }
 
@@ -200,7 +200,7 @@ bool raise_memory_lock_limit() {
   return limit.rlim_max == RLIM_INFINITY;
 }
 
-std::string give_up_privileges(const Account& account, const std::vector<KeptCapability>& keep,
+std::string give_up_privileges(const Account& account, const std::vector<unsigned>& keep,
                                const std::vector<gid_t>& more_groups) {
   change_account(account, more_groups);
   restrict_capabilities(keep);
@@ -208,13 +208,6 @@ std::string give_up_privileges(const Account& account, const std::vector<KeptCap
   return fmt::format("runs as user {} and group {} with the capabilities {}",
                      account.user ? account.user_name : std::to_string(::geteuid()), ::getegid(),
                      permitted_text());
-}
-
-void give_up_control_privileges() {
-  if (capng_get_caps_process() != 0) return;
-  capng_update(CAPNG_DROP, CAPNG_PERMITTED, CAP_SYS_ADMIN);
-  capng_update(CAPNG_DROP, CAPNG_EFFECTIVE, CAP_SYS_ADMIN);
-  (void)capng_apply(CAPNG_SELECT_CAPS);
 }
 
 }  // namespace ipoib::daemon

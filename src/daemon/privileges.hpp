@@ -28,13 +28,9 @@ struct Needs {
   bool uses_files_of_others = false;  ///< root with an emulated subnet of another user
 };
 
-/// A capability number of capabilities(7). One that is not effective is raised where it is needed.
-struct KeptCapability {
-  unsigned number;
-  bool is_effective;
-  friend bool operator==(const KeptCapability&, const KeptCapability&) = default;
-};
-[[nodiscard]] std::vector<KeptCapability> capabilities_to_keep(const Needs& needs);
+/// Numbers of capabilities(7). They are all effective for good: the kernel refuses commands to an
+/// RDMA device from a thread whose credentials have changed since the device was opened.
+[[nodiscard]] std::vector<unsigned> capabilities_to_keep(const Needs& needs);
 
 /// Throws std::runtime_error if the user or group does not exist. Empty names are not given.
 /// Without a user, one called kServiceUser is taken if the process is root with kernel devices, and
@@ -53,10 +49,7 @@ bool raise_memory_lock_limit();
 /// and those that it starts; empties the bounding set, and sets no_new_privs. So the process should
 /// have one thread. `more_groups` are supplementary groups besides those of the user. Returns what
 /// is kept, as one line for the log. Throws std::runtime_error.
-std::string give_up_privileges(const Account& account, const std::vector<KeptCapability>& keep,
+std::string give_up_privileges(const Account& account, const std::vector<unsigned>& keep,
                                const std::vector<gid_t>& more_groups);
-
-/// Gives up what only the control thread needs, for the calling thread.
-void give_up_control_privileges();
 
 }  // namespace ipoib::daemon
