@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "daemon/messages.hpp"
-#include "daemon/service.hpp"
 
 namespace ipoib::daemon {
 
@@ -16,7 +15,6 @@ class InterfaceThread {
  public:
   /// Runs `body`, which reads `inbox` and returns after Stop. `inbox` outlives this.
   InterfaceThread(std::function<void()> body, InterfaceMailbox& inbox) : inbox_(inbox) {
-    const TerminationSignalsBlocked inherited;  // the control thread handles these signals
     thread_ = std::thread([this, body = std::move(body)] {
       body();
       ended_ = true;

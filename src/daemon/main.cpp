@@ -38,7 +38,7 @@ struct Dependencies {
   const Options& options;
   Logging& logs;
   const host::NetworkNamespace home;
-  TerminationSignalsBlocked blocked;
+  const TerminationSignals signals;
   KeptInterfaces kept;
   OperatorChanges changes;
   NeighbourStore neighbours;
@@ -84,18 +84,19 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   const auto sa = make_sa_backend(device, options, logs);
   PortWatcher watcher(device, *logs.verbs);
   CpuShares cpus(options.cpus);
-  PortControl control({.port = watcher, .sa = *sa, .log = *logs.daemon},
-                      {.context = context,
-                       .device = device,
-                       .max_mtu = port.max_mtu,
-                       .options = options,
-                       .home = dependencies.home,
-                       .neighbours = dependencies.neighbours,
-                       .logs = logs,
-                       .rings = rings,
-                       .control_trace = rings.add("control"),
-                       .cpus = cpus},
-                      dependencies.kept, dependencies.changes);
+  PortControl control(
+      {.port = watcher, .sa = *sa, .signals = dependencies.signals, .log = *logs.daemon},
+      {.context = context,
+       .device = device,
+       .max_mtu = port.max_mtu,
+       .options = options,
+       .home = dependencies.home,
+       .neighbours = dependencies.neighbours,
+       .logs = logs,
+       .rings = rings,
+       .control_trace = rings.add("control"),
+       .cpus = cpus},
+      dependencies.kept, dependencies.changes);
   control.start(port);
   // Only now is it certain that no other daemon has the interfaces.
   dependencies.pid_file.write();
@@ -103,9 +104,7 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   if (let_subnet_stay())
     logs.daemon->info("the emulated subnet was started and will go on running");
   notify_service_manager("READY=1");
-  dependencies.blocked.release();
   auto ended = control.run();
-  dependencies.blocked.block();
   if (!ended.device_lost && !ended.reason.empty()) throw std::runtime_error(ended.reason);
   return ended;
 }
@@ -119,7 +118,6 @@ bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
     reason = ended.reason;
   } catch (const std::runtime_error& error) {
     if (device.query()) throw;  // otherwise the loss of the device has caused the failure
-    dependencies.blocked.block();
     reason = error.what();
   }
   dependencies.logs.daemon->warn("{}: waiting for {} to come back; the interfaces have no carrier",
@@ -136,13 +134,12 @@ std::optional<verbs::Device> wait_for_device(const Options& wanted,
     std::vector<KeptInterface> interfaces;
     for (const auto& [name, kept] : dependencies.kept) interfaces.push_back(kept);
     if (interfaces.empty()) interfaces.push_back({.name = wanted.interface});
-    waiting.emplace(
-        WaitingInterfaces::Settings{.interfaces = std::move(interfaces),
-                                    .device = wanted.device,
-                                    .port = wanted.port,
-                                    .reason = reason,
-                                    .access = wanted.control_access},
-        dependencies.home, dependencies.logs);
+    waiting.emplace(WaitingInterfaces::Settings{.interfaces = std::move(interfaces),
+                                                .device = wanted.device,
+                                                .port = wanted.port,
+                                                .reason = reason,
+                                                .access = wanted.control_access},
+                    dependencies.home, dependencies.logs);
   });
 }
 
@@ -157,7 +154,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
   Dependencies dependencies{.options = options,
                             .logs = logs,
                             .home = host::NetworkNamespace::open(options.netns).value(),
-                            .blocked = {},
+                            .signals = {},
                             .kept = {},
                             .changes = {},
                             .neighbours = NeighbourStore(options.neighbours),

@@ -1,11 +1,9 @@
 #include "daemon/port_control.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
-#include "daemon/service.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/service_manager.hpp"
@@ -23,11 +21,11 @@ PortControl::PortControl(const Dependencies& dependencies,
     : dependencies_(dependencies),
       context_(interfaces.context),
       trace_(interfaces.control_trace),
-      signals_(context_),
       sa_timer_(context_, [this] { on_sa_timer(); }),
       port_timer_(context_, [this] { on_port_event(); }),
       port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
       sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
+      signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
       factory_(interfaces),
       interfaces_({.context = context_,
                    .factory = factory_,
@@ -36,32 +34,27 @@ PortControl::PortControl(const Dependencies& dependencies,
                    .changes = changes,
                    .owner = *this,
                    .sa = *this,
-                   .log = dependencies.log}) {
-  for (const int number : termination_signals()) signals_.add(number);
-}
+                   .log = dependencies.log}) {}
 
 PortControl::Ended PortControl::run() {
-  wait_for_signal();
   on_port_event();
   context_.run();
   if (stopping_) ended_.reason.clear();
   return ended_;
 }
 
-void PortControl::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& error, int number) {
-    if (error) return;
-    if (std::exchange(stopping_, true)) {  // the second signal
-      interfaces_.stop_now();
-      return context_.stop();
-    }
-    dependencies_.log.info("{}: leaving the groups and removing the interfaces", strsignal(number));
-    notify_service_manager("STOPPING=1");
-    dependencies_.sa.end(monotonic_now());
-    dispatch();
-    interfaces_.stop({});
-    wait_for_signal();
-  });
+void PortControl::on_signal() {
+  const auto number = dependencies_.signals.take();
+  if (!number) return;
+  if (std::exchange(stopping_, true)) {  // the second signal
+    interfaces_.stop_now();
+    return context_.stop();
+  }
+  dependencies_.log.info("{}: leaving the groups and removing the interfaces", strsignal(*number));
+  notify_service_manager("STOPPING=1");
+  dependencies_.sa.end(monotonic_now());
+  dispatch();
+  interfaces_.stop({});
 }
 
 void PortControl::on_port_event() {

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <string>
 
 #include "daemon/interface_factory.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
 #include "daemon/sa_backend.hpp"
+#include "daemon/service.hpp"
 #include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -23,6 +23,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   struct Dependencies {
     PortWatcher& port;
     SaBackend& sa;
+    const TerminationSignals& signals;
     Logger& log;
   };
 
@@ -46,7 +47,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   [[nodiscard]] sa::Counters counters() const override { return dependencies_.sa.counters(); }
   void on_finished(const std::string& reason) override;
 
-  void wait_for_signal();
+  void on_signal();
   void on_port_event();
   void on_sa_readable();
   void on_sa_timer();
@@ -56,11 +57,11 @@ class PortControl final : private PortOwner, private SaRequestPort {
   Dependencies dependencies_;
   boost::asio::io_context& context_;
   TraceRing& trace_;
-  boost::asio::signal_set signals_;
   Timer sa_timer_;
   Timer port_timer_;
   Watch port_watch_;
   Watch sa_watch_;
+  Watch signal_watch_;
   InterfaceFactory factory_;
   Interfaces interfaces_;
   bool stopping_ = false;

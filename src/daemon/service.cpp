@@ -1,5 +1,6 @@
 #include "daemon/service.hpp"
 
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,18 +46,21 @@ std::vector<int> termination_signals() {
   return out;
 }
 
-TerminationSignalsBlocked::TerminationSignalsBlocked() {
-  pthread_sigmask(SIG_SETMASK, nullptr, &before_);
-  block();
-}
-
-void TerminationSignalsBlocked::block() {
+TerminationSignals::TerminationSignals() {
   sigset_t ending;
   sigemptyset(&ending);
   for (const int number : termination_signals()) sigaddset(&ending, number);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  descriptor_.reset(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw std::runtime_error(std::string("signalfd: ") + std::strerror(errno));
+  pthread_sigmask(SIG_BLOCK, &ending, &before_);
 }
 
-void TerminationSignalsBlocked::release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+TerminationSignals::~TerminationSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+std::optional<int> TerminationSignals::take() const {
+  signalfd_siginfo signal{};
+  if (::read(descriptor_.get(), &signal, sizeof signal) != sizeof signal) return std::nullopt;
+  return static_cast<int>(signal.ssi_signo);
+}
 
 }  // namespace ipoib::daemon

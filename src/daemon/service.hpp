@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,21 +35,25 @@ class PidFile {
 /// ignored, as nohup(1) does.
 [[nodiscard]] std::vector<int> termination_signals();
 
-/// Blocks the termination signals for the calling thread during its lifetime; they stay pending.
-/// Threads started meanwhile never receive them.
-class TerminationSignalsBlocked {
+/// Blocks the termination signals for the calling thread and those that it starts, and reads them
+/// from a descriptor. So none is lost, whatever the daemon is doing. At most one object may exist.
+class TerminationSignals {
  public:
-  TerminationSignalsBlocked();
-  TerminationSignalsBlocked(const TerminationSignalsBlocked&) = delete;
-  TerminationSignalsBlocked& operator=(const TerminationSignalsBlocked&) = delete;
-  ~TerminationSignalsBlocked() { release(); }
+  /// Throws std::runtime_error if there is no descriptor.
+  TerminationSignals();
+  TerminationSignals(const TerminationSignals&) = delete;
+  TerminationSignals& operator=(const TerminationSignals&) = delete;
+  /// Unblocks them.
+  ~TerminationSignals();
 
-  /// Restores the signal mask until block() is called.
-  void release();
-  void block();
+  /// Readable while there is a signal.
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  /// The next signal, if there is one.
+  [[nodiscard]] std::optional<int> take() const;
 
  private:
   sigset_t before_{};
+  FileDescriptor descriptor_;
 };
 
 }  // namespace ipoib::daemon

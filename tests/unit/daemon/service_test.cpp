@@ -63,15 +63,20 @@ TEST_F(ServiceTest, HangupEndsTheDaemonUnlessItWasStartedWithThatIgnored) {
   std::signal(SIGHUP, before);
 }
 
-TEST_F(ServiceTest, BlocksTheTerminationSignals) {
+TEST_F(ServiceTest, TerminationSignalsWaitUntilTheyAreTaken) {
   const auto is_blocked = [](int number) {
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
     return sigismember(&blocked, number) == 1;
   };
-  TerminationSignalsBlocked blocked;
-  for (const int number : termination_signals()) EXPECT_TRUE(is_blocked(number)) << number;
-  blocked.release();
+  {
+    const TerminationSignals signals;
+    for (const int number : termination_signals()) EXPECT_TRUE(is_blocked(number)) << number;
+    EXPECT_EQ(signals.take(), std::nullopt);
+    ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
+    EXPECT_EQ(signals.take(), SIGTERM);
+    EXPECT_EQ(signals.take(), std::nullopt);
+  }
   for (const int number : termination_signals()) EXPECT_FALSE(is_blocked(number)) << number;
 }
 
