@@ -46,17 +46,5 @@ TEST(InterfaceThreadTest, IsJoinedIfItsFullMailboxIsNotRead) {
   EXPECT_FALSE(inbox.post(Stop{})) << "the mailbox is still full";
 }
 
-TEST(InterfaceThreadTest, BlocksTerminationSignals) {
-  InterfaceMailbox inbox(1);
-  sigset_t blocked;
-  {
-    const InterfaceThread thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); }, inbox);
-  }
-  EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
-  EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
-  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
-  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0) << "those of the parent thread are unchanged";
-}
-
 }  // namespace
 }  // namespace ipoib::daemon

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 namespace ipoib::daemon {
 namespace {
@@ -72,6 +74,7 @@ TEST_F(ServiceTest, TerminationSignalsWaitUntilTheyAreTaken) {
   {
     const TerminationSignals signals;
     for (const int number : termination_signals()) EXPECT_TRUE(is_blocked(number)) << number;
+    std::thread([&] { EXPECT_TRUE(is_blocked(SIGTERM)) << "in a thread that is started now"; }).join();
     EXPECT_EQ(signals.take(), std::nullopt);
     ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
     EXPECT_EQ(signals.take(), SIGTERM);
