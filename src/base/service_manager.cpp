@@ -2,13 +2,40 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <charconv>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 
 #include "ipoib/file_descriptor.hpp"
 
 namespace ipoib {
+
+namespace {
+
+/// A number in the environment; none if it is missing or not a positive number.
+std::optional<std::int64_t> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits(text);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number <= 0)
+    return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::optional<Duration> watchdog_period() {
+  const auto microseconds = number_in("WATCHDOG_USEC");
+  const bool is_for_another = number_in("WATCHDOG_PID").value_or(::getpid()) != ::getpid();
+  if (!microseconds || is_for_another) return std::nullopt;
+  return std::chrono::microseconds(*microseconds);
+}
 
 void notify_service_manager(std::string_view state) {
   const char* const name = std::getenv("NOTIFY_SOCKET");

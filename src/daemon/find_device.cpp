@@ -7,6 +7,7 @@
 #include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/service_manager.hpp"
 
 namespace ipoib::daemon {
 
@@ -49,6 +50,8 @@ std::optional<verbs::Device> find_device(const Options& options, Logger& log,
     if (last_message.empty()) on_wait(message);
     if (message != last_message) log.info("waiting: {}", message);
     last_message = message;
+    notify_service_manager("STATUS=waiting: " + message);
+    notify_service_manager("WATCHDOG=1");
     if (!pause_until_retry()) return std::nullopt;
   }
 }

@@ -262,6 +262,15 @@ void InterfaceControl::on(link::ArpPolicyUsed&) {
   if (dependencies_.host.check_arp_policy()) on_host_event();
 }
 
+void InterfaceControl::on(LinkReport& message) {
+  dependencies_.owner.on_report(dependencies_.number, message);
+}
+
+/// If the mailbox is full, the thread does not respond in time.
+void InterfaceControl::request_report() {
+  (void)dependencies_.to_interface.post(LinkReportRequest{});
+}
+
 void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
 
 void InterfaceControl::on_response(const wire::SaResponse& response) {

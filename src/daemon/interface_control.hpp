@@ -56,6 +56,7 @@ class InterfaceControl final : public control::Handler {
   void on_notice(const wire::Notice& notice);
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
+  void request_report();  ///< InterfaceOwner::on_report() follows
 
   void handle(control::InterfaceRequest request, Callback done) override;
   void find_members(const Gid& mgid, Callback done) override;
@@ -76,12 +77,12 @@ class InterfaceControl final : public control::Handler {
   [[nodiscard]] Callback with_port_counters(Callback done) const;
   void reply_members(const wire::SaResult& result, const Callback& done);
   void end_if_done();
-
   void on(wire::SaRequest& message);
   void on(link::HostGroupsChanged& message);
   void on(link::RedirectReceived& message);
   void on(link::ArpReplyCheck& message);
   void on(link::ArpPolicyUsed& message);
+  void on(LinkReport& message);
   void on(AdminResponse& message);
   void on(Stopped& message);
 
@@ -106,8 +107,7 @@ class InterfaceControl final : public control::Handler {
   State state_ = State::running;
   std::optional<StopReason> stop_reason_;
   std::set<wire::SaRequestId> leaves_;  ///< outstanding
-  /// Outstanding requests for the members of a group; a client of the control server has one.
-  std::map<wire::SaRequestId, Callback> members_wanted_;
+  std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   wire::SaRequestId next_request_;
   TimePoint host_not_before_{};
   TimePoint redirects_not_before_{};

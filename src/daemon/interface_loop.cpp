@@ -36,6 +36,7 @@ void InterfaceLoop::turn() {
   bool busy = dependencies_.pump.turn(now_);
   busy |= watch_queue_pair();
   post_messages();
+  if (reported_ != dependencies_.pump.link().state()) report_link();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
@@ -143,6 +144,7 @@ void InterfaceLoop::take_messages() {
                           [&](const SetNeighbours& m) { set_neighbours(m); },
                           [&](AdminRequest& m) { on_admin_request(m); },
                           [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
+                          [&](const LinkReportRequest&) { report_link(); },
                           [&](const Stop&) { stopping_ = true; }},
                message);
     dependencies_.pump.drain(now_);
@@ -158,6 +160,17 @@ void InterfaceLoop::on_port(const link::PortStatus& status) {
   const auto awaited = waits ? link.waiting_for() : std::string();
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
+  report_link();
+}
+
+/// If the mailbox is full, the next turn tries again.
+void InterfaceLoop::report_link() {
+  const auto& link = dependencies_.pump.link();
+  const auto state = link.state();
+  const bool is_up = state == link::LinkState::up;
+  const bool posted =
+      dependencies_.outbox.post(LinkReport{is_up ? std::string() : link.waiting_for()});
+  reported_ = posted ? std::optional(state) : std::nullopt;
 }
 
 void InterfaceLoop::set_neighbours(const SetNeighbours& message) {

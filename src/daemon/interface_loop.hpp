@@ -63,6 +63,7 @@ class InterfaceLoop {
 
   void take_messages();
   void on_port(const link::PortStatus& status);
+  void report_link();
   void set_neighbours(const SetNeighbours& message);
   void on_admin_request(AdminRequest& message);
   void post_messages();
@@ -78,6 +79,7 @@ class InterfaceLoop {
   Retry repair_{Backoff{}};
   TimePoint no_repair_before_{};
   std::string awaited_;  ///< what the link waits for, as logged last
+  std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   bool stopping_ = false;
   StopReason stop_reason_;
   std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused

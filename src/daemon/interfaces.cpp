@@ -10,6 +10,10 @@
 
 namespace ipoib::daemon {
 
+namespace {
+constexpr std::size_t kMaxStatus = 512;  // bytes of the line for the operator
+}  // namespace
+
 Interfaces::Interfaces(const Dependencies& dependencies)
     : dependencies_(dependencies),
       plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes),
@@ -152,6 +156,38 @@ void Interfaces::delete_interface(InterfaceNumber number, Deleted done) {
   at->second->stop({});
 }
 
+// --- Watching -----------------------------------------------------------------------------------
+
+std::string Interfaces::status() const {
+  if (interfaces_.empty()) return "waiting for a partition in the port's P_Key table";
+  std::string text;
+  for (const auto& [number, interface] : interfaces_) {
+    const auto awaited = awaited_.find(number);
+    text += (text.empty() ? "" : "; ") + interface->id().name;
+    if (awaited == awaited_.end()) {
+      text += " starts";
+    } else {
+      text += awaited->second.empty() ? " is up" : " waits for " + awaited->second;
+    }
+    if (text.size() > kMaxStatus) return text.substr(0, kMaxStatus) + " ...";
+  }
+  return text;
+}
+
+void Interfaces::check_threads() {
+  for (auto& [number, interface] : interfaces_) {
+    unanswered_.insert(number);
+    interface->request_report();
+  }
+}
+
+void Interfaces::on_report(InterfaceNumber number, const LinkReport& report) {
+  unanswered_.erase(number);
+  const auto [at, is_new] = awaited_.try_emplace(number, report.waiting_for);
+  const bool is_changed = std::exchange(at->second, report.waiting_for) != report.waiting_for;
+  if (is_new || is_changed) dependencies_.owner.on_status();
+}
+
 // --- End ----------------------------------------------------------------------------------------
 
 void Interfaces::stop(const StopReason& why) {
@@ -177,6 +213,8 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
   const auto at = interfaces_.find(number);
   auto interface = std::move(at->second);
   interfaces_.erase(at);
+  awaited_.erase(number);
+  unanswered_.erase(number);
   const auto partition = interface->id().pkey;
   const auto name = interface->id().name;
   const bool was_last = interfaces_.empty();

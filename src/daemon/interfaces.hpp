@@ -27,6 +27,8 @@ class PortOwner {
   virtual ~PortOwner() = default;
   /// The last interface has ended. The reason is empty if stop() requested it.
   virtual void on_finished(const std::string& reason) = 0;
+  /// Interfaces::status() has changed.
+  virtual void on_status() = 0;
 };
 
 class Interfaces final : private InterfaceOwner {
@@ -51,6 +53,12 @@ class Interfaces final : private InterfaceOwner {
   void on_notice(const wire::Notice& notice);
   /// Drops a response for an interface that no longer exists.
   void on_response(const wire::SaResponse& response);
+  /// One line for the operator: the interfaces, and what they wait for.
+  [[nodiscard]] std::string status() const;
+  /// Asks the threads of all interfaces for a response.
+  void check_threads();
+  /// Whether all have responded to the last check_threads().
+  [[nodiscard]] bool threads_respond() const { return unanswered_.empty(); }
   /// Ends all interfaces; PortOwner::on_finished() follows. If something has failed, the network
   /// interfaces are kept.
   void stop(const StopReason& why);
@@ -62,6 +70,7 @@ class Interfaces final : private InterfaceOwner {
   using Deleted = std::function<void(Result<void>)>;
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
+  void on_report(InterfaceNumber number, const LinkReport& report) override;
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;
@@ -79,6 +88,8 @@ class Interfaces final : private InterfaceOwner {
   Map interfaces_;
   std::map<InterfaceNumber, Deleted> deleting_;  ///< by the operator
   std::vector<std::unique_ptr<PartitionInterface>> ended_;
+  std::map<InterfaceNumber, std::string> awaited_;  ///< by the links, as reported
+  std::set<InterfaceNumber> unanswered_;            ///< check_threads()
   std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved, or added elsewhere
   InterfaceNumber last_number_;
   verbs::PortSnapshot port_;

@@ -54,13 +54,19 @@ struct AdminRequest {
 struct Renamed {
   std::string name;
 };
+/// LinkReport follows.
+struct LinkReportRequest {};
 /// Tells the thread to leave its groups and end.
 struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, AdminRequest, Renamed, Stop>;
+                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, AdminRequest, Renamed, LinkReportRequest, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
+/// The state of the link, whenever it has changed, and on request.
+struct LinkReport {
+  std::string waiting_for;  ///< what the link needs to come up, as text; empty if it is up
+};
 struct AdminResponse {
   control::Response response;
   std::function<void(control::Response)> done;
@@ -81,7 +87,8 @@ struct Stopped {
   StopReason why;
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
-                               link::ArpReplyCheck, link::ArpPolicyUsed, AdminResponse, Stopped>;
+                               link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
+                               Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

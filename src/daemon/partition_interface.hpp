@@ -23,6 +23,7 @@ class InterfaceOwner {
   /// The interface's thread has ended and has left its groups, if possible. The interface may be
   /// destroyed after this call, but not within.
   virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
+  virtual void on_report(InterfaceNumber interface, const LinkReport& report) = 0;
 
   /// The operator adds an interface for a full member's key, in the network namespace of the
   /// interface `beside`. Returns its name; an empty `name` stands for the usual one.
@@ -73,6 +74,8 @@ class PartitionInterface {
   virtual void on_notice(const wire::Notice& notice) = 0;
   /// A response to a request of this interface.
   virtual void on_response(const wire::SaResponse& response) = 0;
+  /// InterfaceOwner::on_report() follows if the interface's thread works.
+  virtual void request_report() = 0;
   /// Ends the interface; the first reason counts. InterfaceOwner::on_ended() follows.
   virtual void stop(StopReason why) = 0;
 };

@@ -23,6 +23,7 @@ PortControl::PortControl(const Dependencies& dependencies,
       trace_(interfaces.control_trace),
       sa_timer_(context_, [this] { on_sa_timer(); }),
       port_timer_(context_, [this] { on_port_event(); }),
+      watchdog_timer_(context_, [this] { on_watchdog(); }),
       port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
       sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
       signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
@@ -38,6 +39,7 @@ PortControl::PortControl(const Dependencies& dependencies,
 
 PortControl::Ended PortControl::run() {
   on_port_event();
+  on_watchdog();
   context_.run();
   if (stopping_) ended_.reason.clear();
   return ended_;
@@ -91,6 +93,20 @@ void PortControl::on_sa_timer() {
   dependencies_.sa.on_time(monotonic_now());
   dispatch();
 }
+
+/// The service manager learns that this thread and those of the interfaces work. One that does not
+/// respond makes it end the process, and start it again.
+void PortControl::on_watchdog() {
+  const auto period = watchdog_period();
+  if (!period) return;
+  if (interfaces_.threads_respond()) {
+    notify_service_manager("WATCHDOG=1");
+    interfaces_.check_threads();
+  }
+  watchdog_timer_.set(monotonic_now() + *period / 4);
+}
+
+void PortControl::on_status() { notify_service_manager("STATUS=" + interfaces_.status()); }
 
 void PortControl::send(const wire::SaRequest& request) {
   if (ended_.device_lost) {  // no response will come

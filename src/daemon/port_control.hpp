@@ -46,11 +46,13 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void send(const wire::SaRequest& request) override;
   [[nodiscard]] sa::Counters counters() const override { return dependencies_.sa.counters(); }
   void on_finished(const std::string& reason) override;
+  void on_status() override;
 
   void on_signal();
   void on_port_event();
   void on_sa_readable();
   void on_sa_timer();
+  void on_watchdog();
   void lose_device(const std::string& reason);
   void dispatch();
 
@@ -59,6 +61,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   TraceRing& trace_;
   Timer sa_timer_;
   Timer port_timer_;
+  Timer watchdog_timer_;
   Watch port_watch_;
   Watch sa_watch_;
   Watch signal_watch_;

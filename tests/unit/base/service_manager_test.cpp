@@ -55,5 +55,21 @@ TEST_F(ServiceManagerTest, DoesNothingWithoutAServiceManager) {
   notify_service_manager("READY=1");
 }
 
+TEST(WatchdogTest, HasThePeriodOfTheServiceManager) {
+  const auto with = [](const char* microseconds, const std::string& process) {
+    ::setenv("WATCHDOG_USEC", microseconds, 1);
+    ::setenv("WATCHDOG_PID", process.c_str(), 1);
+    const auto period = watchdog_period();
+    ::unsetenv("WATCHDOG_USEC");
+    ::unsetenv("WATCHDOG_PID");
+    return period;
+  };
+  const auto own = std::to_string(::getpid());
+  EXPECT_EQ(with("2500000", own), std::chrono::milliseconds(2500));
+  EXPECT_EQ(with("2500000", "1"), std::nullopt) << "of another process";
+  for (const char* wrong : {"", "0", "-1", "1s"}) EXPECT_EQ(with(wrong, own), std::nullopt);
+  EXPECT_EQ(watchdog_period(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ipoib

@@ -75,6 +75,10 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     EXPECT_EQ(interface, kNumber);
     ended.push_back(why);
   }
+  void on_report(InterfaceNumber interface, const LinkReport& report) override {
+    EXPECT_EQ(interface, kNumber);
+    reports.push_back(report.waiting_for);
+  }
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override {
     EXPECT_EQ(beside, kNumber);
@@ -145,6 +149,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   InterfaceMailbox to_interface{2};
   ControlMailbox to_control{16};
   TraceRing trace{"test"};
+  std::vector<std::string> reports;
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
@@ -173,6 +178,14 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
                             .has_moved = [this] { return has_moved; },
                             .missing_receives = [this] { return missing_receives; }}};
 };
+
+TEST_F(InterfaceControlTest, PassesOnReportsOfTheLink) {
+  control.request_report();
+  EXPECT_EQ(await<LinkReportRequest>().size(), 1U);
+  from_interface(LinkReport{"the SA"});
+  run_until([&] { return !reports.empty(); });
+  EXPECT_EQ(reports, std::vector<std::string>{"the SA"});
+}
 
 TEST_F(InterfaceControlTest, PassesOnTheHostsConfiguration) {
   HostView view;

@@ -11,7 +11,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::Contains;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 class InterfaceLoopTest : public ::testing::Test {
@@ -58,6 +61,17 @@ class InterfaceLoopTest : public ::testing::Test {
     ADD_FAILURE() << "no counter " << name;
     return 0;
   }
+  /// What the link waited for, as reported so far.
+  [[nodiscard]] std::vector<std::string> taken_reports() {
+    std::vector<ToControl> all;
+    outbox.drain(all);
+    std::vector<std::string> out;
+    for (const auto& each : all) {
+      if (const auto* const report = std::get_if<LinkReport>(&each))
+        out.push_back(report->waiting_for);
+    }
+    return out;
+  }
   void ask_for_counters() { post(AdminRequest{control::StatsRequest{}, {}}); }
   [[nodiscard]] static link::PortStatus active_port() {
     link::PortStatus port;
@@ -90,8 +104,29 @@ class InterfaceLoopTest : public ::testing::Test {
 TEST_F(InterfaceLoopTest, SleepsUntilAnEventWhenNothingIsDue) {
   run();
   EXPECT_THAT(sleeper.deadlines, ElementsAre(kNever));
-  ASSERT_THAT(answers, SizeIs(1));
-  EXPECT_EQ(std::get<Stopped>(answers[0]).why.kind, StopReason::Kind::requested);
+  ASSERT_THAT(answers, SizeIs(2));
+  EXPECT_TRUE(std::holds_alternative<LinkReport>(answers[0]));
+  EXPECT_EQ(std::get<Stopped>(answers[1]).why.kind, StopReason::Kind::requested);
+}
+
+TEST_F(InterfaceLoopTest, ReportsTheLinkWhenItChangesAndOnRequest) {
+  std::vector<std::vector<std::string>> reports;
+  sleeper.on_sleep = [&, this] {
+    reports.push_back(taken_reports());
+    switch (reports.size()) {
+      case 1:
+        return post(LinkReportRequest{});
+      case 2:
+        return post(PortChanged{active_port()});
+      case 3:
+        return post(SubnetNotice{});
+      default:
+        return stop();
+    }
+  };
+  run();
+  EXPECT_THAT(reports, ElementsAre(ElementsAre(HasSubstr("port")), ElementsAre(HasSubstr("port")),
+                                   Contains(HasSubstr("join")), IsEmpty()));
 }
 
 TEST_F(InterfaceLoopTest, HasStaticNeighboursFromTheStart) {

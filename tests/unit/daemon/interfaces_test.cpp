@@ -41,6 +41,7 @@ class FakeInterface final : public PartitionInterface {
   void on_object_failed(const void* /*object*/) override { note("object failed"); }
   void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
   void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
+  void request_report() override { note("report"); }
   void stop(StopReason why) override {
     note("stop");
     if (!reason_) reason_ = std::move(why);
@@ -79,6 +80,7 @@ class InterfacesTest : public ::testing::Test,
   }
   void discard(const KeptInterface& one) override { discarded.push_back(one.name); }
   void on_finished(const std::string& reason) override { finished.push_back(reason); }
+  void on_status() override { statuses.push_back(interfaces.status()); }
   void send(const wire::SaRequest& /*request*/) override {}
   [[nodiscard]] sa::Counters counters() const override { return {}; }
 
@@ -93,6 +95,10 @@ class InterfacesTest : public ::testing::Test,
                                         const std::string& name) {
     auto& interface = *by_name[beside];
     return interface.owner().add_interface(interface.id().number, partition, name);
+  }
+  void report(const std::string& name, const std::string& waiting_for) {
+    auto& interface = *by_name[name];
+    interface.owner().on_report(interface.id().number, {waiting_for});
   }
   Calls taken() { return std::exchange(calls, {}); }
   /// Lets posted calls run.
@@ -111,6 +117,7 @@ class InterfacesTest : public ::testing::Test,
   std::string existing;  ///< is adopted
   std::vector<std::string> discarded;
   std::vector<std::string> finished;
+  std::vector<std::string> statuses;
   Interfaces interfaces{{.context = context,
                          .factory = *this,
                          .options = options,
@@ -127,6 +134,45 @@ TEST_F(InterfacesTest, CreatesOneForEachPartition) {
   interfaces.on_port(port_in({kDefaultPKey, kRed, PKey(0x8002)}));
   EXPECT_THAT(taken(), ElementsAre("ib0.8002 port", "ib0 port", "ib0.8001 port", "ib0.8002 port"));
   EXPECT_NE(by_name["ib0"]->id().number, by_name["ib0.8001"]->id().number);
+}
+
+TEST_F(InterfacesTest, StatusNamesWhatEachWaitsFor) {
+  interfaces.start(port_in({}));
+  EXPECT_EQ(interfaces.status(), "waiting for a partition in the port's P_Key table");
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_EQ(interfaces.status(), "ib0 starts; ib0.8001 starts");
+  report("ib0", "the SA");
+  report("ib0", "the SA");
+  report("ib0.8001", "");
+  EXPECT_THAT(statuses, ElementsAre("ib0 waits for the SA; ib0.8001 starts",
+                                    "ib0 waits for the SA; ib0.8001 is up"));
+  by_name["ib0"]->end();
+  poll();
+  EXPECT_THAT(interfaces.status(), testing::HasSubstr("ib0.8001 is up"));
+}
+
+TEST_F(InterfacesTest, StatusHasALimitedLength) {
+  interfaces.start(port_in({kDefaultPKey}));
+  report("ib0", std::string(1000, 'x'));
+  EXPECT_EQ(interfaces.status().size(), 516U);
+}
+
+TEST_F(InterfacesTest, KnowsWhetherTheThreadsRespond) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  EXPECT_TRUE(interfaces.threads_respond());
+  (void)taken();
+  interfaces.check_threads();
+  EXPECT_THAT(taken(), ElementsAre("ib0 report", "ib0.8001 report"));
+  EXPECT_FALSE(interfaces.threads_respond());
+  report("ib0", "");
+  EXPECT_FALSE(interfaces.threads_respond()) << "one does not";
+  report("ib0.8001", "");
+  EXPECT_TRUE(interfaces.threads_respond());
+  interfaces.check_threads();
+  report("ib0", "");
+  by_name["ib0.8001"]->end({StopReason::Kind::moved, ""});
+  poll();
+  EXPECT_TRUE(interfaces.threads_respond()) << "one that has ended need not";
 }
 
 /// Its link could not leave its groups after learning that the port has left the partition.
