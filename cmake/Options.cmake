@@ -28,7 +28,7 @@ if(IPOIB_SANITIZE)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
 endif()
 
-# Hardening: docs/security.md says against what, and at which cost. Not for Debug builds, where fortified
+# Hardening: see docs/security.md, "Compiled programs". Not for Debug builds, where fortified
 # functions need an optimizer, nor with sanitizers, which check more.
 option(IPOIB_HARDENING "Compile and link with hardening flags" ON)
 if(IPOIB_HARDENING AND NOT IPOIB_SANITIZE)

@@ -55,7 +55,7 @@ apt_get_install() {
 first_known() {
   local name
   for name in ${1//|/ }; do
-    if LC_ALL=C apt-cache policy "$name" | grep -q 'Candidate: [^(]'; then break; fi
+    if LC_ALL=C apt-cache policy "$name" | grep 'Candidate: [^(]' >/dev/null; then break; fi
   done
   echo "$name"
 }

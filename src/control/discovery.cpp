@@ -47,14 +47,24 @@ bool has_carrier(int socket, const std::string& name) {
   return ioctl(socket, SIOCETHTOOL, &request) == 0 && carrier.data != 0;
 }
 
-/// Whether a process has the stream socket open. A datagram socket cannot connect to it, and the
-/// error tells (unix(7)), without a connection that the process would have to accept.
-bool is_served(const std::string& path) {
+/// Why a datagram socket cannot connect to a stream socket: the error tells (unix(7)), without a
+/// connection that the process would have to accept, whether a process has it open. But first
+/// whether this process may connect.
+int connect_error(const std::string& path) {
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto to = UnixPath::of(path);
-  if (!socket || !to) return false;
-  const bool connected = ::connect(socket.get(), to->address(), UnixPath::size()) == 0;
-  return connected || (errno != ENOENT && errno != ENOTDIR && errno != ECONNREFUSED);
+  if (!socket || !to) return ENOENT;
+  return ::connect(socket.get(), to->address(), UnixPath::size()) == 0 ? 0 : errno;
+}
+
+/// Whether a process serves the sockets of the folder. Those who may connect to neither take it
+/// that one does.
+bool is_served(const std::string& folder) {
+  const int control = connect_error(folder + "/" + kControlSocket);
+  if (control == EACCES || control == EPERM) {
+    return connect_error(folder + "/" + kReadSocket) != ECONNREFUSED;
+  }
+  return control != ENOENT && control != ENOTDIR && control != ECONNREFUSED;
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ Result<std::set<std::string>> served_interfaces() {
     if (!folder) continue;
     while (const auto* const entry = ::readdir(folder.get())) {
       const std::string name = entry->d_name;
-      if (is_interface_name(name) && is_served(path + "/" + name + "/" + kControlSocket)) {
+      if (is_interface_name(name) && is_served(path + "/" + name)) {
         names.insert(name);
       }
     }

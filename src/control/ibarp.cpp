@@ -235,9 +235,12 @@ int ibarp_pin(ibarp* handle, const ibarp_address* address, const std::uint8_t gi
 int ibarp_load_neighbours(ibarp* handle, const char* path, std::uint64_t* entries) {
   return with(handle, [&] {
     if (path == nullptr) return invalid(handle, "no file");
-    const auto read = read_neighbours(path);
+    auto read = read_neighbours(path);
     if (read.has_error()) return refuse(handle, read.error());
+    // Those for the interface take precedence over those for all.
+    std::ranges::stable_partition(*read, [](const auto& each) { return each.interface.empty(); });
     std::uint64_t count = 0;
+    std::optional<Error> first;
     for (const StaticNeighbour& entry : *read) {
       if (!entry.is_for(handle->connection.interface())) continue;
       const Request request = std::visit(
@@ -250,11 +253,14 @@ int ibarp_load_neighbours(ibarp* handle, const char* path, std::uint64_t* entrie
               }},
           entry.to);
       const int result = ask<Done>(handle, request, [](const Done&) { return 0; });
-      if (result != 0) return result;
-      ++count;
+      if (result == 0) {
+        ++count;
+      } else if (!first) {
+        first = Error(-result, to_string(entry.address) + ": " + handle->error);
+      }
     }
     if (entries != nullptr) *entries = count;
-    return 0;
+    return first ? refuse(handle, *first) : 0;
   });
 }
 

@@ -1,5 +1,5 @@
 // The file of static neighbours, in the style of ethers(5): a link-layer address or a GID alone,
-// the IP address, and the interface unless the line is for all. See neighbours(5).
+// the IP address, and the interface unless the line is for all. See ipoibd(8).
 //
 //   00:00:04:01:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01  10.44.0.2
 //   0x401@fe80::2:c903:0:1                                       10.44.0.3   ib0.8001

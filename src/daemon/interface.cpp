@@ -181,8 +181,12 @@ void Interface::on_renamed(const std::string& name) {
   const auto before = logs_.prefix->get();
   logs_.prefix->set(name);
   logs_.daemon->info("renamed; was called {}", before);
-  // Another interface of this daemon may still have the name.
-  server_ = serve(name, control::Server::IfTaken::retry);
+  try {
+    // Another interface of this daemon may still have the name.
+    server_ = serve(name, control::Server::IfTaken::retry);
+  } catch (const std::exception& error) {
+    logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
+  }
 }
 
 }  // namespace ipoib::daemon

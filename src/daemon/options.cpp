@@ -303,16 +303,21 @@ void read_neighbours(Options& options, const po::variables_map& values, const st
   files.push_back(path);
 }
 
-/// Takes the port from "NAME:PORT".
-void split_device(Options& options, const po::variables_map& values) {
+struct OnCommandLine {
+  bool device = false;
+  bool port = false;
+};
+
+/// Takes the port from "NAME:PORT". The command line takes precedence over files.
+void split_device(Options& options, const OnCommandLine& given) {
   const auto colon = options.device.rfind(':');
   if (colon == std::string::npos) return;
   const auto port = static_cast<std::uint8_t>(
       parse_number("device NAME:PORT", options.device.substr(colon + 1), 1, 254));
-  if (!values["port"].defaulted() && options.port != port) {
+  if (given.device && given.port && options.port != port) {
     throw UsageError("--device " + options.device + ": --port chooses another port");
   }
-  options.port = port;
+  if (given.device || !given.port) options.port = port;
   options.device.resize(colon);
 }
 
@@ -345,10 +350,11 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
               values);
     if (values.count("help") != 0) return Information{help_text(all)};
     if (values.count("version") != 0) return Information{"ipoibd " IPOIB_VERSION "\n"};
+    const OnCommandLine given{values.count("device") != 0, !values["port"].defaulted()};
     auto files = files_to_read(values, folder);
     for (const auto& file : files) read_file(file, all, values);
     po::notify(values);
-    split_device(options, values);
+    split_device(options, given);
     check_name(options);
     read_neighbours(options, values, folder, files);
     if (values.count("check-config") != 0) return Information{check_report(files)};

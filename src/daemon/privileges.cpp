@@ -168,9 +168,12 @@ Account choose_account(const std::string& user, const std::string& group, const 
     account = account_of(*found);
   } else if (::geteuid() == 0 && needs.has_kernel_devices) {
     const auto* const found = ::getpwnam(kServiceUser);
-    const auto service = found != nullptr ? account_of(*found) : Account();
+    auto service = found != nullptr ? account_of(*found) : Account();
+    if (!group.empty()) service.group = find_group(group);
     const auto accepts = [&](const auto& file) { return may_use(service, file); };
-    if (service.user && is_mapped(*service.user) && std::ranges::all_of(device_files, accepts)) {
+    // Without device files, nobody knows whether the user may open those to come.
+    if (service.user && is_mapped(*service.user) && !device_files.empty() &&
+        std::ranges::all_of(device_files, accepts)) {
       account = service;
     }
   }

@@ -17,15 +17,14 @@ struct Account {
   friend bool operator==(const Account&, const Account&) = default;
 };
 
-/// The user whose name is --user, if that is given, else kServiceUser, if it exists and can be used
-/// (default_account()).
+/// The user to run as without --user, if it exists and can be used, see choose_account().
 inline constexpr const char* kServiceUser = "ipoibd";
 
 /// What decides which capabilities are kept.
 struct Needs {
   bool has_kernel_devices = true;    ///< false: an emulated subnet, where the kernel checks nothing
   bool limits_locked_memory = true;  ///< RLIMIT_MEMLOCK is finite
-  bool uses_files_of_others = false;  ///< root with an emulated subnet of another user
+  bool uses_files_of_others = false;  ///< root with a subnet, capture or run folder of others
 };
 
 /// Numbers of capabilities(7). They are all effective for good: the kernel refuses commands to an
@@ -34,7 +33,7 @@ struct Needs {
 
 /// Throws std::runtime_error if the user or group does not exist. Empty names are not given.
 /// Without a user, one called kServiceUser is taken if the process is root with kernel devices, and
-/// that user may use all of `device_files`.
+/// that user may use all of `device_files`, of which there is one at least.
 [[nodiscard]] Account choose_account(const std::string& user, const std::string& group,
                                      const Needs& needs,
                                      const std::vector<std::string>& device_files);

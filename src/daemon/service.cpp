@@ -1,7 +1,7 @@
 #include "daemon/service.hpp"
 
+#include <fcntl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,11 +15,11 @@ namespace ipoib::daemon {
 PidFile::PidFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
   constexpr mode_t kMode = 0644;
-  auto file = open_output_file(path_, 0, kMode);
+  auto file = open_output_file(path_, O_EXCL, kMode);
+  is_ours_ = file.has_value();
+  if (!file && file.error().code == EEXIST) file = open_output_file(path_, 0, kMode);
   if (!file) throw std::runtime_error("--pid-file " + file.error().message);
   file_ = std::move(*file);
-  struct stat status {};
-  is_ours_ = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
 }
 
 void PidFile::write() {

@@ -114,6 +114,9 @@ void take_filter(Command& command, const std::string& word, Words& words) {
 /// Parses an argument of add, change, replace, delete and get.
 void take_entry(Command& command, const std::string& word, Words& words, bool& has_hardware) {
   const bool sets = command.is_change() && command.verb != Verb::remove;
+  if (sets && has_hardware && (word == "lladdr" || word == "gid")) {
+    misused("give either \"lladdr\" or \"gid\", once");
+  }
   if (sets && word == "lladdr") {
     command.to = take_hardware(words);
     has_hardware = true;

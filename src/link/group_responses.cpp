@@ -128,6 +128,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             if (!create || s.creating) {
               note_failed_join(failure, s.failures + 1);
+              abandon_search();
               return stay(s.membership, s.failures, "not confirmed: kept");
             }
             become(group_state::Confirming{std::move(s.membership), join(true), true, s.failures},

@@ -461,9 +461,10 @@ std::size_t Neighbour::parked() const {
 NeighbourState Neighbour::state_name() const { return kStateTraits[state_.index()].state; }
 
 EvictionClass Neighbour::current_eviction_class() const {
+  // Whatever others have confirmed: an entry that the host has not used can be learnt again.
   if (used_ == kNotYet) {
-    if (std::holds_alternative<Stale>(state_)) return EvictionClass::unused;
     if (std::holds_alternative<Resolving>(state_)) return EvictionClass::pending;
+    if (route() != nullptr && !std::holds_alternative<Permanent>(state_)) return EvictionClass::unused;
   }
   return kStateTraits[state_.index()].eviction_class;
 }

@@ -52,7 +52,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
     const auto* const route = fast_path_route();
     const PathData* const path = route == nullptr ? nullptr : route->path->ready();
-    if (path == nullptr || frame.datagram_size() > path->mtu) return false;
+    // The first use changes the class of eviction.
+    if (path == nullptr || used_ == kNotYet || frame.datagram_size() > path->mtu) return false;
     used_ = now;
     count_use();
     sends.push_back(Outgoing{path->handle, route->qpn, std::move(frame)});

@@ -58,7 +58,8 @@ class Target:
         self.wanted = options.runs
         self.done, self.seconds, self.edges, self.failure = 0, 0.0, 0, ""
         if self.record.exists():
-            self.__dict__.update(json.loads(self.record.read_text(encoding="utf-8")))
+            state = json.loads(self.record.read_text(encoding="utf-8"))
+            self.__dict__.update(state, failure="")  # which may be mended
 
     def save(self):
         """Records what was done."""

@@ -54,8 +54,8 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
     errno = saved_errno;
     return;
   }
-  if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(number, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(number, info, context);
     return previous.sa_handler(number);
   }
   // The faulting instruction is executed again. A signal that was sent must be sent again.

@@ -2,7 +2,7 @@
 // killed, without being given its options.
 //
 // A file of one JSON object:
-//   {"version":1,"sm":"own","mtu":2048,"lmc":0,"grh_required":false,"seed":0,"partitions":[
+//   {"version":2,"sm":"own","mtu":2048,"lmc":0,"grh_required":false,"seed":0,"partitions":[
 //     {"pkey":"0x8012","others":"none","mtu":0,"rate":3,"broadcast_group":true,
 //      "members":[{"hca":"a","membership":"full"}]}],
 //    "port_mtus":[{"hca":"a","mtu":1024}]}

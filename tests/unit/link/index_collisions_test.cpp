@@ -35,7 +35,7 @@ class IndexCollisions : public ObjectFixture {
       {small, few_paths, solicitor, icmp, pool, out, parking, random, *silent_logger()}, kHashKey};
 };
 
-TEST_F(IndexCollisions, NewNeighbourEvictsAStaleOneInItsPlace) {
+TEST_F(IndexCollisions, NewNeighbourEvictsAnUnusedOneInItsPlace) {
   few_paths.set_source({kOwnGid, 0});
   const auto keys = colliding_neighbours(kPlaces + 1);
   const PathRef path = few_paths.acquire(kPeerHw.gid);
@@ -45,6 +45,7 @@ TEST_F(IndexCollisions, NewNeighbourEvictsAStaleOneInItsPlace) {
     Neighbour* const made = few.create(keys[i], Purpose::packet);
     ASSERT_NE(made, nullptr) << i;
     few.address(*made, kPeerHw, i == 5 ? Evidence::unconfirmed : Evidence::confirmed, now);
+    if (i != 5) few.packet(*made, packet(), now);
   }
   EXPECT_EQ(count(Counter::index_collisions), 0U);
   Neighbour* const made = few.create(keys.back(), Purpose::packet);
@@ -52,7 +53,7 @@ TEST_F(IndexCollisions, NewNeighbourEvictsAStaleOneInItsPlace) {
   few.address(*made, kPeerHw, Evidence::confirmed, now);
   EXPECT_EQ(count(Counter::index_collisions), 1U);
   EXPECT_EQ(count(Counter::neighbours_evicted), 1U);
-  EXPECT_EQ(few.find(keys[5]), nullptr) << "the only one that was stale";
+  EXPECT_EQ(few.find(keys[5]), nullptr) << "the only one that the host has not used";
   EXPECT_EQ(few.size(), kPlaces);
   few.clear(Counter::drop_link_down);
 }

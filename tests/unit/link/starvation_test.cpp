@@ -170,6 +170,32 @@ TEST_F(Starvation, EntriesOfTheHostAreNotEvictedByRequests) {
   EXPECT_EQ(state_of(other), "incomplete") << "the host may evict them";
 }
 
+TEST_F(Starvation, ConfirmedEntriesThatTheHostDoesNotUseMakeRoom) {
+  config.limits.neighbours = 40;
+  config.limits.pending = 1000;
+  config.limits.paths_per_source = 100'000;
+  bring_up();
+  resolve_peer();
+  for (std::uint32_t i = 1000; i < 1039; ++i) {
+    wire::Arp message = arp_from_peer(wire::ArpOperation::request);
+    message.sender_protocol = address(i);
+    receive_arp(message);
+    message = arp_from_peer(wire::ArpOperation::reply);
+    message.sender_protocol = address(i);
+    receive_arp(message);
+    ASSERT_EQ(state_of(address(i)), "reachable");
+  }
+  ASSERT_EQ(link->neighbour_count(), 40U);
+  send(address(1000));
+  wire::Arp stranger = arp_from_peer(wire::ArpOperation::request);
+  stranger.sender_protocol = address(2000);
+  receive_arp(stranger);
+  EXPECT_EQ(state_of(address(2000)), "stale");
+  EXPECT_EQ(state_of(kPeer), "reachable") << "the host has used it";
+  EXPECT_EQ(state_of(address(1000)), "reachable") << "and this one, the oldest of the others";
+  EXPECT_EQ(count(Counter::drop_neighbour_limit), 0U);
+}
+
 TEST_F(Starvation, AwaitedRepliesAreNotLimited) {
   config.limits.paths_per_source = 1;
   config.limits.unresolved = config.limits.solicitations = 1000;
