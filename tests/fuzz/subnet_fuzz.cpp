@@ -31,7 +31,7 @@ class Target {
   /// One step: | step 8 | node 8 | bytes |.
   void step(ConstBytes data) {
     if (data.size() < 2) return;
-    const CostLimit limit(kMaxCost);
+    const ipoib::CostLimit limit(kMaxCost);
     const auto who = static_cast<NodeIndex>(data[1] % (kNodes + 1));
     const auto rest = data.subspan(2);
     switch (data[0] % 10) {
