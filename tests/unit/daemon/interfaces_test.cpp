@@ -26,7 +26,11 @@ using Calls = std::vector<std::string>;
 class FakeInterface final : public PartitionInterface {
  public:
   FakeInterface(InterfaceId id, InterfaceOwner& owner, Calls& calls, bool adopted)
-      : id_(std::move(id)), owner_(owner), calls_(calls), adopted_(adopted) {}
+      : now_called(id.name),
+        id_(std::move(id)),
+        owner_(owner),
+        calls_(calls),
+        adopted_(adopted) {}
   ~FakeInterface() override { note("~"); }
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
@@ -51,7 +55,7 @@ class FakeInterface final : public PartitionInterface {
   void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
 
   SharedNamespace now_in;
-  std::string now_called = id().name;
+  std::string now_called;
 
  private:
   void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
