@@ -34,9 +34,6 @@ struct Folder {
 /// not exist. Fails with the reason of the first one.
 [[nodiscard]] Result<Folder> open_run_folder();
 
-/// Whether open_run_folder() opens a folder of another user: root can, with CAP_DAC_OVERRIDE.
-[[nodiscard]] bool run_folder_is_anothers();
-
 /// Opens a folder in another one, and creates it with mode 0755 if it does not exist. ENOENT if
 /// `above` has been removed; EPERM for a symbolic link and for a folder that others may write to.
 [[nodiscard]] Result<Folder> open_folder(const Folder& above, const std::string& name);

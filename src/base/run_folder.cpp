@@ -117,12 +117,6 @@ Result<Folder> open_run_folder() {
   return *first;
 }
 
-bool run_folder_is_anothers() {
-  const auto folder = open_run_folder();
-  struct stat status {};
-  return folder && ::fstat(folder->fd.get(), &status) == 0 && status.st_uid != ::geteuid();
-}
-
 Result<Folder> open_folder(const Folder& above, const std::string& name) {
   return open_at(above.fd.get(), name, above.path + "/" + name);
 }

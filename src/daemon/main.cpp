@@ -49,14 +49,13 @@ struct Dependencies {
 
 /// Before there is a second thread, and before anything of strangers is read.
 std::string drop_privileges(const Options& options) {
-  Needs needs{.has_kernel_devices = !is_on_softib(),
-              .limits_locked_memory = !raise_memory_lock_limit(),
-              .uses_files_of_others = uses_softib_of_another_user()};
+  const Needs needs{.has_kernel_devices = !is_on_softib(),
+                    .limits_locked_memory = !raise_memory_lock_limit(),
+                    .uses_files_of_others = uses_softib_of_another_user()};
   const auto account =
       choose_account(options.user, options.group, needs, management_device_files());
   // It has to create sockets later, too. Without the folder, the daemon says so when it needs it.
-  if (account.user && ::geteuid() == 0) (void)give_run_folder(*account.user);
-  if (!account.user) needs.uses_files_of_others |= run_folder_is_anothers();
+  if (::geteuid() == 0) (void)give_run_folder(account.user.value_or(0));
   std::vector<gid_t> groups;
   if (options.control_access.group) groups.push_back(*options.control_access.group);
   return give_up_privileges(account, capabilities_to_keep(needs), groups);

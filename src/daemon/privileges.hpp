@@ -24,7 +24,7 @@ inline constexpr const char* kServiceUser = "ipoibd";
 struct Needs {
   bool has_kernel_devices = true;    ///< false: an emulated subnet, where the kernel checks nothing
   bool limits_locked_memory = true;  ///< RLIMIT_MEMLOCK is finite
-  bool uses_files_of_others = false;  ///< root with a subnet, capture or run folder of others
+  bool uses_files_of_others = false;  ///< root with a subnet or capture file of others
 };
 
 /// Numbers of capabilities(7). They are all effective for good: the kernel refuses commands to an
