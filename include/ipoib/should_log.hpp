@@ -33,8 +33,8 @@ class FailureCount {
 /// Limits log lines about what strangers can cause at any rate.
 class LogPause {
  public:
-  /// Between two lines.
-  static constexpr Duration kInterval = std::chrono::seconds(10);
+  /// `interval`: between two lines.
+  explicit LogPause(Duration interval = std::chrono::seconds(10)) : interval_(interval) {}
 
   /// Returns how many lines were left out since the last one; nullopt: leave this one out, too.
   [[nodiscard]] std::optional<std::uint64_t> take(TimePoint now) {
@@ -42,11 +42,12 @@ class LogPause {
       ++left_out_;
       return std::nullopt;
     }
-    quiet_until_ = now + kInterval;
+    quiet_until_ = now + interval_;
     return std::exchange(left_out_, 0);
   }
 
  private:
+  Duration interval_;
   TimePoint quiet_until_{};
   std::uint64_t left_out_ = 0;
 };

@@ -34,7 +34,9 @@ void append(std::vector<std::string>& out, const fs::path& file) {
 
 std::vector<std::string> configuration_files(const std::string& folder, const std::string& port) {
   std::vector<std::string> files;
-  if (!port.empty() && port.find('/') == std::string::npos) append(files, fs::path(folder) / (port + ".conf"));
+  if (!port.empty() && port.find('/') == std::string::npos) {
+    append(files, fs::path(folder) / (port + ".conf"));
+  }
   append(files, fs::path(folder) / "ipoibd.conf");
   if (files.size() > kMaxConfigurationFiles) {
     throw UsageError(folder + ": more than " + std::to_string(kMaxConfigurationFiles) +

@@ -1,10 +1,13 @@
 // The configuration files that are read by default.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace ipoib::daemon {
+
+inline constexpr std::size_t kMaxConfigurationFiles = 64;
 
 /// Those that exist, the one that takes precedence first: of `port` ("mlx5_0:1", or empty) the files
 /// PORT.conf.d/*.conf, from the last to the first by name, and PORT.conf; then in the same way those
@@ -12,7 +15,5 @@ namespace ipoib::daemon {
 /// UsageError if there are more, or if a folder cannot be read.
 [[nodiscard]] std::vector<std::string> configuration_files(const std::string& folder,
                                                            const std::string& port);
-
-inline constexpr std::size_t kMaxConfigurationFiles = 64;
 
 }  // namespace ipoib::daemon

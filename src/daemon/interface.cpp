@@ -155,6 +155,11 @@ SharedNamespace Interface::current_namespace() const {
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
 }
 
+void Interface::remove_now() {
+  tun_->close();
+  dependencies_.neighbours.forget(id_.pkey);
+}
+
 KeptInterface Interface::kept() const {
   const auto now_in = current_namespace();
   return {tun_->current_name(), mark_, now_in ? now_in : id_.home};

@@ -57,7 +57,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
   void remove_at_end() override { tun_->remove(); }
-  void remove_now() override { tun_->close(), dependencies_.neighbours.forget(id_.pkey); }
+  void remove_now() override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 

@@ -1,9 +1,6 @@
 #include "link/path_requests.hpp"
 
-#include <chrono>
-
 #include "ipoib/log.hpp"
-#include "ipoib/should_log.hpp"
 #include "link/path.hpp"
 
 namespace ipoib::link {
@@ -29,9 +26,7 @@ Path* PathRequests::complete(wire::SaRequestId request) {
 
 void PathRequests::log_failure(const Path& path, unsigned failures, std::string_view why,
                                TimePoint now) {
-  constexpr Duration kQuiet = std::chrono::seconds(1);
-  if (!should_log(failures) || now < quiet_until_) return;
-  quiet_until_ = now + kQuiet;
+  if (!should_log(failures) || !log_pause_.take(now)) return;
   deps_.log.warn("path to {}: {}", path.gid().to_string(), why);
 }
 

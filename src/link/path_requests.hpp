@@ -1,12 +1,14 @@
 // The path requests that are outstanding at the SA: at most Limits::path_requests.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/should_log.hpp"
 #include "ipoib/time.hpp"
 #include "link/config.hpp"
 #include "link/events.hpp"
@@ -56,7 +58,7 @@ class PathRequests {
   Dependencies deps_;
   PathSource source_;
   std::unordered_map<wire::SaRequestId, Path*> paths_;
-  TimePoint quiet_until_{};  ///< no failure is logged before
+  LogPause log_pause_{std::chrono::seconds(1)};
 };
 
 }  // namespace ipoib::link

@@ -7,8 +7,7 @@ namespace ipoib::sa {
 void ForeignMads::drop(std::string_view what, std::uint64_t& counter, const MadDestination& from,
                        TimePoint now) {
   ++counter;
-  if (now < quiet_until_) return;
-  quiet_until_ = now + pause_;
+  if (!pause_.take(now)) return;
   log_.warn("dropped a {} from LID {}, which is not the SA's ({} so far)", what, from.lid.value(),
             counter);
 }

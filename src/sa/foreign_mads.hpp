@@ -7,6 +7,7 @@
 
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/mad_port.hpp"
+#include "ipoib/should_log.hpp"
 #include "ipoib/time.hpp"
 
 namespace ipoib::sa {
@@ -22,8 +23,7 @@ class ForeignMads {
 
  private:
   Logger& log_;
-  const Duration pause_;
-  TimePoint quiet_until_{};
+  LogPause pause_;
 };
 
 }  // namespace ipoib::sa

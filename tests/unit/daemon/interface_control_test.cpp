@@ -123,6 +123,26 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     });
     return out;
   }
+  [[nodiscard]] InterfaceControl::Dependencies dependencies(FakeMirror& host,
+                                                            InterfaceMailbox& mailbox,
+                                                            ControlMailbox& inbox) {
+    return {.context = context,
+            .number = kNumber,
+            .pkey = kPartition,
+            .host = host,
+            .to_interface = mailbox,
+            .inbox = inbox,
+            .owner = *this,
+            .sa = *this,
+            .neighbours = neighbours,
+            .trace = trace,
+            .log = *link::silent_logger(),
+            .interface = "ibx",
+            .link_local = {kGuid, kPartition, false},
+            .renamed = [this](const std::string& name) { names.push_back(name); },
+            .has_moved = [this] { return has_moved; },
+            .missing_receives = [this] { return missing_receives; }};
+  }
   void fill_mailbox() {
     while (to_interface.post(HostChanged{})) {
     }
@@ -161,22 +181,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   static inline const Gid kGid = *Gid::parse("fe80::2");
   static constexpr Ipv4Address kPeer{0x0a2c0002};
   StaticNeighbours neighbours{{}, "ibx"};
-  InterfaceControl control{{.context = context,
-                            .number = kNumber,
-                            .pkey = kPartition,
-                            .host = mirror,
-                            .to_interface = to_interface,
-                            .inbox = to_control,
-                            .owner = *this,
-                            .sa = *this,
-                            .neighbours = neighbours,
-                            .trace = trace,
-                            .log = *link::silent_logger(),
-                            .interface = "ibx",
-                            .link_local = {kGuid, kPartition, false},
-                            .renamed = [this](const std::string& name) { names.push_back(name); },
-                            .has_moved = [this] { return has_moved; },
-                            .missing_receives = [this] { return missing_receives; }}};
+  InterfaceControl control{dependencies(mirror, to_interface, to_control)};
 };
 
 TEST_F(InterfaceControlTest, PassesOnReportsOfTheLink) {
@@ -418,22 +423,7 @@ TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
   InterfaceMailbox next{2};
   ControlMailbox from_next{16};
   FakeMirror its_mirror;
-  const InterfaceControl second({.context = context,
-                                 .number = kNumber,
-                                 .pkey = kPartition,
-                                 .host = its_mirror,
-                                 .to_interface = next,
-                                 .inbox = from_next,
-                                 .owner = *this,
-                                 .sa = *this,
-                                 .neighbours = neighbours,
-                                 .trace = trace,
-                                 .log = *link::silent_logger(),
-                                 .interface = "ibx",
-                                 .link_local = {kGuid, kPartition, false},
-                                 .renamed = [](const std::string&) {},
-                                 .has_moved = [] { return false; },
-                                 .missing_receives = [] { return std::nullopt; }});
+  const InterfaceControl second(dependencies(its_mirror, next, from_next));
   std::vector<ToInterface> messages;
   next.drain(messages);
   ASSERT_THAT(messages, SizeIs(1));
