@@ -143,7 +143,6 @@ function(ipoib_guest_test script)
     string(REGEX REPLACE "\\..*" "" class ${case})
     if(NOT TEST ${ARG_LABEL}/${class}.boot)
       ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
-      set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES PROCESSORS 2) # the guest's
     endif()
     ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
   endforeach()

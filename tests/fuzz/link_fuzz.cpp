@@ -342,7 +342,7 @@ class Script {
     require(seen == link_.neighbour_count());
     require(seen <= config_.limits.neighbours);
     require(unused_pins <= config_.limits.pins);
-    require(parked <= config_.limits.parked);
+    require(parked <= config_.limits.parked + config_.limits.parked_replies);
     require(pool_.available() + parked + link_.sends().size() == pool_.capacity());
     require(carrier_ == (link_.state() == LinkState::up));
   }
@@ -355,6 +355,7 @@ class Script {
                      .unresolved = 4,
                      .parked_per_neighbour = 2,
                      .parked = 6,
+                     .parked_replies = 3,
                      .pins = 3,
                      .paths = 6,
                      .path_requests = 2,

@@ -1,6 +1,8 @@
 #include "softib/fabric/mapped_file.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -39,10 +41,11 @@ Mapped* find(std::uintptr_t address) {
 }
 
 bool replace_by_zeroes(Mapped& mapped) {
-  // The cast is safe: the address is that of a mapping.
-  void* const begin = reinterpret_cast<void*>(mapped.begin.load());
+  // The system call itself: mmap() is not on the list of functions that signal handlers may call.
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-  if (::mmap(begin, mapped.size, PROT_READ | PROT_WRITE, kFlags, -1, 0) == MAP_FAILED) return false;
+  const long result = ::syscall(SYS_mmap, mapped.begin.load(), mapped.size.load(),
+                                PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (result == -1) return false;
   mapped.is_lost = true;
   return true;
 }
