@@ -89,12 +89,18 @@ function(ipoib_check_containers)
   endforeach()
 endfunction()
 
-# A GoogleTest program; ctest lists each case as LABEL/Suite.Name.
+# A GoogleTest program; ctest lists each case as LABEL/Suite.Name. With sanitizers a process starts
+# slowly, so the unit tests of a program run in one: LABEL/name.
 function(ipoib_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  if(IPOIB_SANITIZE AND ARG_LABEL STREQUAL unit)
+    add_test(NAME unit/${name} COMMAND ${name})
+    set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT 900)
+    return()
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX ${ARG_LABEL}/ NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
@@ -114,11 +120,18 @@ function(ipoib_python_cases out script)
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
+# Tests that keep a processor busy. The others wait most of the time, so scripts/test runs two for
+# each processor.
+function(ipoib_busy_tests)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
+endfunction()
+
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
-# the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. RUN_SERIAL is for tests that
-# need the whole machine or fixed names on it.
+# the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. BUSY is for tests that keep a
+# processor busy, RUN_SERIAL for those that need the whole machine; of those with the same LOCK one runs
+# at a time.
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "RUN_SERIAL" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;RUN_SERIAL" "LABEL;TIMEOUT;LOCK" "ENVIRONMENT" ${ARGN})
   ipoib_python_cases(cases ${script})
   foreach(case ${cases})
     set(name ${ARG_LABEL}/${case})
@@ -126,7 +139,11 @@ function(ipoib_python_test script)
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
       RUN_SERIAL ${ARG_RUN_SERIAL} COST 10 # before the many short tests
       SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
-      ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
+      ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}"
+      RESOURCE_LOCK "${ARG_LOCK}")
+    if(ARG_BUSY)
+      ipoib_busy_tests(${name})
+    endif()
   endforeach()
 endfunction()
 
@@ -143,6 +160,7 @@ function(ipoib_guest_test script)
     string(REGEX REPLACE "\\..*" "" class ${case})
     if(NOT TEST ${ARG_LABEL}/${class}.boot)
       ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
+      ipoib_busy_tests(${ARG_LABEL}/${class}.boot)
     endif()
     ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
   endforeach()
@@ -188,6 +206,7 @@ function(ipoib_fuzz name)
                    -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${corpora})
   math(EXPR timeout "${IPOIB_FUZZ_SECONDS} + 270")
   set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+  ipoib_busy_tests(fuzz/${name})
 endfunction()
 
 # Each fuzz target has a corpus, and each corpus a target.

@@ -2,7 +2,10 @@
 """Prints a summary of test runs: what failed, what was skipped and why. Exit status 1 if a test failed
 or none ran.
 
-Usage: summary.py FOLDER      FOLDER has a JUnit file NAME.xml for each run
+Usage: summary.py FOLDER
+
+FOLDER has a JUnit file NAME.xml for each run, and in NAME/ the reports of the GoogleTest programs that
+it ran, if any.
 """
 import collections
 import pathlib
@@ -31,16 +34,38 @@ def label(name):
     return name.partition("/")[0]
 
 
+def programs_cases(path):
+    """Yields name, status and the reason of a skip for each case in a report of GoogleTest."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        skip = case.find("skipped")
+        status = "fail" if case.find("failure") is not None else "run" if skip is None else "notrun"
+        why = "" if skip is None else skip.get("message").partition("\n")[2].strip()
+        yield f"{case.get('classname')}.{case.get('name')}", status, why
+
+
+def cases(path):
+    """Yields the cases of a run as name, status, seconds and the reason of a skip. A program that has
+    passed counts as its cases."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name, status, seconds = case.get("name"), case.get("status"), float(case.get("time") or 0)
+        report = path.with_suffix("") / f"{name.rpartition('/')[2]}.xml"
+        if status == "run" and report.exists():
+            for each, its_status, why in programs_cases(report):
+                yield f"{label(name)}/{each}", its_status, seconds, why
+                seconds = 0
+        else:
+            yield name, status, seconds, reason(case.findtext("system-out") or "")
+
+
 def read(path):
     """Returns {"passed" or "failed": [names]}, {reason: [names of skipped tests]} and
     {label: seconds}."""
     by, skipped = collections.defaultdict(list), collections.defaultdict(list)
     seconds = collections.Counter()
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        name, status = case.get("name"), case.get("status")
-        seconds[label(name)] += float(case.get("time") or 0)
+    for name, status, taken, why in cases(path):
+        seconds[label(name)] += taken
         if status in ("notrun", "disabled"):
-            skipped[reason(case.findtext("system-out") or "")].append(name)
+            skipped[why].append(name)
         else:
             by["passed" if status == "run" else "failed"].append(name)
     return by, skipped, seconds
