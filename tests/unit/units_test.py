@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Checks the units for systemd without a running one: that they are valid, how much they permit, and
+that they permit what the daemon needs.
+
+Usage: units_test.py UNIT_FOLDER PROGRAM_FOLDER
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNITS, PROGRAMS = map(pathlib.Path, sys.argv[1:])
+# The exposure that systemd-analyze computes, in tenths, and which each may have at most.
+EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15}
+# Given up by the daemon at its start.
+FOR_THE_START = {"CAP_SETGID", "CAP_SETPCAP"}
+
+
+def analyze(*arguments):
+    done = subprocess.run(["systemd-analyze", "--no-pager", *map(str, arguments)], text=True,
+                          check=False, capture_output=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def text_of(name):
+    return (UNITS / name).read_text(encoding="utf-8")
+
+
+def source(name):
+    return (ROOT / "src/daemon" / name).read_text(encoding="utf-8")
+
+
+def units_are_valid():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in EXPOSURE:
+            # The programs need not be installed.
+            text = re.sub(r"/\S*?bin/(ipoibd|softib)\b", rf"{PROGRAMS}/\1", text_of(name))
+            (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
+        for name in EXPOSURE:
+            status, output = analyze("verify", "--man=no", "--recursive-errors=no",
+                                     f"{folder}/{name}")
+            assert (status, output) == (0, ""), output
+
+
+def exposure_is_limited():
+    for name, most in EXPOSURE.items():
+        status, output = analyze("security", "--offline=true", f"--threshold={most}", UNITS / name)
+        assert status == 0, f"{name}: {output.splitlines()[-1]}"
+        assert analyze("security", "--offline=true", f"--threshold={most - 1}", UNITS / name)[0] != 0, \
+            f"{name} permits less than {most}: lower the limit"
+
+
+def members(group):
+    """The system calls of a group such as @system-service."""
+    status, output = analyze("syscall-filter", group)
+    assert status == 0, output
+    found = set()
+    for name in re.findall(r"^    (?!#)(\S+)$", output, re.M):
+        found |= members(name) if name.startswith("@") else {name}
+    return found
+
+
+def permits_the_system_calls_of_the_daemon():
+    needed = set()
+    for users, calls in re.findall(r"CallGroup\{\s*(\w+),\s*\"[^\"]*\",\s*\{([^}]*)\}",
+                                   source("sandbox_calls.cpp")):
+        if users != "subnet":
+            needed |= set(re.findall(r'"(\w+)"', calls))
+    assert {"ioctl", "openat", "setns"} <= needed, needed
+    for name in ("ipoibd@.service", "ipoibd-roce@.service"):
+        permitted = set()
+        for word in re.search(r"^SystemCallFilter=(.*)$", text_of(name), re.M)[1].split():
+            permitted |= members(word) if word.startswith("@") else {word}
+        assert needed <= permitted, f"{name} refuses {needed - permitted}"
+
+
+def has_the_capabilities_that_the_daemon_keeps():
+    keeps = re.search(r"^std::vector<unsigned> capabilities_to_keep.*?^}", source("privileges.cpp"),
+                      re.M | re.S)[0]
+    needed = set(re.findall(r"\bCAP_\w+", keeps))
+    # Without a limit of locked memory, and with devices of the kernel.
+    needed -= {"CAP_IPC_LOCK", "CAP_DAC_OVERRIDE"}
+    assert len(needed) == 3, needed
+    for name in ("ipoibd@.service", "ipoibd-roce@.service"):
+        for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
+            given = re.search(rf"^{setting}=(.*)$", text_of(name), re.M)[1].split()
+            assert set(given) == needed | FOR_THE_START, f"{name}: {setting}={given}"
+        assert "\nLimitMEMLOCK=infinity\n" in text_of(name)
+
+
+if shutil.which("systemd-analyze") is None:
+    print("skipped: systemd-analyze is not installed")
+    sys.exit(77)
+for test in (units_are_valid, exposure_is_limited, permits_the_system_calls_of_the_daemon,
+             has_the_capabilities_that_the_daemon_keeps):
+    print(test.__name__, flush=True)
+    test()
