@@ -112,6 +112,12 @@ Error Connection::not_found() const {
           interface_ + ": its ipoibd is not running: start it again, or delete the interface"};
 }
 
+pid_t Connection::server_process() const {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
 // Readable while idle means end of file (the daemon has ended or has closed an idle connection), or
 // a line that is no response to a request.
 bool Connection::is_stale() const {

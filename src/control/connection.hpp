@@ -1,6 +1,8 @@
 // Client connection to the control socket of one interface.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <map>
 #include <set>
@@ -24,6 +26,9 @@ class Connection {
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
+  /// The process that serves the interface, in the PID namespace of this one; 0 if it is in another
+  /// one, or without a connection.
+  [[nodiscard]] pid_t server_process() const;
   /// For each of the calls above; negative: no limit.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 

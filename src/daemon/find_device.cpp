@@ -29,18 +29,20 @@ Result<verbs::Device> try_once(const Options& options) {
   return device;
 }
 
-/// Returns false if a termination signal has arrived.
-bool pause_until_retry() {
-  sigset_t ending;
-  sigemptyset(&ending);
-  for (const int number : termination_signals()) sigaddset(&ending, number);
-  return sigtimedwait(&ending, nullptr, &kRetryPause) < 0;
+/// Returns the signal that has arrived meanwhile, if any.
+std::optional<int> pause_until_retry() {
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (const int number : handled_signals()) sigaddset(&handled, number);
+  const int number = sigtimedwait(&handled, nullptr, &kRetryPause);
+  return number < 0 ? std::nullopt : std::optional(number);
 }
 
 }  // namespace
 
 std::optional<verbs::Device> find_device(const Options& options, Logger& log,
-                                         const std::function<void(const std::string&)>& on_wait) {
+                                         const std::function<void(const std::string&)>& on_wait,
+                                         const std::function<void()>& on_reload) {
   std::string last_message;
   for (;;) {
     auto device = try_once(options);
@@ -52,7 +54,12 @@ std::optional<verbs::Device> find_device(const Options& options, Logger& log,
     last_message = message;
     notify_service_manager("STATUS=waiting: " + message);
     notify_service_manager("WATCHDOG=1");
-    if (!pause_until_retry()) return std::nullopt;
+    const auto signal = pause_until_retry();
+    if (signal == SIGHUP) {
+      on_reload();
+    } else if (signal) {
+      return std::nullopt;
+    }
   }
 }
 

@@ -14,8 +14,10 @@ namespace ipoib::daemon {
 /// Opens the device that `options` selects. If it or its port does not exist, waits for it with
 /// --wait, and otherwise throws std::runtime_error with advice. Does not wait for the port to be
 /// active or in a partition, since links do. Calls `on_wait` once with the reason when it begins to
-/// wait. Returns nullopt if SIGTERM or SIGINT, which must be blocked, has arrived.
+/// wait, and `on_reload` for each SIGHUP. Returns nullopt if SIGTERM or SIGINT has arrived; all
+/// handled_signals() must be blocked.
 [[nodiscard]] std::optional<verbs::Device> find_device(
-    const Options& options, Logger& log, const std::function<void(const std::string&)>& on_wait);
+    const Options& options, Logger& log, const std::function<void(const std::string&)>& on_wait,
+    const std::function<void()>& on_reload);
 
 }  // namespace ipoib::daemon

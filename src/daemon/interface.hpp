@@ -66,6 +66,7 @@ class Interface final : public PartitionInterface {
   void on_object_failed(const void* object) override { control_.on_object_failed(object); }
   void on_notice(const wire::Notice& notice) override { control_.on_notice(notice); }
   void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   void request_report() override { control_.request_report(); }
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
@@ -95,7 +96,6 @@ class Interface final : public PartitionInterface {
     return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));
   }
 
-  // In order of their dependencies.
   const InterfaceId id_;
   const Dependencies dependencies_;
   InterfaceLogs logs_;

@@ -266,6 +266,13 @@ void InterfaceControl::on(LinkReport& message) {
   dependencies_.owner.on_report(dependencies_.number, message);
 }
 
+void InterfaceControl::reconfigure(const Reconfigured& changes) {
+  if (changes.poll) configuration_undelivered_.poll = changes.poll;
+  for (const auto& [address, to] : changes.neighbours)
+    configuration_undelivered_.neighbours.insert_or_assign(address, to);
+  deliver();
+}
+
 /// If the mailbox is full, the thread does not respond in time.
 void InterfaceControl::request_report() {
   (void)dependencies_.to_interface.post(LinkReportRequest{});
@@ -321,6 +328,10 @@ bool InterfaceControl::deliver_all() {
   if (name_undelivered_) {
     if (!to.post(Renamed{*name_undelivered_})) return false;
     name_undelivered_.reset();
+  }
+  if (configuration_undelivered_.poll || !configuration_undelivered_.neighbours.empty()) {
+    if (!to.post(configuration_undelivered_)) return false;
+    configuration_undelivered_ = {};
   }
   if (stop_undelivered_) {
     if (!to.post(Stop{})) return false;

@@ -49,13 +49,13 @@ class InterfaceControl final : public control::Handler {
   };
 
   explicit InterfaceControl(const Dependencies& dependencies);
-
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
   void on_object_failed(const void* object);
   void on_notice(const wire::Notice& notice);
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
+  void reconfigure(const Reconfigured& changes);
   void request_report();  ///< InterfaceOwner::on_report() follows
 
   void handle(control::InterfaceRequest request, Callback done) override;
@@ -93,7 +93,6 @@ class InterfaceControl final : public control::Handler {
   Timer leave_timer_;
   Watch host_watch_;
   Watch inbox_watch_;
-
   // Messages to post to the interface's thread as soon as its mailbox has room.
   std::optional<link::PortStatus> port_undelivered_;
   bool reregister_undelivered_ = false;
@@ -101,6 +100,7 @@ class InterfaceControl final : public control::Handler {
   std::optional<std::string> name_undelivered_;
   std::optional<HostView> host_undelivered_;
   std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
+  Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
 
   enum class State { running, stopping, stopped, ended };

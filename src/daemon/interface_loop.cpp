@@ -142,6 +142,7 @@ void InterfaceLoop::take_messages() {
                           [&](const wire::SaResponse& m) { link.on_response(m, now_); },
                           [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
                           [&](const SetNeighbours& m) { set_neighbours(m); },
+                          [&](const Reconfigured& m) { reconfigure(m); },
                           [&](AdminRequest& m) { on_admin_request(m); },
                           [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
                           [&](const LinkReportRequest&) { report_link(); },
@@ -187,6 +188,17 @@ void InterfaceLoop::set_neighbours(const SetNeighbours& message) {
     dependencies_.log.warn("{} static neighbours cannot be set, the first because: {}", refused,
                            first);
   }
+}
+
+void InterfaceLoop::reconfigure(const Reconfigured& changes) {
+  if (changes.poll) policy_.set_mode(*changes.poll);
+  SetNeighbours wanted;
+  for (const auto& [address, to] : changes.neighbours) {
+    // A pin would not replace a permanent entry.
+    dependencies_.pump.link().remove(address);
+    if (to) wanted.neighbours.push_back({address, *to, {}});
+  }
+  set_neighbours(wanted);
 }
 
 void InterfaceLoop::on_admin_request(AdminRequest& message) {

@@ -65,6 +65,7 @@ class InterfaceLoop {
   void on_port(const link::PortStatus& status);
   void report_link();
   void set_neighbours(const SetNeighbours& message);
+  void reconfigure(const Reconfigured& changes);
   void on_admin_request(AdminRequest& message);
   void post_messages();
 

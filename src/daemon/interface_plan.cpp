@@ -19,6 +19,10 @@ std::vector<PKey> partitions_of(std::span<const PKey> table) {
   return out;
 }
 
+PKey base_partition(std::span<const PKey> chosen) {
+  return chosen.size() == 1 ? chosen.front() : kDefaultPKey;
+}
+
 std::string list_of(std::span<const PKey> keys) {
   std::string text;
   for (const PKey key : keys) {
@@ -124,8 +128,7 @@ std::string InterfacePlan::name_of(PKey partition) const {
 }
 
 std::string InterfacePlan::usual_name_of(PKey partition) const {
-  const PKey base = chosen_.size() == 1 ? chosen_.front() : kDefaultPKey;
-  return partition == base ? base_name_ : fmt::format("{}.{:04x}", base_name_, partition.value());
+  return partition == base_partition(chosen_) ? base_name_ : fmt::format("{}.{:04x}", base_name_, partition.value());
 }
 
 }  // namespace ipoib::daemon

@@ -28,6 +28,9 @@ inline constexpr std::size_t kPartitionSuffix = 5;
 /// first, the others in the order of the table.
 [[nodiscard]] std::vector<PKey> partitions_of(std::span<const PKey> table);
 
+/// The partition whose interface has the base name: the only chosen one, else the default one.
+[[nodiscard]] PKey base_partition(std::span<const PKey> chosen);
+
 /// Formats keys as "0xffff, 0x8001".
 [[nodiscard]] std::string list_of(std::span<const PKey> keys);
 
@@ -52,6 +55,8 @@ class InterfacePlan {
   InterfacePlan(std::vector<PKey> chosen, std::string base_name, OperatorChanges& by_operator)
       : chosen_(std::move(chosen)), base_name_(std::move(base_name)), operator_(by_operator) {}
 
+  /// Replaces the chosen partitions. The next update() follows. base_partition() must be the same.
+  void choose(std::vector<PKey> chosen) { chosen_ = std::move(chosen); }
   /// Returns what to create and to remove for the given state of the port.
   [[nodiscard]] Changes update(bool active, std::span<const PKey> table);
   /// The interface of a partition was removed, or could not be created. The next update() creates

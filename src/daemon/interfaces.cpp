@@ -58,6 +58,20 @@ void Interfaces::on_notice(const wire::Notice& notice) {
   for (auto& [number, interface] : interfaces_) interface->on_notice(notice);
 }
 
+void Interfaces::reconfigure(const Reloaded& changes) {
+  // First, since a new interface has the new configuration.
+  for (auto& [number, interface] : interfaces_) {
+    const auto neighbours = changes.neighbours.find(interface->id().pkey);
+    const bool has_others = neighbours != changes.neighbours.end();
+    if (!changes.poll && !has_others) continue;
+    interface->reconfigure({.poll = changes.poll,
+                            .neighbours = has_others ? neighbours->second : NeighbourChanges()});
+  }
+  if (!changes.pkeys) return;
+  plan_.choose(*changes.pkeys);
+  apply_plan();
+}
+
 void Interfaces::on_response(const wire::SaResponse& response) {
   const auto at = interfaces_.find(interface_of(response.id));
   if (at != interfaces_.end()) at->second->on_response(response);

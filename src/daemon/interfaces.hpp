@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/configuration.hpp"
 #include "daemon/interface_plan.hpp"
 #include "daemon/options.hpp"
 #include "daemon/partition_interface.hpp"
@@ -51,6 +52,8 @@ class Interfaces final : private InterfaceOwner {
   void on_client_reregister();
   void on_object_failed(const void* object);
   void on_notice(const wire::Notice& notice);
+  /// Applies changed options.
+  void reconfigure(const Reloaded& changes);
   /// Drops a response for an interface that no longer exists.
   void on_response(const wire::SaResponse& response);
   /// One line for the operator: the interfaces, and what they wait for.

@@ -12,10 +12,12 @@
 #include <utility>
 
 #include "control/socket_folder.hpp"
+#include "daemon/configuration.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
 #include "daemon/privileges.hpp"
+#include "daemon/reload_request.hpp"
 #include "daemon/sa_backend.hpp"
 #include "daemon/sandbox.hpp"
 #include "daemon/service.hpp"
@@ -35,10 +37,11 @@ enum ExitCode { kOrderly = 0, kFailure = 1, kUsage = 2 };
 
 /// What outlives the device, which may go away and come back.
 struct Dependencies {
+  Configuration& configuration;
   const Options& options;
   Logging& logs;
   const host::NetworkNamespace home;
-  const TerminationSignals signals;
+  const HandledSignals signals;
   KeptInterfaces kept;
   OperatorChanges changes;
   NeighbourStore neighbours;
@@ -85,7 +88,11 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   PortWatcher watcher(device, *logs.verbs);
   CpuShares cpus(options.cpus);
   PortControl control(
-      {.port = watcher, .sa = *sa, .signals = dependencies.signals, .log = *logs.daemon},
+      {.port = watcher,
+       .sa = *sa,
+       .signals = dependencies.signals,
+       .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
+       .log = *logs.daemon},
       {.context = context,
        .device = device,
        .max_mtu = port.max_mtu,
@@ -127,10 +134,11 @@ bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
 
 /// Like find_device(); meanwhile `ibarp` can ask about the kept interfaces or, before there are
 /// any, about the one of --name.
-std::optional<verbs::Device> wait_for_device(const Options& wanted,
-                                             const Dependencies& dependencies) {
+std::optional<verbs::Device> wait_for_device(const Options& wanted, Dependencies& dependencies) {
   std::optional<WaitingInterfaces> waiting;
-  return find_device(wanted, *dependencies.logs.daemon, [&](const std::string& reason) {
+  std::string awaited;
+  const auto on_wait = [&](const std::string& reason) {
+    awaited = reason;
     std::vector<KeptInterface> interfaces;
     for (const auto& [name, kept] : dependencies.kept) interfaces.push_back(kept);
     if (interfaces.empty()) interfaces.push_back({.name = wanted.interface});
@@ -140,10 +148,19 @@ std::optional<verbs::Device> wait_for_device(const Options& wanted,
                                                 .reason = reason,
                                                 .access = wanted.control_access},
                     dependencies.home, dependencies.logs);
-  });
+  };
+  // The interfaces of the device will have the new configuration from the start.
+  const auto on_reload = [&] {
+    waiting.reset();  // its thread changes the levels of the log, too
+    (void)dependencies.configuration.reload(dependencies.logs, dependencies.neighbours);
+    on_wait(awaited);
+  };
+  return find_device(wanted, *dependencies.logs.daemon, on_wait, on_reload);
 }
 
-int run(const Options& options, std::span<const std::string> arguments) {
+int run(Options read, const std::vector<std::string>& arguments) {
+  Configuration configuration(std::move(read), arguments);
+  const auto& options = configuration.options();
   Logging logs(options.log_target, options.log);
   if (options.softib && !is_under_softib()) {
     run_under_softib(*options.softib, options.port, arguments);
@@ -151,7 +168,8 @@ int run(const Options& options, std::span<const std::string> arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
   control::remove_unused_socket_folders();
-  Dependencies dependencies{.options = options,
+  Dependencies dependencies{.configuration = configuration,
+                            .options = options,
                             .logs = logs,
                             .home = host::NetworkNamespace::open(options.netns).value(),
                             .signals = {},
@@ -185,7 +203,11 @@ int main(int argc, char** argv) {
     if (const auto* const text = std::get_if<Information>(&wanted)) {
       return std::fputs(text->text.c_str(), stdout) < 0 ? kFailure : kOrderly;
     }
-    return run(std::get<Options>(wanted), arguments);
+    const auto& options = std::get<Options>(wanted);
+    if (options.reload) {
+      return std::fputs(request_reload(options).c_str(), stdout) < 0 ? kFailure : kOrderly;
+    }
+    return run(options, arguments);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "ipoibd: %s\n", error.what());
     return kUsage;

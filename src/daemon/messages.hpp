@@ -6,12 +6,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
+#include "daemon/poll_policy.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
@@ -45,6 +48,14 @@ struct ArpReplyPermitted {
 struct SetNeighbours {
   std::vector<control::StaticNeighbour> neighbours;
 };
+/// Permanent entries and pins that were changed or, with nullopt, removed.
+using NeighbourChanges =
+    std::map<IpAddress, std::optional<decltype(control::StaticNeighbour::to)>>;
+/// What has changed in the configuration.
+struct Reconfigured {
+  std::optional<PollMode> poll = {};
+  NeighbourChanges neighbours = {};
+};
 /// `done` is not called on the interface's thread; it is returned with the response.
 struct AdminRequest {
   control::InterfaceRequest request;
@@ -60,7 +71,7 @@ struct LinkReportRequest {};
 struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, AdminRequest, Renamed, LinkReportRequest, Stop>;
+                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest, Renamed, LinkReportRequest, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.

@@ -12,18 +12,25 @@ bool is_deleted(const control::Filter& filter, const IpAddress& address,
   return !filter.states.empty() && filter.matches(address, is_pin ? "pinned" : "permanent");
 }
 
-}  // namespace
-
-StaticNeighbours::StaticNeighbours(std::span<const control::StaticNeighbour> file,
-                                   const std::string& interface) {
+/// Lines for the interface take precedence.
+std::map<IpAddress, StaticNeighbours::To> lines_for(
+    const std::string& interface, std::span<const control::StaticNeighbour> file) {
+  std::map<IpAddress, StaticNeighbours::To> out;
   for (const bool is_for_all : {true, false}) {
     for (const auto& entry : file) {
       if (entry.is_for(interface) && entry.interface.empty() == is_for_all) {
-        entries_.insert_or_assign(entry.address, entry.to);
+        out.insert_or_assign(entry.address, entry.to);
       }
     }
   }
+  return out;
 }
+
+}  // namespace
+
+StaticNeighbours::StaticNeighbours(std::span<const control::StaticNeighbour> file,
+                                   const std::string& interface)
+    : interface_(interface), entries_(lines_for(interface, file)) {}
 
 void StaticNeighbours::on_done(const control::InterfaceRequest& request) {
   std::visit(
@@ -45,6 +52,38 @@ std::vector<control::StaticNeighbour> StaticNeighbours::all() const {
   std::vector<control::StaticNeighbour> out;
   out.reserve(entries_.size());
   for (const auto& [address, to] : entries_) out.push_back({address, to, {}});
+  return out;
+}
+
+NeighbourChanges StaticNeighbours::replace_file(std::span<const control::StaticNeighbour> before,
+                                                std::span<const control::StaticNeighbour> after) {
+  const auto old_lines = lines_for(interface_, before);
+  const auto new_lines = lines_for(interface_, after);
+  NeighbourChanges changes;
+  for (const auto& [address, to] : old_lines) {
+    const auto entry = entries_.find(address);
+    const bool is_as_before = entry != entries_.end() && entry->second == to;
+    if (new_lines.contains(address) || !is_as_before) continue;
+    changes.emplace(address, std::nullopt);
+    entries_.erase(entry);
+  }
+  for (const auto& [address, to] : new_lines) {
+    const auto old = old_lines.find(address);
+    if (old != old_lines.end() && old->second == to) continue;
+    entries_.insert_or_assign(address, to);
+    changes.emplace(address, to);
+  }
+  return changes;
+}
+
+std::map<PKey, NeighbourChanges> NeighbourStore::replace_file(
+    std::vector<control::StaticNeighbour> file) {
+  std::map<PKey, NeighbourChanges> out;
+  for (auto& [partition, neighbours] : interfaces_) {
+    auto changes = neighbours.replace_file(file_, file);
+    if (!changes.empty()) out.emplace(partition, std::move(changes));
+  }
+  file_ = std::move(file);
   return out;
 }
 

@@ -9,6 +9,7 @@
 
 #include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
+#include "daemon/messages.hpp"
 
 namespace ipoib::daemon {
 
@@ -17,15 +18,20 @@ class StaticNeighbours {
  public:
   using To = decltype(control::StaticNeighbour::to);
 
-  /// Those of a file that are for the interface. Lines for the interface take precedence.
+  /// Those of a file that are for the interface. Lines that name it take precedence.
   StaticNeighbours(std::span<const control::StaticNeighbour> file, const std::string& interface);
 
   /// The interface has carried out a request of the operator. Ignores those that change no static
   /// neighbour.
   void on_done(const control::InterfaceRequest& request);
   [[nodiscard]] std::vector<control::StaticNeighbour> all() const;
+  /// The contents of the file are `after` now. Takes over and returns what differs from `before`;
+  /// the operator's changes of other addresses stay.
+  [[nodiscard]] NeighbourChanges replace_file(std::span<const control::StaticNeighbour> before,
+                                              std::span<const control::StaticNeighbour> after);
 
  private:
+  const std::string interface_;
   std::map<IpAddress, To> entries_;  ///< bounded by the limits of the link
 };
 
@@ -35,11 +41,14 @@ class NeighbourStore {
 
   /// Those of the interface of a partition, which have the contents of the file at first.
   [[nodiscard]] StaticNeighbours& of(PKey partition, const std::string& interface);
+  /// Replaces the contents of the file. Returns what that changes, by partition.
+  [[nodiscard]] std::map<PKey, NeighbourChanges> replace_file(
+      std::vector<control::StaticNeighbour> file);
   /// The operator has deleted the interface.
   void forget(PKey partition) { interfaces_.erase(partition); }
 
  private:
-  const std::vector<control::StaticNeighbour> file_;
+  std::vector<control::StaticNeighbour> file_;
   std::map<PKey, StaticNeighbours> interfaces_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <net/if.h>
 
+#include <boost/any.hpp>
 #include <boost/program_options.hpp>
 #include <cerrno>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "daemon/configuration_files.hpp"
 #include "daemon/interface_plan.hpp"
+#include "daemon/logging.hpp"
 #include "daemon/option_values.hpp"
 #include "wire/sa_values.hpp"
 
@@ -190,6 +192,9 @@ po::options_description process_options(Options& out) {
       "file with more options, lines \"option = value\"; the command line takes precedence "
       "(default: those in /etc/ipoibd that exist, but none with --softib)")(
       "check-config", "check the options and the configuration files, and end")(
+      "reload", po::bool_switch(&out.reload),
+      "make the running ipoibd read its configuration files again, and end; its log says what has "
+      "changed, and what takes effect only when it is started again")(
       "help,h", "print this text")("version,V", "print the version");
   return group;
 }
@@ -198,7 +203,7 @@ std::string help_text(const po::options_description& all) {
   std::ostringstream out;
   out << "Usage: ipoibd [OPTION]...\n\n"
          "IP over InfiniBand (RFC 4391) in user space: a network interface for each partition of\n"
-         "one port. Runs in the foreground until SIGTERM, SIGINT or SIGHUP. See ipoibd(8).\n"
+         "one port. Runs in the foreground until SIGTERM or SIGINT. See ipoibd(8).\n"
       << all << "\nExit status: 0 if a signal ended it, 1 on failure, 2 for invalid options.\n";
   return out.str();
 }
@@ -218,6 +223,12 @@ std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// Whether the option may be in a file.
+bool is_for_files(const std::string& option) {
+  return option != "help" && option != "version" && option != "config" &&
+         option != "check-config" && option != "reload";
 }
 
 /// Throws what is wrong with the value of one option.
@@ -240,9 +251,7 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
   po::option option;
   option.string_key = trimmed(text.substr(0, equals));
   const auto* const known = all.find_nothrow(option.string_key, false);
-  const bool is_for_files = option.string_key != "help" && option.string_key != "version" &&
-                            option.string_key != "config" && option.string_key != "check-config";
-  if (known == nullptr || !is_for_files) {
+  if (known == nullptr || !is_for_files(option.string_key)) {
     throw UsageError("no option '" + option.string_key + "'; ipoibd --help lists the options");
   }
   if (equals != std::string::npos) {
@@ -321,6 +330,20 @@ void split_device(Options& options, const OnCommandLine& given) {
   options.device.resize(colon);
 }
 
+/// For Options::settings.
+std::string text_of(const po::variable_value& value) {
+  if (const auto* const flag = boost::any_cast<bool>(&value.value())) return *flag ? "yes" : "no";
+  if (const auto* const text = boost::any_cast<std::string>(&value.value())) return *text;
+  std::string out;
+  for (const auto& text : value.as<std::vector<std::string>>()) out += (out.empty() ? "" : ", ") + text;
+  return out;
+}
+
+/// Logging would find these errors later.
+void check_log(const Options& options) {
+  const Logging unused(LogTarget::standard_error, options.log);
+}
+
 std::string check_report(const std::vector<std::string>& files) {
   std::string text = "the options are valid\n";
   for (const auto& file : files) text += "  " + file + "\n";
@@ -356,6 +379,10 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     po::notify(values);
     split_device(options, given);
     check_name(options);
+    check_log(options);
+    for (const auto& [name, value] : values) {
+      if (is_for_files(name) && !value.empty()) options.settings[name] = text_of(value);
+    }
     read_neighbours(options, values, folder, files);
     if (values.count("check-config") != 0) return Information{check_report(files)};
     // Each neighbour may have its own path, and a new one may be learnt.

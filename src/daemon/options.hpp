@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -52,6 +53,8 @@ struct Options {
   std::vector<control::StaticNeighbour> neighbours;  ///< of the file of neighbours
   PollMode poll = PollMode::adaptive;
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
+  bool reload = false;  ///< do not run, but make the running daemon read its configuration again
+  std::map<std::string, std::string> settings;  ///< all of these, by option, as text
 
   /// The minimum for IPv4 (RFC 791, 3.2), and the maximum for an InfiniBand MTU of 4096.
   static constexpr std::uint32_t kMinIpMtu = 68;
@@ -62,6 +65,8 @@ struct Options {
 struct Information {
   std::string text;
 };
+
+inline constexpr const char* kConfigurationFolder = "/etc/ipoibd";
 
 /// Invalid options; what() says what is valid.
 class UsageError : public std::runtime_error {
@@ -74,6 +79,6 @@ class UsageError : public std::runtime_error {
 /// neighbours: that of --neighbour-file, else the one in `folder` in the same way. Throws
 /// UsageError.
 [[nodiscard]] std::variant<Options, Information> parse_options(
-    std::span<const std::string> arguments, const std::string& folder = "/etc/ipoibd");
+    std::span<const std::string> arguments, const std::string& folder = kConfigurationFolder);
 
 }  // namespace ipoib::daemon

@@ -74,6 +74,7 @@ class PartitionInterface {
   virtual void on_notice(const wire::Notice& notice) = 0;
   /// A response to a request of this interface.
   virtual void on_response(const wire::SaResponse& response) = 0;
+  virtual void reconfigure(const Reconfigured& changes) = 0;
   /// InterfaceOwner::on_report() follows if the interface's thread works.
   virtual void request_report() = 0;
   /// Ends the interface; the first reason counts. InterfaceOwner::on_ended() follows.

@@ -44,6 +44,7 @@ class PollPolicy {
   static constexpr int kOthersShare = 4;
 
   explicit PollPolicy(PollMode mode) : mode_(mode) {}
+  void set_mode(PollMode mode) { mode_ = mode; }
 
   /// To be called for a turn that began at `now` and found work.
   void on_work(TimePoint now);

@@ -1,6 +1,8 @@
 #include "daemon/port_control.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -48,6 +50,7 @@ PortControl::Ended PortControl::run() {
 void PortControl::on_signal() {
   const auto number = dependencies_.signals.take();
   if (!number) return;
+  if (*number == SIGHUP) return reload();
   if (std::exchange(stopping_, true)) {  // the second signal
     interfaces_.stop_now();
     return context_.stop();
@@ -57,6 +60,16 @@ void PortControl::on_signal() {
   dependencies_.sa.end(monotonic_now());
   dispatch();
   interfaces_.stop({});
+}
+
+void PortControl::reload() {
+  if (stopping_) return;
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      monotonic_now().time_since_epoch());
+  notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.count()));
+  interfaces_.reconfigure(dependencies_.reload());
+  dispatch();
+  notify_service_manager("READY=1");
 }
 
 void PortControl::on_port_event() {

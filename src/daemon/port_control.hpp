@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <string>
 
 #include "daemon/interface_factory.hpp"
@@ -23,7 +24,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
   struct Dependencies {
     PortWatcher& port;
     SaBackend& sa;
-    const TerminationSignals& signals;
+    const HandledSignals& signals;
+    std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
   };
 
@@ -49,6 +51,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void on_status() override;
 
   void on_signal();
+  void reload();
   void on_port_event();
   void on_sa_readable();
   void on_sa_timer();

@@ -37,7 +37,7 @@ PidFile::~PidFile() {
   if (::unlink(path_.c_str()) != 0) (void)!::ftruncate(file_.get(), 0);
 }
 
-std::vector<int> termination_signals() {
+std::vector<int> handled_signals() {
   std::vector<int> out{SIGTERM, SIGINT};
   struct sigaction hangup {};
   const bool is_ignored =
@@ -46,18 +46,18 @@ std::vector<int> termination_signals() {
   return out;
 }
 
-TerminationSignals::TerminationSignals() {
+HandledSignals::HandledSignals() {
   sigset_t ending;
   sigemptyset(&ending);
-  for (const int number : termination_signals()) sigaddset(&ending, number);
+  for (const int number : handled_signals()) sigaddset(&ending, number);
   descriptor_.reset(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor_) throw std::runtime_error(std::string("signalfd: ") + std::strerror(errno));
   pthread_sigmask(SIG_BLOCK, &ending, &before_);
 }
 
-TerminationSignals::~TerminationSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+HandledSignals::~HandledSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-std::optional<int> TerminationSignals::take() const {
+std::optional<int> HandledSignals::take() const {
   signalfd_siginfo signal{};
   if (::read(descriptor_.get(), &signal, sizeof signal) != sizeof signal) return std::nullopt;
   return static_cast<int>(signal.ssi_signo);

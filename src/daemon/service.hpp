@@ -31,20 +31,20 @@ class PidFile {
   bool is_ours_ = false;  ///< the file is new, or has been written
 };
 
-/// The signals that end the daemon: SIGTERM, SIGINT, and SIGHUP unless it was started with that
-/// ignored, as nohup(1) does.
-[[nodiscard]] std::vector<int> termination_signals();
+/// The signals that end the daemon, SIGTERM and SIGINT, and that which makes it read its
+/// configuration again, SIGHUP, unless it was started with that ignored, as nohup(1) does.
+[[nodiscard]] std::vector<int> handled_signals();
 
-/// Blocks the termination signals for the calling thread and those that it starts, and reads them
+/// Blocks these signals for the calling thread and those that it starts, and reads them
 /// from a descriptor. So none is lost, whatever the daemon is doing. At most one object may exist.
-class TerminationSignals {
+class HandledSignals {
  public:
   /// Throws std::runtime_error if there is no descriptor.
-  TerminationSignals();
-  TerminationSignals(const TerminationSignals&) = delete;
-  TerminationSignals& operator=(const TerminationSignals&) = delete;
+  HandledSignals();
+  HandledSignals(const HandledSignals&) = delete;
+  HandledSignals& operator=(const HandledSignals&) = delete;
   /// Unblocks them.
-  ~TerminationSignals();
+  ~HandledSignals();
 
   /// Readable while there is a signal.
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }

@@ -2,7 +2,6 @@
 """When ipoibd cannot start, it prints one line that says what to do, and exits with a status."""
 
 import os
-import signal
 import subprocess
 import tempfile
 import unittest
@@ -111,11 +110,6 @@ class OnASubnet(StartUpTest):
         self.host.start("--device", "mlx5_7", "--wait", wait=False)
         self.assert_waits("mlx5_7")
         self.assertEqual(self.host.daemon.end(), 0)
-
-    def test_hangup_ends_it_cleanly(self):
-        self.host.start(address="10.44.0.1/24")
-        self.assertEqual(self.host.daemon.end(signal.SIGHUP), 0, self.host.daemon.output())
-        self.assertIsNone(self.host.link(), "the interface is removed")
 
     def test_log_lines_of_all_programs_have_one_format(self):
         self.host.start(address="10.44.0.1/24")

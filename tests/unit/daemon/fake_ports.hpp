@@ -36,6 +36,7 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
   }
   std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override {
     ++receive_calls;
+    if (on_receive) on_receive();
     const auto count = static_cast<std::ptrdiff_t>(std::min(limit, arrived.size()));
     std::move(arrived.begin(), arrived.begin() + count, std::back_inserter(out));
     arrived.erase(arrived.begin(), arrived.begin() + count);
@@ -92,6 +93,7 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
   unsigned restarts = 0;
   unsigned recreations = 0;
   std::function<void()> on_arm;
+  std::function<void()> on_receive;
   std::function<void()> on_restart;
 
  private:

@@ -430,6 +430,20 @@ TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
   EXPECT_EQ(std::get<SetNeighbours>(messages[0]).neighbours, neighbours.all());
 }
 
+TEST_F(InterfaceControlTest, DeliversAChangedConfigurationTogetherIfTheMailboxIsFull) {
+  fill_mailbox();
+  control.reconfigure({.poll = PollMode::busy, .neighbours = {{kPeer, kGid}}});
+  control.reconfigure({.poll = PollMode::event});
+  control.reconfigure({.neighbours = {{kPeer, std::nullopt}}});
+  (void)taken();
+  const auto changes = await<Reconfigured>();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].poll, PollMode::event);
+  EXPECT_EQ(changes[0].neighbours, (NeighbourChanges{{kPeer, std::nullopt}}));
+  control.on_port(port_with(Lid(7)));
+  EXPECT_THAT(only<Reconfigured>(taken()), IsEmpty()) << "only once";
+}
+
 TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {
   fill_mailbox();
   std::vector<control::Response> responses;

@@ -150,6 +150,38 @@ TEST_F(InterfaceLoopTest, HasStaticNeighboursFromTheStart) {
   run();
 }
 
+TEST_F(InterfaceLoopTest, FollowsAChangedFileOfNeighbours) {
+  const HwAddress hardware = link::hardware(0x22, 2);
+  const HwAddress other = link::hardware(0x33, 3);
+  constexpr Ipv4Address kReplaced{0x0a2c0002};
+  constexpr Ipv4Address kPinned{0x0a2c0003};
+  constexpr Ipv4Address kRemoved{0x0a2c0004};
+  post(SetNeighbours{{{kReplaced, hardware, ""}, {kPinned, hardware, ""}, {kRemoved, hardware, ""}}});
+  post(Reconfigured{.neighbours = {
+                        {kReplaced, other}, {kPinned, other.gid}, {kRemoved, std::nullopt}}});
+  sleeper.on_sleep = [&, this] {
+    EXPECT_EQ(pump.link().get(kReplaced, sleeper.time)->hardware, other);
+    const auto pin = pump.link().get(kPinned, sleeper.time);
+    EXPECT_EQ(pin->pinned, other.gid);
+    EXPECT_NE(pin->state, link::NeighbourState::permanent);
+    EXPECT_FALSE(pump.link().get(kRemoved, sleeper.time));
+    stop();
+  };
+  run();
+}
+
+TEST_F(InterfaceLoopTest, PollsAsConfiguredSinceThen) {
+  post(Reconfigured{.poll = PollMode::busy});
+  queue_pair.on_receive = [this] {
+    if (queue_pair.receive_calls == 10) post(Reconfigured{.poll = PollMode::event});
+  };
+  sleeper.on_sleep = [this] {
+    EXPECT_GE(queue_pair.receive_calls, 10U) << "it sleeps although it is to poll";
+    stop();
+  };
+  run();
+}
+
 TEST_F(InterfaceLoopTest, LooksOnceMoreAfterArming) {
   queue_pair.on_arm = [this] {
     if (queue_pair.arms > 1) return;

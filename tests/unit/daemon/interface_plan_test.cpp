@@ -43,6 +43,22 @@ TEST_F(InterfacePlanTest, NamesInterfacesAsLinuxDoes) {
   EXPECT_EQ(plan.name_of(kRed).size() - std::string("ib0").size(), kPartitionSuffix);
 }
 
+TEST_F(InterfacePlanTest, OthersCanBeChosen) {
+  const Table table{kDefaultPKey, kRed, kBlue};
+  (void)plan.update(kActive, table);
+  plan.choose({kDefaultPKey, kRed});
+  EXPECT_THAT(plan.update(kActive, table).remove, ElementsAre(kBlue));
+  plan.on_removed(kBlue);
+  plan.choose({});
+  EXPECT_THAT(plan.update(kActive, table).create, ElementsAre(kBlue));
+}
+
+TEST_F(InterfacePlanTest, TheBasePartitionIsTheOnlyChosenOneOrTheDefaultOne) {
+  EXPECT_EQ(base_partition({}), kDefaultPKey);
+  EXPECT_EQ(base_partition(Table{kRed}), kRed);
+  EXPECT_EQ(base_partition(Table{kRed, kBlue}), kDefaultPKey);
+}
+
 TEST_F(InterfacePlanTest, FollowsTheTableIfNoneIsChosen) {
   EXPECT_THAT(plan.update(kActive, Table{}).create, IsEmpty());
   auto changes = plan.update(kActive, Table{kDefaultPKey, kRed});

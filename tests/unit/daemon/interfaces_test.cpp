@@ -45,6 +45,10 @@ class FakeInterface final : public PartitionInterface {
   void on_object_failed(const void* /*object*/) override { note("object failed"); }
   void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
   void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
+  void reconfigure(const Reconfigured& changes) override {
+    note("reconfigure" + std::string(changes.poll ? " poll" : "") +
+         (changes.neighbours.empty() ? "" : " neighbours"));
+  }
   void request_report() override { note("report"); }
   void stop(StopReason why) override {
     note("stop");
@@ -153,6 +157,24 @@ TEST_F(InterfacesTest, StatusNamesWhatEachWaitsFor) {
   by_name["ib0"]->end();
   poll();
   EXPECT_THAT(interfaces.status(), testing::HasSubstr("ib0.8001 is up"));
+}
+
+TEST_F(InterfacesTest, FollowsTheConfiguration) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.reconfigure({});
+  EXPECT_THAT(taken(), IsEmpty());
+  interfaces.reconfigure({.poll = PollMode::busy});
+  EXPECT_THAT(taken(), ElementsAre("ib0 reconfigure poll", "ib0.8001 reconfigure poll"));
+  interfaces.reconfigure({.neighbours = {{kRed, {{Ipv4Address(0x0a2c0002), std::nullopt}}}}});
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 reconfigure neighbours"));
+  interfaces.reconfigure({.pkeys = std::vector<PKey>{kDefaultPKey}});
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 stop"));
+  by_name["ib0.8001"]->end();
+  poll();
+  (void)taken();
+  interfaces.reconfigure({.pkeys = std::vector<PKey>{kDefaultPKey, kRed}});
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 port"));
 }
 
 TEST_F(InterfacesTest, StatusHasALimitedLength) {

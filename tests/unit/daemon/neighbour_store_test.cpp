@@ -53,6 +53,30 @@ TEST_F(NeighbourStoreTest, IsForgottenWithADeletedInterface) {
   EXPECT_EQ(store.of(kPartition, "ib0.8012").all().size(), 2U);
 }
 
+TEST_F(NeighbourStoreTest, TakesOverWhatChangesInTheFile) {
+  auto& others = store.of(PKey(0xffff), "ib0");
+  const auto changes = store.replace_file({{kFirst, kGid, ""}, {kSecond, kGid, "ib0.8012"}});
+  EXPECT_EQ(changes, (std::map<PKey, NeighbourChanges>{{kPartition, {{kFirst, kGid}}},
+                                                       {PKey(0xffff), {{kFirst, kGid}}}}));
+  EXPECT_EQ(others.all(), (All{{kFirst, kGid, ""}}));
+  EXPECT_EQ(store.replace_file({}).at(kPartition),
+            (NeighbourChanges{{kFirst, std::nullopt}, {kSecond, std::nullopt}}));
+  EXPECT_EQ(ours.all(), All());
+  EXPECT_EQ(store.replace_file({}).size(), 0U);
+  (void)store.replace_file({{kSecond, kHardware, ""}});
+  EXPECT_EQ(store.of(PKey(0x8013), "ib0.8013").all(), (All{{kSecond, kHardware, ""}}))
+      << "a new interface has the new file";
+}
+
+TEST_F(NeighbourStoreTest, AnUnchangedLineDoesNotUndoWhatTheOperatorHasDone) {
+  ours.on_done(control::DeleteRequest{kFirst});
+  ours.on_done(control::PinRequest{control::SetRequest::Mode::replace, kSecond, kOtherGid});
+  EXPECT_TRUE(store.replace_file({{kFirst, kHardware, ""}, {kSecond, kGid, "ib0.8012"}}).empty());
+  EXPECT_TRUE(store.replace_file({{kFirst, kHardware, ""}}).empty())
+      << "the entry is the operator's now";
+  EXPECT_EQ(ours.all(), (All{{kSecond, kOtherGid, ""}}));
+}
+
 TEST_F(NeighbourStoreTest, FlushDeletesWhatItsStatesName) {
   const auto flush = [this](const control::Filter& filter) {
     ours.on_done(control::FlushRequest{filter});

@@ -339,6 +339,30 @@ TEST_F(ConfigFolderTest, IsNotReadForAnEmulatedSubnetNorBesideAnotherFile) {
   EXPECT_EQ(parse({"--config", folder_ + "/other"}, folder_).interface, "ib0");
 }
 
+TEST_F(ConfigFolderTest, AllOptionsAreKnownAsText) {
+  write("ipoibd.conf", "pkey = 0x8001\npkey = 2\nwait\n");
+  const auto settings = parse({"--mtu", "1500"}, folder_).settings;
+  EXPECT_EQ(settings.at("pkey"), "0x8001, 2");
+  EXPECT_EQ(settings.at("wait"), "yes");
+  EXPECT_EQ(settings.at("stable-privacy"), "no");
+  EXPECT_EQ(settings.at("mtu"), "1500");
+  EXPECT_EQ(settings.at("poll"), "adaptive");
+  EXPECT_EQ(settings.count("device"), 0U);
+  EXPECT_EQ(settings.count("reload"), 0U);
+}
+
+TEST_F(ConfigFolderTest, LevelsOfTheLogAreChecked) {
+  write("ipoibd.conf", "log = link=loud\n");
+  EXPECT_THAT(error_for({"--check-config"}, folder_), HasSubstr("loud: no such level"));
+}
+
+TEST_F(ConfigFolderTest, AReloadIsOnlyRequestedOnTheCommandLine) {
+  EXPECT_TRUE(parse({"--reload"}, folder_).reload);
+  EXPECT_FALSE(parse({}, folder_).reload);
+  write("ipoibd.conf", "reload\n");
+  EXPECT_THAT(error_for({}, folder_), HasSubstr("no option 'reload'"));
+}
+
 TEST_F(ConfigFolderTest, NeverLeavesTheFolder) {
   write("secret:1.conf", "name = secret\n");
   EXPECT_EQ(name("secret:1"), "secret");

@@ -61,6 +61,13 @@ TEST_F(PollPolicyTest, BusyNeverSleeps) {
   EXPECT_EQ(policy.counters().sleeps, 0U);
 }
 
+TEST_F(PollPolicyTest, TheModeCanChange) {
+  PollPolicy policy(PollMode::busy);
+  ASSERT_EQ(policy.on_idle(now_), Next::poll);
+  policy.set_mode(PollMode::event);
+  EXPECT_EQ(policy.on_idle(now_), Next::sleep);
+}
+
 TEST_F(PollPolicyTest, SleepsBeforeItHasWorked) {
   EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero());
 }

@@ -57,30 +57,30 @@ TEST_F(ServiceTest, NeverWritesThroughASymbolicLink) {
   EXPECT_EQ(content(target), "precious");
 }
 
-TEST_F(ServiceTest, HangupEndsTheDaemonUnlessItWasStartedWithThatIgnored) {
+TEST_F(ServiceTest, HangupIsHandledUnlessTheDaemonWasStartedWithThatIgnored) {
   const auto before = std::signal(SIGHUP, SIG_DFL);
-  EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT, SIGHUP));
+  EXPECT_THAT(handled_signals(), ::testing::ElementsAre(SIGTERM, SIGINT, SIGHUP));
   std::signal(SIGHUP, SIG_IGN);
-  EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT));
+  EXPECT_THAT(handled_signals(), ::testing::ElementsAre(SIGTERM, SIGINT));
   std::signal(SIGHUP, before);
 }
 
-TEST_F(ServiceTest, TerminationSignalsWaitUntilTheyAreTaken) {
+TEST_F(ServiceTest, HandledSignalsWaitUntilTheyAreTaken) {
   const auto is_blocked = [](int number) {
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
     return sigismember(&blocked, number) == 1;
   };
   {
-    const TerminationSignals signals;
-    for (const int number : termination_signals()) EXPECT_TRUE(is_blocked(number)) << number;
+    const HandledSignals signals;
+    for (const int number : handled_signals()) EXPECT_TRUE(is_blocked(number)) << number;
     std::thread([&] { EXPECT_TRUE(is_blocked(SIGTERM)) << "in a thread that is started now"; }).join();
     EXPECT_EQ(signals.take(), std::nullopt);
     ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
     EXPECT_EQ(signals.take(), SIGTERM);
     EXPECT_EQ(signals.take(), std::nullopt);
   }
-  for (const int number : termination_signals()) EXPECT_FALSE(is_blocked(number)) << number;
+  for (const int number : handled_signals()) EXPECT_FALSE(is_blocked(number)) << number;
 }
 
 }  // namespace
