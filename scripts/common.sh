@@ -24,11 +24,12 @@ run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf3 socat mandoc bash-completion
   python3-matplotlib python3-pyverbs perftest dnsmasq-base udhcpc radvd
-  avahi-daemon bird2 openssh-client openssh-server rsync)
+  avahi-daemon bird2 ifupdown openssh-client openssh-server rsync)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
+service_packages=(systemd udev rdma-core)
 package_packages=(build-essential debhelper dpkg-dev lintian fakeroot git iproute2)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""The units for systemd, in a virtual machine whose first process is systemd, on soft RoCE ports."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import machine
+
+import hosts
+from hosts import program, wait_until
+from machine import ip
+
+DOCUMENT = (machine.ROOT / "docs/service.md").read_text(encoding="utf-8")
+BUILD = pathlib.Path(hosts.BIN).resolve().parent
+CONFIGURATION = pathlib.Path("/etc/ipoibd")
+DROP_INS = pathlib.Path("/run/systemd/system")
+# The first one is bound to the port's device for management datagrams, the other to the RDMA device.
+LEFT, RIGHT = "ipoibd@rxe0:1.service", "ipoibd-roce@rxe1:1.service"
+LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
+
+
+def run(*command, check=True):
+    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=100)
+
+
+def show(unit, name):
+    return run("systemctl", "show", "--value", "--property", name, unit).stdout.strip()
+
+
+def is_active(unit):
+    return show(unit, "ActiveState") == "active"
+
+
+def journal(unit):
+    return run("journalctl", "--unit", unit, "--output", "cat").stdout
+
+
+def process_of(unit):
+    return int(show(unit, "MainPID"))
+
+
+def status_of(unit):
+    """The fields of /proc/PID/status of the unit's main process."""
+    text = pathlib.Path(f"/proc/{process_of(unit)}/status").read_text(encoding="utf-8")
+    return dict(line.split(":\t", 1) for line in text.splitlines())
+
+
+def write(name, *lines):
+    (CONFIGURATION / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def recipe(name):
+    """The file of this name in the document."""
+    found = re.search(rf"^    # {re.escape(name)}\n((?:    .*\n|\n)+)", DOCUMENT, re.M)
+    return textwrap.dedent(found[1]).strip() + "\n"
+
+
+class Guest(machine.Guest):
+    def logs(self, test):
+        return "\n".join([super().logs(test), "--- the journal",
+                          run("journalctl", "--boot", "--lines", "150").stdout])
+
+
+class Service(machine.Cases):
+    """A daemon in the initial network namespace, and one with its interface in another."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.subnet = Guest()
+        run("cmake", "--install", str(BUILD))
+        run("systemd-sysusers")
+        run("systemd-tmpfiles", "--create", "ipoibd.conf")
+        run("udevadm", "control", "--reload")
+        # A watchdog that does not take half a minute.
+        for template in ("ipoibd@", "ipoibd-roce@"):
+            folder = DROP_INS / f"{template}.service.d"
+            folder.mkdir(parents=True)
+            (folder / "test.conf").write_text("[Service]\nWatchdogSec=5\n", encoding="utf-8")
+        run("systemctl", "daemon-reload")
+        CONFIGURATION.mkdir()
+        write("rxe0:1.conf", "name = ib0")
+        write("rxe1:1.conf", "name = ib1", "netns = right")
+        ip("netns", "add", "right")
+        run("systemctl", "enable", LEFT, RIGHT)
+        machine.make_ports(2)
+
+    def setUp(self):
+        super().setUp()
+        for unit in (LEFT, RIGHT):
+            wait_until(lambda it=unit: is_active(it), f"{unit} is active")
+        ip("addr", "replace", f"{LEFT_ADDRESS}/24", "dev", "ib0")
+        ip("link", "set", "ib0", "up")
+        ip("-n", "right", "addr", "replace", f"{RIGHT_ADDRESS}/24", "dev", "ib1")
+        ip("-n", "right", "link", "set", "ib1", "up")
+
+    def assert_connected(self):
+        wait_until(lambda: run("ping", "-c1", "-W1", "-I", "ib0", RIGHT_ADDRESS,
+                               check=False).returncode == 0, "right responds")
+
+    def test_follows_the_device(self):
+        self.assertIn("sys-subsystem-rdma-devices-rxe0:1-umad.device", show(LEFT, "BindsTo"))
+        self.assertIn("sys-subsystem-rdma-devices-rxe1:1.device", show(RIGHT, "BindsTo"))
+        for number, unit in enumerate((LEFT, RIGHT)):
+            run("rdma", "link", "delete", f"rxe{number}")
+            wait_until(lambda it=unit: show(it, "ActiveState") == "inactive", "it ends with the device")
+            run("rdma", "link", "add", f"rxe{number}", "type", "rxe", "netdev", f"p{number}")
+            wait_until(lambda it=unit: is_active(it), "it starts with the device")
+
+    def test_interfaces_reach_each_other(self):
+        self.assert_connected()
+        for unit in (LEFT, RIGHT):
+            wait_until(lambda it=unit: re.fullmatch("ib[01] is up", show(it, "StatusText")),
+                       "the status says so")
+
+    def test_runs_with_few_rights(self):
+        user = run("id", "--user", "ipoibd").stdout.strip()
+        for unit in (LEFT, RIGHT):
+            status = status_of(unit)
+            self.assertEqual(status["Uid"].split(), [user] * 4)
+            # CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN
+            self.assertEqual(int(status["CapPrm"], 16), 1 << 12 | 1 << 13 | 1 << 21)
+            self.assertEqual((int(status["CapBnd"], 16), int(status["CapAmb"], 16)), (0, 0))
+            self.assertNotRegex(journal(unit), "refused|not permitted|denied")
+        umad = pathlib.Path("/dev/infiniband/umad0")
+        self.assertEqual((umad.stat().st_mode & 0o777, umad.group()), (0o660, "ipoibd"))
+
+    def test_starts_again_after_a_failure(self):
+        self.assert_connected()
+        before = process_of(LEFT)
+        run("systemctl", "kill", "--kill-who=main", "--signal=KILL", LEFT)
+        wait_until(lambda: is_active(LEFT) and process_of(LEFT) != before, "another one is active")
+        self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
+        self.assert_connected()
+
+    def test_starts_again_when_it_does_not_respond(self):
+        before = process_of(LEFT)
+        run("systemctl", "kill", "--kill-who=main", "--signal=STOP", LEFT)
+        wait_until(lambda: is_active(LEFT) and process_of(LEFT) not in (0, before),
+                   "another one is active")
+        self.assertIn("watchdog", journal(LEFT).lower())
+        self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
+
+    def test_stays_ended_after_a_wrong_option(self):
+        self.addCleanup(run, "systemctl", "start", LEFT)
+        self.addCleanup(write, "rxe0:1.conf", "name = ib0")
+        write("rxe0:1.conf", "name = ib0", "colour = red")
+        self.assertNotEqual(run("systemctl", "restart", LEFT, check=False).returncode, 0)
+        self.assertEqual((show(LEFT, "ActiveState"), show(LEFT, "ExecMainStatus")), ("failed", "2"))
+        self.assertIn("rxe0:1.conf:2: no option 'colour'", journal(LEFT))
+
+    def test_reload(self):
+        self.addCleanup(write, "rxe0:1.conf", "name = ib0")
+        before = process_of(LEFT)
+        write("rxe0:1.conf", "name = ib0", "log = link=debug", "mtu = 1500")
+        run("systemctl", "reload", LEFT)
+        wait_until(lambda: "mtu: 4092 -> 1500: takes effect when ipoibd is started again" in
+                   journal(LEFT), "the journal says what needs a restart")
+        self.assertIn("debug", run(program("ibarp"), "log", "ib0").stdout)
+        write("rxe0:1.conf", "name = ib0", "colour = red")
+        self.assertNotEqual(run("systemctl", "reload", LEFT, check=False).returncode, 0)
+        wait_until(lambda: is_active(LEFT), "it goes on")
+        self.assertEqual(process_of(LEFT), before)
+
+    def test_stop_leaves_the_other_one_alone(self):
+        before = process_of(LEFT)
+        run("systemctl", "stop", RIGHT)
+        self.assertEqual(show(RIGHT, "Result"), "success")
+        run(program("ibarp"), "info", "ib0")
+        run("systemctl", "start", RIGHT)
+        self.assertEqual(process_of(LEFT), before)
+
+    def test_networkd(self):
+        """The document's recipe."""
+        file = pathlib.Path("/run/systemd/network/ib0.network")
+        file.parent.mkdir(exist_ok=True)
+        self.addCleanup(file.unlink)
+        self.addCleanup(run, "systemctl", "stop", "systemd-networkd.socket", "systemd-networkd.service")
+        text = recipe("/etc/systemd/network/ib0.network")
+        self.assertIn(LEFT_ADDRESS, text)
+        file.write_text(text, encoding="utf-8")
+        link_local = re.findall(r"inet6 (fe80::\S+)", ip("-6", "addr", "show", "dev", "ib0"))
+        ip("addr", "flush", "dev", "ib0", "scope", "global")
+        run("systemctl", "start", "systemd-networkd.service")
+        wait_until(lambda: LEFT_ADDRESS in ip("addr", "show", "dev", "ib0"), "it has its address")
+        self.assert_connected()
+        run("systemctl", "restart", LEFT)
+        wait_until(lambda: is_active(LEFT), "it is active again")
+        wait_until(lambda: LEFT_ADDRESS in ip("addr", "show", "dev", "ib0"), "it has its address")
+        self.assert_connected()
+        self.assertEqual(re.findall(r"inet6 (fe80::\S+)", ip("-6", "addr", "show", "dev", "ib0")),
+                         link_local)
+
+    def test_emulated_subnet(self):
+        run("systemctl", "start", "softib@lab.service")
+        self.assertTrue(is_active("softib@lab.service"))
+        run(program("softib"), "run", "--subnet", "lab", "--", "ibv_devices")
+        self.assertIn("lab", run(program("softib"), "list").stdout)
+        run("systemctl", "stop", "softib@lab.service")
+        self.assertEqual(show("softib@lab.service", "Result"), "success")
+
+
+def why_not():
+    """Returns why these tests cannot run, or None."""
+    missing = [path for path in ("/lib/systemd/systemd", "/lib/systemd/systemd-udevd",
+                                 "/lib/udev/rules.d/90-rdma-umad.rules")
+               if not pathlib.Path(path).exists()]
+    if missing:
+        return f"needs {', '.join(missing)} (packages systemd, udev, rdma-core)"
+    if shutil.which("cmake") is None:
+        return "needs cmake, to install the units"
+    return machine.why_no_guest()
+
+
+if __name__ == "__main__":
+    machine.main("vm", sys.argv[1] != "guest" and why_not(), "--systemd")
