@@ -29,7 +29,7 @@ check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
-service_packages=(systemd udev rdma-core)
+service_packages=(systemd udev rdma-core debhelper dpkg-dev)
 package_packages=(build-essential debhelper dpkg-dev lintian fakeroot git iproute2)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 

@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
-"""The units for systemd, in a virtual machine whose first process is systemd, on soft RoCE ports."""
+"""The package ipoibd and its units, in a virtual machine whose first process is systemd, on soft RoCE
+ports.
 
+The package has the programs of the build folder and what debhelper makes of debian/.
+"""
+
+import os
 import pathlib
 import re
 import shutil
@@ -23,8 +28,12 @@ LEFT, RIGHT = "ipoibd@rxe0:1.service", "ipoibd-roce@rxe1:1.service"
 LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
 
 
-def run(*command, check=True):
-    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=100)
+def run(*command, check=True, cwd=None, **environment):
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=100, cwd=cwd, env={**os.environ, **environment})
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    return done
 
 
 def show(unit, name):
@@ -59,6 +68,41 @@ def recipe(name):
     return textwrap.dedent(found[1]).strip() + "\n"
 
 
+class Package:
+    """The package ipoibd."""
+
+    STEPS = ("dh_install", "dh_installdirs", "dh_installsysusers", "dh_installtmpfiles",
+             "dh_installsystemd", "dh_installdeb")
+
+    def __init__(self, folder):
+        self.folder = folder
+        shutil.copytree(machine.ROOT / "debian", folder / "debian")
+        installed = folder / "debian/tmp"
+        run("cmake", "--install", str(BUILD), "--prefix", "/usr", DESTDIR=str(installed))
+        # As debian/rules configures it.
+        debhelper = pathlib.Path(shutil.which("dh_installsystemd")).read_text(encoding="utf-8")
+        system = "usr/lib" if "usr/lib/systemd/system" in debhelper else "lib"
+        for part in ("systemd", "udev"):
+            (installed / "usr/lib" / part).rename(self.made(installed / system) / part)
+        for unit in (installed / system / "systemd/system").iterdir():
+            text = unit.read_text(encoding="utf-8")
+            unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
+        for step in self.STEPS:
+            run(step, "--package=ipoibd", cwd=folder, SYSTEM=system)
+
+    @staticmethod
+    def made(folder):
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def install(self, version):
+        """Installs it as this version."""
+        run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=self.folder)
+        run("dh_builddeb", "--package=ipoibd", "--destdir=.", cwd=self.folder)
+        (file,) = self.folder.glob(f"ipoibd_{version}_*.deb")
+        run("dpkg", "--install", str(file))
+
+
 class Guest(machine.Guest):
     def logs(self, test):
         return "\n".join([super().logs(test), "--- the journal",
@@ -71,17 +115,14 @@ class Service(machine.Cases):
     @classmethod
     def setUpClass(cls):
         cls.subnet = Guest()
-        run("cmake", "--install", str(BUILD))
-        run("systemd-sysusers")
-        run("systemd-tmpfiles", "--create", "ipoibd.conf")
-        run("udevadm", "control", "--reload")
+        cls.package = Package(cls.subnet.folder)
+        cls.package.install("0.2.0-1")
         # A watchdog that does not take half a minute.
         for template in ("ipoibd@", "ipoibd-roce@"):
             folder = DROP_INS / f"{template}.service.d"
             folder.mkdir(parents=True)
             (folder / "test.conf").write_text("[Service]\nWatchdogSec=5\n", encoding="utf-8")
         run("systemctl", "daemon-reload")
-        CONFIGURATION.mkdir()
         write("rxe0:1.conf", "name = ib0")
         write("rxe1:1.conf", "name = ib1", "netns = right")
         ip("netns", "add", "right")
@@ -194,7 +235,34 @@ class Service(machine.Cases):
         self.assertEqual(re.findall(r"inet6 (fe80::\S+)", ip("-6", "addr", "show", "dev", "ib0")),
                          link_local)
 
+    def test_upgrade_and_removal(self):
+        self.assert_connected()
+        before = {unit: process_of(unit) for unit in (LEFT, RIGHT)}
+        self.package.install("0.2.1-1")
+        for unit, process in before.items():
+            wait_until(lambda it=unit: is_active(it), "the upgraded one is active")
+            self.assertNotEqual(process_of(unit), process)
+        self.addCleanup(self.install_again)
+        run("dpkg", "--remove", "ipoibd")
+        self.assertFalse(is_active(LEFT) or is_active(RIGHT))
+        self.assertNotIn("ib0", ip("-brief", "link"))
+        run("dpkg", "--purge", "ipoibd")
+        left = run("find", "/etc", "/lib/", "/run", "/usr/lib", "/usr/sbin", "/usr/share", "/var/lib",
+                   "-xdev", "-path", "/etc/ipoibd", "-prune", "-o", "-name", "*ipoibd*", "-print")
+        self.assertEqual([path for path in left.stdout.split()
+                          if not path.startswith(str(DROP_INS))], [])
+        self.assertEqual(sorted(path.name for path in CONFIGURATION.iterdir()),
+                         ["rxe0:1.conf", "rxe1:1.conf"], "the operator's")
+
+    def install_again(self):
+        self.package.install("0.2.0-1")
+        run("systemctl", "enable", "--now", LEFT, RIGHT)
+
     def test_emulated_subnet(self):
+        source = BUILD / "systemd/softib@.service"
+        text = source.read_text(encoding="utf-8").replace("/usr/local/bin", str(BUILD / "bin"))
+        (DROP_INS / source.name).write_text(text, encoding="utf-8")
+        run("systemctl", "daemon-reload")
         run("systemctl", "start", "softib@lab.service")
         self.assertTrue(is_active("softib@lab.service"))
         run(program("softib"), "run", "--subnet", "lab", "--", "ibv_devices")
@@ -210,8 +278,10 @@ def why_not():
                if not pathlib.Path(path).exists()]
     if missing:
         return f"needs {', '.join(missing)} (packages systemd, udev, rdma-core)"
-    if shutil.which("cmake") is None:
-        return "needs cmake, to install the units"
+    missing = [name for name in ("cmake", "dh_installsystemd", "dpkg-gencontrol")
+               if shutil.which(name) is None]
+    if missing:
+        return f"needs {', '.join(missing)}"
     return machine.why_no_guest()
 
 
