@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNITS, PROGRAMS = map(pathlib.Path, sys.argv[1:])
+UNITS, PROGRAMS = (pathlib.Path(each).resolve() for each in sys.argv[1:])
 # The exposure that systemd-analyze computes, in tenths, and which each may have at most.
 EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15}
 # Given up by the daemon at its start.

@@ -21,6 +21,8 @@ from machine import ip
 
 DOCUMENT = (machine.ROOT / "docs/service.md").read_text(encoding="utf-8")
 BUILD = pathlib.Path(hosts.BIN).resolve().parent
+PACKAGES = BUILD / "vm/packages"
+VERSIONS = ("0.2.0-1", "0.2.1-1")
 CONFIGURATION = pathlib.Path("/etc/ipoibd")
 DROP_INS = pathlib.Path("/run/systemd/system")
 # The first one is bound to the port's device for management datagrams, the other to the RDMA device.
@@ -68,39 +70,33 @@ def recipe(name):
     return textwrap.dedent(found[1]).strip() + "\n"
 
 
-class Package:
-    """The package ipoibd."""
+def make_packages():
+    """Makes the package in two versions, on the host."""
+    shutil.rmtree(PACKAGES, ignore_errors=True)
+    shutil.copytree(machine.ROOT / "debian", PACKAGES / "debian")
+    installed = PACKAGES / "debian/tmp"
+    run("cmake", "--install", str(BUILD), "--prefix", "/usr", "--strip", DESTDIR=str(installed))
+    # As debian/rules configures it.
+    debhelper = pathlib.Path(shutil.which("dh_installsystemd")).read_text(encoding="utf-8")
+    system = "usr/lib" if "usr/lib/systemd/system" in debhelper else "lib"
+    for part in ("systemd", "udev"):
+        (installed / system).mkdir(exist_ok=True)
+        (installed / "usr/lib" / part).rename(installed / system / part)
+    for unit in (installed / system / "systemd/system").iterdir():
+        text = unit.read_text(encoding="utf-8")
+        unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
+    for step in ("install", "installdirs", "installsysusers", "installtmpfiles", "installsystemd",
+                 "installdeb"):
+        run(f"dh_{step}", "--package=ipoibd", cwd=PACKAGES, SYSTEM=system)
+    for version in VERSIONS:
+        run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=PACKAGES)
+        run("dh_builddeb", "--package=ipoibd", "--destdir=.", "--", "-Znone", cwd=PACKAGES)
 
-    STEPS = ("dh_install", "dh_installdirs", "dh_installsysusers", "dh_installtmpfiles",
-             "dh_installsystemd", "dh_installdeb")
 
-    def __init__(self, folder):
-        self.folder = folder
-        shutil.copytree(machine.ROOT / "debian", folder / "debian")
-        installed = folder / "debian/tmp"
-        run("cmake", "--install", str(BUILD), "--prefix", "/usr", DESTDIR=str(installed))
-        # As debian/rules configures it.
-        debhelper = pathlib.Path(shutil.which("dh_installsystemd")).read_text(encoding="utf-8")
-        system = "usr/lib" if "usr/lib/systemd/system" in debhelper else "lib"
-        for part in ("systemd", "udev"):
-            (installed / "usr/lib" / part).rename(self.made(installed / system) / part)
-        for unit in (installed / system / "systemd/system").iterdir():
-            text = unit.read_text(encoding="utf-8")
-            unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
-        for step in self.STEPS:
-            run(step, "--package=ipoibd", cwd=folder, SYSTEM=system)
-
-    @staticmethod
-    def made(folder):
-        folder.mkdir(exist_ok=True)
-        return folder
-
-    def install(self, version):
-        """Installs it as this version."""
-        run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=self.folder)
-        run("dh_builddeb", "--package=ipoibd", "--destdir=.", cwd=self.folder)
-        (file,) = self.folder.glob(f"ipoibd_{version}_*.deb")
-        run("dpkg", "--install", "--no-triggers", str(file))
+def install(version):
+    (file,) = PACKAGES.glob(f"ipoibd_{version}_*.deb")
+    # Of other packages, such as man-db.
+    run("dpkg", "--install", "--no-triggers", str(file))
 
 
 class Guest(machine.Guest):
@@ -115,8 +111,7 @@ class Service(machine.Cases):
     @classmethod
     def setUpClass(cls):
         cls.subnet = Guest()
-        cls.package = Package(cls.subnet.folder)
-        cls.package.install("0.2.0-1")
+        install(VERSIONS[0])
         # A watchdog that does not take half a minute.
         for template in ("ipoibd@", "ipoibd-roce@"):
             folder = DROP_INS / f"{template}.service.d"
@@ -238,7 +233,7 @@ class Service(machine.Cases):
     def test_upgrade_and_removal(self):
         self.assert_connected()
         before = {unit: process_of(unit) for unit in (LEFT, RIGHT)}
-        self.package.install("0.2.1-1")
+        install(VERSIONS[1])
         for unit, process in before.items():
             wait_until(lambda it=unit: is_active(it), "the upgraded one is active")
             self.assertNotEqual(process_of(unit), process)
@@ -255,7 +250,7 @@ class Service(machine.Cases):
                          ["rxe0:1.conf", "rxe1:1.conf"], "the operator's")
 
     def install_again(self):
-        self.package.install("0.2.0-1")
+        install(VERSIONS[0])
         run("systemctl", "enable", "--now", LEFT, RIGHT)
 
     def test_emulated_subnet(self):
@@ -286,4 +281,7 @@ def why_not():
 
 
 if __name__ == "__main__":
-    machine.main("vm", sys.argv[1] != "guest" and why_not(), "--systemd")
+    MISSING = sys.argv[1] != "guest" and why_not()
+    if sys.argv[1] == "boot" and not MISSING:
+        make_packages()
+    machine.main("vm", MISSING, "--systemd")

@@ -11,7 +11,7 @@
 #include "daemon/logging.hpp"
 #include "daemon/neighbour_store.hpp"
 
-namespace ipoib::daemon {
+namespace ipoib::daemon::configuration {
 namespace {
 
 using ::testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST_F(ConfigurationTest, AnInvalidFileChangesNothing) {
 }
 
 }  // namespace
-}  // namespace ipoib::daemon
+}  // namespace ipoib::daemon::configuration
