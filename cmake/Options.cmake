@@ -177,20 +177,24 @@ endfunction()
 
 # A libFuzzer target: tests/fuzz/<name>.cpp, built by clang with IPOIB_FUZZ, run by ctest for
 # IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, which has a few inputs that reach most of the
-# code, and those that once failed, and from random bytes. DICTIONARY is a libFuzzer dictionary.
+# code, and those that once failed, and from random bytes. DICTIONARY is a libFuzzer dictionary,
+# MAX_LEN the maximum size of an input in bytes (default 4096).
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
 add_custom_target(fuzzers)
 function(ipoib_fuzz name)
-  cmake_parse_arguments(ARG "" "DICTIONARY" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DICTIONARY;MAX_LEN" "SOURCES;LINKS" ${ARGN})
   set_property(DIRECTORY APPEND PROPERTY IPOIB_FUZZ_TARGETS ${name})
   if(NOT IPOIB_FUZZ)
     return()
   endif()
-  add_executable(fuzz_${name} ${ARG_SOURCES} cost.cpp)
+  if(NOT ARG_MAX_LEN)
+    set(ARG_MAX_LEN 4096)
+  endif()
+  add_executable(fuzz_${name} ${ARG_SOURCES})
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer
     -Wl,--wrap=__sanitizer_cov_trace_pc_guard,--wrap=__sanitizer_cov_trace_pc_guard_init) # cost.cpp
-  target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINKS})
+  target_link_libraries(fuzz_${name} PRIVATE fuzz_support ${ARG_LINKS})
   add_dependencies(fuzzers fuzz_${name})
   set(corpora ${CMAKE_CURRENT_BINARY_DIR}/corpus/${name})
   foreach(seed RANGE 1 4)
@@ -202,7 +206,7 @@ function(ipoib_fuzz name)
     set(dictionary -dict=${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DICTIONARY})
   endif()
   add_test(NAME fuzz/${name}
-           COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS} -max_len=4096 -len_control=0
+           COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS} -max_len=${ARG_MAX_LEN} -len_control=0
                    -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${corpora})
   math(EXPR timeout "${IPOIB_FUZZ_SECONDS} + 270")
   set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})

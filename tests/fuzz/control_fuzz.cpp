@@ -1,18 +1,18 @@
 // Lines of the control protocol: a request that parses is the same after it is written and parsed
 // again.
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "control/protocol.hpp"
+#include "cost.hpp"
+#include "require.hpp"
 
 using namespace ipoib::control;
+using ipoib::require;
 
 namespace {
 
-void require(bool what) {
-  if (!what) std::abort();
-}
+constexpr std::uint64_t kMaxCost = 100'000;
 
 std::string_view without_newline(const std::string& line) {
   require(!line.empty() && line.find('\n') == line.size() - 1);
@@ -46,9 +46,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                               InterfaceRequest(FlushRequest{}),
                                               InterfaceRequest(StatsRequest{}),
                                               InterfaceRequest(InfoRequest{}),
+                                              MembersRequest{},
                                               LogRequest{},
-                                              TraceRequest{}};
+                                              TraceRequest{},
+                                              AddInterfaceRequest{}};
   if (size == 0) return 0;
+  const ipoib::CostLimit limit(kMaxCost);
   const std::string_view line(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::size_t kind = data[0] % (kRequests.size() + 1);
   if (kind == kRequests.size()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 namespace ipoib {
 
@@ -10,16 +11,16 @@ namespace {
 
 thread_local constinit std::uint64_t work = 0;
 
-/// With the environment variable FUZZ_COST set, prints the most expensive step at the end, from
-/// which a limit is chosen.
+/// With the environment variable FUZZ_COST set, prints at the end what the most expensive step under
+/// each limit has cost, from which the limits are chosen.
 struct Record {
-  std::uint64_t most = 0;
-  std::uint64_t limit = 0;
+  std::map<std::uint64_t, std::uint64_t> most_by_limit;
   const bool wanted = std::getenv("FUZZ_COST") != nullptr;
   ~Record() {
-    if (!wanted) return;
-    std::fprintf(stderr, "cost: %llu of %llu\n", static_cast<unsigned long long>(most),
-                 static_cast<unsigned long long>(limit));
+    for (const auto& [limit, most] : most_by_limit) {
+      std::fprintf(stderr, "cost: %llu of %llu\n", static_cast<unsigned long long>(most),
+                   static_cast<unsigned long long>(limit));
+    }
   }
 };
 Record record;
@@ -29,10 +30,10 @@ Record record;
 std::uint64_t work_done() { return work; }
 
 CostLimit::~CostLimit() {
-  const std::uint64_t cost = work - begin_;
+  const std::uint64_t cost = (work - begin_) / things_;
   if (record.wanted) {
-    record.most = std::max(record.most, cost);
-    record.limit = most_;
+    auto& most = record.most_by_limit[most_];
+    most = std::max(most, cost);
     return;
   }
   if (cost > most_) {

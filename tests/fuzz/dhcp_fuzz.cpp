@@ -2,6 +2,7 @@
 // an emitted message parses as the intended one, and the rest of the packet is unchanged.
 #include <algorithm>
 
+#include "cost.hpp"
 #include "link/dhcp_rewriter.hpp"
 #include "require.hpp"
 #include "wire/checksum.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kHeaders = 28;
 constexpr std::size_t kSlot = 1024;
+constexpr std::uint64_t kMaxCost = 200'000;
 constexpr Ipv4Address kAnybody{0xffffffff};
 
 /// A packet with the message, from a client or a server.
@@ -39,14 +41,14 @@ std::vector<std::uint8_t> packet_of(ConstBytes message, bool is_reply) {
 void fuzz_codec(ConstBytes packet) {
   auto message = DhcpMessage::parse(packet);
   if (!message) return;
-  std::vector<std::uint8_t> out(DhcpMessage::kMaxSize);
   for (const std::size_t size : {std::size_t{0}, std::size_t{17}, std::size_t{255}}) {
     message->client.identifier.assign(size, 1);
     message->broadcast = !message->broadcast;
+    const MutableBytes out = scratch(DhcpMessage::kMaxSize);
     const std::size_t emitted = message->emit(packet, out);
     if (emitted == 0) continue;
     require(emitted >= packet.size());
-    require(DhcpMessage::parse(ConstBytes(out).first(emitted)) == message);
+    require(DhcpMessage::parse(out.first(emitted)) == message);
   }
 }
 
@@ -57,7 +59,7 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
   const Gid port(Gid::kLinkLocalPrefix, Guid(1));
   link::Output out;
   link::DhcpRewriter rewriter(config, host, port, out);
-  FramePool pool(1, kSlot);
+  static FramePool pool(1, kSlot);
   for (const ConstBytes packet : {request, reply}) {
     if (packet.size() > kSlot - 4) return;
     Frame frame = pool.take();
@@ -75,6 +77,7 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ConstBytes bytes(data, size);
+  const CostLimit limit(kMaxCost);
   const auto request = packet_of(bytes.first(size / 2), false);
   const auto reply = packet_of(bytes.subspan(size / 2), true);
   fuzz_codec(bytes);

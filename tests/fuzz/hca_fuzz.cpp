@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <vector>
 
+#include "cost.hpp"
 #include "offload/segmenter.hpp"
 #include "softib/hca/hca.hpp"
 #include "softib/hca/large_packet.hpp"
@@ -16,13 +16,17 @@
 namespace {
 
 using namespace softib;
+using ipoib::require;
 
+constexpr std::uint64_t kMaxCost = 200'000;
 constexpr std::size_t kBuffer = 256;
 constexpr std::size_t kReceives = 4;
 constexpr std::uint8_t kUntouched = 0x5a;
 
-void require(bool condition) {
-  if (!condition) std::abort();
+/// Made once, since an input changes only what it posts.
+std::vector<std::uint8_t>& large_buffer() {
+  static std::vector<std::uint8_t> bytes(hca::kLargeReceive + 2, kUntouched);
+  return bytes;
 }
 
 PortAttributes make_port() {
@@ -47,6 +51,7 @@ class Target {
   /// Receives a packet as it is, or with corrected fields, so that it passes the first checks.
   void feed(std::span<const std::uint8_t> data) {
     if (data.empty()) return;
+    const ipoib::CostLimit limit(kMaxCost);
     std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
     if ((data[0] & 1) != 0) fix_headers(packet, data[0]);
     if ((data[0] & 8) != 0 && packet.size() > kHeaders) {
@@ -153,8 +158,7 @@ class Target {
   std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);
   hca::MemoryRegion region_ = *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1,
                                                     address(1), IBV_ACCESS_LOCAL_WRITE);
-  std::vector<std::uint8_t> large_guard_ =
-      std::vector<std::uint8_t>(hca::kLargeReceive + 2, kUntouched);
+  std::vector<std::uint8_t>& large_guard_ = large_buffer();
   hca::MemoryRegion large_region_ = *hca_.register_memory(
       *pd_, large_guard_.data() + 1, hca::kLargeReceive,
       std::bit_cast<std::uint64_t>(large_guard_.data() + 1), IBV_ACCESS_LOCAL_WRITE);

@@ -1,24 +1,26 @@
-// A link with arbitrary frames, responses, times and events, and with limits so small that all of
-// them are reached. The input is a script: a byte selects the next step, the bytes after it are its
-// arguments. No frame is lost, no limit is exceeded, no group is attached twice, and no deadline is
-// reported twice.
+// A link with arbitrary packets, datagrams, responses, notices, times and events. The input is a
+// script: a byte selects the next step, the bytes after it are its arguments. One half of the inputs
+// has limits so small that all of them are reached; the other one has room for more neighbours than
+// stay in the processor's caches, so that batches are looked up in advance. No frame is lost, no limit
+// is exceeded, no group is attached twice, no deadline is reported twice, and no step costs far more
+// than usual.
 #include <spdlog/sinks/null_sink.h>
 
 #include <map>
 #include <memory>
 #include <set>
 
+#include "cost.hpp"
 #include "ipoib/log.hpp"
-#include "link/link.hpp"
-#include "require.hpp"
+#include "ipoib/overloaded.hpp"
+#include "link_packets.hpp"
 #include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
-#include "wire/encapsulation.hpp"
-#include "wire/ipv6.hpp"
-#include "wire/neighbour_discovery.hpp"
 
 using namespace ipoib;
 using namespace ipoib::link;
+using fuzz::Packets;
+using fuzz::Pools;
 using wire::SaFailure;
 
 namespace {
@@ -29,15 +31,66 @@ struct Outstanding {
   Record record;
 };
 
-constexpr std::size_t kMaxSteps = 2000;
-constexpr std::size_t kSlot = 512;
+constexpr std::size_t kMaxSteps = 1000;
+constexpr std::size_t kStepsPerCheck = 16;  ///< of everything
+constexpr std::size_t kBatch = 128;         ///< as a pump's
+
+// Work, each for one packet or for one entry of the tables.
+constexpr std::uint64_t kPacketCost = 60'000;
+constexpr std::uint64_t kEntryCost = 6'000;
+
+constexpr Ipv4Address kOwn(0x0a000001);  // until the host changes it
+
+/// Limits that are all reached.
+constexpr Limits kSmall{.neighbours = 8,
+                        .unresolved = 4,
+                        .parked_per_neighbour = 2,
+                        .parked = 6,
+                        .parked_bytes = 40'000,
+                        .parked_replies = 3,
+                        .pins = 3,
+                        .paths = 6,
+                        .path_requests = 2,
+                        .pending = 4,
+                        .paths_per_source = 5,
+                        .host_groups = 5,
+                        .send_groups = 4,
+                        .routed_groups = 3,
+                        .group_requests = 2,
+                        .announcements = 3,
+                        .solicitations = 20,
+                        .arp_reply_checks = 8,
+                        .icmp_errors = 8};
+/// More neighbours than NeighbourTable looks up without LookAhead.
+constexpr Limits kLarge{.neighbours = 700,
+                        .unresolved = 650,
+                        .parked_per_neighbour = 2,
+                        .parked = 64,
+                        .parked_replies = 16,
+                        .pins = 3,
+                        .paths = 64,
+                        .pending = 600,
+                        .paths_per_source = 1000,
+                        .host_groups = 16,
+                        .send_groups = 16,
+                        .routed_groups = 16,
+                        .announcements = 8,
+                        .solicitations = 2000};
+
+Pools& pools(bool is_large) {
+  static Pools small(40);
+  static Pools large(3 * kBatch + kLarge.parked + kLarge.parked_replies);
+  return is_large ? large : small;
+}
 
 class Script {
  public:
   explicit Script(ConstBytes input) : input_(input) {
+    handles_.records = false;
+    view_.addresses = {{kOwn, 16}};
     port_.active = port_.sm_known = true;
     port_.lid = Lid(1);
-    port_.gid = gid(1);
+    port_.gid = Packets::gid(1);
     port_.pkey_index = 0;
     link_.on_host_changed(view_, now_);
     link_.on_port(port_, now_);
@@ -46,189 +99,195 @@ class Script {
 
   void run() {
     for (std::size_t step = 0; step < kMaxSteps && input_.left() > 0; ++step) {
+      const CostLimit limit(kEntryCost, 16 + link_.neighbour_count() + kBatch);
       do_step(input_.u8());
       drain();
-      check();
+      require(link_.neighbour_count() <= config_.limits.neighbours);
+      require(carrier_ == (link_.state() == LinkState::up));
+      if (step % kStepsPerCheck == 0) check();
     }
+    check();
     link_.shut_down(now_);
     drain();
     link_.sends().clear();
     link_.to_host().clear();
     require(!carrier_ && attached_.empty());
-    require(pool_.available() == pool_.capacity());
+    require(pools_.available() == pools_.capacity());
   }
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 21) {
+    if (what % 32 < 16) return do_packets(what % 16);
+    switch (what % 16) {
       case 0:
-        return send(packet_to(address()));
       case 1:
-        return send(raw(kHeadroom));
-      case 2:
-        return receive(arp());
-      case 3:
-        return receive(mutated(arp()));
-      case 4:
-        return receive(raw(0));
-      case 5:
         return respond_path();
-      case 6:
+      case 2:
+      case 3:
         return respond_join();
-      case 7:
+      case 4:
         return reach_deadline();
-      case 8:
+      case 5:
         return pass(std::chrono::milliseconds(input_.u16()));
-      case 9:
+      case 6:
         return change_port();
+      case 7:
+        return change_queue_pair();
+      case 8:
+        return link_.on_host_changed(view_ = packets_.host_view(), now_);
+      case 9:
+        return (void)link_.set_permanent(packets_.ip(), packets_.hardware(), now_);
       case 10:
-        return link_.on_client_reregister(now_);
+        return administrate();
       case 11:
-        return link_.on_queue_pair(Qpn(0x100U + input_.u8()), now_);
+        return notify();
       case 12:
-        return input_.u8() % 2 == 0 ? link_.on_setup_failed(now_) : refuse_attachment();
+        return respond_table();
       case 13:
-        return change_host();
+        return post_sends(input_.u8());
       case 14:
-        return (void)link_.set_permanent(address(), hardware(), now_);
-      case 15:
-        return (void)(input_.u8() % 2 == 0
-                          ? link_.remove(address())
-                          : link_.pin(address(), gid(input_.u8() % 11)).has_value());
-      case 16:
-        return (void)(input_.u8() % 8 == 0 ? link_.flush() : 0);
-      case 17:
         handles_.refuses = input_.u8() % 4 == 0;
         return;
-      case 18:
-        return receive(encapsulated(discovery()));
-      case 19:
-        return send(input_.u8() % 2 == 0 ? discovery() : mutated(discovery()));
-      case 20:
-        return send(packet_to(address6()));
+      case 15:
+        return link_.on_client_reregister(now_);
+    }
+  }
+  void do_packets(std::uint8_t what) {
+    switch (what) {
+      case 0:
+        return send(packets_.ipv4_packet(packets_.ipv4()));
+      case 1:
+        return send(packets_.ipv6_packet(packets_.ipv6()));
+      case 2:
+        return send(packets_.odd_packet());
+      case 3:
+        return send(packets_.large_packet());
+      case 4:
+        return send(packets_.discovery());
+      case 5:
+        return send(packets_.packet());
+      case 6:
+      case 7:
+        return receive(packets_.arp());
+      case 8:
+        return receive(Packets::encapsulated(packets_.discovery()));
+      case 9:
+        return receive(packets_.mutated(packets_.arp()));
+      case 10:
+        return receive(packets_.raw(0));
+      case 11:
+        return receive(Packets::encapsulated(packets_.packet()));
+      case 12:
+        return send_batch();
+      case 13:
+        return receive_batch();
+      case 14:
+        return send_to_many();
+      case 15:
+        return receive_from_many();
     }
   }
 
-  // --- Values from small sets, so that they coincide --------------------------------------------
-  [[nodiscard]] static Gid gid(std::uint8_t number) {
-    return Gid(Gid::kLinkLocalPrefix, Guid(number));
-  }
-  [[nodiscard]] Ipv4Address address() {
-    const std::uint8_t pick = input_.u8();
-    if (pick == 0xff) return Ipv4Address(0xe0000001);
-    if (pick == 0xfe) return Ipv4Address(input_.u32());
-    return Ipv4Address(0x0a000000U + pick % 24);
-  }
-  [[nodiscard]] Ipv6Address address6() {
-    const std::uint8_t pick = input_.u8();
-    if (pick == 0xff) return {};
-    Ipv6Address::Bytes bytes{0xfe, 0x80};
-    if (pick >= 0xf0) bytes = {0xff, 0x02};
-    bytes[15] = pick % 24;
-    return pick == 0xef ? Ipv6Address(bytes).solicited_node() : Ipv6Address(bytes);
-  }
-  [[nodiscard]] HwAddress hardware() {
-    const std::uint8_t pick = input_.u8();
-    return HwAddress{static_cast<std::uint8_t>(pick & 0x80), Qpn(pick % 7U), gid(pick % 11)};
-  }
-  [[nodiscard]] Frame frame_of(std::size_t begin, ConstBytes bytes) {
-    Frame frame = pool_.take();
-    if (!frame) return frame;
-    frame.window(begin, bytes.size());
-    std::ranges::copy(bytes, frame.bytes().begin());
-    return frame;
-  }
-  [[nodiscard]] Frame raw(std::size_t begin) {
-    return frame_of(begin, input_.take(std::min<std::size_t>(input_.u8(), input_.left())));
-  }
-  [[nodiscard]] Frame packet_to(Ipv4Address to) {
-    std::array<std::uint8_t, 64> packet{0x45, 0, 0, 64};
-    std::ranges::copy(to.bytes(), packet.begin() + 16);
-    return frame_of(kHeadroom, ConstBytes(packet).first(64));
-  }
-  [[nodiscard]] Frame packet_to(const Ipv6Address& to) {
-    std::array<std::uint8_t, 64> packet{};
-    wire::Ipv6Header{.source = address6(),
-                     .destination = to,
-                     .payload_length = 24,
-                     .next_header = input_.u8(),
-                     .hop_limit = 64}
-        .emit(packet);
-    return frame_of(kHeadroom, packet);
-  }
-  [[nodiscard]] Frame discovery() {
-    wire::NdMessage message;
-    const std::uint8_t pick = input_.u8();
-    message.type = pick % 2 == 0 ? wire::NdType::neighbour_solicitation
-                                 : wire::NdType::neighbour_advertisement;
-    message.is_solicited = (pick & 2) != 0;
-    message.overrides = (pick & 4) != 0;
-    message.source = address6();
-    message.destination = address6();
-    message.target = address6();
-    if ((pick & 8) != 0) message.source_link_layer = hardware();
-    if ((pick & 16) != 0) message.target_link_layer = hardware();
-    std::array<std::uint8_t, wire::NdMessage::kMaxEmitted + wire::kLinkLayerOptionSize> bytes{};
-    return frame_of(kHeadroom, ConstBytes(bytes).first(message.emit(bytes)));
-  }
-  [[nodiscard]] static Frame encapsulated(Frame packet) {
-    if (packet) {
-      wire::emit_encapsulation(wire::EtherType::ipv6, packet.prepend(wire::kEncapsulationSize));
-    }
-    return packet;
-  }
-  [[nodiscard]] Frame arp() {
-    wire::Arp message;
-    message.operation =
-        input_.u8() % 2 == 0 ? wire::ArpOperation::request : wire::ArpOperation::reply;
-    message.sender_hardware = hardware();
-    message.sender_protocol = address();
-    message.target_protocol = address();
-    std::array<std::uint8_t, wire::kEncapsulationSize + wire::Arp::kSize> bytes{};
-    wire::emit_encapsulation(wire::EtherType::arp, bytes.data());
-    message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
-    return frame_of(0, bytes);
-  }
-  [[nodiscard]] Frame mutated(Frame frame) {
-    if (!frame) return frame;
-    const std::size_t at = input_.u8() % frame.size();
-    frame.bytes()[at] = input_.u8();
-    if (input_.u8() % 4 == 0) frame.window(0, at);
-    return frame;
-  }
-
-  // --- Stimuli ---------------------------------------------------------------------------------
+  // --- Packets ---------------------------------------------------------------------------------
   void send(Frame frame) {
-    if (frame) link_.from_host({&frame, 1}, now_);
+    std::vector<Frame> batch;
+    if (frame) batch.push_back(std::move(frame));
+    send(batch);
   }
   void receive(Frame frame) {
-    if (!frame) return;
+    std::vector<Incoming> batch;
+    if (frame) batch.push_back(datagram(std::move(frame)));
+    receive(batch);
+  }
+  void send(std::vector<Frame>& batch) {
+    const CostLimit limit(kPacketCost, batch.size() + 1);
+    link_.from_host(batch, now_);
+  }
+  void receive(std::vector<Incoming>& batch) {
+    const CostLimit limit(kPacketCost, batch.size() + 1);
+    link_.from_fabric(batch, now_);
+  }
+  void send_batch() {
+    std::vector<Frame> batch;
+    for (std::size_t left = input_.u8() % kBatch; left > 0 && input_.left() > 0; --left) {
+      if (Frame frame = packets_.packet()) batch.push_back(std::move(frame));
+    }
+    send(batch);
+  }
+  void receive_batch() {
+    std::vector<Incoming> batch;
+    for (std::size_t left = input_.u8() % kBatch; left > 0 && input_.left() > 0; --left) {
+      Frame frame = input_.u8() % 2 == 0 ? packets_.arp() : Packets::encapsulated(packets_.packet());
+      if (frame) batch.push_back(datagram(std::move(frame)));
+    }
+    receive(batch);
+  }
+  /// Addresses that follow each other: | count 8 | first 16 | distance 8 |.
+  template <class Make>
+  void for_many(Make make) {
+    const std::size_t count = 1 + input_.u8() % kBatch;
+    const std::uint32_t first = input_.u16() % 1024;
+    const std::uint32_t distance = input_.u8() % 4U;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      make(Ipv4Address(0x0a000100U + (first + i * distance) % 1024));
+    }
+  }
+  void send_to_many() {
+    std::vector<Frame> batch;
+    for_many([&](Ipv4Address to) {
+      if (Frame frame = packets_.ipv4_packet(to)) batch.push_back(std::move(frame));
+    });
+    send(batch);
+  }
+  /// Their ARP messages, or packets; each from the port that it says.
+  void receive_from_many() {
+    std::vector<Incoming> batch;
+    const std::uint8_t how = input_.u8();
+    for_many([&](Ipv4Address from) {
+      const HwAddress sender{0, Qpn(7), Packets::gid(static_cast<std::uint8_t>(from.number() % 11))};
+      Frame frame = how % 4 == 0 ? Packets::encapsulated(packets_.ipv4_packet(from))
+                                 : packets_.arp_of(sender, from, kOwn, how % 4 == 1);
+      if (!frame) return;
+      if (how % 4 == 0) std::ranges::copy(from.bytes(), frame.bytes().begin() + kHeadroom + 12);
+      batch.emplace_back();
+      batch.back().frame = std::move(frame);
+      batch.back().source_lid = Lid(2);
+      batch.back().source_qpn = sender.qpn;
+    });
+    receive(batch);
+  }
+  [[nodiscard]] Incoming datagram(Frame frame) {
     Incoming datagram;
     datagram.frame = std::move(frame);
     datagram.source_lid = Lid(input_.u8() % 4);
     const std::uint8_t sender = input_.u8();
     datagram.source_qpn = Qpn(sender % 7U);
-    datagram.has_grh = input_.u8() % 2 == 0;
-    if (datagram.has_grh) datagram.source_gid = gid(sender % 11);
-    datagram.destination_gid =
-        datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
-    link_.from_fabric({&datagram, 1}, now_);
+    const std::uint8_t route = input_.u8();
+    datagram.has_grh = route % 2 == 0;
+    if (datagram.has_grh) datagram.source_gid = Packets::gid(sender % 11);
+    datagram.destination_gid = route < 32 ? Packets::gid(1)
+                               : route < 64 ? packets_.mgid()
+                                            : wire::broadcast_gid(kDefaultPKey);
+    datagram.frame.set_checksums_valid(route % 8 == 0);
+    return datagram;
   }
+
+  // --- The SA ----------------------------------------------------------------------------------
+  void fail_unknown() { link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_); }
   void respond_path() {
-    if (paths_.empty())
-      return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
+    if (paths_.empty()) return fail_unknown();
     const auto request = paths_.back();
     paths_.pop_back();
     wire::PathRecord record = request.record;
     record.dlid = Lid(input_.u8() % 4);
-    record.mtu = input_.u8() % 8;
-    record.hop_limit = input_.u8() % 2;
-    if (input_.u8() % 4 == 0) return link_.on_response({request.id, SaFailure{}}, now_);
+    const std::uint8_t how = input_.u8();
+    record.mtu = how % 8;
+    record.hop_limit = how / 8 % 2;
+    if (how / 16 % 4 == 0) return link_.on_response({request.id, SaFailure{}}, now_);
     link_.on_response({request.id, record}, now_);
   }
   void respond_join() {
-    if (joins_.empty())
-      return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
+    if (joins_.empty()) return fail_unknown();
     const auto request = joins_.back();
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;
@@ -239,30 +298,40 @@ class Script {
       return link_.on_response({request.id, none}, now_);
     }
     wire::McMemberRecord record = request.record;
-    record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + input_.u8() % 4));
-    record.mtu = input_.u8() % 7;
-    record.qkey = QKey(input_.u8() % 2);
+    const std::uint8_t how = input_.u8();
+    record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + how % 4));
+    record.mtu = how / 4 % 7;
+    record.qkey = QKey(how / 128);
     record.join_state =
         kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
     link_.on_response({request.id, record}, now_);
   }
-  /// The link detaches from the broadcast group even if it was not attached.
-  void refuse_attachment() {
-    if (attached_.empty()) return;
-    auto at = attached_.begin();
-    std::advance(at, input_.u8() % attached_.size());
-    const Gid mgid = at->first;
-    if (mgid != wire::broadcast_gid(config_.pkey, wire::scope_of(mgid))) attached_.erase(at);
-    link_.on_attach_failed(mgid, now_);
+  /// The groups that routers forward.
+  void respond_table() {
+    if (tables_.empty()) return fail_unknown();
+    const auto request = tables_.back();
+    tables_.pop_back();
+    const std::uint8_t count = input_.u8();
+    if (count % 16 == 15) return link_.on_response({request, SaFailure{}}, now_);
+    wire::McMemberTable table(count % 16);
+    for (auto& record : table) record.mgid = packets_.mgid();
+    link_.on_response({request, table}, now_);
   }
+  /// A report of the SA about a port or a group.
+  void notify() {
+    wire::Notice notice;
+    notice.trap_number = static_cast<std::uint16_t>(63 + input_.u8() % 6);
+    notice.gid = input_.u8() % 2 == 0 ? packets_.mgid() : packets_.gid();
+    link_.on_notice(notice, now_);
+  }
+
+  // --- Time, port, host ------------------------------------------------------------------------
   void reach_deadline() {
-    if (link_.next_deadline() == kNever) return;
-    now_ = std::max(now_, link_.next_deadline());
-    link_.tick(now_);
-    require(link_.next_deadline() > now_);
+    if (link_.next_deadline() != kNever) tick(std::max(now_, link_.next_deadline()));
   }
-  void pass(Duration time) {
-    now_ += time;
+  void pass(Duration time) { tick(now_ + time); }
+  void tick(TimePoint to) {
+    now_ = to;
     link_.tick(now_);
     require(link_.next_deadline() > now_);
   }
@@ -271,36 +340,79 @@ class Script {
     port_.active = pick % 8 != 0;
     port_.sm_known = pick % 16 != 1;
     port_.lid = Lid(1 + pick / 16 % 2);
-    port_.gid = gid(static_cast<std::uint8_t>(1 + (pick % 32 == 5)));
+    port_.gid = Packets::gid(static_cast<std::uint8_t>(1 + (pick % 32 == 5)));
+    port_.lmc = pick % 32 == 7 ? 1 : 0;
+    port_.grh_required = pick % 32 == 9;
     port_.pkey_index.reset();
     if (pick % 16 != 3) port_.pkey_index = static_cast<std::uint16_t>(pick / 32 % 2);
     link_.on_port(port_, now_);
   }
-  void change_host() {
-    view_.addresses.clear();
-    for (std::uint8_t left = input_.u8() % 4; left > 0; --left) {
-      view_.addresses.push_back({address(), static_cast<std::uint8_t>(input_.u8() % 33)});
-    }
-    link_.on_host_changed(view_, now_);
+  void change_queue_pair() {
+    const std::uint8_t pick = input_.u8();
+    if (pick % 4 == 0) return link_.on_setup_failed(now_);
+    if (pick % 4 == 1) return refuse_attachment(pick / 4);
+    link_.on_queue_pair(Qpn(0x100U + pick), now_);
+  }
+  /// The link detaches from the broadcast group even if it was not attached.
+  void refuse_attachment(std::size_t which) {
+    if (attached_.empty()) return;
+    auto at = attached_.begin();
+    std::advance(at, which % attached_.size());
+    const Gid mgid = at->first;
+    if (mgid != wire::broadcast_gid(config_.pkey, wire::scope_of(mgid))) attached_.erase(at);
+    link_.on_attach_failed(mgid, now_);
+  }
+  void administrate() {
+    const std::uint8_t pick = input_.u8();
+    if (pick == 0) return (void)link_.flush();
+    if (pick % 2 == 0) return (void)link_.remove(packets_.ip());
+    (void)link_.pin(packets_.ip(), packets_.gid());
+  }
+  /// The device takes the first ones.
+  void post_sends(std::size_t count) {
+    auto& sends = link_.sends();
+    const auto posted = static_cast<std::ptrdiff_t>(std::min(count, sends.size()));
+    sends.erase(sends.begin(), sends.begin() + posted);
+    seen_sends_ -= std::min(seen_sends_, static_cast<std::size_t>(posted));
   }
 
-  // --- Events of the link -----------------------------------------------------------------------
+  // --- Output of the link ----------------------------------------------------------------------
   void drain() {
     for (const Event& event : std::exchange(link_.events(), {})) {
       std::visit([this](const auto& what) { on(what); }, event);
     }
-    if (link_.sends().size() > 8) link_.sends().clear();
+    auto& sends = link_.sends();
+    seen_sends_ = std::min(seen_sends_, sends.size());
+    for (; seen_sends_ < sends.size(); ++seen_sends_) check_datagram(sends[seen_sends_]);
+    if (sends.size() > (is_large_ ? kBatch : 8)) post_sends(sends.size());
+    for (const Frame& packet : link_.to_host()) check_packet(packet.bytes());
     link_.to_host().clear();
   }
+  static void check_datagram(const Outgoing& datagram) {
+    require(datagram.to != nullptr && datagram.frame);
+    require(wire::parse_encapsulation(datagram.frame.bytes()).has_value());
+    require(datagram.frame.datagrams() <= kMaxSegments);
+    require(datagram.frame.datagram_size() <= wire::kEncapsulationSize + 4092);
+  }
+  /// A packet for the host, whose kernel would not understand link-layer options.
+  static void check_packet(ConstBytes packet) {
+    require(wire::ip_version(packet) == 4 || wire::ip_version(packet) == 6);
+    const auto message = wire::NdMessage::parse(packet);
+    require(!message || (!message->source_link_layer && !message->target_link_layer));
+  }
   void on(const wire::SaRequest& request) {
-    if (const auto* path = std::get_if<wire::PathQuery>(&request.query)) {
-      paths_.push_back({request.id, path->record});
-      require(paths_.size() <= config_.limits.path_requests);
-    } else if (const auto* join = std::get_if<wire::JoinQuery>(&request.query)) {
-      joins_.push_back({request.id, join->record});
-    } else if (const auto* lookup = std::get_if<wire::LookupQuery>(&request.query)) {
-      joins_.push_back({request.id, lookup->record});
-    }
+    std::visit(
+        Overloaded{
+            [&](const wire::PathQuery& path) {
+              paths_.push_back({request.id, path.record});
+              require(paths_.size() <= config_.limits.path_requests);
+            },
+            [&](const wire::JoinQuery& join) { joins_.push_back({request.id, join.record}); },
+            [&](const wire::LookupQuery& lookup) { joins_.push_back({request.id, lookup.record}); },
+            [&](const wire::GroupsQuery&) { tables_.push_back(request.id); },
+            [](const auto&) {},
+        },
+        request.query);
   }
   void on(const HostGroupsChanged&) {}
   void on(const RedirectReceived&) {}
@@ -325,7 +437,7 @@ class Script {
     std::size_t seen = 0;
     std::size_t unused_pins = 0;
     for (std::optional<NeighbourCursor> at = NeighbourCursor{}; at;) {
-      const NeighbourPage page = link_.list(*at, 4, now_);
+      const NeighbourPage page = link_.list(*at, is_large_ ? 128 : 4, now_);
       for (const NeighbourInfo& entry : page.entries) {
         parked += entry.parked;
         if (entry.state == NeighbourState::pinned) {
@@ -338,44 +450,41 @@ class Script {
       }
       at = page.next;
     }
-    for (const GroupInfo& group : link_.groups()) parked += group.parked;
+    const Limits& limits = config_.limits;
+    const auto groups = link_.groups();
+    for (const GroupInfo& group : groups) parked += group.parked;
+    // The broadcast and the two all-nodes groups, too.
+    require(groups.size() <= 3 + limits.host_groups + limits.send_groups + limits.routed_groups);
     require(seen == link_.neighbour_count());
-    require(seen <= config_.limits.neighbours);
-    require(unused_pins <= config_.limits.pins);
-    require(parked <= config_.limits.parked + config_.limits.parked_replies);
-    require(pool_.available() + parked + link_.sends().size() == pool_.capacity());
-    require(carrier_ == (link_.state() == LinkState::up));
+    require(unused_pins <= limits.pins);
+    require(parked <= limits.parked + limits.parked_replies);
+    require(pools_.available() + parked + link_.sends().size() == pools_.capacity());
   }
 
-  static Config small(bool is_strict) {
+  static Config make_config(std::uint8_t how) {
     Config config;
     config.creation.allowed = true;
-    config.strict_arp = is_strict;
-    config.limits = {.neighbours = 8,
-                     .unresolved = 4,
-                     .parked_per_neighbour = 2,
-                     .parked = 6,
-                     .parked_replies = 3,
-                     .pins = 3,
-                     .paths = 6,
-                     .path_requests = 2,
-                     .announcements = 3,
-                     .solicitations = 20};
+    config.strict_arp = how % 4 == 0;
+    config.limits = how / 4 % 2 == 0 ? kSmall : kLarge;
     return config;
   }
 
   ByteReader input_;
-  Config config_ = small(input_.u8() % 4 == 0);
-  HostView view_{{{Ipv4Address(0x0a000001), 24}}};
+  const Config config_ = make_config(input_.u8());
+  const bool is_large_ = config_.limits.neighbours == kLarge.neighbours;
+  Pools& pools_ = pools(is_large_);
+  Packets packets_{input_, pools_};
+  HostView view_;
   FakeAddressHandles handles_;
-  FramePool pool_{40, kSlot};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
-  Link link_{config_, {handles_, pool_, pool_, log_, HashKey(1, 2)}, Qpn(0x100), 1};
+  Link link_{config_, {handles_, pools_.frames, pools_.frames, log_, HashKey(1, 2)}, Qpn(0x100), 1};
   PortStatus port_;
   std::vector<Outstanding<wire::PathRecord>> paths_;
   std::vector<Outstanding<wire::McMemberRecord>> joins_;
+  std::vector<wire::SaRequestId> tables_;
   std::map<Gid, std::set<Lid>> attached_;
+  std::size_t seen_sends_ = 0;  ///< that have been checked
   bool carrier_ = false;
 };
 

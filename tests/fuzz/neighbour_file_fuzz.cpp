@@ -4,12 +4,15 @@
 #include <charconv>
 
 #include "control/neighbour_file.hpp"
+#include "cost.hpp"
 #include "require.hpp"
 
 using namespace ipoib;
 using namespace ipoib::control;
 
 namespace {
+
+constexpr std::uint64_t kMaxCost = 200'000;
 
 std::string text_of(const StaticNeighbour& entry) {
   const auto* const gid = std::get_if<Gid>(&entry.to);
@@ -30,6 +33,7 @@ void check_error(const std::string& message, std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const CostLimit limit(kMaxCost);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto parsed = parse_neighbours(text, "f");
   if (!parsed) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "cost.hpp"
 #include "ipoib/tun_port.hpp"
 #include "offload/coalescer.hpp"
 #include "offload/segmenter.hpp"
@@ -24,6 +25,13 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr std::size_t kSlot = 4096;
 constexpr std::size_t kLargeSlot = 65536 + 64;
 constexpr std::size_t kFrames = 256;
+constexpr std::uint64_t kMaxCost = 2'000'000;
+
+/// For one large packet at a time; made once.
+FramePool& large_frames() {
+  static FramePool pool(1, kLargeSlot);
+  return pool;
+}
 
 /// A packet without the identification if it is atomic (RFC 6864, 4.1).
 Bytes comparable(ConstBytes packet) {
@@ -49,7 +57,7 @@ class SegmentingHost : public TunPort {
   bool accepts(Segmentation::Kind) const override { return true; }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
     require(pieces.size() > 1 && pieces.size() <= kMaxSegments);
-    Frame large = pool_.take();
+    Frame large = large_frames().take();
     large.window(0, 0);
     std::size_t size = 0;
     for (const ConstBytes piece : pieces) {
@@ -76,7 +84,6 @@ class SegmentingHost : public TunPort {
 
  private:
   std::string name_;
-  FramePool pool_{1, kLargeSlot};
 };
 
 /// Segments the bytes as if they were a packet, which gives packets that can be coalesced.
@@ -85,8 +92,7 @@ std::vector<Bytes> segments_of(ConstBytes packet, Segmentation::Kind kind, std::
   const std::size_t transport = wire::ip_version(packet) == 4 ? 20 : 40;
   const auto plan = offload::plan_segments(packet, kind, transport, size);
   if (!plan) return out;
-  FramePool pool(1, packet.size());
-  Frame frame = pool.take();
+  Frame frame = large_frames().take();
   frame.window(0, packet.size());
   std::ranges::copy(packet, frame.bytes().begin());
   frame.set_segmentation(*plan);
@@ -128,7 +134,8 @@ std::vector<Bytes> packets_of(ByteReader reader) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  FramePool pool(kFrames, kSlot);
+  static FramePool pool(kFrames, kSlot);
+  const CostLimit limit(kMaxCost);
   SegmentingHost host;
   Coalescer coalescer(host);
   std::map<Bytes, int> sent;

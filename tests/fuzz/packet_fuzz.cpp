@@ -1,20 +1,30 @@
-// Packets of the fabric: each header, complete UD packets, and the CRCs of arbitrary bytes.
+// Packets of the fabric: each header, complete UD packets, management packets, and the CRCs of
+// arbitrary bytes.
+#include <algorithm>
+
+#include "cost.hpp"
 #include "require.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "wire/packet.hpp"
 
 using namespace ipoib;
+using softib::MadPacket;
 using wire::UdPacket;
 
 namespace {
+
+constexpr std::uint64_t kMaxCost = 100'000;
+constexpr std::size_t kMaxSize = 4096;
 
 void fuzz_packet(ConstBytes bytes) {
   const auto packet = UdPacket::parse(bytes);
   if (!packet) return;
   UdPacket copy = *packet;
-  std::vector<std::uint8_t> emitted(UdPacket::kMaxHeaderSize);
-  emitted.resize(copy.emit_headers(copy.payload.size(), emitted));
-  emitted.insert(emitted.end(), copy.payload.begin(), copy.payload.end());
-  emitted.resize(emitted.size() + copy.bth.pad);
+  std::array<std::uint8_t, UdPacket::kMaxHeaderSize> headers;
+  const std::size_t header_size = copy.emit_headers(copy.payload.size(), headers);
+  const MutableBytes emitted = scratch(header_size + copy.payload.size() + copy.bth.pad);
+  std::copy_n(headers.begin(), header_size, emitted.begin());
+  std::ranges::copy(copy.payload, emitted.begin() + static_cast<std::ptrdiff_t>(header_size));
 
   const auto again = UdPacket::parse(emitted);
   require(again.has_value());
@@ -24,10 +34,26 @@ void fuzz_packet(ConstBytes bytes) {
   require(emitted.size() == bytes.size());
 }
 
+void fuzz_mad(ConstBytes bytes) {
+  const auto packet = MadPacket::parse(bytes);
+  if (!packet) return;
+  require(packet->destination.value() <= 1);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> room;
+  const auto again = MadPacket::parse(packet->emit(room));
+  require(again && again->slid == packet->slid && again->dlid == packet->dlid);
+  require(again->source == packet->source && again->destination == packet->destination);
+  require(again->qkey == packet->qkey && again->pkey == packet->pkey);
+  require(again->grh == packet->grh && again->mad == packet->mad);
+}
+
 /// The same bytes with consistent lengths, versions and opcode, which random bytes rarely have.
-std::vector<std::uint8_t> with_valid_headers(ConstBytes bytes) {
-  std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
-  out.resize(std::clamp<std::size_t>(out.size() / 4 * 4, UdPacket::kMaxHeaderSize, 8000));
+ConstBytes with_valid_headers(ConstBytes bytes) {
+  static std::array<std::uint8_t, kMaxSize> room;
+  const std::size_t size =
+      std::clamp<std::size_t>(bytes.size() / 4 * 4, UdPacket::kMaxHeaderSize, room.size());
+  const MutableBytes out = MutableBytes(room).last(size);
+  std::ranges::fill(out, std::uint8_t{0});
+  std::copy_n(bytes.begin(), std::min(bytes.size(), size), out.begin());
   const bool is_global = (out[1] & 1) != 0;
   const std::size_t bth = wire::Lrh::kSize + (is_global ? wire::Grh::kSize : 0);
   out[0] &= 0xf0;
@@ -47,13 +73,17 @@ std::vector<std::uint8_t> with_valid_headers(ConstBytes bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const ConstBytes bytes(data, size);
+  const ConstBytes bytes(data, std::min(size, kMaxSize));
+  const CostLimit limit(kMaxCost);
   require_stable<wire::Lrh>(bytes);
   require_stable<wire::Grh>(bytes);
   require_stable<wire::Bth>(bytes);
   require_stable<wire::Deth>(bytes);
   fuzz_packet(bytes);
-  fuzz_packet(with_valid_headers(bytes));
+  const ConstBytes valid = with_valid_headers(bytes);
+  fuzz_packet(valid);
+  fuzz_mad(bytes);
+  fuzz_mad(valid);
   (void)wire::invariant_crc(bytes);
   (void)wire::variant_crc(bytes);
   return 0;

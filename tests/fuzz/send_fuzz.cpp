@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -73,8 +74,9 @@ class Sender : public PacketSink {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<std::uint8_t>(i / 3);
   }
 
-  /// Headers and `size` bytes of payload, in up to kElements pieces.
-  void run(const Send& how, Bytes& headers, std::size_t size) {
+  /// Headers and `size` bytes of payload, in up to kElements pieces. Returns false if the queue pair
+  /// cannot send any more.
+  bool run(const Send& how, Bytes& headers, std::size_t size) {
     if (how.is_fixed()) fix_headers(how, headers);
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
@@ -94,6 +96,7 @@ class Sender : public PacketSink {
     wr.tso = {headers.data(), static_cast<std::uint16_t>(headers.size()), how.segment};
     ibv_send_wr* refused = nullptr;
     header_size_ = how.is_large() ? headers.size() : 0;
+    sent_ = 0;
     const bool is_posted = hca_.post_send(qp_, &wr, &refused) == 0;
     for (auto batch = hca_.next_packets(qp_); !batch.empty(); batch = hca_.next_packets(qp_)) {
       send(batch);
@@ -102,6 +105,7 @@ class Sender : public PacketSink {
     require(cq_->poll(wc) == (is_posted ? 1 : 0));
     const bool went = is_posted && wc[0].status == IBV_WC_SUCCESS;
     require(!went || (sent_ == size && wc[0].byte_len == size));
+    return went;
   }
 
   void send(std::span<const OutgoingPacket> batch) override {
@@ -167,6 +171,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Send how(reader);
   const auto rest = reader.take(std::min<std::size_t>(reader.left(), hca::kMaxTsoHeader + 8));
   Bytes headers(rest.begin(), rest.end());
-  Sender().run(how, headers, how.payload % (kMost + 1));
+  static auto sender = std::make_unique<Sender>();
+  if (!sender->run(how, headers, how.payload % (kMost + 1))) sender = std::make_unique<Sender>();
   return 0;
 }

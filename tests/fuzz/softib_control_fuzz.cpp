@@ -4,12 +4,15 @@
 #include <string>
 #include <string_view>
 
+#include "cost.hpp"
 #include "require.hpp"
 #include "softib/control/protocol.hpp"
 
 namespace {
 
 using namespace softib::control;
+
+constexpr std::uint64_t kMaxCost = 100'000;
 
 void try_line(std::string_view line) {
   const auto request = parse_request(line);
@@ -24,9 +27,13 @@ void try_line(std::string_view line) {
 
 /// Builds a request: the first byte selects the command, and '|' separates the members.
 std::string shape(std::string_view text) {
-  constexpr std::array<std::string_view, 8> kCommands{
-      "set-mtu", "set-hca", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
-  constexpr std::array<std::string_view, 5> kMembers{"hca", "state", "lid", "pkey", "membership"};
+  constexpr std::array<std::string_view, 11> kCommands{
+      "set-mtu",       "set-hca",    "show",     "set-port",         "set-lid",
+      "set-partition", "restart-sm", "set-link", "delete-partition", "move-pkey",
+      "x"};
+  constexpr std::array<std::string_view, 11> kMembers{"hca", "state", "lid", "pkey", "membership",
+                                                      "mtu", "index", "loss", "duplicate",
+                                                      "reorder", "delay"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];
   line += '"';
@@ -43,6 +50,7 @@ std::string shape(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ipoib::CostLimit limit(kMaxCost);
   const std::string text(data, data + size);
   try_line(text);
   try_line(shape(text));

@@ -9,7 +9,12 @@ import unittest
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "fuzz" / "campaign.py"
 
 WORKS = """#!/bin/sh
-for option; do case "$option" in -runs=*) runs=${option#-runs=} ;; esac; done
+for option; do case "$option" in
+  -runs=*) runs=${option#-runs=} ;;
+  -max_len=*) echo "$option" >&2 ;;
+  */state/*/corpus) echo "$runs" >"$option/$runs" ;;
+esac; done
+[ -n "$ASAN_OPTIONS" ] || exit 1
 echo "#$runs DONE   cov: 42 ft: 99 corp: 7/80b" >&2
 echo "stat::number_of_executed_units: $runs" >&2
 """
@@ -44,7 +49,7 @@ class Campaign(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.splitlines(), ["mad: 1000000 inputs", "mad: 2000000 inputs",
                                                     "mad: 2500000 inputs"])
-        self.assertRegex(done.stdout, r"\| mad \| 2,500,000 \| [\d,]+ \| 42 \| none \|")
+        self.assertRegex(done.stdout, r"\| mad \| 2,500,000 \| \d+ \| [\d,]+ \| 2 \| 42 \| none \|")
 
     def test_goes_on_where_it_was(self):
         self.make("mad", WORKS)
@@ -54,6 +59,27 @@ class Campaign(unittest.TestCase):
         done = self.run_it("--runs", "1500", "mad")
         self.assertEqual(done.stderr, "")
         self.assertIn("| mad | 1,500 |", done.stdout)
+
+    def test_prints_what_was_done(self):
+        self.make("mad", WORKS)
+        self.run_it("--runs", "1000", "mad")
+        (self.build / "tests" / "fuzz_mad").unlink()
+        done = self.run_it("--table", "mad", "packet")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("| mad | 1,000 |", done.stdout)
+        self.assertIn("| packet | 0 | 0 | 0 | 0 | 0 | none |", done.stdout)
+
+    def test_gives_each_target_its_options(self):
+        text = "echo \"$@\" >\"$0.options\"\necho stat::number_of_executed_units: 5 >&2\n"
+        self.make("control", "#!/bin/sh\n" + text)
+        self.make("ring", "#!/bin/sh\n" + text)
+        self.run_it("--runs", "5", "control", "ring")
+        folder = self.build / "tests"
+        control = (folder / "fuzz_control.options").read_text(encoding="utf-8")
+        self.assertRegex(control, r"-max_len=512 -dict=\S*/json.dict ")
+        ring = (folder / "fuzz_ring.options").read_text(encoding="utf-8")
+        self.assertIn("-max_len=4096 ", ring)
+        self.assertNotIn("-dict", ring)
 
     def test_names_the_input_that_failed(self):
         self.make("mad", FAILS)
