@@ -2,11 +2,11 @@
 // No locks: a pool belongs to one thread.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "ipoib/bytes.hpp"
-#include "ipoib/poison.hpp"
 #include "ipoib/segmentation.hpp"
 
 namespace ipoib {
@@ -109,7 +109,6 @@ inline Frame& Frame::operator=(Frame&& other) noexcept {
 
 inline void Frame::release() {
   if (pool_ == nullptr) return;
-  poison(own_.slot, pool_->slot_size_);
   pool_->free_.push_back(own_.slot);
   pool_ = nullptr;
   own_ = {};

@@ -48,22 +48,18 @@ void Frame::drop_front(std::size_t count) {
 FramePool::FramePool(std::size_t count, std::size_t size)
     : count_(count),
       slot_size_((size + kCacheLine - 1) / kCacheLine * kCacheLine),
-      arena_size_(count_ * (slot_size_ + kRedZone)),
+      arena_size_(count_ * slot_size_),
       arena_(nullptr) {
   void* memory =
       mmap(nullptr, arena_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   arena_ = static_cast<std::uint8_t*>(memory);
   free_.reserve(count_);
-  for (std::size_t i = count_; i > 0; --i) {
-    free_.push_back(arena_ + (i - 1) * (slot_size_ + kRedZone));
-  }
-  poison(arena_, arena_size_);
+  for (std::size_t i = count_; i > 0; --i) free_.push_back(arena_ + (i - 1) * slot_size_);
 }
 
 FramePool::~FramePool() {
   assert(free_.size() == count_ && "frames must not outlive their pool");
-  unpoison(arena_, arena_size_);
   munmap(arena_, arena_size_);
 }
 
@@ -71,7 +67,6 @@ Frame FramePool::take() {
   if (free_.empty()) return {};
   std::uint8_t* const slot = free_.back();
   free_.pop_back();
-  unpoison(slot, slot_size_);
   return Frame(*this, slot);
 }
 

@@ -50,6 +50,31 @@ AddressVector address_vector(const PathAttributes& attributes, const Gid& dgid) 
   return vector;
 }
 
+/// Whether the port was reported during the request that is complete now.
+bool take_outdated(Path::State& state) {
+  return std::visit(
+      Overloaded{
+          [](OneOf<Path::Requesting, Path::Refreshing> auto& s) {
+            return std::exchange(s.is_outdated, false);
+          },
+          [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh, Path::Failed> auto&) {
+            return false;
+          },
+      },
+      state);
+}
+
+void set_request(Path::State& state, wire::SaRequestId id) {
+  std::visit(
+      Overloaded{
+          [id](OneOf<Path::Requesting, Path::Refreshing> auto& s) { s.request = id; },
+          [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh, Path::Failed> auto&) {
+            assert(false && "no request is outstanding");
+          },
+      },
+      state);
+}
+
 }  // namespace
 
 PathRef::~PathRef() {
@@ -126,7 +151,8 @@ void Path::on_lid_mismatch(Lid source, const Dependencies& deps, TimePoint now) 
   invalidate("its port sends from another LID", deps, moment);
 }
 
-/// Responses that the SA has sent before, or is about to send, may be outdated.
+/// Responses that the SA has sent before, or is about to send, may be outdated. Strangers can cause
+/// reports, so none adds to the outstanding requests, and a path that the SA knows is never withheld.
 void Path::on_report(bool in_service, const Dependencies& deps, TimePoint now) {
   const std::string_view why = in_service ? "reported in service" : "reported out of service";
   if (!in_service) history().out_of_service = now;
@@ -134,7 +160,7 @@ void Path::on_report(bool in_service, const Dependencies& deps, TimePoint now) {
   std::visit(
       Overloaded{
           [](OneOf<Idle, Waiting> auto&) {},
-          [&](OneOf<Requesting, Refreshing> auto& s) { deps.requests.resend(s.request, *this); },
+          [](OneOf<Requesting, Refreshing> auto& s) { s.is_outdated = true; },
           [&](Ready&) { invalidate(why, deps); },
           [](NeedsRefresh& s) { s.not_before = {}; },
           [&](Failed&) { become_failed(now, 0, why, deps); },
@@ -144,13 +170,20 @@ void Path::on_report(bool in_service, const Dependencies& deps, TimePoint now) {
 
 PathWaiters Path::on_response(const wire::SaResult& result, const Dependencies& deps,
                               TimePoint now) {
+  const auto* const record = std::get_if<wire::PathRecord>(&result);
+  const bool is_outdated = take_outdated(state_);
   PathWaiters waiters;
+  if (is_outdated && record == nullptr && users_ > 0) {
+    set_request(state_, deps.requests.send(*this));  // in place of the one that is complete
+    return waiters;
+  }
   if (auto* const requesting = std::get_if<Requesting>(&state_)) waiters.swap(requesting->waiters);
-  if (const auto* const record = std::get_if<wire::PathRecord>(&result)) {
+  if (record != nullptr) {
     on_record(*record, deps, now);
   } else {
     on_failure(wire::failure_of(result), deps, now);
   }
+  if (is_outdated) invalidate("reported during the request", deps);
   return waiters;
 }
 

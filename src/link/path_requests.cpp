@@ -14,11 +14,6 @@ wire::SaRequestId PathRequests::send(Path& path) {
   return id;
 }
 
-void PathRequests::resend(wire::SaRequestId& request, Path& path) {
-  paths_.erase(request);
-  request = send(path);
-}
-
 Path* PathRequests::complete(wire::SaRequestId request) {
   const auto node = paths_.extract(request);
   return node.empty() ? nullptr : node.mapped();

@@ -47,8 +47,6 @@ class PathRequests {
   }
   [[nodiscard]] std::size_t outstanding() const { return paths_.size(); }
   [[nodiscard]] wire::SaRequestId send(Path& path);
-  /// Sends the request again under a new id; the response to the old one will be ignored.
-  void resend(wire::SaRequestId& request, Path& path);
   /// The path that the response to a request is for; null if the request is not outstanding.
   [[nodiscard]] Path* complete(wire::SaRequestId request);
   /// Logs the n-th failure in a row, at most one line a second: an SA that is gone fails all paths.

@@ -53,6 +53,7 @@ struct PathStateTypes {
     wire::SaRequestId request;
     unsigned failures = 0;
     PathWaiters waiters{};
+    bool is_outdated = false;  ///< the port was reported meanwhile, so its response may be
   };
   struct Ready {
     PathData data;
@@ -67,6 +68,7 @@ struct PathStateTypes {
     PathData data;
     wire::SaRequestId request;
     unsigned failures = 0;
+    bool is_outdated = false;  ///< as above
   };
   struct Failed {
     TimePoint retry_at;

@@ -71,8 +71,8 @@ std::optional<PathTable::Resolution> PathTable::on_response(const wire::SaRespon
                                                             TimePoint now) {
   Path* const path = requests_.complete(response.id);
   if (path == nullptr) return std::nullopt;
-  send_waiting();
   PathWaiters waiters = path->on_response(response.result, deps_, now);
+  send_waiting();
   std::optional<Resolution> resolution;
   if (path->users_ > 0) resolution = Resolution{path->usable() != nullptr, std::move(waiters)};
   update(*path);

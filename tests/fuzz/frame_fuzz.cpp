@@ -88,7 +88,9 @@ void look_at_upper_layer(ConstBytes packet) {
   (void)wire::changes_host_groups(packet);
   (void)wire::is_icmp_redirect(packet, upper);
   (void)wire::dhcp_kind(packet, upper);
-  require(!wire::is_neighbour_discovery(packet, upper) || upper.begin == wire::Ipv6Header::kSize);
+  if (wire::ip_version(packet) == 6 && wire::is_neighbour_discovery(packet, upper)) {
+    require(upper.begin == wire::Ipv6Header::kSize);
+  }
 }
 
 void look_at_errors(ConstBytes packet) {

@@ -13,8 +13,8 @@ using wire::UdPacket;
 
 namespace {
 
-constexpr std::uint64_t kMaxCost = 100'000;
-constexpr std::size_t kMaxSize = 4096;
+constexpr std::uint64_t kMaxCost = 20'000;
+constexpr std::size_t kMaxSize = 1024;
 
 void fuzz_packet(ConstBytes bytes) {
   const auto packet = UdPacket::parse(bytes);

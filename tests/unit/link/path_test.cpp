@@ -67,13 +67,17 @@ class PathStates : public ObjectFixture {
     paths.on_in_service(kPeerHw.gid, now);
     EXPECT_EQ(count(Counter::path_reports), 1U);
   }
+  /// The request fails because it was too early.
   void expect_new_request() {
+    refuse(request);
+    EXPECT_EQ(count(Counter::path_failures), 0U);
     ASSERT_EQ(path_requests().size(), 1U);
     EXPECT_EQ(path_requests()[0].record.dgid, kPeerHw.gid);
     EXPECT_EQ(paths.outstanding(), 1U);
     const PathRequest renewed = path_requests()[0];
+    forget();
     refuse(request);
-    EXPECT_EQ(count(Counter::path_failures), 0U) << "the response to the old request is ignored";
+    EXPECT_TRUE(path_requests().empty()) << "the old request is complete";
     grant(renewed);
     EXPECT_TRUE(is<Path::Ready>());
   }
@@ -208,7 +212,33 @@ TEST_F(PathStates, Path_Requesting_Report) {
   make_requesting();
   report();
   EXPECT_TRUE(is<Path::Requesting>());
+  EXPECT_TRUE(path_requests().empty()) << "a flood of reports causes no flood of requests";
+  EXPECT_EQ(paths.outstanding(), 1U);
+}
+
+TEST_F(PathStates, Path_Requesting_Response_Reported) {
+  make_requesting();
+  report();
+  grant(request);
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
+  EXPECT_TRUE(path_requests().empty());
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_EQ(path_requests().size(), 1U);
+}
+
+TEST_F(PathStates, Path_Requesting_RequestFailed_Reported) {
+  make_requesting();
+  report();
   expect_new_request();
+}
+
+TEST_F(PathStates, Path_Requesting_RequestFailed_Reported_Unused) {
+  make_requesting();
+  report();
+  release();
+  refuse(request);
+  EXPECT_TRUE(path_requests().empty());
+  EXPECT_EQ(paths.outstanding(), 0U);
 }
 
 TEST_F(PathStates, Path_Ready_Use) {
@@ -362,6 +392,19 @@ TEST_F(PathStates, Path_Refreshing_Report) {
   report();
   EXPECT_TRUE(is<Path::Refreshing>());
   EXPECT_NE(user->usable(), nullptr) << "stays in use";
+  EXPECT_TRUE(path_requests().empty());
+}
+
+TEST_F(PathStates, Path_Refreshing_Response_Reported) {
+  make_refreshing();
+  report();
+  grant(request);
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
+}
+
+TEST_F(PathStates, Path_Refreshing_RequestFailed_Reported) {
+  make_refreshing();
+  report();
   expect_new_request();
 }
 
