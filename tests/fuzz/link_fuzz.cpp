@@ -6,6 +6,7 @@
 // than usual.
 #include <spdlog/sinks/null_sink.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -273,7 +274,15 @@ class Script {
   }
 
   // --- The SA ----------------------------------------------------------------------------------
-  void fail_unknown() { link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_); }
+  /// The response to a request that was answered before, or never made.
+  void fail_unknown() {
+    const wire::SaRequestId id(input_.u8());
+    const auto is_id = [id](const auto& request) { return request.id == id; };
+    const bool is_outstanding = std::ranges::any_of(paths_, is_id) ||
+                                std::ranges::any_of(joins_, is_id) ||
+                                std::ranges::find(tables_, id) != tables_.end();
+    if (!is_outstanding) link_.on_response({id, SaFailure{}}, now_);
+  }
   void respond_path() {
     if (paths_.empty()) return fail_unknown();
     const auto request = paths_.back();

@@ -135,7 +135,7 @@ class Script {
 
   /// As a daemon for this interface, which leaves nothing behind.
   void take(const std::string& name) {
-    if (!is_interface_name(name)) return;
+    if (!is_interface_name(name) || exists(own_ / name)) return;
     {
       const auto taken = SocketFolder::take(namespace_, name, {});
       require(taken.has_value());
