@@ -19,12 +19,13 @@ is_root() { [ "$(id -u)" -eq 0 ]; }
 build_packages=(g++ cmake ninja-build pkg-config 'libboost1.81-dev|libboost-dev'
   'libboost-program-options1.81-dev|libboost-program-options-dev'
   'libboost-json1.81-dev|libboost-json-dev' libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev
-  libspdlog-dev libcap-ng-dev libseccomp-dev)
+  libspdlog-dev libcap-ng-dev libseccomp-dev prometheus-cpp-dev)
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf3 socat mandoc bash-completion
   python3-matplotlib python3-pyverbs perftest dnsmasq-base udhcpc radvd
-  avahi-daemon bird2 ifupdown openssh-client openssh-server rsync)
+  avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
+  prometheus python3-jsonschema abigail-tools doxygen python3-cffi)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)

@@ -131,7 +131,18 @@ struct ibarp_counter {
   size_t size;
   char name[IBARP_TEXT_SIZE];
   uint64_t value;
-  int is_drop; /* counts dropped packets, for the reason that the name gives */
+  int is_drop;  /* counts dropped packets, for the reason that the name gives */
+  int is_gauge; /* a present number, which may also become smaller */
+};
+
+/* Durations, counted in buckets. */
+struct ibarp_histogram {
+  size_t size;
+  char name[IBARP_TEXT_SIZE]; /* "resolution_time", see ibarp(8) */
+  uint32_t buckets;           /* that have an upper bound */
+  const uint64_t* bounds_ns;  /* their upper bounds, inclusive, ascending */
+  const uint64_t* counts;     /* buckets + 1 numbers; the last one counts what is above all bounds */
+  uint64_t sum_ns;            /* of all durations */
 };
 
 struct ibarp_log_level {
@@ -157,6 +168,7 @@ typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
 typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
 typedef int ibarp_member_fn(const struct ibarp_member* member, void* data);
 typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
+typedef int ibarp_histogram_fn(const struct ibarp_histogram* histogram, void* data);
 typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
 typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
 
@@ -215,6 +227,8 @@ IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* dat
 IBARP_API int ibarp_members(struct ibarp* handle, const uint8_t mgid[16], ibarp_member_fn* each,
                             void* data);
 IBARP_API int ibarp_stats(struct ibarp* handle, ibarp_counter_fn* each, void* data);
+/* -EOPNOTSUPP if the daemon is older than 0.2. */
+IBARP_API int ibarp_histograms(struct ibarp* handle, ibarp_histogram_fn* each, void* data);
 IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* data);
 /* The module "all" stands for all modules. */
 IBARP_API int ibarp_set_log_level(struct ibarp* handle, const char* module, const char* level);

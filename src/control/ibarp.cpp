@@ -166,37 +166,6 @@ const char* ibarp_error(const ibarp* handle) {
   return handle == nullptr ? open_error.c_str() : handle->error.c_str();
 }
 
-const char* ibarp_strerror(int error) {
-  switch (error) {
-    case 0:
-      return "success";
-    case -ENOENT:
-      return "no such entry";
-    case -EEXIST:
-      return "it exists already";
-    case -EPERM:
-      return "not permitted";
-    case -ENODEV:
-      return "no ipoibd runs this interface in this network namespace";
-    case -ESRCH:
-      return "its ipoibd is not running: start it again, or delete the interface";
-    case -ENXIO:
-      return "ipoibd waits for its RDMA device";
-    case -EACCES:
-      return "no permission for the interface's control socket";
-    case -ETIMEDOUT:
-      return "ipoibd does not respond";
-    case -EPIPE:
-      return "ipoibd has closed the connection";
-    case -EPROTO:
-      return "the response of ipoibd is not valid";
-    default:
-      break;
-  }
-  const char* const text = strerrordesc_np(-error);
-  return text == nullptr ? "unknown error" : text;
-}
-
 int ibarp_get(ibarp* handle, const ibarp_address* address, ibarp_entry* entry) {
   return with(handle, [&] {
     GetRequest request;
@@ -347,6 +316,13 @@ int ibarp_stats(ibarp* handle, ibarp_counter_fn* each, void* data) {
   return with(handle, [&] {
     return ask<std::vector<Counter>>(handle, InterfaceRequest(StatsRequest{}),
                                      [&](const auto& all) { return each_of(all, each, data); });
+  });
+}
+
+int ibarp_histograms(ibarp* handle, ibarp_histogram_fn* each, void* data) {
+  return with(handle, [&] {
+    return ask<std::vector<Histogram>>(handle, InterfaceRequest(HistogramsRequest{}),
+                                       [&](const auto& all) { return each_of(all, each, data); });
   });
 }
 

@@ -1,4 +1,4 @@
-// libibarp: parses and formats addresses.
+// libibarp: parses and formats addresses; texts of errors.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -55,6 +55,37 @@ using namespace ipoib;           // NOLINT: the C functions are in no namespace
 using namespace ipoib::control;  // NOLINT
 
 extern "C" {
+
+const char* ibarp_strerror(int error) {
+  switch (error) {
+    case 0:
+      return "success";
+    case -ENOENT:
+      return "no such entry";
+    case -EEXIST:
+      return "it exists already";
+    case -EPERM:
+      return "not permitted";
+    case -ENODEV:
+      return "no ipoibd runs this interface in this network namespace";
+    case -ESRCH:
+      return "its ipoibd is not running: start it again, or delete the interface";
+    case -ENXIO:
+      return "ipoibd waits for its RDMA device";
+    case -EACCES:
+      return "no permission for the interface's control socket";
+    case -ETIMEDOUT:
+      return "ipoibd does not respond";
+    case -EPIPE:
+      return "ipoibd has closed the connection";
+    case -EPROTO:
+      return "the response of ipoibd is not valid";
+    default:
+      break;
+  }
+  const char* const text = strerrordesc_np(-error);
+  return text == nullptr ? "unknown error" : text;
+}
 
 int ibarp_parse_address(const char* text, ibarp_address* address) {
   return guarded([&] {

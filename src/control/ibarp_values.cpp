@@ -127,6 +127,18 @@ ibarp_counter to_c(const Counter& counter) {
   set(out.name, counter.name);
   out.value = counter.value;
   out.is_drop = counter.is_drop ? 1 : 0;
+  out.is_gauge = counter.is_gauge ? 1 : 0;
+  return out;
+}
+
+ibarp_histogram to_c(const Histogram& histogram) {
+  ibarp_histogram out{};
+  out.size = sizeof(out);
+  set(out.name, histogram.name);
+  out.buckets = static_cast<std::uint32_t>(histogram.bounds.size());
+  out.bounds_ns = histogram.bounds.data();
+  out.counts = histogram.counts.data();
+  out.sum_ns = histogram.sum;
   return out;
 }
 

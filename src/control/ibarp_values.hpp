@@ -47,6 +47,8 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 [[nodiscard]] ibarp_group to_c(const Group& group);
 [[nodiscard]] ibarp_member to_c(const Member& member);
 [[nodiscard]] ibarp_counter to_c(const Counter& counter);
+/// Refers to the vectors of its argument.
+[[nodiscard]] ibarp_histogram to_c(const Histogram& histogram);
 [[nodiscard]] ibarp_log_level to_c(const ModuleLevel& level);
 [[nodiscard]] ibarp_trace_record to_c(const std::string& thread, const TraceLine& line);
 

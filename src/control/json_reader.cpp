@@ -3,10 +3,21 @@
 
 #include <boost/json/parse.hpp>
 #include <cerrno>
+#include <optional>
 
 namespace ipoib::control {
 
 namespace json = boost::json;
+
+namespace {
+
+std::optional<std::uint64_t> as_unsigned(const json::value& value) {
+  if (value.is_uint64()) return value.get_uint64();
+  if (!value.is_int64() || value.get_int64() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(value.get_int64());
+}
+
+}  // namespace
 
 void JsonReader::fail(std::string_view key, std::string_view expected) {
   if (!ok()) return;
@@ -29,16 +40,8 @@ std::string JsonReader::text(std::string_view key) {
 
 std::uint64_t JsonReader::unsigned_below(std::string_view key, std::uint64_t highest) {
   const json::value* const value = object_.if_contains(key);
-  std::uint64_t number = 0;
-  bool fits = value != nullptr;
-  if (fits && value->is_uint64()) {
-    number = value->get_uint64();
-  } else if (fits && value->is_int64() && value->get_int64() >= 0) {
-    number = static_cast<std::uint64_t>(value->get_int64());
-  } else {
-    fits = false;
-  }
-  if (fits && number <= highest) return number;
+  const auto number = value != nullptr ? as_unsigned(*value) : std::nullopt;
+  if (number && *number <= highest) return *number;
   fail(key, "an integer from 0 to " + std::to_string(highest));
   return 0;
 }
@@ -78,6 +81,16 @@ const json::array& JsonReader::array(std::string_view key) {
   if (value != nullptr && value->is_array()) return value->get_array();
   fail(key, "an array");
   return kEmpty;
+}
+
+std::vector<std::uint64_t> JsonReader::numbers(std::string_view key) {
+  std::vector<std::uint64_t> out;
+  for (const json::value& value : array(key)) {
+    const auto number = as_unsigned(value);
+    if (!number) fail(key, "an array of unsigned numbers");
+    out.push_back(number.value_or(0));
+  }
+  return out;
 }
 
 const json::object& JsonReader::object(std::string_view key) {

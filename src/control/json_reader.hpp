@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
@@ -36,6 +37,8 @@ class JsonReader {
   [[nodiscard]] Gid gid(std::string_view key);
   [[nodiscard]] Qpn qpn(std::string_view key);
   [[nodiscard]] const boost::json::array& array(std::string_view key);
+  /// An array of unsigned numbers.
+  [[nodiscard]] std::vector<std::uint64_t> numbers(std::string_view key);
   [[nodiscard]] const boost::json::object& object(std::string_view key);
 
   /// Records that a member is invalid, for checks that the caller makes.

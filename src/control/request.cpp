@@ -77,6 +77,9 @@ Request flush_matching_request(JsonReader& reader) {
 }
 Request stats_request(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
 Request info_request(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
+Request histograms_request(JsonReader& /*reader*/) {
+  return InterfaceRequest(HistogramsRequest{});
+}
 Request members_request(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
 Request log_request(JsonReader& reader) {
   LogRequest request;
@@ -101,7 +104,7 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 14> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 15> kOperations{{{"list", list_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
                                                  {"pin", pin_request},
@@ -110,6 +113,7 @@ constexpr std::array<Operation, 14> kOperations{{{"list", list_request},
                                                  {"flush_matching", flush_matching_request},
                                                  {"stats", stats_request},
                                                  {"info", info_request},
+                                                 {"histograms", histograms_request},
                                                  {"members", members_request},
                                                  {"log", log_request},
                                                  {"trace", trace_request},
@@ -155,6 +159,9 @@ struct RequestEmitter {
   }
   json::object operator()(const StatsRequest& /*request*/) const { return {{"op", "stats"}}; }
   json::object operator()(const InfoRequest& /*request*/) const { return {{"op", "info"}}; }
+  json::object operator()(const HistogramsRequest& /*request*/) const {
+    return {{"op", "histograms"}};
+  }
   json::object operator()(const MembersRequest& request) const {
     return {{"op", "members"}, {"mgid", request.mgid.to_string()}};
   }
@@ -213,7 +220,7 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
-      "info, members, log, trace, add_interface, delete_interface"};
+      "info, histograms, members, log, trace, add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

@@ -53,9 +53,13 @@ struct StatsRequest {
 struct InfoRequest {
   friend bool operator==(const InfoRequest&, const InfoRequest&) = default;
 };
+struct HistogramsRequest {
+  friend bool operator==(const HistogramsRequest&, const HistogramsRequest&) = default;
+};
 /// Requests that the interface's thread answers.
-using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, PinRequest,
-                                      DeleteRequest, FlushRequest, StatsRequest, InfoRequest>;
+using InterfaceRequest =
+    std::variant<ListRequest, GetRequest, SetRequest, PinRequest, DeleteRequest, FlushRequest,
+                 StatsRequest, InfoRequest, HistogramsRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -1,6 +1,8 @@
 // Emits and parses responses.
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
+#include <functional>
 #include <utility>
 
 #include "control/json_reader.hpp"
@@ -58,11 +60,31 @@ Entry read_entry(JsonReader& reader) {
 }
 
 json::object to_json(const Counter& counter) {
-  return {{"name", counter.name}, {"value", counter.value}, {"drop", counter.is_drop}};
+  json::object out{{"name", counter.name}, {"value", counter.value}, {"drop", counter.is_drop}};
+  if (counter.is_gauge) out["gauge"] = true;
+  return out;
 }
 
 Counter read_counter(JsonReader& reader) {
-  return {reader.text("name"), reader.number<std::uint64_t>("value"), reader.boolean("drop")};
+  return {reader.text("name"), reader.number<std::uint64_t>("value"), reader.boolean("drop"),
+          reader.has("gauge") && reader.boolean("gauge")};
+}
+
+json::object to_json(const Histogram& histogram) {
+  return {{"name", histogram.name},
+          {"bounds_ns", json::array(histogram.bounds.begin(), histogram.bounds.end())},
+          {"counts", json::array(histogram.counts.begin(), histogram.counts.end())},
+          {"sum_ns", histogram.sum}};
+}
+
+Histogram read_histogram(JsonReader& reader) {
+  Histogram out{reader.text("name"), reader.numbers("bounds_ns"), reader.numbers("counts"),
+                reader.number<std::uint64_t>("sum_ns")};
+  if (out.counts.size() != out.bounds.size() + 1) reader.fail("counts", "one more than bounds_ns");
+  if (!std::is_sorted(out.bounds.begin(), out.bounds.end(), std::less_equal<>())) {
+    reader.fail("bounds_ns", "ascending numbers");
+  }
+  return out;
 }
 
 json::object to_json(const Group& group) {
@@ -182,6 +204,7 @@ struct ReplyEmitter {
   void operator()(const Done& /*done*/) const {}
   void operator()(const Flushed& flushed) const { out["flushed"] = flushed.entries; }
   void operator()(const std::vector<Counter>& all) const { out["counters"] = to_json(all); }
+  void operator()(const std::vector<Histogram>& all) const { out["histograms"] = to_json(all); }
   void operator()(const InterfaceInfo& info) const { out["info"] = to_json(info); }
   void operator()(const std::vector<Member>& all) const { out["members"] = to_json(all); }
   void operator()(const std::vector<ModuleLevel>& all) const { out["levels"] = to_json(all); }
@@ -222,6 +245,9 @@ struct ReplyReader {
   }
   Reply operator()(const StatsRequest& /*request*/) const {
     return read_all(reader, "counters", read_counter);
+  }
+  Reply operator()(const HistogramsRequest& /*request*/) const {
+    return read_all(reader, "histograms", read_histogram);
   }
   Reply operator()(const InfoRequest& /*request*/) const { return part("info", read_info); }
   Reply operator()(const MembersRequest& /*request*/) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "control/counter.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/time.hpp"
@@ -43,14 +44,6 @@ struct EntryPage {
   std::vector<Entry> entries;
   std::optional<std::uint64_t> next;  ///< cursor of the next page; none after the last page
   friend bool operator==(const EntryPage&, const EntryPage&) = default;
-};
-
-/// A counter by name: "tx_packets", "drop_path_failed".
-struct Counter {
-  std::string name;
-  std::uint64_t value = 0;
-  bool is_drop = false;  ///< counts dropped packets, for the reason that the name gives
-  friend bool operator==(const Counter&, const Counter&) = default;
 };
 
 /// A multicast group that the interface is in or wants to be in.

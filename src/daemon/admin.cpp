@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "ipoib/overloaded.hpp"
 #include "wire/sa_values.hpp"
@@ -125,7 +126,22 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"spins", state.poll.spins, false});
   out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
-  out.push_back({"neighbours", link.neighbour_count(), false});
+  out.push_back({"neighbours", link.neighbour_count(), false, true});
+  const auto& entries = link.neighbour_statistics().entries;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto of = static_cast<link::NeighbourState>(i);
+    out.push_back({"neighbours_" + std::string(name(of)), entries[i], false, true});
+  }
+  return out;
+}
+
+control::Histogram histogram(std::string name, const DurationHistogram& values) {
+  control::Histogram out{std::move(name), {}, {}, 0};
+  for (const Duration bound : DurationHistogram::kBounds) {
+    out.bounds.push_back(static_cast<std::uint64_t>(bound.count()));
+  }
+  out.counts.assign(values.counts().begin(), values.counts().end());
+  out.sum = static_cast<std::uint64_t>(values.sum().count());
   return out;
 }
 
@@ -199,6 +215,10 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
             return Response(Reply(control::Flushed{flush(r.filter, link, now)}));
           },
           [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
+          [&](const control::HistogramsRequest&) {
+            return Response(Reply(std::vector{
+                histogram("resolution_time", link.neighbour_statistics().resolution)}));
+          },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
       },
       request);

@@ -61,6 +61,21 @@ std::vector<ibarp_entry> Client::entries(const ibarp_filter& filter) const {
 
 std::vector<ibarp_counter> Client::counters() const { return all<ibarp_counter>(ibarp_stats); }
 
+std::vector<Histogram> Client::histograms() const {
+  std::vector<Histogram> out;
+  const auto copy = [](const ibarp_histogram* each, void* data) {
+    static_cast<std::vector<Histogram>*>(data)->push_back(
+        {each->name,
+         {each->bounds_ns, each->bounds_ns + each->buckets},
+         {each->counts, each->counts + each->buckets + 1},
+         each->sum_ns});
+    return 0;
+  };
+  const int result = ibarp_histograms(handle_.get(), copy, &out);
+  if (result != -EOPNOTSUPP) check(result);
+  return out;
+}
+
 std::vector<ibarp_group> Client::groups() const { return all<ibarp_group>(ibarp_groups); }
 
 int Client::members(const ibarp_group& group, std::vector<ibarp_member>& out) const {
@@ -82,8 +97,7 @@ ibarp_info Client::info() const {
   return out;
 }
 
-std::vector<std::string> interfaces_of(const Command& command) {
-  if (!command.device.empty()) return {command.device};
+std::vector<std::string> all_interfaces() {
   std::vector<std::string> names;
   const auto each = [](const char* name, void* data) {
     static_cast<std::vector<std::string>*>(data)->emplace_back(name);
@@ -92,6 +106,12 @@ std::vector<std::string> interfaces_of(const Command& command) {
   if (const int result = ibarp_interfaces(each, &names); result != 0) {
     throw Failure(kFailed, std::string("cannot list the interfaces: ") + ibarp_strerror(result));
   }
+  return names;
+}
+
+std::vector<std::string> interfaces_of(const Command& command) {
+  if (!command.device.empty()) return {command.device};
+  std::vector<std::string> names = all_interfaces();
   if (names.empty()) throw Failure(kFailed, "no ipoibd is running in this network namespace");
   if (names.size() == 1 || !command.is_change()) return names;
   std::string all;

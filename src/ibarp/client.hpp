@@ -1,6 +1,7 @@
 // C++ wrapper of libibarp: owned handles, exceptions for errors, vectors for lists.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,14 @@
 #include "ipoib/ibarp.h"
 
 namespace ipoib::cli {
+
+/// A copy of an ibarp_histogram.
+struct Histogram {
+  std::string name;
+  std::vector<std::uint64_t> bounds_ns;
+  std::vector<std::uint64_t> counts;
+  std::uint64_t sum_ns = 0;
+};
 
 /// Connection to the ipoibd of one interface. Calls throw Failure: kUsage for a value that the
 /// daemon does not accept, otherwise kFailed.
@@ -25,6 +34,8 @@ class Client {
   /// Sorted by address, IPv4 first.
   [[nodiscard]] std::vector<ibarp_entry> entries(const ibarp_filter& filter) const;
   [[nodiscard]] std::vector<ibarp_counter> counters() const;
+  /// Empty if the daemon is too old to have any.
+  [[nodiscard]] std::vector<Histogram> histograms() const;
   [[nodiscard]] std::vector<ibarp_group> groups() const;
   /// Appends the members of a group to `out`. Returns the result of libibarp.
   [[nodiscard]] int members(const ibarp_group& group, std::vector<ibarp_member>& out) const;
@@ -46,6 +57,8 @@ class Client {
   std::unique_ptr<ibarp, Close> handle_;
 };
 
+/// The interfaces of ipoibd in this network namespace. Throws Failure if they cannot be listed.
+[[nodiscard]] std::vector<std::string> all_interfaces();
 /// The interfaces that a command applies to. Throws Failure with kFailed if there are none.
 [[nodiscard]] std::vector<std::string> interfaces_of(const Command& command);
 

@@ -41,6 +41,7 @@ Commands, as of ip neigh; they may be abbreviated:
   interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
                                     the port of that interface
   interface del IF                  delete an interface
+  metrics [dev IF]                  print metrics for Prometheus
   help                              print this text
 
 FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
@@ -64,6 +65,9 @@ Options; -a, -s, -d and -f as of arp(8):
   -w, --wide            show and groups: all columns
   -z, --zeros           stats: include counters that are zero
   -m, --members         groups: print a line for each member
+  --output FILE         metrics: replace FILE in one step instead of printing
+  --serve [ADDRESS:]PORT  metrics: serve them over HTTP until a signal; without
+                        ADDRESS to this host only
   -b, --batch FILE      run the commands in FILE, one on a line; -: standard input
   --force               with --batch: go on after a command that fails
   -h, --help            print this text
@@ -72,9 +76,12 @@ Options; -a, -s, -d and -f as of arp(8):
 Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 )";
 
-constexpr int kForce = 1;  // an option without letter
+// Options without letter.
+constexpr int kForce = 1;
+constexpr int kOutput = 2;
+constexpr int kServe = 3;
 
-constexpr std::array<option, 17> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 19> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"file", required_argument, nullptr, 'f'},
@@ -88,6 +95,8 @@ constexpr std::array<option, 17> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"wide", no_argument, nullptr, 'w'},
                                            {"batch", required_argument, nullptr, 'b'},
                                            {"force", no_argument, nullptr, kForce},
+                                           {"output", required_argument, nullptr, kOutput},
+                                           {"serve", required_argument, nullptr, kServe},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
@@ -95,7 +104,7 @@ constexpr const char* kLetters = ":as:d:f:i:n46jzmwb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kForce ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
+  return optopt > kServe ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
@@ -111,7 +120,24 @@ void set_family(ibarp_filter& filter, int family) {
   filter.family = family;
 }
 
+/// What an option sets to its argument, and does nothing else; null for the others.
+std::string* text_of_option(Command& command, int letter) {
+  switch (letter) {
+    case 'i':
+      return &command.device;
+    case 'b':
+      return &command.batch;
+    case kOutput:
+      return &command.output;
+    case kServe:
+      return &command.serve;
+    default:
+      return nullptr;
+  }
+}
+
 void apply(Command& command, int letter) {
+  if (auto* const text = text_of_option(command, letter)) *text = optarg;
   switch (letter) {
     case 'a':
       command.bsd = true;
@@ -128,9 +154,6 @@ void apply(Command& command, int letter) {
       command.verb = Verb::load;
       command.file = optarg;
       break;
-    case 'i':
-      command.device = optarg;
-      break;
     case '4':
     case '6':
       set_family(command.filter, letter == '4' ? AF_INET : AF_INET6);
@@ -146,9 +169,6 @@ void apply(Command& command, int letter) {
       break;
     case 'w':
       command.wide = true;
-      break;
-    case 'b':
-      command.batch = optarg;
       break;
     case kForce:
       command.force = true;
@@ -176,6 +196,16 @@ Command parse_arp_words(Command command, std::vector<std::string> words, bool na
 
 }  // namespace
 
+void check_metrics(const Command& command) {
+  const bool is_metrics = command.verb == Verb::metrics;
+  if (!is_metrics && !command.output.empty()) misused("--output is for metrics only");
+  if (!is_metrics && !command.serve.empty()) misused("--serve is for metrics only");
+  if (!command.output.empty() && !command.serve.empty()) {
+    misused("use only one of --output and --serve");
+  }
+  if (is_metrics && command.json) misused("metrics are not printed as JSON");
+}
+
 void misused(const std::string& what) { throw Failure(kUsage, what + "; see ibarp --help"); }
 
 Command parse_command(int argc, char** argv) {
@@ -200,10 +230,14 @@ Command parse_command(int argc, char** argv) {
   if (!command.batch.empty()) {
     if (arp_spelling || !words.empty()) misused("--batch takes its commands from a file only");
     command.verb = Verb::batch;
+    check_metrics(command);
     return command;
   }
   if (command.force) misused("--force is for --batch only");
-  return arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
+  command =
+      arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
+  check_metrics(command);
+  return command;
 }
 
 const char* help_text() { return kHelp; }

@@ -49,6 +49,7 @@ struct Command {
     info,
     groups,
     interfaces,
+    metrics,
     add_interface,
     delete_interface,
     batch,
@@ -68,6 +69,8 @@ struct Command {
   std::uint16_t pkey = 0;                                   ///< of add_interface
   std::string name;    ///< of add_interface; empty: the usual one
   std::string file;    ///< of load
+  std::string output;  ///< of metrics: a file; empty: standard output
+  std::string serve;   ///< of metrics: the address to serve them at; empty: not given
   std::string batch;   ///< a file with commands; "-": stdin
   bool force = false;  ///< batch: go on after a failure
   bool names = false;  ///< resolve `host`, and show host names

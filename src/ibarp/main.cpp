@@ -95,6 +95,21 @@ Status run_report(const Command& command, Report report) {
   return status;
 }
 
+Status run_metrics(const Command& command) {
+  if (!command.serve.empty()) {
+    serve_metrics(command);
+    return kDone;
+  }
+  const Metrics metrics = collect_metrics(command);
+  for (const std::string& problem : metrics.problems) print_error(problem);
+  if (command.output.empty()) {
+    print(metrics.families.text());
+  } else {
+    write_metrics(command.output, metrics);
+  }
+  return kDone;
+}
+
 Status run_batch(const Command& options);
 
 Status run(const Command& command) {
@@ -123,6 +138,8 @@ Status run(const Command& command) {
       return run_groups(command);
     case Verb::interfaces:
       return run_interfaces(command);
+    case Verb::metrics:
+      return run_metrics(command);
     case Verb::add_interface:
       print(add_interface(daemon_of(command), command));
       return kDone;

@@ -7,6 +7,7 @@
 
 #include "client.hpp"
 #include "command.hpp"
+#include "metrics/families.hpp"
 
 namespace ipoib::cli {
 
@@ -43,6 +44,18 @@ void load(const Client& client, const Command& command);
 [[nodiscard]] Client daemon_of(const Command& command);
 [[nodiscard]] std::string add_interface(const Client& client, const Command& command);
 void delete_interface(const Client& client);
+
+/// Metrics of the interfaces, and why some are missing, as lines for the user.
+struct Metrics {
+  metrics::Families families;
+  std::vector<std::string> problems;
+};
+/// Does not throw Failure for an interface whose daemon does not respond.
+[[nodiscard]] Metrics collect_metrics(const Command& command);
+/// Replaces a file by one with the metrics.
+void write_metrics(const std::string& path, const Metrics& metrics);
+/// Serves metrics over HTTP until a signal ends it.
+void serve_metrics(const Command& command);
 
 /// One interface's part of a report; with --json, a JSON object without a newline.
 [[nodiscard]] std::string flush(const Client& client, const Command& command);

@@ -21,7 +21,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 18> kVerbs{{{"show", Verb::show},
+constexpr std::array<Name, 19> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -38,6 +38,7 @@ constexpr std::array<Name, 18> kVerbs{{{"show", Verb::show},
                                        {"info", Verb::info},
                                        {"groups", Verb::groups},
                                        {"interface", Verb::interfaces},
+                                       {"metrics", Verb::metrics},
                                        {"help", Verb::help}}};
 /// What follows "interface".
 constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},

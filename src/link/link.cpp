@@ -53,7 +53,8 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
       icmp(config, host, out),
-      neighbours({config, paths, solicitor, icmp, deps.packets, out, parking, random, log},
+      neighbours({config, paths, solicitor, icmp, deps.packets, out, parking,
+                  neighbour_statistics, random, log},
                  deps.hash_key),
       next_hops(neighbours, deps.hash_key),
       announcer(config, host, arp, nd, out),
@@ -377,6 +378,9 @@ std::vector<GroupInfo> Link::groups() const {
   return all;
 }
 std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }
+const NeighbourStatistics& Link::neighbour_statistics() const {
+  return impl_->neighbour_statistics;
+}
 const Counters& Link::counters() const { return impl_->out.counters; }
 
 }  // namespace ipoib::link

@@ -26,7 +26,7 @@
 #include "link/config.hpp"
 #include "link/counters.hpp"
 #include "link/events.hpp"
-#include "link/neighbour_info.hpp"
+#include "link/neighbour_statistics.hpp"
 #include "wire/notice.hpp"
 
 namespace ipoib::link {
@@ -107,6 +107,7 @@ class Link {
   [[nodiscard]] QKey qkey() const;          ///< 0 before the first join
   [[nodiscard]] std::vector<GroupInfo> groups() const;
   [[nodiscard]] std::size_t neighbour_count() const;
+  [[nodiscard]] const NeighbourStatistics& neighbour_statistics() const;
   [[nodiscard]] const Counters& counters() const;
 
  private:

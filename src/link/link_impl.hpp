@@ -38,6 +38,7 @@ struct Link::Impl {
   RequestIds ids;
   Random random;
   ParkingBudget parking;
+  NeighbourStatistics neighbour_statistics;
   HwAddress own;  ///< QPN of the queue pair, GID of the port
   PortGid port_gid;
   BringUp bring_up;

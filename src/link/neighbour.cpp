@@ -60,6 +60,11 @@ void send_too_big(Frame&& frame, const PathData& path, Qpn qpn, const NeighbourD
   }
 }
 
+/// Packets that waited for a neighbour can be sent.
+void record_wait(const ParkedFrames& parked, const NeighbourDependencies& deps, TimePoint now) {
+  if (parked.since() != kNever) deps.statistics.resolution.add(now - parked.since());
+}
+
 /// Drops the parked frames, and reports the packets among them to the host.
 void reject(ParkedFrames& parked, Counter why, const NeighbourDependencies& deps, TimePoint now) {
   for (Frame& frame : parked.take()) deps.icmp.unreachable(std::move(frame), why, now);
@@ -70,6 +75,7 @@ void reject(ParkedFrames& parked, Counter why, const NeighbourDependencies& deps
 Disposition Neighbour::on_packet(Frame&& frame, Purpose purpose, const Dependencies& deps,
                                  TimePoint now) {
   const auto park = [&](ParkedFrames& parked) {
+    if (purpose == Purpose::packet) parked.wait_from(now);
     parked.park(std::move(frame), purpose, deps.out.counters);
     return Disposition::keep;
   };
@@ -186,7 +192,9 @@ Disposition Neighbour::on_path_ready(const Dependencies& deps, TimePoint now) {
                                                  std::move(s.wait->parked), deps, now);
                         },
                         [&](Permanent& s) {
-                          for (Frame& frame : std::exchange(s.wait, {})->parked.take()) {
+                          const auto wait = std::exchange(s.wait, {});
+                          record_wait(wait->parked, deps, now);
+                          for (Frame& frame : wait->parked.take()) {
                             send(std::move(frame), Purpose::packet, s.route, deps, now);
                           }
                           return Disposition::keep;
@@ -288,7 +296,9 @@ Disposition Neighbour::become(State&& next, std::string_view why, const Dependen
     deps.log.debug("neighbour {}: {} -> {}: {}", to_string(address_),
                    kStateTraits[state_.index()].name, kStateTraits[next.index()].name, why);
   }
+  --deps.statistics.in(state_name());
   state_ = std::move(next);
+  ++deps.statistics.in(state_name());
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
     resolving->route.path->await(*resolving->wait);
   }
@@ -326,6 +336,7 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
 Disposition Neighbour::become_resolved(Route&& route, Evidence evidence, ParkedFrames&& parked,
                                        const Dependencies& deps, TimePoint now) {
   const bool used = parked.has_packets();
+  record_wait(parked, deps, now);
   std::vector<Frame> frames = parked.take();
   if (evidence == Evidence::confirmed) {
     (void)become_reachable(std::move(route), deps, now);
@@ -381,6 +392,7 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
         state.wait = std::make_unique<WaitForPath>(*this, ParkedFrames(deps.parking));
         state.route.path->await(*state.wait);
       }
+      if (purpose == Purpose::packet) state.wait->parked.wait_from(now);
       state.wait->parked.park(std::move(frame), purpose, deps.out.counters);
       return;
     case PathTable::Condition::failed:
@@ -390,6 +402,7 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
 
 Disposition Neighbour::first_request(Frame&& frame, const Dependencies& deps, TimePoint now) {
   auto parked = std::make_unique<ParkedFrames>(deps.parking);
+  parked->wait_from(now);
   parked->park(std::move(frame), Purpose::packet, deps.out.counters);
   const TimePoint moment = deps.solicitor.reserve_first(now);
   if (moment > now) {

@@ -6,6 +6,7 @@
 #include "ipoib/random.hpp"
 #include "link/config.hpp"
 #include "link/disposition.hpp"
+#include "link/neighbour_statistics.hpp"
 #include "link/output.hpp"
 #include "link/parked_frames.hpp"
 
@@ -24,6 +25,7 @@ struct NeighbourDependencies {
   FramePool& packets;  ///< for fragments
   Output& out;
   ParkingBudget& parking;
+  NeighbourStatistics& statistics;
   Random& random;
   Logger& log;
 };

@@ -45,6 +45,7 @@ Neighbour* NeighbourTable::create(const IpAddress& address, Purpose purpose) {
   }
   deps_.out.counters.add(Counter::neighbours_created);
   ++counts_[static_cast<std::size_t>(made->eviction_class_)];
+  ++deps_.statistics.in(made->state_name());
   return made;
 }
 
@@ -117,6 +118,7 @@ void NeighbourTable::reclassify(Neighbour& entry) {
 }
 
 void NeighbourTable::erase(Neighbour& entry) {
+  --deps_.statistics.in(entry.state_name());
   --counts_[static_cast<std::size_t>(entry.eviction_class_)];
   if (level_of_class(entry.eviction_class_) != Level::unknown && is_watched(entry)) {
     ++level_changes_;

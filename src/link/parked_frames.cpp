@@ -8,7 +8,8 @@ ParkedFrames::ParkedFrames(ParkedFrames&& other) noexcept
     : budget_(other.budget_),
       frames_(std::exchange(other.frames_, {})),
       bytes_(std::exchange(other.bytes_, 0)),
-      packets_(std::exchange(other.packets_, 0)) {}
+      packets_(std::exchange(other.packets_, 0)),
+      since_(std::exchange(other.since_, kNever)) {}
 
 ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
   // The temporary returns the frames that were parked here to the budget.
@@ -17,6 +18,7 @@ ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
   std::swap(frames_, taken.frames_);
   std::swap(bytes_, taken.bytes_);
   std::swap(packets_, taken.packets_);
+  std::swap(since_, taken.since_);
   return *this;
 }
 

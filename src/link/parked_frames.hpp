@@ -2,10 +2,12 @@
 // header; only the address handle is missing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "ipoib/frame.hpp"
+#include "ipoib/time.hpp"
 #include "link/counters.hpp"
 #include "link/purpose.hpp"
 
@@ -50,6 +52,10 @@ class ParkedFrames {
   /// Whether one of them is a packet of the host.
   [[nodiscard]] bool has_packets() const { return packets_ > 0; }
   [[nodiscard]] std::size_t size() const { return frames_.size(); }
+  /// A packet of the host waits, since now unless one did before.
+  void wait_from(TimePoint now) { since_ = std::min(since_, now); }
+  /// Since when packets of the host have waited; kNever if none has.
+  [[nodiscard]] TimePoint since() const { return since_; }
 
  private:
   [[nodiscard]] std::size_t replies() const { return frames_.size() - packets_; }
@@ -58,6 +64,7 @@ class ParkedFrames {
   std::vector<Frame> frames_;
   std::size_t bytes_ = 0;    ///< of the packets
   std::size_t packets_ = 0;  ///< the others are replies
+  TimePoint since_ = kNever;
 };
 
 }  // namespace ipoib::link

@@ -49,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                               MembersRequest{},
                                               LogRequest{},
                                               TraceRequest{},
-                                              AddInterfaceRequest{}};
+                                              AddInterfaceRequest{},
+                                              InterfaceRequest(HistogramsRequest{})};
   if (size == 0) return 0;
   const ipoib::CostLimit limit(kMaxCost);
   const std::string_view line(reinterpret_cast<const char*>(data) + 1, size - 1);

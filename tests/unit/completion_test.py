@@ -78,6 +78,9 @@ def main():
         expect("ibarp interface del ", [name], ["add"])
         expect("ibarp interface add 0x8001 ", ["name", "dev"], ["del", "lladdr"])
         expect("ibarp interface add 0x8001 dev ", [name])
+        expect("ibarp me", ["metrics"], ["show"])
+        expect("ibarp metrics ", ["dev"], ["show"])
+        expect("ibarp metrics --", ["--serve", "--output"])
 
         expect("ipoibd --p", ["--port", "--pkey", "--pid-file"], ["--device"])
         expect("ipoibd --create-group ", ["yes", "no"])

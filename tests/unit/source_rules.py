@@ -127,6 +127,7 @@ PRIVATE = [
      {"control", "daemon", "lines", "linux", "softib/control", "softib/subnetd", "softib/cli"}),
     (r"#\s*include\s*<boost/json", "JSON",
      {"control", "ibarp", "softib/control", "softib/subnetd", "softib/cli"}),
+    (r"#\s*include\s*<prometheus/", "the library for metrics", {"metrics"}),
     (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
      {"base", "control", "daemon", "linux", "verbs", "softib/transport", "softib/endpoint",
       "softib/umad", "softib/subnetd"}),

@@ -22,6 +22,7 @@ inline constexpr int kUsage = 2;    ///< the command line is invalid
 /// `argv[0]` is the name of the subcommand.
 int subnet_command(int argc, char** argv);
 int show_command(int argc, char** argv);
+int metrics_command(int argc, char** argv);
 int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int list_command(int argc, char** argv);

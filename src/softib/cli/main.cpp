@@ -24,6 +24,7 @@ constexpr std::array kCommands{
     Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters",
             softib::cli::show_command},
+    Command{"metrics", "print metrics of a subnet for Prometheus", softib::cli::metrics_command},
     Command{"set", "change a running subnet: ports, LIDs, partitions, the subnet manager",
             softib::cli::set_command},
     Command{"list", "print the running subnets", softib::cli::list_command},

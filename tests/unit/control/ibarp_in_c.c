@@ -44,6 +44,17 @@ static int on_counter(const struct ibarp_counter* counter, void* data) {
   return 0;
 }
 
+static int on_histogram(const struct ibarp_histogram* histogram, void* data) {
+  struct tally* tally = data;
+  ++tally->calls;
+  memcpy(tally->text, histogram->name, sizeof(tally->text));
+  return histogram->size == sizeof(*histogram) && histogram->buckets == 2 &&
+                 histogram->bounds_ns[1] == 2500000 && histogram->counts[2] == 1 &&
+                 histogram->sum_ns == 42
+             ? 0
+             : -1;
+}
+
 static int on_member(const struct ibarp_member* member, void* data) {
   struct tally* tally = data;
   ++tally->calls;
@@ -124,6 +135,8 @@ static int interface_and_daemon(struct ibarp* handle) {
   EXPECT(tally.calls == 4 && strcmp(tally.text, "debug") == 0);
   EXPECT(ibarp_trace(handle, on_record, &tally) == 0);
   EXPECT(tally.calls == 5 && strcmp(tally.text, "turn") == 0);
+  EXPECT(ibarp_histograms(handle, on_histogram, &tally) == 0);
+  EXPECT(tally.calls == 6 && strcmp(tally.text, "resolution_time") == 0);
   return 0;
 }
 

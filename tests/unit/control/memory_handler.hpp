@@ -71,6 +71,10 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     info_ = std::move(info);
   }
+  void put(std::vector<Counter> counters) {
+    const std::lock_guard lock(mutex_);
+    counters_ = std::move(counters);
+  }
   void put(const Gid& mgid, std::vector<Member> members) {
     const std::lock_guard lock(mutex_);
     members_[mgid] = std::move(members);
@@ -128,7 +132,10 @@ class MemoryHandler : public Handler {
     })});
   }
   Response operator()(const StatsRequest& /*request*/) {
-    return Reply(std::vector<Counter>{{"packets_sent", 7, false}, {"path_failed", 2, true}});
+    return Reply(counters_);
+  }
+  Response operator()(const HistogramsRequest& /*request*/) {
+    return Reply(std::vector<Histogram>{{"resolution_time", {1'000'000, 2'500'000}, {3, 2, 1}, 42}});
   }
   Response operator()(const InfoRequest& /*request*/) { return Reply(info_); }
 
@@ -146,6 +153,7 @@ class MemoryHandler : public Handler {
   std::map<IpAddress, Entry> entries_;
   std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
+  std::vector<Counter> counters_{{"packets_sent", 7, false}, {"path_failed", 2, true}};
 };
 
 }  // namespace ipoib::control

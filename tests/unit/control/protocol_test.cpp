@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                    .prefix = parse_prefix("10.44.0.0/24"),
                                                    .states = {"failed", "permanent"}}}),
                     InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}),
+                    InterfaceRequest(HistogramsRequest{}),
                     MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
                     LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77},
                     AddInterfaceRequest{PKey(0x1), "red"}, AddInterfaceRequest{PKey(0xffff), ""},
@@ -113,7 +114,11 @@ INSTANTIATE_TEST_SUITE_P(
         ReplyCase{InterfaceRequest(FlushRequest{}), Flushed{9999}},
         ReplyCase{InterfaceRequest(StatsRequest{}),
                   std::vector<Counter>{{"packets_sent", ~std::uint64_t{0}, false},
-                                       {"path_failed", 1, true}}},
+                                       {"path_failed", 1, true},
+                                       {"neighbours", 2, false, true}}},
+        ReplyCase{InterfaceRequest(HistogramsRequest{}),
+                  std::vector<Histogram>{{"resolution_time", {1000, 2000}, {1, 0, ~std::uint64_t{0}}, 77},
+                                         {"none", {}, {0}, 0}}},
         ReplyCase{InterfaceRequest(InfoRequest{}), full_info()},
         ReplyCase{MembersRequest{}, std::vector<Member>{{*Gid::parse("fe80::7"), 5}}},
         ReplyCase{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
@@ -137,6 +142,7 @@ TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_FALSE(is_change(InterfaceRequest(GetRequest{})));
   EXPECT_FALSE(is_change(InterfaceRequest(StatsRequest{})));
   EXPECT_FALSE(is_change(InterfaceRequest(InfoRequest{})));
+  EXPECT_FALSE(is_change(InterfaceRequest(HistogramsRequest{})));
   EXPECT_FALSE(is_change(TraceRequest{}));
 }
 
@@ -206,6 +212,25 @@ TEST(Response, EmitsEioForAnErrorWithoutCode) {
   ASSERT_TRUE(back.has_error());
   EXPECT_EQ(back.error().code, EIO);
 }
+
+class BadHistograms : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(BadHistograms, AreProtocolErrors) {
+  const std::string line =
+      R"({"ok":true,"histograms":[{"name":"x","sum_ns":1,)" + std::string(GetParam()) + "}]}";
+  const auto response = parse_response(InterfaceRequest(HistogramsRequest{}), line);
+  ASSERT_TRUE(response.has_error()) << line;
+  EXPECT_EQ(response.error().code, EPROTO) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadHistograms,
+                         testing::Values(R"("bounds_ns":[1,2],"counts":[1,2])",
+                                         R"("bounds_ns":[1,2],"counts":[1,2,3,4])",
+                                         R"("bounds_ns":[2,1],"counts":[1,2,3])",
+                                         R"("bounds_ns":[1,1],"counts":[1,2,3])",
+                                         R"("bounds_ns":[1,"2"],"counts":[1,2,3])",
+                                         R"("bounds_ns":[1,2],"counts":[1,-2,3])",
+                                         R"("bounds_ns":7,"counts":[1])", R"("counts":[1])"));
 
 class BadResponses : public testing::TestWithParam<std::string_view> {};
 

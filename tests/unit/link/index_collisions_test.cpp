@@ -32,7 +32,8 @@ class IndexCollisions : public ObjectFixture {
   }();
   PathTable few_paths{{small, handles, out, ids, random, *silent_logger()}, kHashKey};
   NeighbourTable few{
-      {small, few_paths, solicitor, icmp, pool, out, parking, random, *silent_logger()}, kHashKey};
+      {small, few_paths, solicitor, icmp, pool, out, parking, statistics, random, *silent_logger()},
+      kHashKey};
 };
 
 TEST_F(IndexCollisions, NewNeighbourEvictsAnUnusedOneInItsPlace) {

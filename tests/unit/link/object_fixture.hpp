@@ -222,8 +222,10 @@ class ObjectFixture : public ::testing::Test {
   Solicitor solicitor{{config, arp, nd, out}};
   IcmpErrors icmp{config, host, out};
   std::deque<PathRef> kept;
+  NeighbourStatistics statistics;
   NeighbourTable neighbours{
-      {config, paths, solicitor, icmp, pool, out, parking, random, *silent_logger()}, kHashKey};
+      {config, paths, solicitor, icmp, pool, out, parking, statistics, random, *silent_logger()},
+      kHashKey};
 };
 
 }  // namespace ipoib::link

@@ -1,0 +1,232 @@
+// Metrics of the interfaces, for Prometheus: see man/ibarp.8, "Metrics".
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "metrics/exporter.hpp"
+#include "metrics/families.hpp"
+#include "metrics/metrics_file.hpp"
+#include "run.hpp"
+#include "text.hpp"
+
+namespace ipoib::cli {
+
+using metrics::Families;
+using metrics::Labels;
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kLinkStates{
+    "up", "joining", "no_pkey", "no_subnet_manager", "port_down", "stopped", "no_device"};
+
+/// Takes the prefix off `name`, if it has it.
+bool take_prefix(std::string& name, std::string_view prefix) {
+  const bool has_it = name.starts_with(prefix);
+  if (has_it) name.erase(0, prefix.size());
+  return has_it;
+}
+
+Labels with(const Labels& labels, const char* name, const std::string& value) {
+  Labels all = labels;
+  all.push_back({name, value});
+  return all;
+}
+
+void add_gauge(Families& to, const Labels& labels, const ibarp_counter& gauge) {
+  std::string name = gauge.name;
+  const auto value = static_cast<double>(gauge.value);
+  if (name == "neighbours") return;  // the sum of those by state
+  if (take_prefix(name, "neighbours_")) {
+    return to.gauge("ipoib_neighbours", "Entries of the neighbour cache, by state.",
+                    with(labels, "state", name), value);
+  }
+  to.gauge("ipoib_" + name, name + " of ibarp(8), Counters.", labels, value);
+}
+
+/// `drops` is the name of the family for dropped packets.
+void add_counter(Families& to, const std::string& drops, const Labels& labels,
+                 const ibarp_counter& counter) {
+  std::string name = counter.name;
+  if (counter.is_gauge != 0) return add_gauge(to, labels, counter);
+  if (counter.is_drop == 0) {
+    const std::string help = name + " of ibarp(8), Counters.";
+    return to.counter("ipoib_" + name + "_total", help, labels, counter.value);
+  }
+  (void)take_prefix(name, "drop_");
+  to.counter(drops, "Dropped packets, by reason: drop_REASON of ibarp(8), Counters.",
+             with(labels, "reason", name), counter.value);
+}
+
+/// Whether it counts for the port, and so is the same for all interfaces of a daemon.
+bool is_of_port(std::string_view name) {
+  return name.starts_with("sa_") || name.starts_with("drop_sa_") || name.starts_with("drop_port_");
+}
+
+/// Counters of ports. Several daemons may serve a port; each has counted what is its own.
+class PortCounters {
+ public:
+  /// Those of one interface; the further interfaces of a daemon have the same.
+  void add(const ibarp_info& info, const std::vector<ibarp_counter>& counters) {
+    const Port port(info.device, info.port);
+    if (!seen_.emplace(port, info.pid).second) return;
+    for (const ibarp_counter& counter : counters) {
+      if (!is_of_port(counter.name)) continue;
+      const auto [sum, is_new] = sums_[port].try_emplace(counter.name, counter);
+      if (!is_new) sum->second.value += counter.value;
+    }
+  }
+
+  void append(Families& to) const {
+    for (const auto& [port, counters] : sums_) {
+      const Labels labels{{"device", port.first}, {"port", std::to_string(port.second)}};
+      for (const auto& [name, counter] : counters) {
+        add_counter(to, "ipoib_port_drops_total", labels, counter);
+      }
+    }
+  }
+
+ private:
+  using Port = std::pair<std::string, std::uint32_t>;
+
+  std::set<std::pair<Port, std::uint32_t>> seen_;  ///< with the daemon's process
+  std::map<Port, std::map<std::string, ibarp_counter>> sums_;
+};
+
+/// What the kernel has counted for a network interface.
+struct Bytes {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+};
+
+/// Of all interfaces of the network namespace; proc(5), /proc/net/dev.
+std::map<std::string, Bytes> read_bytes() {
+  std::ifstream file("/proc/self/net/dev");
+  std::map<std::string, Bytes> out;
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    constexpr std::size_t kSent = 8;  // the fields before it are about received packets
+    std::array<std::uint64_t, kSent + 1> fields{};
+    std::istringstream numbers(line.substr(colon + 1));
+    for (auto& field : fields) numbers >> field;
+    const auto name = line.substr(line.find_first_not_of(' '), colon - line.find_first_not_of(' '));
+    if (numbers) out[name] = {fields[0], fields[kSent]};
+  }
+  return out;
+}
+
+void add_info(Families& to, const Labels& labels, const ibarp_info& info) {
+  Labels all = labels;
+  all.push_back({"device", info.device});
+  all.push_back({"port", std::to_string(info.port)});
+  all.push_back({"pkey", info.pkey != 0 ? hexadecimal(info.pkey, 4) : ""});
+  all.push_back({"gid", gid_text(info.hardware.gid)});
+  all.push_back({"version", info.version});
+  to.gauge("ipoib_info", "The interface; the value is always 1.", all, 1);
+  const std::string state = info.state;
+  to.gauge("ipoib_carrier", "Whether the interface can send and receive.", labels,
+           state == "up" ? 1 : 0);
+  to.gauge("ipoib_admin_up", "Whether the interface is administratively up.", labels,
+           info.admin_up != 0 ? 1 : 0);
+  to.states("ipoib_link_state", "State of the bring-up.", labels, kLinkStates, state);
+  to.gauge("ipoib_mtu_bytes", "Bytes of the largest IP packet; 0 before the first bring-up.",
+           labels, info.mtu);
+}
+
+void add_groups(Families& to, const Labels& labels, const std::vector<ibarp_group>& groups) {
+  std::map<std::string, unsigned> by_membership;
+  for (const ibarp_group& group : groups) ++by_membership[group.membership];
+  for (const auto& [membership, count] : by_membership) {
+    to.gauge("ipoib_groups", "Multicast groups, by membership.",
+             with(labels, "membership", membership), count);
+  }
+}
+
+void add_histograms(Families& to, const Labels& labels, const std::vector<Histogram>& histograms) {
+  for (const Histogram& each : histograms) {
+    std::string name = each.name;
+    if (name.ends_with("_time")) name.resize(name.size() - std::string_view("_time").size());
+    to.histogram("ipoib_" + name + "_seconds", each.name + " of ibarp(8), Metrics.", labels,
+                 each.bounds_ns, each.counts, each.sum_ns);
+  }
+}
+
+class Collector {
+ public:
+  void add(const std::string& interface) {
+    const Labels labels{{"interface", interface}};
+    bool responds = false;
+    try {
+      const Client client(interface);
+      const ibarp_info info = client.info();
+      responds = true;
+      add_info(families_, labels, info);
+      if (info.state != std::string_view("no_device")) add_figures(client, labels, info);
+    } catch (const Failure& failure) {
+      problems_.emplace_back(failure.what());
+    }
+    families_.gauge("ipoib_up", "Whether the ipoibd of the interface responds.", labels,
+                    responds ? 1 : 0);
+  }
+
+  [[nodiscard]] Metrics finish(std::size_t interfaces) && {
+    families_.gauge("ipoib_interfaces", "Interfaces of ipoibd in the network namespace.", {},
+                    static_cast<double>(interfaces));
+    ports_.append(families_);
+    return {std::move(families_), std::move(problems_)};
+  }
+
+ private:
+  void add_figures(const Client& client, const Labels& labels, const ibarp_info& info) {
+    const auto counters = client.counters();
+    for (const ibarp_counter& counter : counters) {
+      if (!is_of_port(counter.name)) add_counter(families_, "ipoib_drops_total", labels, counter);
+    }
+    ports_.add(info, counters);
+    if (const auto bytes = bytes_.find(client.interface()); bytes != bytes_.end()) {
+      families_.counter("ipoib_rx_bytes_total", "Bytes of the IP packets to the host.", labels,
+                        bytes->second.received);
+      families_.counter("ipoib_tx_bytes_total", "Bytes of the IP packets from the host.", labels,
+                        bytes->second.sent);
+    }
+    add_groups(families_, labels, client.groups());
+    add_histograms(families_, labels, client.histograms());
+  }
+
+  const std::map<std::string, Bytes> bytes_ = read_bytes();
+  Families families_;
+  PortCounters ports_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Metrics collect_metrics(const Command& command) {
+  const auto interfaces =
+      command.device.empty() ? all_interfaces() : std::vector<std::string>{command.device};
+  Collector collector;
+  for (const std::string& interface : interfaces) collector.add(interface);
+  return std::move(collector).finish(interfaces.size());
+}
+
+void write_metrics(const std::string& path, const Metrics& metrics) {
+  const auto written = metrics::write_metrics_file(path, metrics.families.text());
+  if (!written) throw Failure(kFailed, written.error().message);
+}
+
+/// What is wrong with an interface is in the metrics, so a request logs nothing.
+void serve_metrics(const Command& command) {
+  const auto address = metrics::ListenAddress::parse(command.serve);
+  if (!address) throw Failure(kUsage, address.error().message);
+  const auto served = metrics::serve(
+      *address, [&command] { return collect_metrics(command).families; },
+      [](const std::string& url) { std::fprintf(stderr, "ibarp: serving %s\n", url.c_str()); });
+  if (!served) throw Failure(kFailed, served.error().message);
+}
+
+}  // namespace ipoib::cli

@@ -1,0 +1,48 @@
+// Metrics of a program at one moment, for Prometheus.
+//
+// Names follow https://prometheus.io/docs/practices/naming/: a prefix, base units (seconds, bytes),
+// and
+// "_total" for counters.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ipoib::metrics {
+
+/// Each a name and a value.
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+class Families {
+ public:
+  /// Each adds a sample to the family of that name, and the family if there is none yet. The labels
+  /// of the samples of a family are different. `help` and kind are the same in each call.
+  void counter(const std::string& name, const std::string& help, const Labels& labels,
+               std::uint64_t value);
+  void gauge(const std::string& name, const std::string& help, const Labels& labels, double value);
+  /// `bounds_ns` are upper bounds, inclusive, ascending. `counts` are not cumulative, and one more:
+  /// the last is what is above all bounds. The sample is in seconds.
+  void histogram(const std::string& name, const std::string& help, const Labels& labels,
+                 std::span<const std::uint64_t> bounds_ns, std::span<const std::uint64_t> counts,
+                 std::uint64_t sum_ns);
+  /// A gauge for each of `states`, which is 1 for the present one and 0 for the others. A state
+  /// that is not among them gets one, too.
+  void states(const std::string& name, const std::string& help, const Labels& labels,
+              std::span<const std::string_view> states, const std::string& present);
+
+  [[nodiscard]] const std::vector<prometheus::MetricFamily>& all() const { return families_; }
+  /// The text format of Prometheus, version 0.0.4.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] prometheus::ClientMetric& add(const std::string& name, const std::string& help,
+                                              prometheus::MetricType type, const Labels& labels);
+
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+}  // namespace ipoib::metrics

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The JSON output of ibarp and softib is what the schemas in docs/json say."""
+
+import copy
+import json
+import pathlib
+import re
+import unittest
+
+import hosts
+from hosts import program, wait_until
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "json"
+
+
+def schema(name):
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def objects_of(value, path=()):
+    """Yields the paths of all objects in a JSON value."""
+    if isinstance(value, dict):
+        yield path
+    items = value.items() if isinstance(value, dict) else \
+        enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from objects_of(each, (*path, key))
+
+
+class Schemas(unittest.TestCase):
+    def setUp(self):
+        if jsonschema is None:
+            self.skipTest("python3-jsonschema is not installed")
+
+    def test_are_valid_and_listed(self):
+        listed = re.findall(r"\| \[([\w-]+)\.json\]", (FOLDER / "README.md").read_text(encoding="utf-8"))
+        self.assertEqual(sorted(listed), sorted(path.stem for path in FOLDER.glob("*.json")))
+        for name in listed:
+            jsonschema.Draft202012Validator.check_schema(schema(name))
+            self.assertEqual(schema(name)["$id"], f"{name}.json")
+            for path in objects_of(schema(name)):
+                part = schema(name)
+                for key in path:
+                    part = part[key]
+                if part.get("type") == "object" and "propertyNames" not in part:
+                    self.assertIs(part["additionalProperties"], False, (name, path))
+
+    def test_each_command_with_json_has_one(self):
+        """Commands that print JSON are those whose manual page entry is not about changes only."""
+        text = (FOLDER / "README.md").read_text(encoding="utf-8")
+        for command in ("show", "get", "stats", "info", "groups", "log", "trace", "flush", "interface"):
+            self.assertIn(f"`ibarp --json {command}`", text)
+
+
+class Output(hosts.Pair):
+    def setUp(self):
+        if jsonschema is None:
+            self.skipTest("python3-jsonschema is not installed")
+        self.set_up("--partition", "1=full")
+
+    def check(self, name, output):
+        """Returns the value, which the schema permits, and with another member in any object of fixed
+        members does not."""
+        value = json.loads(output)
+        validator = jsonschema.Draft202012Validator(schema(name))
+        for error in validator.iter_errors(value):
+            self.fail(f"{name}: {error.message} at {list(error.absolute_path)}")
+        for path in objects_of(value):
+            other = copy.deepcopy(value)
+            part = other
+            for key in path:
+                part = part[key]
+            part["Unknown Member"] = 1
+            self.assertFalse(validator.is_valid(other), f"{name} permits unknown members at {path}")
+        return value
+
+    def ibarp(self, name, *words, host=None):
+        done = (host or self.left).run(program("ibarp"), "--json", *words)
+        return self.check(name, done.stdout)
+
+    def test_of_ibarp(self):
+        self.left.start("--pkey", "0xffff", "--pkey", "0x8003", address="10.44.0.1/24")
+        self.right.start(address="10.44.0.2/24")
+        wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
+        self.left.ping("10.44.0.99", "-c", "1", "-W", "0.1")
+        self.left.run(program("ibarp"), "add", "10.44.0.7", "gid", "fe80::77", "dev", "ib0")
+        self.left.run(program("ibarp"), "add", "10.44.0.8", "lladdr", "0x401@fe80::78", "dev", "ib0")
+        states = {each["state"] for each in self.ibarp("ibarp-show", "show")}
+        self.assertLessEqual({"pinned", "permanent"}, states)
+        self.assertEqual(len(self.ibarp("ibarp-show", "get", "10.44.0.2")), 1)
+        self.assertEqual(len(self.ibarp("ibarp-stats", "stats")), 2)
+        infos = {each["interface"]: each for each in self.ibarp("ibarp-info", "info")}
+        self.assertEqual(infos["ib0.8003"]["state"], "no_pkey")
+        self.assertTrue(infos["ib0"]["groups"])
+        groups = self.ibarp("ibarp-groups", "groups", "-m")
+        self.assertTrue(any(each.get("members") for each in groups))
+        self.assertTrue(self.ibarp("ibarp-log", "log", "link=debug")[0]["levels"])
+        self.assertTrue(self.ibarp("ibarp-trace", "trace", "dev", "ib0")[0]["records"])
+        self.assertEqual(len(self.ibarp("ibarp-interface", "interface")), 2)
+        self.ibarp("ibarp-interface-add", "interface", "add", "0x8002", "dev", "ib0")
+        self.assertEqual(self.ibarp("ibarp-flush", "flush", "10.44.0.8", "nud", "permanent",
+                                    "dev", "ib0")[0]["deleted"], 1)
+
+    def test_of_a_lost_device(self):
+        self.left.start(address="10.44.0.1/24")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for softib0 to come back"), "the device is lost")
+        wait_until(lambda: self.ibarp("ibarp-info", "info")[0]["state"] == "no_device", "it says so")
+        self.assertEqual(self.ibarp("ibarp-interface", "interface")[0]["state"], "no_device")
+
+    def test_of_softib(self):
+        self.left.start(address="10.44.0.1/24")
+        for section in ([], ["nodes"], ["partitions"], ["groups"], ["counters"]):
+            done = self.subnet.run_softib("show", "--json", *section)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(self.check("softib-show", done.stdout)["running"])
+        listed = self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
+        self.assertIn(str(self.subnet.folder / "default"), [each["folder"] for each in listed])
+        self.subnet.kill_subnet()
+        self.assertFalse(self.check("softib-show",
+                                    self.subnet.run_softib("show", "--json").stdout)["running"])
+        self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
+
+
+if __name__ == "__main__":
+    hosts.main()
