@@ -88,7 +88,9 @@ Result<void> serve(const ListenAddress& address, std::function<Families()> colle
   try {
     exposer = std::make_unique<prometheus::Exposer>(options_for(address));
   } catch (const std::exception& error) {
-    return Error{EIO, "cannot listen on " + address.text() + ": " + error.what()};
+    const bool is_ipv6 = std::holds_alternative<Ipv6Address>(address.host);
+    return Error{EIO, "cannot listen on " + address.text() + ": " +
+                          (is_ipv6 ? "the library civetweb was built without IPv6" : error.what())};
   }
   exposer->RegisterCollectable(source);
   ListenAddress actual = address;

@@ -75,8 +75,8 @@ void add_node(Families& to, const Labels& of_subnet, const json::object& node) {
   };
   to.gauge("softib_port_lid", "LID; 0 if it has none.", labels, value_of("lid"));
   to.gauge("softib_port_mtu_bytes", "MTU of the port.", labels, value_of("mtu"));
-  to.gauge("softib_port_rate_bits_per_second", "Rate of the port.", labels,
-           value_of("rate_mbps") * 1e6);
+  to.gauge("softib_port_rate_bytes_per_second", "Rate of the port.", labels,
+           value_of("rate_mbps") * 1e6 / 8);
   to.gauge("softib_port_processes", "Processes that use the HCA.", labels,
            static_cast<double>(count(node, "processes")));
   if (const auto* const counters = node.if_contains("counters");

@@ -34,7 +34,7 @@ TEST(SubnetMetrics, DescribePortsPartitionsAndTheSa) {
         R"(softib_port_state{subnet="lab",hca="b",state="failed"} 1)",
         R"(softib_port_lid{subnet="lab",hca="a"} 2)",
         R"(softib_port_mtu_bytes{subnet="lab",hca="a"} 2048)",
-        R"(softib_port_rate_bits_per_second{subnet="lab",hca="a"} 40000000000)",
+        R"(softib_port_rate_bytes_per_second{subnet="lab",hca="a"} 5000000000)",
         R"(softib_port_processes{subnet="lab",hca="a"} 2)",
         R"(softib_port_processes{subnet="lab",hca="b"} 0)",
         R"(softib_port_sent_packets_total{subnet="lab",hca="a"} 5)",
