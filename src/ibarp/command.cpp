@@ -203,6 +203,9 @@ void check_metrics(const Command& command) {
   if (!command.output.empty() && !command.serve.empty()) {
     misused("use only one of --output and --serve");
   }
+  if (command.output.starts_with("--")) {
+    misused("--output needs a file; one whose name begins with -- is ./" + command.output);
+  }
   if (is_metrics && command.json) misused("metrics are not printed as JSON");
 }
 
