@@ -39,8 +39,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "docs", "include", "man",
-          "scripts", "src", "tests"]
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib", "docs", "include", "man",
+          "python", "scripts", "src", "tests"]
 VARIABLE = "IPOIB_MUTATION"
 LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
 MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
