@@ -14,7 +14,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS, PROGRAMS = (pathlib.Path(each).resolve() for each in sys.argv[1:])
 # The exposure that systemd-analyze computes, in tenths, and which each may have at most.
-EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15}
+EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15,
+            "ipoibd-metrics.service": 15, "ipoibd-textfile.service": 22}
 # Given up by the daemon at its start.
 FOR_THE_START = {"CAP_SETGID", "CAP_SETPCAP"}
 
@@ -37,7 +38,7 @@ def units_are_valid():
     with tempfile.TemporaryDirectory() as folder:
         for name in EXPOSURE:
             # The programs need not be installed.
-            text = re.sub(r"/\S*?bin/(ipoibd|softib)\b", rf"{PROGRAMS}/\1", text_of(name))
+            text = re.sub(r"/\S*?bin/(ipoibd|softib|ibarp)\b", rf"{PROGRAMS}/\1", text_of(name))
             (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
         for name in EXPOSURE:
             status, output = analyze("verify", "--man=no", "--recursive-errors=no",

@@ -93,7 +93,8 @@ def make_packages():
         unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
     for step in ("install", "installdirs", "installsysusers", "installtmpfiles", "installsystemd",
                  "installdeb"):
-        run(f"dh_{step}", "--package=ipoibd", cwd=PACKAGES, SYSTEM=system)
+        options = ["--no-enable", "--no-start"] if step == "installsystemd" else []  # debian/rules
+        run(f"dh_{step}", "--package=ipoibd", *options, cwd=PACKAGES, SYSTEM=system)
     for version in VERSIONS:
         run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=PACKAGES)
         run("dh_builddeb", "--package=ipoibd", "--destdir=.", "--", "-Znone", cwd=PACKAGES)
