@@ -58,7 +58,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
                      InterfaceOwner& owner, SaRequestPort& sa)
     : id_(id),
       dependencies_(dependencies),
-      logs_(dependencies.logs, id.name),
+      logs_(dependencies.logs, id.name, id.pkey),
       cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
       pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
@@ -183,7 +183,7 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
 }
 
 void Interface::on_renamed(const std::string& name) {
-  const auto before = logs_.prefix->get();
+  const auto before = logs_.prefix->get().interface;
   logs_.prefix->set(name);
   logs_.daemon->info("renamed; was called {}", before);
   try {

@@ -1,5 +1,6 @@
 #include "daemon/logging.hpp"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <syslog.h>
@@ -14,6 +15,7 @@ spdlog::sink_ptr make_sink(LogTarget target) {
     case LogTarget::standard_error:
       sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
       sink->set_pattern(kLogPattern);
+      if (standard_error_is_journal()) sink = std::make_shared<JournalSink>(sink);
       break;
     case LogTarget::syslog:
       sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("ipoibd", LOG_PID, LOG_DAEMON, true);
@@ -36,12 +38,19 @@ class NamingSink final : public spdlog::sinks::sink {
       : prefix_(std::move(prefix)), sinks_(std::move(sinks)) {}
 
   void log(const spdlog::details::log_msg& message) override {
+    const LogContext about = prefix_->get();
     spdlog::memory_buf_t line;
-    line.append(prefix_->get() + ": ");
+    line.append(about.interface + ": ");
     line.append(message.payload);
     spdlog::details::log_msg named = message;
     named.payload = {line.data(), line.size()};
-    for (const auto& other : sinks_) other->log(named);
+    for (const auto& other : sinks_) {
+      if (auto* const journal = dynamic_cast<JournalSink*>(other.get())) {
+        journal->log_about(message, about);
+      } else {
+        other->log(named);
+      }
+    }
   }
   void flush() override {
     for (const auto& other : sinks_) other->flush();
@@ -79,8 +88,9 @@ Logging::Logging(const spdlog::sink_ptr& sink)
       daemon(make_logger("daemon", sink)),
       levels({link, sa, verbs, control, daemon}) {}
 
-InterfaceLogs::InterfaceLogs(Logging& logs, const std::string& interface)
-    : prefix(std::make_shared<LogPrefix>(interface)),
+InterfaceLogs::InterfaceLogs(Logging& logs, const std::string& interface, PKey pkey)
+    : prefix(std::make_shared<LogPrefix>(
+          LogContext{interface, fmt::format("{:#06x}", pkey.value())})),
       link(named_like(prefix, *logs.link, logs.levels)),
       verbs(named_like(prefix, *logs.verbs, logs.levels)),
       control(named_like(prefix, *logs.control, logs.levels)),

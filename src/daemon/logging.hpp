@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "control/log_levels.hpp"
+#include "daemon/journal_sink.hpp"
 #include "daemon/options.hpp"
+#include "ipoib/address.hpp"
 #include "ipoib/log.hpp"
 
 namespace ipoib::daemon {
@@ -29,27 +31,27 @@ struct Logging {
   explicit Logging(const std::shared_ptr<spdlog::sinks::sink>& sink);
 };
 
-/// The name of an interface, which may change while any thread logs.
+/// What an interface logs about. Its name may change while any thread logs.
 class LogPrefix {
  public:
-  explicit LogPrefix(std::string name) : name_(std::move(name)) {}
+  explicit LogPrefix(LogContext about) : about_(std::move(about)) {}
   void set(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    name_ = name;
+    about_.interface = name;
   }
-  [[nodiscard]] std::string get() const {
+  [[nodiscard]] LogContext get() const {
     const std::lock_guard lock(mutex_);
-    return name_;
+    return about_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::string name_;
+  LogContext about_;
 };
 
 /// Loggers of one interface, which prefix each line with its name.
 struct InterfaceLogs {
-  InterfaceLogs(Logging& logs, const std::string& interface);
+  InterfaceLogs(Logging& logs, const std::string& interface, PKey pkey);
 
   std::shared_ptr<LogPrefix> prefix;  ///< first: the others use it
 

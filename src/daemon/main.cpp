@@ -26,6 +26,7 @@
 #include "ipoib/crash_dump.hpp"
 #include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
 #include "ipoib/run_folder.hpp"
 #include "ipoib/service_manager.hpp"
 #include "wire/ipv6.hpp"
@@ -127,8 +128,9 @@ bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
     if (device.query()) throw;  // otherwise the loss of the device has caused the failure
     reason = error.what();
   }
-  dependencies.logs.daemon->warn("{}: waiting for {} to come back; the interfaces have no carrier",
-                                 reason, device.name());
+  dependencies.logs.daemon->log(message_id(events::kDeviceLost), spdlog::level::warn,
+                                "{}: waiting for {} to come back; the interfaces have no carrier",
+                                reason, device.name());
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
 
 namespace ipoib::link {
 
@@ -14,7 +15,7 @@ bool Claims::admit(const IpAddress& address, const HwAddress& hardware, const In
                                                            : Counter::drop_false_qpn);
   const auto left_out = pause_.take(now);
   if (!left_out) return false;
-  deps_.log.warn("dropped a false claim: LID {}, QPN {:#x}{} says that it has {} at {}{}",
+  deps_.log.log(message_id(events::kFalseClaim), spdlog::level::warn, "dropped a false claim: LID {}, QPN {:#x}{} says that it has {} at {}{}",
                  datagram.source_lid.value(), datagram.source_qpn.value(),
                  datagram.has_grh ? ", GID " + datagram.source_gid.to_string() : "",
                  to_string(address), hardware.to_string(),

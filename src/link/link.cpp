@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/link_impl.hpp"
 #include "link/well_known_groups.hpp"
@@ -81,7 +82,8 @@ void Link::on_port(const PortStatus& port, TimePoint now) {
   const LinkState before = p.bring_up.state();
   const BringUp::Step step = p.bring_up.on_port(port);
   if (before != p.bring_up.state()) {
-    p.log.info("{} -> {}", name(before), name(p.bring_up.state()));
+    const auto mark = before == LinkState::up ? message_id(events::kInterfaceDown) : spdlog::source_loc{};
+    p.log.log(mark, spdlog::level::info, "{} -> {}", name(before), name(p.bring_up.state()));
   }
   switch (step) {
     case BringUp::Step::none:
@@ -217,7 +219,7 @@ void Link::Impl::join_later(std::string_view why, TimePoint now) {
   bring_up.on_setup_failed();
   groups.on_setup_failed(why, now);
   groups.on_lid(bring_up.port().lid);
-  log.warn("{}; joining again later", why);
+  log.log(message_id(events::kInterfaceDown), spdlog::level::warn, "{}; joining again later", why);
 }
 
 /// On a port that is down, no leave would be received, and the SM removes its memberships.
@@ -286,7 +288,7 @@ void Link::Impl::complete_bring_up(TimePoint now) {
   if (bring_up.is_up() || !parameters || !groups.all_nodes_settled()) return;
   bring_up.on_joined();
   set_carrier(true);
-  log.info("up as {}, MTU {}", own.to_string(), mtu);
+  log.log(message_id(events::kInterfaceUp), spdlog::level::info, "up as {}, MTU {}", own.to_string(), mtu);
   announcer.start_all(now);
   routed.on_up(groups.broadcast().mgid());
 }

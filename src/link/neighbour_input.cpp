@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
 #include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
@@ -213,7 +214,7 @@ void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
 void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
   deps_.out.counters.add(Counter::drop_duplicate_address);
   if (!duplicates_.take(now)) return;
-  deps_.log.warn("duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
+  deps_.log.log(message_id(events::kDuplicateAddress), spdlog::level::warn, "duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
                  message.sender_hardware.to_string());
 }
 
