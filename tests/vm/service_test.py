@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import unittest
 
 import machine
 
@@ -72,7 +73,7 @@ def write(name, *lines):
 
 def recipe(name):
     """The file of this name in the document."""
-    found = re.search(rf"^    # {re.escape(name)}\n((?:    .*\n|\n)+)", DOCUMENT, re.M)
+    found = re.search(rf"^    # {re.escape(name)}\n((?:    (?!#).*\n|\n)+)", DOCUMENT, re.M)
     return textwrap.dedent(found[1]).strip() + "\n"
 
 
@@ -263,6 +264,20 @@ class Service(machine.Cases):
     def install_again(self):
         install(VERSIONS[0])
         run("systemctl", "enable", "--now", LEFT, RIGHT)
+
+    @unittest.skipUnless(shutil.which("NetworkManager"), "needs NetworkManager")
+    def test_network_manager(self):
+        """The document's recipe."""
+        for name in ("conf.d/ib0.conf", "system-connections/ib0.nmconnection"):
+            file = pathlib.Path("/etc/NetworkManager") / name
+            file.touch(0o600)
+            file.write_text(recipe(str(file)), encoding="utf-8")
+            self.addCleanup(file.unlink)
+        self.addCleanup(run, "systemctl", "stop", "NetworkManager.service")
+        ip("addr", "flush", "dev", "ib0", "scope", "global")
+        run("systemctl", "start", "NetworkManager.service")
+        wait_until(lambda: LEFT_ADDRESS in ip("addr", "show", "dev", "ib0"), "it has its address")
+        self.assert_connected()
 
     def test_emulated_subnet(self):
         source = BUILD / "systemd/softib@.service"
