@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace ipoib {
@@ -27,10 +28,11 @@ Error failed_at(const std::string& path, int code) {
   return Error(code, path + ": " + std::generic_category().message(code));
 }
 
-/// Opens or creates a folder with exactly kFolderMode, whatever the umask.
-Result<Folder> open_at(int above, const std::string& name, std::string path) {
-  const bool is_new = ::mkdirat(above, name.c_str(), kFolderMode) == 0;
-  if (!is_new && errno != EEXIST) return failed_at(path, errno);
+/// A new folder has exactly kFolderMode, whatever the umask.
+Result<Folder> open_at(int above, const std::string& name, std::string path, IfMissing if_missing) {
+  const bool may_create = if_missing == IfMissing::create;
+  const bool is_new = may_create && ::mkdirat(above, name.c_str(), kFolderMode) == 0;
+  if (may_create && !is_new && errno != EEXIST) return failed_at(path, errno);
   FileDescriptor fd(::openat(above, name.c_str(), kFolderFlags));
   if (!fd && (errno == ELOOP || errno == ENOTDIR)) {
     return Error(EPERM, path + ": is not a folder, or is a symbolic link");
@@ -44,17 +46,27 @@ Result<Folder> open_at(int above, const std::string& name, std::string path) {
   return Folder{std::move(path), std::move(fd)};
 }
 
-/// Opens one of run_folders() to create files in it.
-Result<Folder> open_top(const std::string& path) {
-  auto folder = open_at(AT_FDCWD, path, path);
-  if (!folder) return folder;
+/// The folders of other users, beside kSystemFolder.
+std::string folder_of(uid_t user) {
+  return std::string(kSystemFolder) + "." + std::to_string(user);
+}
+
+uid_t owner_of(const Folder& folder) {
   struct stat status {};
-  if (::fstat(folder->fd.get(), &status) != 0) return failed_at(path, errno);
-  if (path != kSystemFolder && status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    return Error(EPERM, path + ": belongs to user " + std::to_string(status.st_uid));
-  }
-  if (::faccessat(folder->fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) return failed_at(path, errno);
-  return folder;
+  return ::fstat(folder.fd.get(), &status) == 0 ? status.st_uid : static_cast<uid_t>(-1);
+}
+
+/// Its name ends with a number, so it is one of those.
+bool is_of_a_user(std::string_view name) {
+  const auto point = name.rfind('.');
+  const auto number = name.substr(point + 1);
+  return name.substr(0, point) == "ipoibd" && !number.empty() &&
+         number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Nobody but root creates names in /run.
+bool is_in_system_folder(const std::string& path) {
+  return path == kSystemFolder || path.starts_with(std::string(kSystemFolder) + ".");
 }
 
 std::string environment(const char* name) {
@@ -102,28 +114,53 @@ Result<void> give_contents(const Folder& folder, uid_t owner, int levels) {
 std::vector<std::string> run_folders() {
   if (auto given = environment(kRunFolderVariable); !given.empty()) return {std::move(given)};
   std::vector<std::string> out{kSystemFolder};
+  if (const std::unique_ptr<DIR, Close> names{::opendir("/run")}) {
+    while (const auto* const entry = ::readdir(names.get())) {
+      if (is_of_a_user(entry->d_name)) out.push_back(std::string("/run/") + entry->d_name);
+    }
+  }
   const std::string runtime = environment("XDG_RUNTIME_DIR");
   if (!runtime.empty() && is_own_folder(runtime)) out.push_back(runtime + "/ipoibd");
   return out;
 }
 
-Result<Folder> open_run_folder() {
+Result<Folder> open_run_folder(IfMissing if_missing) {
+  std::optional<Folder> usable;
   std::optional<Error> first;
   for (const auto& path : run_folders()) {
-    auto folder = open_top(path);
-    if (folder) return folder;
-    if (!first) first = folder.error();
+    auto folder = open_run_folder_at(path, if_missing);
+    if (folder && owner_of(*folder) == ::geteuid()) return folder;
+    if (folder && !usable) usable = std::move(*folder);
+    if (!folder && !first) first = folder.error();
   }
+  if (usable) return std::move(*usable);
   return *first;
 }
 
-Result<Folder> open_folder(const Folder& above, const std::string& name) {
-  return open_at(above.fd.get(), name, above.path + "/" + name);
+Result<Folder> open_folder(const Folder& above, const std::string& name, IfMissing if_missing) {
+  return open_at(above.fd.get(), name, above.path + "/" + name, if_missing);
 }
 
-Result<void> give_run_folder(uid_t owner) {
-  const auto folder = open_run_folder();
+Result<Folder> open_run_folder_at(const std::string& path, IfMissing if_missing) {
+  auto folder = open_at(AT_FDCWD, path, path, if_missing);
+  if (!folder) return folder;
+  const uid_t owner = owner_of(*folder);
+  if (!is_in_system_folder(path) && owner != 0 && owner != ::geteuid()) {
+    return Error(EPERM, path + ": belongs to user " + std::to_string(owner));
+  }
+  if (::faccessat(folder->fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return failed_at(path, errno);
+  return folder;
+}
+
+Result<void> give_run_folder(uid_t owner, const std::function<bool(const Folder&)>& is_in_use) {
+  auto folder = open_run_folder_at(run_folders().front(), IfMissing::create);
   if (!folder) return folder.error();
+  const bool is_others = owner_of(*folder) != owner && folder->path == kSystemFolder;
+  if (is_others && is_in_use(*folder)) {
+    folder = open_run_folder_at(folder_of(owner), IfMissing::create);
+    if (!folder) return folder.error();
+  }
   if (::fchown(folder->fd.get(), owner, static_cast<gid_t>(-1)) != 0) {
     return failed_at(folder->path, errno);
   }

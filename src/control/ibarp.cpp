@@ -204,14 +204,11 @@ int ibarp_pin(ibarp* handle, const ibarp_address* address, const std::uint8_t gi
 int ibarp_load_neighbours(ibarp* handle, const char* path, std::uint64_t* entries) {
   return with(handle, [&] {
     if (path == nullptr) return invalid(handle, "no file");
-    auto read = read_neighbours(path);
+    const auto read = read_neighbours(path);
     if (read.has_error()) return refuse(handle, read.error());
-    // Those for the interface take precedence over those for all.
-    std::ranges::stable_partition(*read, [](const auto& each) { return each.interface.empty(); });
     std::uint64_t count = 0;
     std::optional<Error> first;
-    for (const StaticNeighbour& entry : *read) {
-      if (!entry.is_for(handle->connection.interface())) continue;
+    for (const StaticNeighbour& entry : neighbours_for(handle->connection.interface(), *read)) {
       const Request request = std::visit(
           Overloaded{
               [&](const HwAddress& to) {

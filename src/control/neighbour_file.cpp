@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -93,6 +94,18 @@ std::optional<HwAddress> parse_hardware(std::string_view text) {
     return std::nullopt;
   }
   return HwAddress{0, Qpn(qpn), *gid};
+}
+
+std::vector<StaticNeighbour> neighbours_for(std::string_view interface,
+                                            std::span<const StaticNeighbour> file) {
+  std::vector<StaticNeighbour> out;
+  const auto append_those_of = [&](std::string_view name) {
+    std::ranges::copy_if(file, std::back_inserter(out),
+                         [&](const auto& entry) { return entry.interface == name; });
+  };
+  append_those_of("");
+  if (!interface.empty()) append_those_of(interface);
+  return out;
 }
 
 Result<std::vector<StaticNeighbour>> parse_neighbours(std::string_view text,

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,15 +30,17 @@ struct StaticNeighbour {
   /// A link-layer address makes a permanent entry; a GID alone pins the address to it.
   std::variant<HwAddress, Gid> to;
   std::string interface;  ///< empty: all
-  [[nodiscard]] bool is_for(std::string_view name) const {
-    return interface.empty() || interface == name;
-  }
   friend bool operator==(const StaticNeighbour&, const StaticNeighbour&) = default;
 };
 
 /// Parses 20 bytes in hexadecimal with colons, or "QPN@GID", with the QPN in decimal, or in
 /// hexadecimal after 0x.
 [[nodiscard]] std::optional<HwAddress> parse_hardware(std::string_view text);
+
+/// The entries of a file for an interface, to be set in this order: those for all interfaces, then
+/// those for this one, which take precedence.
+[[nodiscard]] std::vector<StaticNeighbour> neighbours_for(std::string_view interface,
+                                                          std::span<const StaticNeighbour> file);
 
 /// The error is EINVAL with "NAME:LINE: reason".
 [[nodiscard]] Result<std::vector<StaticNeighbour>> parse_neighbours(std::string_view text,

@@ -109,7 +109,6 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::io_context& context_;
   asio::steady_timer retry_timer_;
   Retry retry_;
-  std::optional<std::uint64_t> namespace_;
   std::uint64_t requests_ = 0;
   std::uint64_t bad_requests_ = 0;
   std::uint64_t denied_ = 0;
@@ -139,16 +138,17 @@ void Server::Impl::start() {
     throw std::system_error(std::error_code(EBUSY, std::generic_category()),
                             options_.interface + ": " + opened.error().message);
   }
+  if (!options_.network_namespace) {
+    return dependencies_.log.error("{}: no control socket, so ibarp(8) cannot reach it: {}",
+                                   options_.interface, opened.error().message);
+  }
   retry_later(opened.error());
 }
 
 Result<void> Server::Impl::open() {
-  if (!namespace_) {
-    const auto own = own_network_namespace();
-    if (!own) return own.error();
-    namespace_ = *own;
-  }
-  auto folder = SocketFolder::take(*namespace_, options_.interface, options_.access);
+  const auto& home = options_.network_namespace;
+  if (!home) return home.error();
+  auto folder = SocketFolder::take(*home, options_.interface, options_.access);
   if (!folder) return folder.error();
   folder_.emplace(std::move(*folder));
   control_.emplace(*this, true, folder_->take_control_socket());

@@ -70,13 +70,16 @@ class Server {
     std::string interface;
     SocketAccess access{};
     IfTaken if_taken = IfTaken::fail;
+    /// Where the interface is; by default the namespace of the thread that makes the options.
+    Result<std::uint64_t> network_namespace = own_network_namespace();
     std::chrono::milliseconds idle_timeout = kIdleTimeout;
     lines::LineServer::Rate read_rate = kReadRate;
   };
 
-  /// Opens the sockets for the network namespace of the calling thread. If that fails, logs why and
-  /// tries again, with growing pauses. Throws std::system_error if another daemon serves the
-  /// interface and options.if_taken says so. `dependencies` must outlive the server.
+  /// Opens the sockets. If that fails, logs why and tries again, with growing pauses; but not if
+  /// the network namespace is unknown, since clients would not find them. Throws std::system_error
+  /// if another daemon serves the interface and options.if_taken says so. `dependencies` must
+  /// outlive the server.
   Server(boost::asio::io_context& context, Dependencies dependencies, Options options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -9,14 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <memory>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "ipoib/refuse_descriptors.hpp"
 #include "ipoib/unix_path.hpp"
 
 namespace ipoib::control {
@@ -26,21 +25,45 @@ namespace {
 constexpr const char* kLock = "lock";
 constexpr std::string_view kNamespacePrefix = "net-";
 
-/// To take a folder that another process is just removing.
+/// To take a folder that other processes remove again and again.
 constexpr int kTries = 10;
-constexpr std::chrono::milliseconds kPause{10};
+
+/// A daemon locks the first byte of the lock file while it lives. Who removes a folder, that of a
+/// dead daemon or its own, has both for a moment.
+constexpr off_t kLife = 1;
+constexpr off_t kRemoval = 2;
 
 Error failure(const Folder& folder, const std::string& name, int code) {
   return Error(code, folder.path + "/" + name + ": " + std::generic_category().message(code));
 }
 
-/// The lock belongs to the open file (fcntl(2)).
-bool lock(int file) {
+/// A lock that belongs to the open file (fcntl(2)).
+struct flock lock_of(short type, off_t start, off_t bytes) {
   struct flock how {};
-  how.l_type = F_WRLCK;
+  how.l_type = type;
   how.l_whence = SEEK_SET;
-  how.l_len = 1;
+  how.l_start = start;
+  how.l_len = bytes;
+  return how;
+}
+
+bool lock(int file, off_t bytes) {
+  auto how = lock_of(F_WRLCK, 0, bytes);
   return ::fcntl(file, F_OFD_SETLK, &how) == 0;
+}
+
+/// Whoever has the second byte only removes some names.
+void wait_for_removal(int file) {
+  auto how = lock_of(F_RDLCK, kLife, kRemoval - kLife);
+  (void)::fcntl(file, F_OFD_SETLKW, &how);
+  how.l_type = F_UNLCK;
+  (void)::fcntl(file, F_OFD_SETLK, &how);
+}
+
+bool lock_for_life(int file) {
+  if (lock(file, kLife)) return true;
+  wait_for_removal(file);
+  return lock(file, kLife);
 }
 
 bool is_linked(int file) {
@@ -71,7 +94,7 @@ FileDescriptor open_lock(const Folder& folder, int flags) {
       ::openat(folder.fd.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, kOwner));
 }
 
-/// Requires the lock. Names that others have created keep the folder.
+/// Requires the lock for kRemoval. Names that others have created keep the folder.
 void remove(const Folder& above, const Folder& folder) {
   for (const char* const name : {kControlSocket, kReadSocket, kLock}) {
     ::unlinkat(folder.fd.get(), name, 0);
@@ -86,6 +109,7 @@ Result<FileDescriptor> listen_at(const Folder& folder, const char* name, mode_t 
                                  std::optional<gid_t> group) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return failure(folder, name, errno);
+  refuse_descriptors(socket.get());
   if (::unlinkat(folder.fd.get(), name, 0) != 0 && errno != ENOENT) {
     return failure(folder, name, errno);
   }
@@ -113,6 +137,20 @@ std::vector<std::string> names_in(const Folder& folder) {
   return out;
 }
 
+/// Calls `visit` with each folder of an interface and the one above it, until it returns false.
+template <class Visit>
+void for_each_interface(const Folder& run, Visit visit) {
+  for (const auto& name : names_in(run)) {
+    if (!name.starts_with(kNamespacePrefix)) continue;
+    const auto above = open_folder(run, name, IfMissing::fail);
+    if (!above) continue;
+    for (const auto& interface : names_in(*above)) {
+      const auto folder = open_folder(*above, interface, IfMissing::fail);
+      if (folder && !visit(*above, *folder)) return;
+    }
+  }
+}
+
 }  // namespace
 
 std::string SocketAccess::allowed() const {
@@ -138,10 +176,8 @@ Result<SocketFolder> SocketFolder::take(std::uint64_t network_namespace,
       if (auto listens = taken->listen(access); !listens) return listens.error();
       return taken;
     }
-    const int code = taken.error().code;
-    // Its last user, or remove_unused_socket_folders(), may be removing it.
-    if (tries == kTries || (code != ENOENT && code != EBUSY)) return taken;
-    std::this_thread::sleep_for(kPause);
+    // It was removed before it was locked.
+    if (tries == kTries || taken.error().code != ENOENT) return taken;
   }
 }
 
@@ -155,7 +191,7 @@ Result<SocketFolder> SocketFolder::try_take(std::uint64_t network_namespace,
   if (!folder) return folder.error();
   FileDescriptor file = open_lock(*folder, O_CREAT);
   if (!file) return failure(*folder, kLock, errno);
-  if (!lock(file.get())) {
+  if (!lock_for_life(file.get())) {
     return Error(EBUSY, "another ipoibd runs this interface" + holder_of(file.get()));
   }
   if (!is_linked(file.get())) return failure(*folder, kLock, ENOENT);
@@ -179,25 +215,36 @@ Result<void> SocketFolder::listen(const SocketAccess& access) {
 }
 
 SocketFolder::~SocketFolder() {
-  if (lock_) remove(above_, folder_);
+  if (!lock_) return;
+  (void)lock(lock_.get(), kRemoval);
+  remove(above_, folder_);
 }
 
 void remove_unused_socket_folders() {
-  const auto run = open_run_folder();
-  if (!run) return;
-  for (const auto& name : names_in(*run)) {
-    if (!name.starts_with(kNamespacePrefix)) continue;
-    const auto above = open_folder(*run, name);
-    if (!above) continue;
-    for (const auto& interface : names_in(*above)) {
-      const auto folder = open_folder(*above, interface);
-      if (!folder) continue;
+  for (const auto& path : run_folders()) {
+    const auto run = open_run_folder_at(path, IfMissing::fail);
+    if (!run) continue;
+    for_each_interface(*run, [](const Folder& above, const Folder& folder) {
       // Without a lock file, a daemon may be about to create it.
-      const auto file = open_lock(*folder, 0);
-      if (file && lock(file.get()) && is_linked(file.get())) remove(*above, *folder);
+      const auto file = open_lock(folder, 0);
+      if (file && lock(file.get(), kRemoval) && is_linked(file.get())) remove(above, folder);
+      return true;
+    });
+    for (const auto& name : names_in(*run)) {
+      if (name.starts_with(kNamespacePrefix)) ::unlinkat(run->fd.get(), name.c_str(), AT_REMOVEDIR);
     }
-    ::rmdir(above->path.c_str());
   }
+}
+
+bool has_living_daemon(const Folder& run_folder) {
+  bool found = false;
+  for_each_interface(run_folder, [&](const Folder& /*above*/, const Folder& folder) {
+    const auto file = open_lock(folder, 0);
+    auto how = lock_of(F_WRLCK, 0, kLife);
+    found = file && ::fcntl(file.get(), F_OFD_GETLK, &how) == 0 && how.l_type != F_UNLCK;
+    return !found;
+  });
+  return found;
 }
 
 }  // namespace ipoib::control

@@ -3,7 +3,8 @@
 //   <run folder>/net-<inode>/<interface>/
 //       control   socket for those who may change things: the daemon's user and a group
 //       read      socket for those who may only read: everybody; missing if nobody else may read
-//       lock      locked by the daemon that serves the interface; has its process id
+//       lock      its first byte is locked by the daemon that serves the interface, its second one
+//                 by who removes the folder; has the daemon's process id
 //
 // <inode> is that of the interface's network namespace (`lsns -t net` prints it), which identifies
 // a namespace while it exists (namespaces(7)). Connecting to a socket takes write permission for it
@@ -73,7 +74,10 @@ class SocketFolder {
   FileDescriptor read_;
 };
 
-/// Removes the folders of daemons that have died, in all network namespaces.
+/// Removes the folders of daemons that have died, in all network namespaces. Creates none.
 void remove_unused_socket_folders();
+
+/// Whether a daemon lives that has its sockets in this run folder. Needs the rights of its user.
+[[nodiscard]] bool has_living_daemon(const Folder& run_folder);
 
 }  // namespace ipoib::control

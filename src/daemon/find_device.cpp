@@ -53,7 +53,7 @@ std::optional<verbs::Device> find_device(const Options& options, Logger& log,
     if (message != last_message) log.info("waiting: {}", message);
     last_message = message;
     notify_service_manager("STATUS=waiting: " + message);
-    notify_service_manager("WATCHDOG=1");
+    if (watchdog_period()) notify_service_manager("WATCHDOG=1");
     const auto signal = pause_until_retry();
     if (signal == SIGHUP) {
       on_reload();

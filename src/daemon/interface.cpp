@@ -2,38 +2,24 @@
 
 #include <pthread.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/random.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <random>
-#include <system_error>
 
 #include "daemon/sandbox.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/random_bits.hpp"
 
 namespace ipoib::daemon {
 
 namespace {
-
-HashKey random_hash_key() {
-  std::array<std::uint64_t, 2> halves{};
-  // Of up to 256 bytes it returns all, or fails for good (getrandom(2)).
-  if (::getrandom(halves.data(), sizeof halves, 0) != sizeof halves) {
-    throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
-  return {halves[0], halves[1]};
-}
 
 Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number) {
   auto link = options.link;
   link.pkey = pkey;
   return {.link = std::move(link),
           .max_ip_mtu = options.max_ip_mtu,
-          .seed = std::random_device()(),
-          .hash_key = random_hash_key(),
+          .seed = random_bits(),
+          .hash_key = {random_bits(), random_bits()},
           .first_request = first_link_request(number)};
 }
 
@@ -153,11 +139,6 @@ void Interface::receive_large_packets() {
 SharedNamespace Interface::current_namespace() const {
   auto found = tun_->network_namespace();
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
-}
-
-void Interface::remove_now() {
-  tun_->close();
-  dependencies_.neighbours.forget(id_.pkey);
 }
 
 KeptInterface Interface::kept() const {

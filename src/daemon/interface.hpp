@@ -57,7 +57,8 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
   void remove_at_end() override { tun_->remove(); }
-  void remove_now() override;
+  void remove_now() override { tun_->close(); }
+  void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 
@@ -88,8 +89,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
                                                        control::Server::IfTaken if_taken);
   void on_renamed(const std::string& name);
-  /// The interface's thread.
-  void run();
+  void run();  ///< the interface's thread
   /// Calls `open` in the network namespace of the interface.
   template <class Open>
   auto at_home(Open&& open) const {

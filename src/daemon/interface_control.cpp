@@ -28,11 +28,11 @@ constexpr std::chrono::seconds kRedirectCheck{30};
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
 /// Keeps permanent entries and pins for the next interface of the partition.
-InterfaceControl::Callback stored(StaticNeighbours& neighbours,
+InterfaceControl::Callback stored(const std::shared_ptr<StaticNeighbours>& neighbours,
                                   const control::InterfaceRequest& request,
                                   const InterfaceControl::Callback& done) {
-  return [&neighbours, request, done](control::Response response) {
-    if (response) neighbours.on_done(request);
+  return [neighbours, request, done](control::Response response) {
+    if (response) neighbours->on_done(request);
     done(std::move(response));
   };
 }
@@ -55,7 +55,7 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
                    [this] { on_messages(); }),
       next_request_(first_control_request(dependencies.number)) {
   host_timer_.set(monotonic_now());
-  auto neighbours = dependencies.neighbours.all();
+  auto neighbours = dependencies.neighbours->all();
   // The mailbox is new, so it has room.
   if (!neighbours.empty())
     (void)dependencies.to_interface.post(SetNeighbours{std::move(neighbours)});

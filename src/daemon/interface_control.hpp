@@ -38,7 +38,7 @@ class InterfaceControl final : public control::Handler {
     ControlMailbox& inbox;
     InterfaceOwner& owner;
     SaRequestPort& sa;
-    StaticNeighbours& neighbours;  ///< which the interface has from the start
+    std::shared_ptr<StaticNeighbours> neighbours;  ///< which the interface has from the start
     TraceRing& trace;
     Logger& log;
     std::string interface;  ///< the network interface's name

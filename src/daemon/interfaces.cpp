@@ -248,6 +248,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
     case StopReason::Kind::deleted:
       dependencies_.log.warn("interface {} was deleted", name);
       plan_.forget(partition);
+      interface->forget_neighbours();
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case StopReason::Kind::failed:
@@ -258,6 +259,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
   if (stopping_ && why.kind == StopReason::Kind::moved) interface->remove_at_end();
   if (deleting && !failed) {
     interface->remove_now();
+    interface->forget_neighbours();
     deleting.mapped()({});
     destroy_later(std::move(interface));
   }

@@ -5,6 +5,9 @@
 //        Interface ib0.8001 ---+---- PortControl -+---- PortWatcher
 //                              |                  |
 //        ...           --------+                  +---- signals
+#include <pwd.h>
+#include <sys/stat.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -51,6 +54,15 @@ struct Dependencies {
   bool has_logged_privileges = false;
 };
 
+/// Systemd gives the run folder to the service user, perhaps before he has a daemon.
+bool is_needed_by_its_owner(const Folder& run) {
+  struct stat status {};
+  const auto* const service = ::getpwnam(kServiceUser);
+  const bool is_of_service =
+      service != nullptr && ::fstat(run.fd.get(), &status) == 0 && status.st_uid == service->pw_uid;
+  return is_of_service || control::has_living_daemon(run);
+}
+
 /// Before there is a second thread, and before anything of strangers is read.
 std::string drop_privileges(const Options& options) {
   const Needs needs{.has_kernel_devices = !is_on_softib(),
@@ -59,7 +71,9 @@ std::string drop_privileges(const Options& options) {
   const auto account =
       choose_account(options.user, options.group, needs, management_device_files());
   // It has to create sockets later, too. Without the folder, the daemon says so when it needs it.
-  if (::geteuid() == 0) (void)give_run_folder(account.user.value_or(0));
+  if (::geteuid() == 0) {
+    (void)give_run_folder(account.user.value_or(0), is_needed_by_its_owner);
+  }
   std::vector<gid_t> groups;
   if (options.control_access.group) groups.push_back(*options.control_access.group);
   return give_up_privileges(account, capabilities_to_keep(needs), groups);

@@ -16,12 +16,8 @@ bool is_deleted(const control::Filter& filter, const IpAddress& address,
 std::map<IpAddress, StaticNeighbours::To> lines_for(
     const std::string& interface, std::span<const control::StaticNeighbour> file) {
   std::map<IpAddress, StaticNeighbours::To> out;
-  for (const bool is_for_all : {true, false}) {
-    for (const auto& entry : file) {
-      if (entry.is_for(interface) && entry.interface.empty() == is_for_all) {
-        out.insert_or_assign(entry.address, entry.to);
-      }
-    }
+  for (const auto& entry : control::neighbours_for(interface, file)) {
+    out.insert_or_assign(entry.address, entry.to);
   }
   return out;
 }
@@ -80,15 +76,17 @@ std::map<PKey, NeighbourChanges> NeighbourStore::replace_file(
     std::vector<control::StaticNeighbour> file) {
   std::map<PKey, NeighbourChanges> out;
   for (auto& [partition, neighbours] : interfaces_) {
-    auto changes = neighbours.replace_file(file_, file);
+    auto changes = neighbours->replace_file(file_, file);
     if (!changes.empty()) out.emplace(partition, std::move(changes));
   }
   file_ = std::move(file);
   return out;
 }
 
-StaticNeighbours& NeighbourStore::of(PKey partition, const std::string& interface) {
-  return interfaces_.try_emplace(partition, file_, interface).first->second;
+std::shared_ptr<StaticNeighbours> NeighbourStore::of(PKey partition, const std::string& interface) {
+  auto& entries = interfaces_[partition];
+  if (entries == nullptr) entries = std::make_shared<StaticNeighbours>(file_, interface);
+  return entries;
 }
 
 }  // namespace ipoib::daemon

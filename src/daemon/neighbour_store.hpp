@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,17 +40,18 @@ class NeighbourStore {
  public:
   explicit NeighbourStore(std::vector<control::StaticNeighbour> file) : file_(std::move(file)) {}
 
-  /// Those of the interface of a partition, which have the contents of the file at first.
-  [[nodiscard]] StaticNeighbours& of(PKey partition, const std::string& interface);
+  /// Those of the interface of a partition, which have the contents of the file at first. Never
+  /// null.
+  [[nodiscard]] std::shared_ptr<StaticNeighbours> of(PKey partition, const std::string& interface);
   /// Replaces the contents of the file. Returns what that changes, by partition.
   [[nodiscard]] std::map<PKey, NeighbourChanges> replace_file(
       std::vector<control::StaticNeighbour> file);
-  /// The operator has deleted the interface.
+  /// The operator has deleted the interface, which may still use its own until it is destroyed.
   void forget(PKey partition) { interfaces_.erase(partition); }
 
  private:
   std::vector<control::StaticNeighbour> file_;
-  std::map<PKey, StaticNeighbours> interfaces_;
+  std::map<PKey, std::shared_ptr<StaticNeighbours>> interfaces_;
 };
 
 }  // namespace ipoib::daemon

@@ -63,6 +63,8 @@ class PartitionInterface {
   virtual void remove_at_end() = 0;
   /// Makes the network interface disappear at once. Only after InterfaceOwner::on_ended().
   virtual void remove_now() = 0;
+  /// Forgets the static neighbours of the partition: the operator has deleted the interface.
+  virtual void forget_neighbours() = 0;
   /// The network namespace that the network interface is in now; null if it was deleted.
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
   [[nodiscard]] virtual KeptInterface kept() const = 0;

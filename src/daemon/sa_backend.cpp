@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "daemon/subnet_sa.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/pkey_table.hpp"
+#include "ipoib/random_bits.hpp"
 #include "verbs/umad_port.hpp"
 
 namespace ipoib::daemon {
@@ -57,9 +57,9 @@ std::unique_ptr<SaBackend> make_sa_backend(const verbs::Device& device, const Op
   if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports");
   auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   auto memberships = share_memberships(mads->identity(), *logs.sa);
-  const auto entropy = std::make_shared<std::random_device>();
-  return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa, (*entropy)(),
-                                    [entropy] { return (*entropy)(); });
+  return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa,
+                                    random_bits(),
+                                    [] { return static_cast<std::uint32_t>(random_bits()); });
 }
 
 }  // namespace ipoib::daemon

@@ -27,7 +27,7 @@ void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   }
   const auto sa = sa_destination(port);
   has_sa_ = sa.has_value();
-  client_.set_sm(sa, now, port.lmc);
+  client_.set_sm(sa, now);
   renew_subscriptions(now);
   dispatch(now);
 }

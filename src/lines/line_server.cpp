@@ -151,9 +151,10 @@ bool LineServer::Impl::has_place_for(uid_t user) const {
 }
 
 void LineServer::Impl::add(std::shared_ptr<Session> session) {
-  waiting_.push_back(std::move(session));
+  waiting_.push_back(session);
   serve_waiting();
-  if (!waiting_.empty()) ++counters_.delayed;
+  // Not if it was served with an equal line that waited before others.
+  if (!waiting_.empty() && waiting_.back() == session) ++counters_.delayed;
 }
 
 void LineServer::Impl::forget(const std::shared_ptr<Session>& session) {

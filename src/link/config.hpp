@@ -43,7 +43,7 @@ struct Ageing {
   /// packets have been sent to it within this time.
   Duration gateway_probe = std::chrono::seconds(30);
   Duration idle = std::chrono::minutes(20);  ///< an unused stale entry is removed after this time
-  /// After an address was learnt or confirmed, ARP messages with another one are ignored, except
+  /// After an address was learnt, ARP messages with another one are ignored, except
   /// announcements and requests to the host: of several replies the first counts. Linux: locktime.
   Duration lock_time = std::chrono::seconds(1);
   std::uint8_t announcements = 2;  ///< of each new address

@@ -5,7 +5,6 @@
 // table keeps the entry.
 #pragma once
 
-#include <algorithm>
 #include <boost/intrusive/list_hook.hpp>
 #include <cstdint>
 #include <optional>
@@ -94,9 +93,10 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] EvictionClass current_eviction_class() const;
   [[nodiscard]] TimePoint deadline() const;
   [[nodiscard]] TimePoint last_use() const { return used_; }
-  /// Whether it has an address that was learnt or confirmed less than the lock time ago.
+  /// Whether it has an address that was learnt less than the lock time ago. Confirmations do not
+  /// prolong that, or a stranger could keep a false address.
   [[nodiscard]] bool is_locked(Duration lock_time, TimePoint now) const {
-    return route() != nullptr && now < std::max(learnt_, confirmed_) + lock_time;
+    return route() != nullptr && now < learnt_ + lock_time;
   }
   [[nodiscard]] std::size_t parked() const;
   /// Null in the states without a hardware address.

@@ -199,12 +199,12 @@ std::optional<MadDestination> redirection(const MadDestination& asked, bool grh_
   return redirected;
 }
 
-bool is_from(const MadDestination& asked, const MadDestination& from, std::uint8_t lmc) {
+bool is_from(const MadDestination& asked, const MadDestination& from) {
   const auto& route = asked.global;
   if (route && route->hop_limit > kSubnetHopLimit) {
     return from.global && from.global->dgid == route->dgid;
   }
-  if (base_lid(from.lid, lmc) != base_lid(asked.lid, lmc)) return false;
+  if (from.lid != asked.lid) return false;
   if (!route || !from.global || route->dgid.guid() == kSaGuid) return true;
   return from.global->dgid == route->dgid;
 }

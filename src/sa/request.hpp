@@ -39,11 +39,13 @@ using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
                                                         ConstBytes mad);
 
 /// Whether a MAD with the source `from` is of the port that `asked` names. Senders cannot choose:
-/// their HCA writes a LID of the port and a GID of its own. `lmc`: the port may use any of its
-/// LIDs. The well-known GID of an SA stands for any port (IBA 4.1.1); to another subnet, `asked`
-/// has the LID of a router, and only the GID counts.
-[[nodiscard]] bool is_from(const MadDestination& asked, const MadDestination& from,
-                           std::uint8_t lmc);
+/// their HCA writes a LID of the port and a GID of its own. A response has the LID to which its
+/// request was sent (IBA 13.5.4), and an SA sends reports from the LID of which the subnet manager
+/// tells all ports. Its other LIDs do not count: how many a port has is its own LMC, 0 for that of
+/// most switches, so the LIDs that follow may be those of others. The well-known GID of an SA
+/// stands for any port (IBA 4.1.1); to another subnet, `asked` has the LID of a router, and only
+/// the GID counts.
+[[nodiscard]] bool is_from(const MadDestination& asked, const MadDestination& from);
 
 /// The header of Report(Notice); nullopt for any other MAD.
 [[nodiscard]] std::optional<wire::SaHeader> report_header(ConstBytes mad);

@@ -61,8 +61,7 @@ SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64
     : config_(config), port_(port), log_(log), jitter_(seed),
       random_(std::move(random)), foreign_(log, config.foreign_log_pause) {}
 
-void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc) {
-  lmc_ = lmc;
+void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   if (sm == sm_) return;
   sm_ = sm;
   redirected_to_.reset();
@@ -227,8 +226,8 @@ void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
 bool SaClient::take_report(const ReceivedMad& mad, TimePoint now) {
   const auto header = mad.timed_out ? std::nullopt : report_header(mad.bytes);
   if (!header) return false;
-  const bool is_from_sa = (sm_ && is_from(*sm_, mad.from, lmc_)) ||
-                          (redirected_to_ && is_from(*redirected_to_, mad.from, lmc_));
+  const bool is_from_sa =
+      (sm_ && is_from(*sm_, mad.from)) || (redirected_to_ && is_from(*redirected_to_, mad.from));
   if (!is_from_sa) {
     foreign_.drop("report", counters_.foreign_reports, mad.from, now);
     return true;
@@ -264,7 +263,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
     ++counters_.unmatched_mads;
     return;
   }
-  if (!mad.timed_out && !is_from(at->second.asked, mad.from, lmc_)) {
+  if (!mad.timed_out && !is_from(at->second.asked, mad.from)) {
     return foreign_.drop("response", counters_.foreign_responses, mad.from, now);
   }
   if (!mad.timed_out) {

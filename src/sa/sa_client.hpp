@@ -47,8 +47,8 @@ class SaClient {
   /// The address of the SA: SM LID and SL of the port, the index of the default partition's
   /// key, and a global route if the port requires a GRH; nullopt while there is no SM. Requests in
   /// flight to another address are sent again. A redirection holds until the SM changes or a
-  /// request times out. `lmc`: of this port; subnet managers assign the same to the SM's port.
-  void set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc = 0);
+  /// request times out.
+  void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);
   /// The port has something to receive. What exceeds Config::mads_per_turn stays there.
@@ -99,7 +99,6 @@ class SaClient {
   ForeignMads foreign_;
   std::uint64_t last_order_ = 0;
   std::optional<MadDestination> sm_;
-  std::uint8_t lmc_ = 0;
   std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
   MembershipOrder memberships_;

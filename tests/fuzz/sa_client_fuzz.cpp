@@ -91,9 +91,8 @@ class Script {
 
   void set_sm() {
     const Lid lid(input_.u8());
-    lmc_ = input_.u8() % 4;
-    client_.set_sm(lid == Lid(0) ? std::nullopt : std::optional(MadDestination{lid, {}, 0}), now_,
-                   lmc_);
+    other_bit_ = input_.u8() % 4;
+    client_.set_sm(lid == Lid(0) ? std::nullopt : std::optional(MadDestination{lid, {}, 0}), now_);
   }
 
   void advance() {
@@ -138,7 +137,7 @@ class Script {
     port_.respond(request, input_.u8(), *path);
     auto& from = port_.inbox.back().from;
     // A retry has the same transaction id, perhaps with another address.
-    from.lid = Lid(static_cast<std::uint16_t>((from.lid.value() ^ (1U << lmc_)) + 0x100));
+    from.lid = Lid(static_cast<std::uint16_t>((from.lid.value() ^ (1U << other_bit_)) + 0x100));
     if (from.global) from.global->dgid = Gid(0xfec0'0000'0000'0077, Guid(input_.u8()));
     auto forged = std::exchange(port_.inbox, {});
     while (client_.next_deadline() <= now_) client_.on_time(now_);  // what is due anyway
@@ -223,7 +222,7 @@ class Script {
   Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
   SaClient client_{config_, port_, log_, 1, random_from(1)};
-  std::uint8_t lmc_ = 0;
+  std::uint8_t other_bit_ = 0;
   std::size_t requested_ = 0;
   std::size_t answered_ = 0;
 };

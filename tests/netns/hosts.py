@@ -197,9 +197,9 @@ class Host:
         self._start(self.command(program("softib"), "run", "--hca", hca, "--", program("ipoibd"),
                                  "--pkey", "0xffff"), None, True)
 
-    def start_alone(self, *options, address=None):
+    def start_alone(self, *options, address=None, command=(program("ipoibd"),)):
         """Like start(), with exactly these options and without `softib run`."""
-        self._start(self.command(program("ipoibd"), *options), address, True)
+        self._start(self.command(*command, *options), address, True)
 
     def _start(self, command, address, wait):
         self.daemon = Process(command, self.log, self.subnet.environment)

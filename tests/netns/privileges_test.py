@@ -96,6 +96,35 @@ class PrivilegesTest(hosts.Pair):
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
         self.assertIsNone(self.left.link(), "the interface is removed")
 
+    def test_daemons_of_two_users(self):
+        """A daemon of root leaves the folder of control sockets to the one of another user."""
+        try:
+            subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            self.skipTest("there are no other users in this user namespace")
+        for folder in (self.subnet.folder, self.subnet.folder / "default"):
+            folder.chmod(0o755)
+        run = self.subnet.folder / "run"
+        run.mkdir(mode=0o755)
+        with_own_run = ("unshare", "-m", "sh", "-c", f'mount --bind {run} /run && exec "$@"', "sh")
+
+        def start(host, *options):
+            host.start_alone(*with_own_run, hosts.program("softib"), "run", "--hca", host.name, "--",
+                             hosts.program("ipoibd"), *options, command=())
+
+        def answers(host, interface):
+            return host.run(*with_own_run, hosts.program("ibarp"), "info", "-i", interface,
+                            check=False).returncode == 0
+
+        start(self.left, "--user", "nobody")
+        start(self.right)
+        for host in (self.left, self.right):
+            wait_until(lambda: answers(host, "ib0"), f"{host.name} has its sockets")
+        self.assertEqual((run / "ipoibd").owner(), "nobody")
+        self.assertEqual((run / "ipoibd.0").owner(), "root")
+        self.softib_set("partition", "2", "left", "full")
+        wait_until(lambda: answers(self.left, "ib0.8002"), "left has the sockets of a new interface")
+
     def test_unknown_user(self):
         done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
                              hosts.program("ipoibd"), "--user", "no-such-user", check=False)

@@ -138,3 +138,58 @@ def udp(sender, receiver, address, rounds, limit):
         assert done.returncode == 0, done.stderr
     finally:
         listening.end()
+
+
+# Like TCP_SENDER, until SIGTERM.
+ENDLESS_SENDER = """
+import hashlib, os, signal, socket, sys
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+block, digest, number = os.urandom(1 << 17), hashlib.blake2b(), 0
+with socket.create_connection((sys.argv[1], 5003)) as peer:
+    print('listening', flush=True)
+    while not ended:
+        data = number.to_bytes(8, 'big') + block[8:]
+        digest.update(data)
+        peer.sendall(data)
+        number += 1
+print(digest.hexdigest())
+"""
+# Like TCP_RECEIVER; the size of a file shows how many MiB have arrived.
+ENDLESS_RECEIVER = """
+import hashlib, socket, sys
+digest, total = hashlib.blake2b(), 0
+server = socket.create_server(('', 5003))
+print('listening', flush=True)
+peer, _ = server.accept()
+with open(sys.argv[1], 'wb', buffering=0) as progress:
+    while data := peer.recv(1 << 17):
+        digest.update(data)
+        total += len(data)
+        progress.truncate(total >> 20)
+print(digest.hexdigest())
+"""
+
+
+class Endless:
+    """A transfer over TCP until end(), which checks that all data has arrived unchanged."""
+
+    def __init__(self, sender, receiver, address):
+        folder = sender.subnet.folder
+        self.progress = folder / "endless"
+        self.receiver = start(receiver, ENDLESS_RECEIVER, folder, "endless", str(self.progress))
+        self.sender = start(sender, ENDLESS_SENDER, folder, "endless", address)
+
+    def received(self):
+        """Returns how many MiB have arrived."""
+        return self.progress.stat().st_size if self.progress.exists() else 0
+
+    def end(self):
+        assert self.sender.end() == 0, self.sender.output()
+        assert self.receiver.popen.wait(hosts.PATIENCE) == 0, self.receiver.output()
+        sent, arrived = (each.output().split()[-1] for each in (self.sender, self.receiver))
+        assert sent == arrived, "the data has changed"
+
+    def close(self):
+        for process in (self.sender, self.receiver):
+            process.end()

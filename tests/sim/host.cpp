@@ -208,7 +208,7 @@ void Host::port_changed(const softib::PortAttributes& port) {
   const bool reregister =
       std::exchange(reregister_count_, port.reregister_count) != port.reregister_count;
   if (changed) {
-    sa_->set_sm(daemon::sa_destination(port_view_.snapshot()), now, port.lmc);
+    sa_->set_sm(daemon::sa_destination(port_view_.snapshot()), now);
     link().on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
   }
   if (reregister) link().on_client_reregister(now);

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "ipoib/log.hpp"
+#include "ipoib/refuse_descriptors.hpp"
 #include "lines/line_server.hpp"
 #include "softib/control/client.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -24,6 +25,7 @@ lines::LineServer::Protocol::acceptor listen(asio::io_context& context, const st
   const auto slash = path.rfind('/');
   const auto folder = fabric::open_folder(path.substr(0, slash)).value();
   acceptor.open();
+  ipoib::refuse_descriptors(acceptor.native_handle());
   transport::bind_at(acceptor.native_handle(), folder.get(), path.substr(slash + 1)).value();
   acceptor.listen();
   return acceptor;

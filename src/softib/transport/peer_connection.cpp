@@ -37,6 +37,12 @@ int PeerConnection::make_ring() {
   return 0;
 }
 
+int PeerConnection::send(MessageKind kind, ipoib::ConstBytes body) {
+  const int error = send_message(socket(), kind, body);
+  if (error == EPIPE || error == ECONNRESET) ended_ = true;
+  return error;
+}
+
 std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets) {
   const std::size_t count = ring_->put(packets);
   if (!wakeup_table_) read_messages();
@@ -71,19 +77,17 @@ void PeerConnection::notify_engine() {
   if (ring_->request_engine() && wakeup_table_->must_wake_engine()) send_wakeup();
 }
 
-void PeerConnection::send_wakeup() {
-  const int error = send_message(socket(), MessageKind::wakeup);
-  if (error == EPIPE || error == ECONNRESET) ended_ = true;
-}
-
+/// An engine first refuses messages, then reads the ring for the last time, then closes the socket.
 bool PeerConnection::is_closing() const {
-  return ring_ && ring_->reader_state() != ReaderState::open &&
-         ring_->reader_state() != ReaderState::closed;
+  if (!ring_ || is_gone_) return false;
+  const auto state = ring_->reader_state();
+  return state != ReaderState::closed && (ended_ || state != ReaderState::open);
 }
 
 bool PeerConnection::has_ended(std::chrono::nanoseconds patience) {
-  if (!ring_ || ended_) return ended_;
-  if (ring_->reader_state() != ReaderState::open) {
+  if (!ring_) return ended_;
+  if (ended_ || ring_->reader_state() != ReaderState::open) {
+    if (is_closing()) read_messages();  // the receiver may have died
     if (is_closing()) ring_->wait_until_closed(steady_clock::now() + patience);
     ended_ = true;
   } else if (const auto taken = ring_->taken(); taken != std::exchange(taken_before_, taken)) {
@@ -104,9 +108,13 @@ void PeerConnection::read_messages() {
         if (handle(reader)) break;
         [[fallthrough]];
       case MessageReader::Got::malformed:
-      case MessageReader::Got::end:
         ended_ = true;
         return;
+      case MessageReader::Got::end:
+        ended_ = is_gone_ = true;
+        return;
+      case MessageReader::Got::no_room:  // the engine is woken instead
+        break;
       case MessageReader::Got::nothing:
         return;
     }

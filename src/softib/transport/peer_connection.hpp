@@ -25,14 +25,16 @@ class PeerConnection {
   [[nodiscard]] bool has_ring() const { return ring_.has_value(); }
   /// Makes a ring and sends its memory to the receiver. Returns 0 or an errno value.
   [[nodiscard]] int make_ring();
+  /// See send_message().
+  [[nodiscard]] int send(MessageKind kind, ipoib::ConstBytes body);
   /// Writes packets to the ring and wakes their waiters. Returns how many fitted.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
   /// Whether the receiver has died or closed the connection. If it is closing, waits for it to
   /// finish, for at most `patience`. A dead receiver is noticed some milliseconds late.
   [[nodiscard]] bool has_ended(std::chrono::nanoseconds patience);
-  /// Whether the receiver has begun to close and not finished.
+  /// Whether the connection has ended for this side, and the receiver may still take packets.
   [[nodiscard]] bool is_closing() const;
-  /// After has_ended(): what the receiver has not taken, and never will.
+  /// After has_ended(): what the receiver has not taken and, unless is_closing(), never will.
   [[nodiscard]] RingWriter::Left count_left() const {
     return ring_ ? ring_->count_left() : RingWriter::Left{};
   }
@@ -50,7 +52,7 @@ class PeerConnection {
     ipoib::FileDescriptor sender;
   };
   void wake_waiter(std::size_t entry);
-  void send_wakeup();
+  void send_wakeup() { (void)send(MessageKind::wakeup, {}); }
   void read_messages();
   [[nodiscard]] bool handle(MessageReader& message);
   [[nodiscard]] const WakeupFd* find_wakeup_fd(std::uint32_t number) const;
@@ -62,6 +64,7 @@ class PeerConnection {
   std::uint64_t taken_before_ = 0;
   std::int64_t checked_at_ = 0;  ///< when has_ended() last read the socket
   bool ended_ = false;
+  bool is_gone_ = false;  ///< the receiver has closed its socket, later than the ring
 };
 
 }  // namespace softib::transport

@@ -69,9 +69,11 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
     on_this_connection += count;
     if (has_ended(*receiver, mode)) {
       // The receiver died or disconnected us. What it has not taken of these packets is sent again
-      // on a new connection. If another process has the slot by now, it drops them.
+      // on a new connection. If another process has the slot by now, it drops them. What it may
+      // still take counts as lost: nothing is sent twice.
       const auto left = connection.count_left();
-      const auto back = std::min(left.entries, std::exchange(on_this_connection, 0));
+      const auto put = std::exchange(on_this_connection, 0);
+      const auto back = connection.is_closing() ? 0 : std::min(left.entries, put);
       sent -= back;
       lost += left.packets - std::min(left.packets, count_packets(packets.subspan(sent, back)));
       receiver->congested = connection.is_closing();
@@ -145,7 +147,7 @@ Delivery RingWire::transmit(ProcessAddress to, MessageKind kind, ConstBytes body
   for (;;) {
     const auto connected = connect(*receiver);
     if (connected != Delivery::delivered) return reconnected ? Delivery::lost : connected;
-    const int error = send_message(receiver->connection->socket(), kind, body);
+    const int error = receiver->connection->send(kind, body);
     if (error == 0) {
       receiver->congested = false;
       return Delivery::delivered;
@@ -207,7 +209,8 @@ Delivery RingWire::connect_with_ring(Peer& peer) {
 /// A receiver that always closes slowly must not slow the sender down: waiting uses up the patience
 /// with it, which comes back slowly.
 bool RingWire::has_ended(Peer& peer, SendMode mode) {
-  if (!peer.connection->is_closing()) return peer.connection->has_ended({});
+  if (!peer.connection->has_ended({})) return false;
+  if (!peer.connection->is_closing()) return true;
   const auto start = steady_clock::now();
   const auto gained = (start - peer.patience_at) / kCloseShare;
   peer.patience = std::min<std::chrono::nanoseconds>(kCloseTimeout, peer.patience + gained);

@@ -112,6 +112,7 @@ void SocketEngine::turn() {
   wakeup_table_.wake_up();
   notified_ |= rings_.take_requests();
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
+  if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) rings_.drain();
   if (last_wakeup_fd_ != announced_) {
     announced_ = last_wakeup_fd_;
@@ -178,6 +179,12 @@ bool SocketEngine::accept_one() {
   return true;
 }
 
+/// For a sender that was disconnected because its ring did not arrive, and connects again.
+void SocketEngine::make_room() {
+  if (by_activity_.empty()) return pause_accepting();
+  evict(by_activity_.front());
+}
+
 /// Otherwise the loop would spin on a readable listener that it cannot accept from.
 void SocketEngine::pause_accepting() {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_, nullptr);
@@ -214,6 +221,9 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
       case MessageReader::Got::message:
         if (!handle_message(fd)) return false;
         break;
+      case MessageReader::Got::no_room:
+        needs_descriptors_ = true;
+        return false;
       case MessageReader::Got::malformed:
         receiver_.malformed();
         return false;

@@ -79,12 +79,12 @@ class SocketEngine {
     bool has_ring = false;
     std::uint32_t last_announced = 0;  ///< the last wakeup descriptor that was sent to it
   };
-
   void run();
   void turn();
   [[nodiscard]] bool fall_asleep();
   [[nodiscard]] bool watch(int fd) const;
   [[nodiscard]] bool accept_one();
+  void make_room();
   void pause_accepting();
   void resume_accepting();
   void evict(int fd);
@@ -106,7 +106,8 @@ class SocketEngine {
   MessageReader reader_;
   ReceiveRings rings_;
   WakeupTable wakeup_table_;
-  bool notified_ = false;  ///< the rings have to be read
+  bool notified_ = false;           ///< the rings have to be read
+  bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one
   std::mutex wakeup_fds_mutex_;
   std::map<std::uint32_t, const WakeupSocket*> wakeup_fds_;
   std::atomic<std::uint32_t> last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "ipoib/refuse_descriptors.hpp"
 #include "ipoib/unix_path.hpp"
 
 namespace softib::transport {
@@ -46,6 +47,7 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
   WakeupSocket made;
   made.socket_.reset(::socket(AF_UNIX, kType, 0));
   if (!made.socket_) return failure(errno);
+  ipoib::refuse_descriptors(made.fd());
   const auto at = folder.open_node(node);
   if (!at) return at.error();
   const auto name = fabric::slot_wakeup_name(slot);
@@ -71,20 +73,22 @@ FileDescriptor WakeupSocket::make_sender() const {
 }
 
 /// One byte distinguishes it from the wakeups of others.
-void WakeupSocket::wake() const {
+bool WakeupSocket::wake() const {
   constexpr char kOwn = 1;
-  (void)::send(own_sender_.get(), &kOwn, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return ::send(own_sender_.get(), &kOwn, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
 WakeupSocket::Wakeup WakeupSocket::take(bool may_wait) const {
-  char first = 0;
-  const auto size = ::recv(fd(), &first, 1, may_wait ? 0 : MSG_DONTWAIT);
-  if (size < 0) return Wakeup::none;
-  return size == 0 ? Wakeup::other : Wakeup::own;
+  return receive(may_wait ? 0 : MSG_DONTWAIT);
 }
 
-bool WakeupSocket::has_wakeup() const {
-  return ::recv(fd(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT) >= 0;
+WakeupSocket::Wakeup WakeupSocket::next() const { return receive(MSG_PEEK | MSG_DONTWAIT); }
+
+WakeupSocket::Wakeup WakeupSocket::receive(int flags) const {
+  char first = 0;
+  const auto size = ::recv(fd(), &first, 1, flags);
+  if (size < 0) return Wakeup::none;
+  return size == 0 ? Wakeup::other : Wakeup::own;
 }
 
 bool is_wakeup_sender(int fd) {

@@ -32,16 +32,20 @@ class WakeupSocket {
   [[nodiscard]] int fd() const { return socket_.get(); }
   /// Returns a socket by which another process wakes this one; empty if the system refuses.
   [[nodiscard]] ipoib::FileDescriptor make_sender() const;
-  /// A wakeup by this process itself. If the queue is full, fd() is readable anyway.
-  void wake() const;
+  /// A wakeup by this process itself. Returns false if the queue is full; then fd() is readable
+  /// anyway.
+  bool wake() const;
 
   enum class Wakeup : std::uint8_t { none, own, other };
   /// Takes a wakeup; waits for one if `may_wait`, unless the program has made fd() O_NONBLOCK. For
   /// `none`, sets errno. Another process can pretend that its wakeup is `own`.
   [[nodiscard]] Wakeup take(bool may_wait) const;
-  [[nodiscard]] bool has_wakeup() const;
+  /// The wakeup that take() would take.
+  [[nodiscard]] Wakeup next() const;
 
  private:
+  [[nodiscard]] Wakeup receive(int flags) const;
+
   ipoib::FileDescriptor socket_;
   ipoib::FileDescriptor own_sender_;
   ipoib::FileDescriptor inode_;  ///< of the socket, for connect(2)

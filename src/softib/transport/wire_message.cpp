@@ -67,9 +67,10 @@ MessageReader::Got MessageReader::next(int socket) {
   }
   if (count == 0) return Got::end;
   size_ = static_cast<std::size_t>(count);
-  const bool complete = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  const bool is_known = complete && kind() < MessageKind::count_;
-  if (is_known && bool(fd_) == carries_descriptor(kind())) return Got::message;
+  const bool is_known = (header.msg_flags & MSG_TRUNC) == 0 && kind() < MessageKind::count_;
+  const bool is_cut = (header.msg_flags & MSG_CTRUNC) != 0;  // what it carried, or more of it
+  if (is_known && !is_cut && bool(fd_) == carries_descriptor(kind())) return Got::message;
+  if (is_known && is_cut && !fd_ && carries_descriptor(kind())) return Got::no_room;
   fd_.reset();
   return Got::malformed;
 }

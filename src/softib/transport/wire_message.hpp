@@ -4,7 +4,8 @@
 //
 // A peer could exhaust this process's descriptors. So a message with a descriptor too many or too
 // few is malformed, and each descriptor that arrives is taken by the caller or closed by the next
-// call. Whoever gets a malformed message closes the connection.
+// call. Whoever gets a malformed message closes the connection. A message whose descriptor this
+// process had no room for is another matter: its sender has done nothing wrong.
 #pragma once
 
 #include <array>
@@ -33,10 +34,16 @@ inline constexpr std::size_t kMaxMessageBody = 1024;
 /// Receives messages from a socket without blocking.
 class MessageReader {
  public:
-  enum class Got : std::uint8_t { message, malformed, nothing, end };
+  enum class Got : std::uint8_t {
+    message,
+    no_room,  ///< a message without its descriptor: this process, or the system, has none left
+    malformed,
+    nothing,
+    end,
+  };
 
   [[nodiscard]] Got next(int socket);
-  // The last message; valid until the next call of next().
+  // The last message, also after `no_room`; valid until the next call of next().
   [[nodiscard]] MessageKind kind() const { return static_cast<MessageKind>(buffer_[0]); }
   [[nodiscard]] ipoib::ConstBytes body() const { return {buffer_.data() + 1, size_ - 1}; }
   [[nodiscard]] const ipoib::FileDescriptor& fd() const { return fd_; }

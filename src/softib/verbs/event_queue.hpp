@@ -2,11 +2,10 @@
 // event is queued. Taking an event reads the descriptor, so epoll, O_NONBLOCK and signals behave as
 // with the descriptors of the kernel.
 //
-// The descriptor is that of a WakeupSocket with a wakeup for each event, as far as there is room, and
-// at least one while the queue has events. A reader first takes a wakeup, then the event; if the
-// event has been withdrawn in between, it takes the next. Other processes also send wakeups, to
-// announce packets that may cause an event. As they may do so without end, take() gives up after one
-// wakeup without an event if the descriptor is O_NONBLOCK.
+// The descriptor is that of a WakeupSocket. The queue keeps one wakeup of its own in it while it
+// has events, unless a reader is about to take one. Other processes also send wakeups, to announce
+// packets that may cause an event. As they may do so without end, take() gives up after one wakeup
+// without an event if the descriptor is O_NONBLOCK.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +35,7 @@ class EventQueue {
     const std::lock_guard lock(mutex_);
     if (events_.size() == kMaxQueuedEvents) return;
     events_.push_back(event);
-    socket_.wake();
+    announce();
   }
 
   /// Takes the oldest event; waits for one unless the descriptor is O_NONBLOCK. Calls `taken` with
@@ -47,16 +46,17 @@ class EventQueue {
     for (;;) {
       const auto wakeup = socket_.take(true);
       if (wakeup == Wakeup::none) return false;
-      if (wakeup == Wakeup::other || is_empty()) woken();
+      if (must_call_woken(wakeup)) woken();
       const std::lock_guard lock(mutex_);
+      --takers_;
       if (!events_.empty()) {
         const Event event = events_.front();
         events_.pop_front();
-        // The wakeups of others may have left no room for that of the next event.
-        if (!events_.empty() && !socket_.has_wakeup()) socket_.wake();
+        announce();
         taken(event);
         return true;
       }
+      announce();
       if ((::fcntl(fd(), F_GETFL) & O_NONBLOCK) != 0) {
         errno = EAGAIN;
         return false;
@@ -73,25 +73,41 @@ class EventQueue {
   template <class Which>
   void withdraw(Which which) {
     const std::lock_guard lock(mutex_);
-    for (auto count = std::erase_if(events_, which); count != 0; --count) {
-      // A reader may have taken the wakeup of the event already.
-      const auto wakeup = socket_.take(false);
-      if (wakeup == Wakeup::other) socket_.wake();  // take() will find no event and call `woken`
-      if (wakeup != Wakeup::own) break;
-    }
-    if (!events_.empty() && !socket_.has_wakeup()) socket_.wake();
+    (void)std::erase_if(events_, which);
+    announce();
   }
 
  private:
   using Wakeup = transport::WakeupSocket::Wakeup;
-  [[nodiscard]] bool is_empty() {
+
+  /// Makes the descriptor readable if there are events, and no more than others make it if there
+  /// are none. A taker that is about to look at the events needs no wakeup.
+  void announce() {
+    if (!events_.empty()) {
+      if (takers_ == 0 && !is_announced_) is_announced_ = socket_.wake();
+    } else if (is_announced_ && socket_.next() == Wakeup::own) {
+      const auto taken = socket_.take(false);
+      if (taken == Wakeup::own) is_announced_ = false;
+      // Another thread was faster, and this is what came behind: some taker has to call `woken`.
+      if (taken == Wakeup::other) has_other_ = true, (void)socket_.wake();
+    }
+  }
+
+  /// The thread takes part in takers_ from here on. A wakeup without an event may be that of
+  /// another process that pretends to be this one.
+  [[nodiscard]] bool must_call_woken(Wakeup wakeup) {
     const std::lock_guard lock(mutex_);
-    return events_.empty();
+    ++takers_;
+    if (wakeup == Wakeup::own) is_announced_ = false;
+    return wakeup == Wakeup::other || std::exchange(has_other_, false) || events_.empty();
   }
 
   transport::WakeupSocket socket_;
   std::mutex mutex_;
   std::deque<Event> events_;
+  int takers_ = 0;             ///< threads that have taken a wakeup and will look at the events
+  bool is_announced_ = false;  ///< by a wakeup in the socket
+  bool has_other_ = false;     ///< a wakeup of another process was taken without calling `woken`
 };
 
 }  // namespace softib::verbs

@@ -127,7 +127,7 @@ TEST_F(RunFolderTest, AUserThatGetsTheFolderCanWorkInIt) {
   { std::ofstream(path_ + "/run/net-1/ib0/lock"); }
   std::filesystem::create_symlink(path_ + "/secret", path_ + "/run/link");
   std::filesystem::create_hard_link(path_ + "/secret", path_ + "/run/hard-link");
-  ASSERT_TRUE(give_run_folder(kNobody));
+  ASSERT_TRUE(give_run_folder(kNobody, [](const Folder&) { return true; }));
   for (const char* const name : {"/run", "/run/net-1", "/run/net-1/ib0", "/run/net-1/ib0/lock"}) {
     EXPECT_EQ(owner_of(path_ + name), kNobody) << name;
   }

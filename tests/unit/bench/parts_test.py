@@ -21,6 +21,7 @@ import bench  # noqa: E402
 import build  # noqa: E402
 import costs  # noqa: E402
 import figures  # noqa: E402
+import hostile  # noqa: E402
 import latency  # noqa: E402
 import paths  # noqa: E402
 import tables  # noqa: E402
@@ -47,6 +48,11 @@ class Tables(unittest.TestCase):
     def test_numbers_have_four_digits(self):
         self.assertEqual([tables.number(value) for value in (12345.6, 999.96, 12.3456, 0.01234567)],
                          ["12346", "1000", "12.35", "0.01235"])
+
+    def test_speed_under_attack(self):
+        text = hostile.text({"rounds": 3, "seconds": 2, "ratios": {"probes": [0.8, 0.95, 1]}})
+        self.assertRegex(text, r"\| probes: ARP probes +\| +5000 \| +0\.95 \|\n$")
+        self.assertIn("3 rounds of 2 s", text)
 
     def test_cost_of_an_item_or_of_a_run(self):
         self.assertEqual(costs.nanoseconds({"items_per_second": 1e6, "cpu_time": 7}), 1000)

@@ -43,12 +43,14 @@ TEST(NeighbourFile, EmptyFileHasNoEntries) {
   EXPECT_TRUE(parse_neighbours("\n# only a comment\n", "file")->empty());
 }
 
-TEST(NeighbourFile, InterfaceOfALineLimitsIt) {
-  const StaticNeighbour all{Ipv4Address(1), kGid, ""};
+TEST(NeighbourFile, LinesForTheInterfaceComeAfterThoseForAll) {
   const StaticNeighbour one{Ipv4Address(1), kGid, "ib0"};
-  EXPECT_TRUE(all.is_for("ib1"));
-  EXPECT_TRUE(one.is_for("ib0"));
-  EXPECT_FALSE(one.is_for("ib0.8001"));
+  const StaticNeighbour all{Ipv4Address(1), kGid, ""};
+  const StaticNeighbour other{Ipv4Address(2), kGid, "ib0.8001"};
+  const std::vector file = {one, all, other};
+  EXPECT_THAT(neighbours_for("ib0", file), testing::ElementsAre(all, one));
+  EXPECT_THAT(neighbours_for("ib0.8001", file), testing::ElementsAre(all, other));
+  EXPECT_THAT(neighbours_for("ib1", file), testing::ElementsAre(all));
 }
 
 TEST(NeighbourFile, ErrorsNameFileAndLine) {

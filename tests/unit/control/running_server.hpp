@@ -2,6 +2,7 @@
 #pragma once
 
 #include <spdlog/sinks/null_sink.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -49,6 +51,12 @@ class RunningServer {
     on_thread([&] { copy = server_->counters(); });
     return copy;
   }
+  /// What the server has logged.
+  [[nodiscard]] std::string log_text() {
+    std::string copy;
+    on_thread([&] { copy = log.str(); });
+    return copy;
+  }
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The folder with its sockets.
   [[nodiscard]] std::string folder() const {
@@ -62,12 +70,12 @@ class RunningServer {
 
   MemoryHandler handler;
   TraceRings trace;
-  std::vector<std::shared_ptr<Logger>> loggers{logger("control"), logger("link")};
+  std::ostringstream log;  ///< of the server; see log_text()
+  std::vector<std::shared_ptr<Logger>> loggers{
+      std::make_shared<Logger>("control", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)),
+      std::make_shared<Logger>("link", std::make_shared<spdlog::sinks::null_sink_mt>())};
 
  private:
-  static std::shared_ptr<Logger> logger(const char* name) {
-    return std::make_shared<Logger>(name, std::make_shared<spdlog::sinks::null_sink_mt>());
-  }
   template <class Call>
   void on_thread(Call call) {
     std::promise<void> ran;

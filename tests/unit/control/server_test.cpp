@@ -3,17 +3,23 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "as_nobody.hpp"
+#include "ipoib/unix_path.hpp"
 #include "line_client.hpp"
 #include "running_server.hpp"
 
@@ -23,6 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 const IpAddress kAddress = Ipv4Address(0x0a2c0002);
 const HwAddress kNeighbour{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
@@ -406,6 +413,101 @@ TEST(Server, TriesAgainIfItCannotOpenItsSockets) {
   while (!LineClient(name).ask(kInfo).has_value()) {
   }
   EXPECT_EQ(server.counters().clients, 1U);
+}
+
+/// A server that received one would close it, which may block for as long as its sender likes.
+TEST(Server, RefusesDescriptors) {
+  RunningServer server;
+  for (const char* const name : {kControlSocket, kReadSocket}) {
+    const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto path = UnixPath::of(server.folder() + "/" + name).value();
+    ASSERT_EQ(::connect(socket.get(), path.address(), UnixPath::size()), 0);
+    char byte = 0;
+    iovec piece{&byte, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    const int passed = socket.get();
+    std::memcpy(CMSG_DATA(part), &passed, sizeof passed);
+    int refused = 0;
+    socklen_t size = sizeof refused;
+    if (::getsockopt(socket.get(), SOL_SOCKET, 83, &refused, &size) != 0) {
+      GTEST_SKIP() << "this kernel has no SO_PASSRIGHTS";
+    }
+    EXPECT_EQ(::sendmsg(socket.get(), &header, MSG_NOSIGNAL), -1) << name;
+    EXPECT_EQ(errno, EPERM) << name;
+  }
+}
+
+/// It would be that of another namespace if it tried again later.
+TEST(Server, HasNoSocketsWithoutKnowingTheNamespace) {
+  RunningServer server(
+      {.interface = RunningServer::unique_name(), .network_namespace = Error(ENOENT, "no /proc")});
+  EXPECT_THAT(server.log_text(), HasSubstr("cannot reach it: no /proc"));
+  EXPECT_THAT(server.log_text(), Not(HasSubstr("trying again")));
+  EXPECT_FALSE(std::filesystem::exists(server.folder()));
+}
+
+/// The state of a thread of this process, as in proc(5); 0 if there is no such thread.
+char state_of(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos ? '\0' : text[name_end + 2];
+}
+
+/// A process that removes the folder of a dead daemon has the lock for a moment.
+TEST(SocketFolders, AreTakenFromWhoRemovesThem) {
+  const auto name = RunningServer::unique_name();
+  const auto home = own_network_namespace().value();
+  const auto path = kRunFolder.path() + "/" + namespace_folder(home) + "/" + name;
+  std::filesystem::create_directories(path);
+  FileDescriptor remover(::open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  struct flock both {};
+  both.l_type = F_WRLCK;
+  both.l_whence = SEEK_SET;
+  both.l_len = 2;
+  ASSERT_EQ(::fcntl(remover.get(), F_OFD_SETLK, &both), 0);
+  std::atomic<pid_t> thread = 0;
+  std::thread taker([&] {
+    thread = ::gettid();
+    const auto taken = SocketFolder::take(home, name, {});
+    EXPECT_TRUE(taken) << taken.error().message;
+    thread = -1;
+  });
+  // Until it waits, unless it has given up.
+  while (thread != -1 && state_of(thread) != 'S') std::this_thread::yield();
+  ASSERT_EQ(::unlink((path + "/lock").c_str()), 0);
+  ASSERT_EQ(::rmdir(path.c_str()), 0);
+  remover.reset();
+  taker.join();
+}
+
+TEST(SocketFolders, OfDeadDaemonsAreRemovedAndNoneIsCreated) {
+  const auto home = own_network_namespace().value();
+  const auto living = SocketFolder::take(home, "t-living", {}).value();
+  const auto above = kRunFolder.path() + "/" + namespace_folder(home);
+  std::filesystem::create_directories(above + "/t-dead");
+  { std::ofstream(above + "/t-dead/lock") << 1; }
+  std::filesystem::create_directories(kRunFolder.path() + "/net-1/t-dead");
+  { std::ofstream(kRunFolder.path() + "/net-1/t-dead/lock") << 1; }
+  remove_unused_socket_folders();
+  EXPECT_FALSE(std::filesystem::exists(above + "/t-dead"));
+  EXPECT_FALSE(std::filesystem::exists(kRunFolder.path() + "/net-1"));
+  EXPECT_TRUE(std::filesystem::exists(above + "/t-living/control"));
+  const std::string missing = kRunFolder.path() + "/missing";
+  ::setenv(kRunFolderVariable, missing.c_str(), 1);
+  remove_unused_socket_folders();
+  ::setenv(kRunFolderVariable, kRunFolder.path().c_str(), 1);
+  EXPECT_FALSE(std::filesystem::exists(missing));
 }
 
 }  // namespace

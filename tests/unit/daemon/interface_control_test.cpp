@@ -180,7 +180,8 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   static constexpr Guid kGuid{0x0002c90300000001};
   static inline const Gid kGid = *Gid::parse("fe80::2");
   static constexpr Ipv4Address kPeer{0x0a2c0002};
-  StaticNeighbours neighbours{{}, "ibx"};
+  const std::shared_ptr<StaticNeighbours> neighbours =
+      std::make_shared<StaticNeighbours>(std::span<const control::StaticNeighbour>(), "ibx");
   InterfaceControl control{dependencies(mirror, to_interface, to_control)};
 };
 
@@ -409,17 +410,17 @@ TEST_F(InterfaceControlTest, KeepsThePermanentEntriesAndPinsOfTheOperator) {
   };
   const control::PinRequest pin{control::SetRequest::Mode::add, kPeer, kGid};
   carry_out(pin, false);
-  EXPECT_THAT(neighbours.all(), IsEmpty());
+  EXPECT_THAT(neighbours->all(), IsEmpty());
   carry_out(pin, true);
-  EXPECT_THAT(neighbours.all(), ElementsAre(control::StaticNeighbour{kPeer, kGid, ""}));
+  EXPECT_THAT(neighbours->all(), ElementsAre(control::StaticNeighbour{kPeer, kGid, ""}));
   carry_out(control::DeleteRequest{kPeer}, false);
-  EXPECT_THAT(neighbours.all(), SizeIs(1));
+  EXPECT_THAT(neighbours->all(), SizeIs(1));
   carry_out(control::DeleteRequest{kPeer}, true);
-  EXPECT_THAT(neighbours.all(), IsEmpty());
+  EXPECT_THAT(neighbours->all(), IsEmpty());
 }
 
 TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
-  neighbours.on_done(control::PinRequest{control::SetRequest::Mode::add, kPeer, kGid});
+  neighbours->on_done(control::PinRequest{control::SetRequest::Mode::add, kPeer, kGid});
   InterfaceMailbox next{2};
   ControlMailbox from_next{16};
   FakeMirror its_mirror;
@@ -427,7 +428,7 @@ TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
   std::vector<ToInterface> messages;
   next.drain(messages);
   ASSERT_THAT(messages, SizeIs(1));
-  EXPECT_EQ(std::get<SetNeighbours>(messages[0]).neighbours, neighbours.all());
+  EXPECT_EQ(std::get<SetNeighbours>(messages[0]).neighbours, neighbours->all());
 }
 
 TEST_F(InterfaceControlTest, DeliversAChangedConfigurationTogetherIfTheMailboxIsFull) {

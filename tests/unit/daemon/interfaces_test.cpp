@@ -38,6 +38,7 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] bool adopted() const override { return adopted_; }
   void remove_at_end() override { note("remove"); }
   void remove_now() override { note("remove now"); }
+  void forget_neighbours() override { note("forget neighbours"); }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
   void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
@@ -282,8 +283,9 @@ TEST_F(InterfacesTest, AFailureLaterIsRetried) {
 TEST_F(InterfacesTest, ADeletedInterfaceIsNotCreatedAgainUntilItsPartitionComesBack) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   by_name["ib0.8001"]->end({StopReason::Kind::deleted, {}});
-  poll();
   (void)taken();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 forget neighbours", "ib0.8001 ~"));
   interfaces.on_port(port_in({kDefaultPKey, kRed}));
   EXPECT_THAT(taken(), ElementsAre("ib0 port"));
   interfaces.on_port(port_in({kDefaultPKey}));
@@ -411,8 +413,9 @@ TEST_F(InterfacesTest, DeletesAnInterfaceAndThenResponds) {
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 stop"));
   red.end();
   poll();
-  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "response is written",
-                                   "ib0.8001 ~"))
+  EXPECT_THAT(taken(),
+              ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "ib0.8001 forget neighbours",
+                          "response is written", "ib0.8001 ~"))
       << "its server writes it";
   interfaces.on_port(port_in({kDefaultPKey, kRed}));
   EXPECT_THAT(taken(), ElementsAre("ib0 port")) << "it is not created again";
@@ -429,7 +432,8 @@ TEST_F(InterfacesTest, DeletesAnInterfaceThatIsMovedMeanwhile) {
   (void)taken();
   red.end({StopReason::Kind::moved, {}});
   poll();
-  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "ib0.8001 ~"));
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now",
+                                   "ib0.8001 forget neighbours", "ib0.8001 ~"));
   EXPECT_TRUE(done);
 }
 

@@ -237,6 +237,18 @@ TEST_F(ClaimStates, Claim_Other_Unlocked) {
   EXPECT_EQ(known(), kOther) << "it is locked again";
 }
 
+TEST_F(ClaimStates, Claim_Other_UnlockedDespiteConfirmations) {
+  bring_up();
+  resolve_peer();
+  for (int i = 0; i < 3; ++i) {
+    now += config.ageing.lock_time / 2;
+    receive_from(kPeerHw, reply_of(kPeerHw));
+  }
+  receive_from(kOther, reply_of(kOther));
+  EXPECT_EQ(count(Counter::drop_locked_address), 0U);
+  EXPECT_EQ(known(), kOther);
+}
+
 TEST_F(ClaimStates, Claim_Announcement_Locked) {
   bring_up();
   resolve_peer();

@@ -64,6 +64,14 @@ class Starvation : public LinkFixture {
     for (const NeighbourInfo& entry : link->list({}, 10'000, now).entries) frames += entry.parked;
     return frames;
   }
+  /// The table has room for the peer, which the host uses, and 39 others. Sources are not limited.
+  void bring_up_with_a_small_table() {
+    config.limits.neighbours = 40;
+    config.limits.pending = 1000;
+    config.limits.paths_per_source = 100'000;
+    bring_up();
+    resolve_peer();
+  }
   /// The host sends packets to the peer, which responds; its path is requested at once.
   void expect_peer_resolves() {
     const std::uint64_t drops = count(Counter::drop_parked_total_limit);
@@ -140,11 +148,7 @@ TEST_F(Starvation, PathsThatTheHostNeedsAreRequestedFirst) {
 }
 
 TEST_F(Starvation, EntriesOfTheHostAreNotEvictedByRequests) {
-  config.limits.neighbours = 40;
-  config.limits.pending = 1000;
-  config.limits.paths_per_source = 100'000;
-  bring_up();
-  resolve_peer();
+  bring_up_with_a_small_table();
   for (std::uint32_t i = 0; i < 30; ++i) {
     send(address(i));
     wire::Arp reply = arp_from_peer(wire::ArpOperation::reply);
@@ -171,11 +175,7 @@ TEST_F(Starvation, EntriesOfTheHostAreNotEvictedByRequests) {
 }
 
 TEST_F(Starvation, ConfirmedEntriesThatTheHostDoesNotUseMakeRoom) {
-  config.limits.neighbours = 40;
-  config.limits.pending = 1000;
-  config.limits.paths_per_source = 100'000;
-  bring_up();
-  resolve_peer();
+  bring_up_with_a_small_table();
   for (std::uint32_t i = 1000; i < 1039; ++i) {
     wire::Arp message = arp_from_peer(wire::ArpOperation::request);
     message.sender_protocol = address(i);
@@ -198,7 +198,7 @@ TEST_F(Starvation, ConfirmedEntriesThatTheHostDoesNotUseMakeRoom) {
 
 TEST_F(Starvation, AwaitedRepliesAreNotLimited) {
   config.limits.paths_per_source = 1;
-  config.limits.unresolved = config.limits.solicitations = 1000;
+  config.limits.unresolved = 1000;
   config.limits.solicitations = 8000;
   bring_up();
   for (std::uint32_t i = 0; i < 100; ++i) send(address(i));

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,7 +18,9 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "open_descriptors.hpp"
@@ -36,37 +37,13 @@ namespace softib::transport {
 namespace {
 
 using ipoib::FileDescriptor;
+using test::DescriptorLimit;
 using test::eventually;
 using test::LargeUdpPacket;
 using test::open_descriptors;
+using test::take_all_descriptors;
 using test::TestSubnet;
 using test::TextPacket;
-
-/// Limits the number of descriptors of this process for its lifetime.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t limit) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit lower{std::min(limit, before_.rlim_max), before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &lower);
-  }
-  DescriptorLimit(const DescriptorLimit&) = delete;
-  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
-  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
-/// Opens files until no descriptor is left.
-std::vector<FileDescriptor> take_all_descriptors() {
-  std::vector<FileDescriptor> all;
-  for (;;) {
-    FileDescriptor one(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!one) return all;
-    all.push_back(std::move(one));
-  }
-}
 
 class RingWireTest : public testing::Test {
  protected:
@@ -307,17 +284,17 @@ TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
   const TestSubnet subnet;
   const auto socket = std::move(WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   using Wakeup = WakeupSocket::Wakeup;
-  EXPECT_FALSE(socket.has_wakeup());
+  EXPECT_EQ(socket.next(), Wakeup::none);
   EXPECT_EQ(socket.take(false), Wakeup::none);
   EXPECT_EQ(errno, EAGAIN);
   const auto sender = socket.make_sender();
   ASSERT_TRUE(sender);
   socket.wake();
-  EXPECT_TRUE(socket.has_wakeup());
+  EXPECT_EQ(socket.next(), Wakeup::own);
   EXPECT_TRUE(wake(sender.get()));
   EXPECT_EQ(socket.take(true), Wakeup::own);
   EXPECT_EQ(socket.take(true), Wakeup::other);
-  EXPECT_FALSE(socket.has_wakeup());
+  EXPECT_EQ(socket.next(), Wakeup::none);
   EXPECT_FALSE(std::filesystem::exists(subnet.folder().node(1) + "/" + fabric::slot_wakeup_name(0)));
   const auto alone = std::move(WakeupSocket::make().value());
   alone.wake();
@@ -486,6 +463,26 @@ TEST_F(RingWireTest, AcceptsABoundedNumberOfSendersPerTurn) {
   EXPECT_LE(counter.most_in_a_turn, kAcceptsPerTurn);
 }
 
+/// Its sender connects again, which takes a descriptor more than the disconnection has freed.
+TEST_F(SocketEngineTest, MakesRoomForARingThatDidNotArrive) {
+  const GuardedFd idle = connect_to(path_);
+  ASSERT_TRUE(send(idle));
+  ASSERT_TRUE(eventually([&] { return counter_.packets == 1; }));
+  const GuardedFd sender = connect_to(path_);
+  ASSERT_TRUE(send(sender));
+  ASSERT_TRUE(eventually([&] { return counter_.packets == 2; }));
+  const auto ring = make_ring_memory();
+  const DescriptorLimit limit(64);
+  const auto all = take_all_descriptors();
+  ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
+  for (const auto* const each : {&sender, &idle}) {
+    pollfd closed{each->get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&closed, 1, 60'000), 1);
+    EXPECT_NE(closed.revents & POLLHUP, 0);
+  }
+  EXPECT_EQ(counter_.malformed_, 0U) << "the sender has done nothing wrong";
+}
+
 TEST_F(SocketEngineTest, PausesAcceptingAndSleepsWithoutDescriptors) {
   GuardedFd sender;
   {
@@ -526,6 +523,62 @@ TEST_F(LargeBatchTest, WaitsAgainForAReceiverThatTakesPackets) {
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
+/// The other end of a connection: the socket, and the ring that has been sent over it.
+struct Receiver {
+  explicit Receiver(const GuardedFd& listener) : socket(accept_from(listener.get())) {
+    MessageReader reader;
+    if (!socket || reader.next(socket.get()) != MessageReader::Got::message) return;
+    if (auto memory = RingMemory::map(reader.fd().get())) ring.emplace(std::move(*memory));
+  }
+  /// Returns the number of packets.
+  std::size_t take_all() {
+    std::vector<ArrivedPacket> packets;
+    EXPECT_TRUE(ring->read(packets, 1000));
+    ring->release();
+    return packets.size();
+  }
+
+  GuardedFd socket;
+  std::optional<RingReader> ring;
+};
+
+/// A receiver that closes first refuses messages, then reads the ring until it is empty. What it
+/// may still take is not sent again.
+TEST_F(RingWireTest, SendsNothingTwiceWhileTheReceiverCloses) {
+  const GuardedFd listener = listen(0);
+  for (const bool has_announced : {false, true}) {
+    subnet_.fabric().advance_epoch(1, 0);
+    ASSERT_EQ(send(0), Delivery::delivered);
+    Receiver first(listener);
+    ASSERT_TRUE(first.ring);
+    ASSERT_EQ(::shutdown(first.socket.get(), SHUT_RD), 0);
+    if (has_announced) first.ring->set_state(ReaderState::closing);
+    (void)send(0);
+    std::size_t taken = first.take_all();
+    first.ring->set_state(ReaderState::closed);
+    for (;;) {
+      Receiver other(listener);
+      if (!other.ring) break;
+      taken += other.take_all();
+    }
+    EXPECT_EQ(taken, 2U) << has_announced;
+  }
+}
+
+TEST_F(LargeBatchTest, SendsAgainWhatTheReceiverHasLeft) {
+  ASSERT_EQ(send_some(1, SendMode::non_blocking), 1U);
+  Receiver first(listener_);
+  ASSERT_TRUE(first.ring);
+  EXPECT_EQ(first.take_all(), 1U);
+  ASSERT_EQ(::shutdown(first.socket.get(), SHUT_RD), 0);
+  first.ring->set_state(ReaderState::closed);
+  EXPECT_EQ(send_some(3, SendMode::non_blocking), 3U);
+  Receiver second(listener_);
+  ASSERT_TRUE(second.ring);
+  EXPECT_EQ(second.take_all(), 3U);
+  EXPECT_EQ(lost_, 0U);
+}
+
 /// Whatever the receiver does in between: also one that takes packets, or claims to be a new process.
 TEST_F(RingWireTest, WaitsForAReceiverThatDoesNotFinishClosingForABoundedTime) {
   constexpr int kRounds = 50;
@@ -533,22 +586,21 @@ TEST_F(RingWireTest, WaitsForAReceiverThatDoesNotFinishClosingForABoundedTime) {
   const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, 0, 1), "text");
   const auto outgoing = packet.outgoing();
   const OutgoingPacket* const alone = &outgoing;
-  std::vector<GuardedFd> senders;
+  std::vector<Receiver> receivers;
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < kRounds; ++round) {
     if (round % 2 == 1) subnet_.fabric().advance_epoch(1, 0);
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
-    senders.push_back(accept_from(listener.get()));
-    MessageReader reader;
-    ASSERT_EQ(reader.next(senders.back().get()), MessageReader::Got::message);
-    ASSERT_EQ(reader.kind(), MessageKind::ring);
-    RingReader ring(std::move(RingMemory::map(reader.fd().get()).value()));
-    std::vector<ArrivedPacket> packets;
-    EXPECT_TRUE(ring.read(packets, 1));
-    ring.release();
-    ring.set_state(ReaderState::closing);
+    // The first may be lost on the connection that does not close.
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
+    }
+    Receiver receiver(listener);
+    ASSERT_TRUE(receiver.ring);
+    EXPECT_GE(receiver.take_all(), 1U);
+    receiver.ring->set_state(ReaderState::closing);
+    receivers.push_back(std::move(receiver));
   }
   // Waiting each time would take ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));

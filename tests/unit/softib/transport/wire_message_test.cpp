@@ -118,6 +118,25 @@ TEST_F(WireMessageTest, RejectsMessagesThatLackTheirDescriptor) {
   }
 }
 
+/// The fault is not its sender's.
+TEST_F(WireMessageTest, SaysThatADescriptorFoundNoRoom) {
+  const std::vector<std::uint8_t> body = {1, 2, 3};
+  ASSERT_EQ(send_message(near_.get(), MessageKind::wakeup_fd, body, near_.get()), 0);
+  ASSERT_EQ(send_message(near_.get(), MessageKind::mad, body, near_.get()), 0);
+  ASSERT_EQ(send_message(near_.get(), MessageKind::ring, {}, near_.get()), 0);
+  {
+    const test::DescriptorLimit limit(64);
+    const auto all = test::take_all_descriptors();
+    EXPECT_EQ(next(), Got::no_room);
+    EXPECT_EQ(reader_.kind(), MessageKind::wakeup_fd);
+    EXPECT_THAT(reader_.body(), testing::ElementsAreArray(body));
+    EXPECT_FALSE(reader_.fd());
+    EXPECT_EQ(next(), Got::malformed) << "it should have had none";
+  }
+  EXPECT_EQ(next(), Got::message) << "room again";
+  EXPECT_TRUE(reader_.fd());
+}
+
 TEST_F(WireMessageTest, AFullQueueIsAnErrorWithoutBlocking) {
   int error = 0;
   while (error == 0) error = send_message(near_.get(), MessageKind::wakeup);

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""A hostile host, process and user attack a daemon that serves a TCP stream meanwhile: the stream goes
+on, what the attacker sends is counted and dropped, and the victim's neighbours stay as they are.
+
+scripts/bench measures how much slower the stream is then (part "hostile").
+"""
+
+import attacks
+import hosts
+import streams
+from hosts import wait_until
+
+MESSAGES = 800
+# Of connections to attackers that have gone, and that the victim has not noticed yet.
+DESCRIPTORS = 20
+
+
+class HostileHost(hosts.Pair):
+    def set_up_scene(self):
+        self.set_up()
+        self.left.start(address="10.44.0.1/16")
+        self.right.start(address="10.44.0.2/16")
+        self.lladdr = self.left.ibarp("info")["lladdr"]
+        return attacks.Scene(self.right, self.left, self.add_host("hostile", "10.44.0.3/16"))
+
+    def neighbour(self):
+        """Returns the link-layer address that right has for left."""
+        entries = self.right.run(hosts.program("ibarp"), "show", "10.44.0.1", "--json").stdout
+        return hosts.json.loads(entries)[0]["lladdr"]
+
+    def check(self, attack, scene, stream):
+        before, descriptors, received = scene.counters(), scene.descriptors(), stream.received()
+        attacks.carry_out(attack, scene, MESSAGES)
+        after = scene.counters()
+        for name in attack.rises:
+            self.assertGreater(after[name], before[name], name)
+        wait_until(lambda: stream.received() > received, "the stream goes on")
+        wait_until(lambda: scene.descriptors() <= descriptors + DESCRIPTORS, "descriptors are closed")
+        self.assertEqual(self.neighbour(), self.lladdr)
+        self.assertEqual(after["carrier_losses"], before["carrier_losses"])
+        self.assertTrue(self.right.daemon.is_running(), self.right.daemon.output())
+
+    def test_stream_goes_on_during_each_attack(self):
+        scene = self.set_up_scene()
+        stream = streams.Endless(self.left, self.right, "10.44.0.2")
+        self.addCleanup(stream.close)
+        wait_until(lambda: stream.received() > 0, "the stream begins")
+        for attack in attacks.ATTACKS:
+            with self.subTest(attack.name):
+                self.check(attack, scene, stream)
+        stream.end()
+
+
+if __name__ == "__main__":
+    hosts.main()
