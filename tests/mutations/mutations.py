@@ -40,7 +40,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib", "docs", "include", "man",
-          "python", "scripts", "src", "tests"]
+          "python", "scripts", "src", "systemd", "tests"]
 VARIABLE = "IPOIB_MUTATION"
 LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
 MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
@@ -388,6 +388,10 @@ def main():
             return find(["--new"] if arguments.new else arguments.names, arguments.folder)
         _, faults = read_areas(areas())
         mutated(ROOT, faults)
+        needed = re.findall(r"^ *add_subdirectory\(([\w-]+)",
+                            (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), re.MULTILINE)
+        if not set(needed) <= set(COPIED):
+            raise ListError(f"the copy lacks {set(needed) - set(COPIED)}, which cmake needs")
         missing = [each.name for each in faults if not each.tests and not each.reason]
         if missing:
             raise ListError(f"without 'caught by' or 'survives': {' '.join(missing)}")
