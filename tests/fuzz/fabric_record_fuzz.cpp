@@ -13,7 +13,7 @@ using ipoib::require;
 
 namespace {
 
-constexpr std::uint64_t kMaxCost = 10'000;
+constexpr std::uint64_t kMaxCost = 50'000;
 
 template <class Record>
 typename Record::Value words_of(ipoib::ConstBytes bytes) {

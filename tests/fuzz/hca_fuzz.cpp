@@ -18,7 +18,7 @@ namespace {
 using namespace softib;
 using ipoib::require;
 
-constexpr std::uint64_t kMaxCost = 200'000;
+constexpr std::uint64_t kMaxCost = 5'000'000;
 constexpr std::size_t kBuffer = 256;
 constexpr std::size_t kReceives = 4;
 constexpr std::uint8_t kUntouched = 0x5a;

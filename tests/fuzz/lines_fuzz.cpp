@@ -26,7 +26,7 @@ constexpr std::size_t kMaxLine = 64;
 constexpr std::size_t kMaxClients = 4;
 constexpr std::size_t kMaxOfUser = 3;
 constexpr std::size_t kMaxSteps = 256;
-constexpr std::uint64_t kMaxCost = 500'000;
+constexpr std::uint64_t kMaxCost = 50'000;  // for each line that may wait, and a few more
 
 /// Responds to "x" with "x!", at once or when told to.
 class Echo : public lines::LineHandler {
@@ -152,13 +152,14 @@ std::string text_of(ByteReader& in) {
 }
 
 void run(ByteReader in, World& world) {
+  const std::size_t size = in.left();
   std::deque<Client> clients;
   const auto any = [&]() -> Client* {
     const std::uint8_t pick = in.u8();
     return clients.empty() ? nullptr : &clients[pick % clients.size()];
   };
   for (std::size_t step = 0; step < kMaxSteps && in.left() > 0; ++step) {
-    const CostLimit limit(kMaxCost);
+    const CostLimit limit(kMaxCost, 16 + size - in.left());  // each byte may be a line
     switch (in.u8() % 8) {
       case 0:
         if (clients.size() < 2 * kMaxClients) clients.emplace_back(world.connect());

@@ -12,7 +12,7 @@ using namespace ipoib::control;
 
 namespace {
 
-constexpr std::uint64_t kMaxCost = 200'000;
+constexpr std::uint64_t kMaxCost = 100'000;
 
 std::string text_of(const StaticNeighbour& entry) {
   const auto* const gid = std::get_if<Gid>(&entry.to);

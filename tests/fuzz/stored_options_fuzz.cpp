@@ -10,7 +10,7 @@ using namespace softib;
 using ipoib::require;
 
 namespace {
-constexpr std::uint64_t kMaxCost = 200'000;
+constexpr std::uint64_t kMaxCost = 2'000'000;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -19,7 +19,7 @@ using namespace ipoib;
 
 namespace {
 
-constexpr std::uint64_t kMaxCost = 50'000;
+constexpr std::uint64_t kMaxCost = 100'000;
 
 template <class Value>
 void fuzz_value(std::string_view text) {
