@@ -34,7 +34,7 @@ LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
 
 def run(*command, check=True, cwd=None, **environment):
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=100, cwd=cwd, env={**os.environ, **environment})
+                          text=True, timeout=500, cwd=cwd, env={**os.environ, **environment})
     if check and done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
     return done
