@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -227,11 +229,15 @@ TEST_F(IbarpMetrics, WrongUseIsRefused) {
   }
 }
 
-TEST_F(IbarpMetrics, AnAddressThatIsNotOfThisHostIsRefused) {
-  const Outcome outcome = run_ibarp({"metrics", "--serve", "192.0.2.1:9100"});
+TEST_F(IbarpMetrics, APortThatIsTakenIsAnError) {
+  namespace ip = boost::asio::ip;
+  boost::asio::io_context context;
+  const ip::tcp::acceptor other(context, ip::tcp::endpoint(ip::address_v4::loopback(), 0));
+  const std::string port = std::to_string(other.local_endpoint().port());
+  const Outcome outcome = run_ibarp({"metrics", "--serve", port});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err,
-            "ibarp: cannot listen on 192.0.2.1:9100: Cannot assign requested address\n");
+            "ibarp: cannot listen on 127.0.0.1:" + port + ": Address already in use\n");
 }
 
 }  // namespace
