@@ -12,7 +12,8 @@
  *   -ENXIO       ipoibd waits for its RDMA device, which has failed or was removed
  *   -EACCES      no permission to use the interface's socket, not even to read
  *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
- *   -EPROTO      invalid response
+ *   -EPROTO      invalid response         -EAGAIN    no event in time
+ *   -ENOTCONN    no subscription
  * After an error of the last two lines the next call connects again: a handle outlives the daemon.
  *
  * Threads: a handle may be used by one thread at a time; different handles are independent. No
@@ -104,6 +105,7 @@ struct ibarp_info {
   char version[IBARP_NAME_SIZE];  /* of the daemon */
   uint32_t pid;                   /* of the daemon */
   int admin_up;                   /* 0: the interface is administratively down */
+  uint16_t sm_lid;                /* of the subnet manager; 0: none, or RoCE */
 };
 
 struct ibarp_group {
@@ -160,6 +162,29 @@ struct ibarp_trace_record {
   uint64_t second;
 };
 
+/* What to subscribe to, and the type of an event. */
+#define IBARP_NEIGHBOURS 0x1u
+#define IBARP_LINK 0x2u
+#define IBARP_GROUPS 0x4u
+#define IBARP_STATS 0x8u
+#define IBARP_LOST 0x10u /* only the type of an event: some are missing here */
+
+/* Its pointers are NULL unless stated otherwise, and valid until the next ibarp_next_event(),
+ * ibarp_subscribe(), ibarp_unsubscribe() or ibarp_close() with the handle. */
+struct ibarp_event {
+  size_t size;
+  uint32_t type;                /* one of the above; skip unknown ones */
+  char change[IBARP_NAME_SIZE]; /* of a neighbour: "new", "changed", "deleted"; of a group:
+                                   "joining", "joined", "failed", "left" */
+  char why[IBARP_TEXT_SIZE];    /* for people; may be empty */
+  const struct ibarp_entry* entry; /* IBARP_NEIGHBOURS; of a deleted one, as it was */
+  const struct ibarp_info* info;   /* IBARP_LINK */
+  const char* changed;             /* IBARP_LINK: what has changed, "state,mtu"; see ibarp(3) */
+  const struct ibarp_group* group; /* IBARP_GROUPS */
+  uint64_t lost;                   /* IBARP_LOST: the number of events that are missing */
+  uint32_t interval_ms;            /* IBARP_STATS: since the last one, measured */
+};
+
 /* Callbacks are called from within the function that they are passed to. Their arguments are valid
  * until they return. If one returns a value other than 0, it is not called again and the function
  * returns that value. Callbacks may use the handle. */
@@ -170,6 +195,7 @@ typedef int ibarp_member_fn(const struct ibarp_member* member, void* data);
 typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
 typedef int ibarp_histogram_fn(const struct ibarp_histogram* histogram, void* data);
 typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
+typedef int ibarp_delta_fn(const struct ibarp_counter* counter, int64_t delta, void* data);
 typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
 
 /* Calls `each` for each ipoibd interface in this network namespace, sorted by name. Includes those
@@ -241,6 +267,34 @@ IBARP_API int ibarp_add_interface(struct ibarp* handle, uint16_t pkey, const cha
 IBARP_API int ibarp_delete_interface(struct ibarp* handle);
 /* Calls `each` for each trace record of the daemon's threads, in order of time. */
 IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
+
+/* Subscribes to events: `topics` is a sum of IBARP_NEIGHBOURS, IBARP_LINK, IBARP_GROUPS and
+ * IBARP_STATS. Counters come each `interval_ms`, 100 to 3600000; 0: 1000. The handle can be used for
+ * other calls, too. A later subscription replaces this one. -EBUSY: too many subscriptions.
+ *
+ * Get what there is after subscribing, and nothing is missed:
+ *   struct ibarp_event event;
+ *   event.size = sizeof event;
+ *   ibarp_subscribe(handle, IBARP_NEIGHBOURS, 0);
+ *   ibarp_list(handle, print, NULL);
+ *   while (ibarp_next_event(handle, &event, -1) == 0) {
+ *     if (event.type == IBARP_NEIGHBOURS) print(event.entry, NULL);
+ *     if (event.type == IBARP_LOST) ibarp_list(handle, print, NULL);
+ *     event.size = sizeof event;
+ *   }
+ */
+IBARP_API int ibarp_subscribe(struct ibarp* handle, uint32_t topics, uint32_t interval_ms);
+/* Ends the subscription, if there is one. */
+IBARP_API void ibarp_unsubscribe(struct ibarp* handle);
+/* A descriptor that is readable when there may be an event, for poll(2); the library keeps it. After
+ * that call ibarp_next_event() until -EAGAIN, since it buffers. -ENOTCONN without a subscription. */
+IBARP_API int ibarp_fd(const struct ibarp* handle);
+/* Fills in the next event; the caller sets event->size. Waits for so many milliseconds at most;
+ * negative: without limit. -EAGAIN if there is none in time. Any other error but -EINVAL, as -EPIPE
+ * when the daemon has ended, ends the subscription. */
+IBARP_API int ibarp_next_event(struct ibarp* handle, struct ibarp_event* event, int milliseconds);
+/* Calls `each` for each counter that has changed, if the last event was IBARP_STATS. */
+IBARP_API int ibarp_deltas(struct ibarp* handle, ibarp_delta_fn* each, void* data);
 
 /* Parse and format addresses. A link-layer address is 20 bytes in hexadecimal with colons, or the
  * short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL for anything else. */

@@ -33,6 +33,11 @@ timeval as_timeval(milliseconds timeout) {
   return {wait.count() / 1000, wait.count() % 1000 * 1000};
 }
 
+SteadyClock::time_point after(milliseconds timeout) {
+  return timeout < milliseconds::zero() ? SteadyClock::time_point::max()
+                                        : SteadyClock::now() + timeout;
+}
+
 /// An interface's folder in one of run_folders().
 std::string folder_of(const std::string& run_folder, std::uint64_t network_namespace,
                       const std::string& interface) {
@@ -93,6 +98,7 @@ int Connection::connect_to(const std::string& path) {
   ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   if (::connect(made.get(), to->address(), UnixPath::size()) != 0) return errno;
   socket_ = std::move(made);
+  input_.clear();
   return 0;
 }
 
@@ -121,13 +127,13 @@ pid_t Connection::server_process() const {
 // Readable while idle means end of file (the daemon has ended or has closed an idle connection), or
 // a line that is no response to a request.
 bool Connection::is_stale() const {
+  if (!input_.empty()) return true;
   pollfd poller{socket_.get(), POLLIN, 0};
   return poll(&poller, 1, 0) != 0;
 }
 
 Response Connection::ask(const Request& request) {
-  const Deadline deadline =
-      timeout_ < milliseconds::zero() ? Deadline::max() : SteadyClock::now() + timeout_;
+  const Deadline deadline = after(timeout_);
   if (!socket_ || is_stale()) {
     if (const auto opened = open(); opened.has_error()) return opened.error();
   }
@@ -142,6 +148,20 @@ Response Connection::ask(const Request& request) {
   Response response = parse_response(request, *line);
   if (response.has_error() && response.error().code == EPROTO) socket_ = FileDescriptor();
   return response;
+}
+
+Result<Event> Connection::next_event(milliseconds timeout) {
+  const Deadline deadline = after(timeout);
+  for (;;) {
+    const auto line = receive_line(deadline);
+    if (line.has_error()) {
+      const bool is_late = line.error().code == ETIMEDOUT;
+      return is_late ? Error{EAGAIN, interface_ + ": no event in time"} : line.error();
+    }
+    auto event = parse_event(*line);
+    // A newer daemon may know more kinds.
+    if (event.has_value() || event.error().code != EOPNOTSUPP) return event;
+  }
 }
 
 Result<void> Connection::wait(short events, Deadline deadline) const {
@@ -176,15 +196,18 @@ Result<void> Connection::send(std::string_view line, Deadline deadline) {
 }
 
 Result<std::string> Connection::receive_line(Deadline deadline) {
-  std::string line;
   std::array<char, 16384> buffer{};
-  while (line.size() < kMaxResponseLine) {
+  for (std::size_t searched = 0; searched < kMaxResponseLine;) {
+    if (const auto end = input_.find('\n', searched); end != std::string::npos) {
+      std::string line = input_.substr(0, end);
+      input_.erase(0, end + 1);
+      return line;
+    }
+    searched = input_.size();
     const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (n > 0) {
-      line.append(buffer.data(), static_cast<std::size_t>(n));
-      if (line.back() != '\n') continue;
-      line.pop_back();
-      return line;
+      input_.append(buffer.data(), static_cast<std::size_t>(n));
+      continue;
     }
     if (n == 0 || errno == ECONNRESET) {
       return Error{EPIPE, interface_ + ": ipoibd has closed the connection"};

@@ -15,7 +15,7 @@
 namespace ipoib::control {
 
 /// Blocks; for one thread at a time. ask() reconnects if the daemon has closed the connection or it
-/// has failed.
+/// has failed. After a SubscribeRequest there are only events.
 class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
@@ -31,6 +31,13 @@ class Connection {
   [[nodiscard]] pid_t server_process() const;
   /// For each of the calls above; negative: no limit.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
+
+  /// Waits for the next event; negative: without limit. EAGAIN if there is none in time; EPIPE if the
+  /// daemon has closed the connection; EPROTO.
+  [[nodiscard]] Result<Event> next_event(std::chrono::milliseconds timeout);
+  /// Readable when there may be an event, unless one is buffered: next_event() until EAGAIN.
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -45,6 +52,7 @@ class Connection {
   std::string interface_;
   std::chrono::milliseconds timeout_{5000};
   FileDescriptor socket_;
+  std::string input_;  ///< received and not returned yet
 };
 
 /// A name that the kernel permits, and printable.

@@ -5,43 +5,17 @@
 #include <cstring>
 #include <memory>
 
-#include "control/connection.hpp"
-#include "control/ibarp_values.hpp"
+#include "control/ibarp_handle.hpp"
 #include "control/neighbour_file.hpp"
 #include "ipoib/overloaded.hpp"
 
 using namespace ipoib;           // NOLINT: the C functions are in no namespace
 using namespace ipoib::control;  // NOLINT
 
-struct ibarp {
-  Connection connection;
-  std::string error;
-  InterfaceInfo info;  ///< keeps the texts of the last ibarp_get_info()
-};
-
 namespace {
-
-constexpr const char* kNoMemory = "out of memory";
 
 /// Why the last ibarp_open() of this thread has failed.
 thread_local std::string open_error;
-
-int refuse(ibarp* handle, const Error& error) {
-  handle->error = error.message;
-  return error.code == 0 ? -EIO : -error.code;
-}
-
-int invalid(ibarp* handle, const char* what) { return refuse(handle, Error{EINVAL, what}); }
-
-/// Runs the body of a function that takes a handle.
-template <class Call>
-int with(ibarp* handle, Call call) noexcept {
-  if (handle == nullptr) return -EINVAL;
-  handle->error.clear();
-  const int result = guarded(call);
-  if (result == -ENOMEM) guarded([&] { return refuse(handle, Error{ENOMEM, kNoMemory}); });
-  return result;
-}
 
 /// Sends a request and calls `use` with the reply, which is a T.
 template <class T, class Use>
@@ -146,7 +120,7 @@ int ibarp_open(const char* interface, ibarp** handle) {
   open_error.clear();
   if (interface == nullptr) return -EINVAL;
   return guarded([&] {
-    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}});
+    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}, {}, {}});
     if (const auto opened = made->connection.open(); opened.has_error()) {
       open_error = opened.error().message;
       return -opened.error().code;

@@ -78,6 +78,10 @@ const char* ibarp_strerror(int error) {
       return "ipoibd does not respond";
     case -EPIPE:
       return "ipoibd has closed the connection";
+    case -EAGAIN:
+      return "no event in time";
+    case -ENOTCONN:
+      return "there is no subscription";
     case -EPROTO:
       return "the response of ipoibd is not valid";
     default:

@@ -91,6 +91,7 @@ ibarp_info to_c(const InterfaceInfo& info) {
   out.port = info.port;
   out.pkey = info.pkey.value();
   out.lid = info.lid.value();
+  out.sm_lid = info.sm_lid.value();
   out.qkey = info.qkey.value();
   out.hardware = to_c(HwAddress{0, info.qpn, info.gid});
   out.mtu = info.mtu;

@@ -5,6 +5,7 @@
 //   -> {"op":"delete","address":"10.44.0.9"}
 //   <- {"ok":false,"error":{"code":2,"message":"10.44.0.9: no such entry"}}
 //
+// After {"op":"subscribe"} a connection carries events instead (control/events.hpp).
 // `code` is an errno value. Both sides ignore unknown members, so that either may be newer. A
 // member of the wrong type or range is an error.
 #pragma once
@@ -39,8 +40,9 @@ struct AddedInterface {
   std::string name;
   friend bool operator==(const AddedInterface&, const AddedInterface&) = default;
 };
-/// Reply by request: list EntryPage, get Entry, set, pin and delete Done, flush Flushed, stats
-/// vector<Counter>, histograms vector<Histogram>, info InterfaceInfo, members vector<Member>, log vector<ModuleLevel>, trace
+/// Reply by request: list EntryPage, get Entry, set, pin, delete and subscribe Done, flush Flushed,
+/// stats vector<Counter>, histograms vector<Histogram>, info InterfaceInfo, members vector<Member>,
+/// log vector<ModuleLevel>, trace
 /// TracePage, add_interface AddedInterface, delete_interface Done.
 using Reply =
     std::variant<EntryPage, Entry, Done, Flushed, std::vector<Counter>, InterfaceInfo,

@@ -1,4 +1,5 @@
 // Emits and parses requests.
+#include <algorithm>
 #include <array>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
@@ -100,11 +101,35 @@ Request add_interface_request(JsonReader& reader) {
 }
 Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
 
+Request subscribe_request(JsonReader& reader) {
+  SubscribeRequest request;
+  for (const auto& each : reader.array("topics")) {
+    const auto* const name = each.if_string();
+    const auto* const topic = std::ranges::find_if(
+        kTopics, [name](const auto& known) { return name != nullptr && *name == known.first; });
+    if (topic == kTopics.end()) {
+      reader.fail("topics", "some of neighbours, link, groups, stats");
+    } else {
+      request.topics.*topic->second = true;
+    }
+  }
+  if (!request.topics.any()) reader.fail("topics", "some of neighbours, link, groups, stats");
+  if (reader.has("interval_ms")) {
+    request.interval = std::chrono::milliseconds(reader.number<std::uint32_t>("interval_ms"));
+    if (request.interval < SubscribeRequest::kMinInterval ||
+        request.interval > SubscribeRequest::kMaxInterval) {
+      reader.fail("interval_ms", "100 to 3600000");
+    }
+  }
+  return InterfaceRequest(request);
+}
+
 struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 15> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 16> kOperations{{{"list", list_request},
+                                                 {"subscribe", subscribe_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
                                                  {"pin", pin_request},
@@ -161,6 +186,15 @@ struct RequestEmitter {
   json::object operator()(const InfoRequest& /*request*/) const { return {{"op", "info"}}; }
   json::object operator()(const HistogramsRequest& /*request*/) const {
     return {{"op", "histograms"}};
+  }
+  json::object operator()(const SubscribeRequest& request) const {
+    json::array topics;
+    for (const auto& [name, member] : kTopics) {
+      if (request.topics.*member) topics.emplace_back(name);
+    }
+    return {{"op", "subscribe"},
+            {"topics", std::move(topics)},
+            {"interval_ms", request.interval.count()}};
   }
   json::object operator()(const MembersRequest& request) const {
     return {{"op", "members"}, {"mgid", request.mgid.to_string()}};
@@ -220,7 +254,7 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
-      "info, histograms, members, log, trace, add_interface, delete_interface"};
+      "info, histograms, subscribe, members, log, trace, add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

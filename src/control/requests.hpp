@@ -1,11 +1,13 @@
 // Requests of the control protocol.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "control/events.hpp"
 #include "control/filter.hpp"
 #include "control/values.hpp"
 
@@ -56,10 +58,20 @@ struct InfoRequest {
 struct HistogramsRequest {
   friend bool operator==(const HistogramsRequest&, const HistogramsRequest&) = default;
 };
+/// Events about these topics from now on, instead of responses. From the server to the interface:
+/// what all subscribers together want; the interval is of no importance there.
+struct SubscribeRequest {
+  static constexpr std::chrono::milliseconds kMinInterval{100};
+  static constexpr std::chrono::milliseconds kMaxInterval{std::chrono::hours(1)};
+  static constexpr std::chrono::milliseconds kDefaultInterval{1000};
+  Topics topics;
+  std::chrono::milliseconds interval = kDefaultInterval;  ///< of StatsEvent
+  friend bool operator==(const SubscribeRequest&, const SubscribeRequest&) = default;
+};
 /// Requests that the interface's thread answers.
 using InterfaceRequest =
     std::variant<ListRequest, GetRequest, SetRequest, PinRequest, DeleteRequest, FlushRequest,
-                 StatsRequest, InfoRequest, HistogramsRequest>;
+                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "control/log_levels.hpp"
+#include "control/subscribers.hpp"
 #include "control/trace_page.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log.hpp"
@@ -29,7 +30,9 @@ std::vector<Counter> as_values(const Server::Counters& counters) {
           {"control_bad_requests", counters.bad_requests},
           {"control_requests_denied", counters.denied},
           {"control_requests_delayed", counters.delayed},
-          {"control_timeouts", counters.timeouts}};
+          {"control_timeouts", counters.timeouts},
+          {"control_subscriptions", counters.subscriptions},
+          {"control_events_lost", counters.events_lost}};
 }
 
 using Callback = std::function<void(Response)>;
@@ -44,6 +47,11 @@ Callback with_counters(Callback done, const Server::Counters& counters) {
     }
     done(std::move(response));
   };
+}
+
+const SubscribeRequest* as_subscription(const Request& request) {
+  const auto* const of_interface = std::get_if<InterfaceRequest>(&request);
+  return of_interface != nullptr ? std::get_if<SubscribeRequest>(of_interface) : nullptr;
 }
 
 /// Who knows the Q_Key can send to the queue pairs of the partition.
@@ -64,11 +72,16 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       : dependencies_(dependencies),
         options_(std::move(options)),
         context_(context),
-        retry_timer_(context) {}
+        retry_timer_(context),
+        subscribers_(std::make_shared<Subscribers>(
+            context, [this](const InterfaceRequest& request, Callback done) {
+              ask(request, true, std::move(done));
+            })) {}
 
   /// Throws if another daemon has the interface.
   void start();
   void stop();
+  void publish(const Event& event) { subscribers_->publish(event); }
   [[nodiscard]] Counters counters() const;
 
  private:
@@ -83,6 +96,12 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     [[nodiscard]] std::string too_long() override;
     [[nodiscard]] std::string too_many_clients() override {
       return emit(Response(Error{EBUSY, "too many clients; try later"}));
+    }
+    [[nodiscard]] std::string too_many_streams() override {
+      return emit(Response(Error{EBUSY, "too many subscriptions; try later"}));
+    }
+    [[nodiscard]] std::string lost(std::uint64_t lines) override {
+      return emit(Event(LostEvent{lines}));
     }
     void on_accept_failure(const std::string& why) override {
       server_.dependencies_.log.warn("cannot accept a client: {}", why);
@@ -101,13 +120,14 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   void serve(std::string_view line, const ucred& peer, bool may_change,
              lines::LineHandler::Done done);
   void handle(const Request& request, const ucred& peer, bool may_change, Callback done);
-  void handle(const InterfaceRequest& request, bool may_change, Callback done);
+  void ask(const InterfaceRequest& request, bool may_change, Callback done);
   [[nodiscard]] Response set_levels(const LogRequest& request);
 
   const Dependencies dependencies_;
   const Options options_;
   asio::io_context& context_;
   asio::steady_timer retry_timer_;
+  const std::shared_ptr<Subscribers> subscribers_;
   Retry retry_;
   std::uint64_t requests_ = 0;
   std::uint64_t bad_requests_ = 0;
@@ -129,7 +149,11 @@ Server::Impl::Listener::Listener(Impl& server, bool may_change, FileDescriptor s
               .idle_timeout = server.options_.idle_timeout,
               .max_clients = kMaxClients,
               .max_clients_per_user = may_change ? kMaxClientsPerUser : kMaxReadersPerUser,
-              .rate = may_change ? LineServer::Rate{} : server.options_.read_rate}) {}
+              .rate = may_change ? LineServer::Rate{} : server.options_.read_rate,
+              .max_streams = kMaxSubscribers,
+              .max_streams_per_user =
+                  may_change ? kMaxSubscribersPerUser : kMaxReadingSubscribersPerUser,
+              .max_stream_bytes = kMaxEventBytes}) {}
 
 void Server::Impl::start() {
   const auto opened = open();
@@ -176,6 +200,7 @@ void Server::Impl::open_or_retry() {
 
 void Server::Impl::stop() {
   retry_timer_.cancel();
+  subscribers_->stop();
   read_.reset();
   control_.reset();
   folder_.reset();
@@ -194,6 +219,10 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, bool may_chan
   if (request.has_error()) {
     ++bad_requests_;
     return done(emit(Response(request.error())));
+  }
+  if (const auto* const subscription = as_subscription(*request)) {
+    ++requests_;
+    return subscribers_->subscribe(*subscription, may_change, std::move(done));
   }
   handle(*request, peer, may_change, [done = std::move(done)](const Response& response) {
     std::string text = emit(response);
@@ -232,10 +261,10 @@ void Server::Impl::handle(const Request& request, const ucred& peer, bool may_ch
   if (std::holds_alternative<DeleteInterfaceRequest>(request)) {
     return dependencies_.handler.delete_interface(std::move(done));
   }
-  handle(std::get<InterfaceRequest>(request), may_change, std::move(done));
+  ask(std::get<InterfaceRequest>(request), may_change, std::move(done));
 }
 
-void Server::Impl::handle(const InterfaceRequest& request, bool may_change, Callback done) {
+void Server::Impl::ask(const InterfaceRequest& request, bool may_change, Callback done) {
   if (std::holds_alternative<StatsRequest>(request)) {
     done = with_counters(std::move(done), counters());
   } else if (std::holds_alternative<InfoRequest>(request) && !may_change) {
@@ -259,6 +288,8 @@ Server::Counters Server::Impl::counters() const {
     out.bad_requests += counted.too_long;
     out.delayed += counted.delayed;
     out.timeouts += counted.timeouts;
+    out.subscriptions += counted.streams;
+    out.events_lost += counted.lost;
   }
   return out;
 }
@@ -269,6 +300,8 @@ Server::Server(asio::io_context& context, Dependencies dependencies, Options opt
 }
 
 Server::~Server() { impl_->stop(); }
+
+void Server::publish(const Event& event) { impl_->publish(event); }
 
 Server::Counters Server::counters() const { return impl_->counters(); }
 

@@ -33,6 +33,12 @@ inline constexpr std::size_t kMaxClients = 32;
 /// Those of one user on the control socket, and on the socket for reading.
 inline constexpr std::size_t kMaxClientsPerUser = 24;
 inline constexpr std::size_t kMaxReadersPerUser = 8;
+/// Those of a socket that may subscribe, so that there is room for requests; and of one user.
+inline constexpr std::size_t kMaxSubscribers = 16;
+inline constexpr std::size_t kMaxSubscribersPerUser = 12;
+inline constexpr std::size_t kMaxReadingSubscribersPerUser = 4;
+/// Events that wait for one subscriber: about 600 neighbours.
+inline constexpr std::size_t kMaxEventBytes = 256U << 10;
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 /// Requests of all clients that may only read: as many as the pages of 32,768 entries at once, then
 /// 200 per second.
@@ -86,6 +92,9 @@ class Server {
   /// Closes the sockets and all connections.
   ~Server();
 
+  /// Sends an event to those who have subscribed to it. On the thread of the io_context.
+  void publish(const Event& event);
+
   struct Counters {
     std::uint64_t clients = 0;       ///< accepted
     std::uint64_t refused = 0;       ///< beyond the limits on clients
@@ -94,6 +103,8 @@ class Server {
     std::uint64_t denied = 0;        ///< of clients that may only read
     std::uint64_t delayed = 0;       ///< beyond the rate of clients that may only read
     std::uint64_t timeouts = 0;      ///< connections closed for lack of progress
+    std::uint64_t subscriptions = 0;
+    std::uint64_t events_lost = 0;  ///< by clients that read slowly
   };
   [[nodiscard]] Counters counters() const;
 

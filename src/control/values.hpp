@@ -1,7 +1,6 @@
 // Values of the control protocol: neighbour entries, counters, the interface.
 //
-// The daemon fills these in and the client library reads them; only request.cpp and response.cpp
-// see JSON.
+// The daemon fills these in and the client library reads them.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +72,7 @@ struct InterfaceInfo {
   Qpn qpn;    ///< 0 before there is a queue pair
   Gid gid;
   Lid lid;
+  Lid sm_lid;               ///< of the subnet manager; 0: none, or RoCE
   std::uint32_t mtu = 0;    ///< bytes of an IP packet; 0 before the broadcast group is joined
   bool admin_up = true;     ///< the network interface is administratively up
   std::string state;        ///< name of the bring-up state; "up" when it can send

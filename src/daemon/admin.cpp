@@ -15,23 +15,6 @@ Error no_entry(const IpAddress& address) {
   return Error(ENOENT, to_string(address) + ": no such entry");
 }
 
-control::Entry to_entry(const link::NeighbourInfo& info) {
-  control::Entry entry;
-  entry.address = info.address;
-  entry.state = name(info.state);
-  entry.hardware = info.hardware;
-  entry.pinned = info.pinned;
-  if (info.path) {
-    entry.path = control::Path{info.path->dlid, info.path->sl, info.path->mtu,
-                               wire::rate_mbps(info.path->rate)};
-  }
-  entry.idle = info.used.value_or(Duration::zero());
-  entry.uses = info.uses;
-  entry.references = info.references;
-  entry.waiting = info.parked;
-  return entry;
-}
-
 control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
   // The protocol's cursor is the link's; 0 stands for the beginning in both.
   const link::NeighbourCursor from{request.cursor};
@@ -145,6 +128,29 @@ control::Histogram histogram(std::string name, const DurationHistogram& values) 
   return out;
 }
 
+}  // namespace
+
+control::Entry to_entry(const link::NeighbourInfo& info) {
+  control::Entry entry;
+  entry.address = info.address;
+  entry.state = name(info.state);
+  entry.hardware = info.hardware;
+  entry.pinned = info.pinned;
+  if (info.path) {
+    entry.path = control::Path{info.path->dlid, info.path->sl, info.path->mtu,
+                               wire::rate_mbps(info.path->rate)};
+  }
+  entry.idle = info.used.value_or(Duration::zero());
+  entry.uses = info.uses;
+  entry.references = info.references;
+  entry.waiting = info.parked;
+  return entry;
+}
+
+control::Group to_group(const link::GroupInfo& info) {
+  return {info.mgid, info.mlid, std::string(name(info.state)), info.address, info.parked};
+}
+
 control::InterfaceInfo information(const link::Link& link, const InterfaceState& state) {
   control::InterfaceInfo info;
   info.interface = state.identity.interface;
@@ -155,20 +161,16 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.qpn = link.hardware_address().qpn;
   info.gid = state.status.port.gid;
   info.lid = state.status.port.lid;
+  info.sm_lid = state.status.port.sm_lid;
   info.mtu = link.mtu();
   info.admin_up = state.admin_up;
   info.state = name(link.state());
   if (link.state() != link::LinkState::up) info.waiting_for = link.waiting_for();
   info.version = IPOIB_VERSION;
   info.pid = state.identity.pid;
-  for (const auto& group : link.groups()) {
-    info.groups.push_back(
-        {group.mgid, group.mlid, std::string(name(group.state)), group.address, group.parked});
-  }
+  for (const auto& group : link.groups()) info.groups.push_back(to_group(group));
   return info;
 }
-
-}  // namespace
 
 control::Counter missing_receives_counter(std::uint64_t value) {
   return {"drop_port_no_receive", value, true};
@@ -220,6 +222,8 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
                 histogram("resolution_time", link.neighbour_statistics().resolution)}));
           },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
+          // The owner of the link reports.
+          [&](const control::SubscribeRequest&) { return Response(Reply(control::Done{})); },
       },
       request);
 }

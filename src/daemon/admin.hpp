@@ -45,6 +45,12 @@ struct InterfaceState {
                                           link::Link& link, const InterfaceState& state,
                                           TimePoint now);
 
+/// What the link shows, as the control protocol shows it.
+[[nodiscard]] control::Entry to_entry(const link::NeighbourInfo& info);
+[[nodiscard]] control::Group to_group(const link::GroupInfo& info);
+[[nodiscard]] control::InterfaceInfo information(const link::Link& link,
+                                                 const InterfaceState& state);
+
 // Counters of the port, which the control thread adds to the others.
 /// Of verbs::Device::missing_receives().
 [[nodiscard]] control::Counter missing_receives_counter(std::uint64_t value);

@@ -106,7 +106,8 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .link_local = {guid_of(dependencies.device), id_.pkey, dependencies.options.stable_privacy},
       .renamed = [this](const std::string& name) { on_renamed(name); },
       .has_moved = [this] { return tun_->network_namespace().has_value(); },
-      .missing_receives = [&device = dependencies.device] { return device.missing_receives(); }};
+      .missing_receives = [&device = dependencies.device] { return device.missing_receives(); },
+      .publish = [this](const control::Event& event) { server_->publish(event); }};
 }
 
 void Interface::log_start(const verbs::Device& device) {

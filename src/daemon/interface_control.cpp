@@ -27,6 +27,14 @@ constexpr std::chrono::seconds kRedirectCheck{30};
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
+void reply_members(const wire::SaResult& result, const InterfaceControl::Callback& done) {
+  const auto* const table = std::get_if<wire::McMemberTable>(&result);
+  if (table == nullptr) return done(Error(EIO, wire::failure_of(result).text()));
+  std::vector<control::Member> members;
+  for (const auto& record : *table) members.push_back({record.port_gid, record.join_state});
+  done(control::Reply(std::move(members)));
+}
+
 /// Keeps permanent entries and pins for the next interface of the partition.
 InterfaceControl::Callback stored(const std::shared_ptr<StaticNeighbours>& neighbours,
                                   const control::InterfaceRequest& request,
@@ -280,6 +288,10 @@ void InterfaceControl::request_report() {
 
 void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
 
+void InterfaceControl::on(Events& message) {
+  for (const auto& event : message.events) dependencies_.publish(event);
+}
+
 void InterfaceControl::on_response(const wire::SaResponse& response) {
   if (leaves_.erase(response.id) > 0) return end_if_done();
   if (const auto node = members_wanted_.extract(response.id)) {
@@ -287,14 +299,6 @@ void InterfaceControl::on_response(const wire::SaResponse& response) {
   }
   responses_undelivered_.push_back(response);
   deliver();
-}
-
-void InterfaceControl::reply_members(const wire::SaResult& result, const Callback& done) {
-  const auto* const table = std::get_if<wire::McMemberTable>(&result);
-  if (table == nullptr) return done(Error(EIO, wire::failure_of(result).text()));
-  std::vector<control::Member> members;
-  for (const auto& record : *table) members.push_back({record.port_gid, record.join_state});
-  done(control::Reply(std::move(members)));
 }
 
 /// Posts the pending messages; if the mailbox is full, tries again later with the then current

@@ -46,8 +46,8 @@ class InterfaceControl final : public control::Handler {
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
     std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Device
+    std::function<void(const control::Event&)> publish;              ///< to subscribers
   };
-
   explicit InterfaceControl(const Dependencies& dependencies);
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
@@ -75,7 +75,6 @@ class InterfaceControl final : public control::Handler {
   void deliver();
   [[nodiscard]] bool deliver_all();
   [[nodiscard]] Callback with_port_counters(Callback done) const;
-  void reply_members(const wire::SaResult& result, const Callback& done);
   void end_if_done();
   void on(wire::SaRequest& message);
   void on(link::HostGroupsChanged& message);
@@ -84,6 +83,7 @@ class InterfaceControl final : public control::Handler {
   void on(link::ArpPolicyUsed& message);
   void on(LinkReport& message);
   void on(AdminResponse& message);
+  void on(Events& message);
   void on(Stopped& message);
 
   Dependencies dependencies_;

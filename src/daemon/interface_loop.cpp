@@ -5,6 +5,7 @@
 
 #include "daemon/pools.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/overloaded.hpp"
 #include "verbs/receive_layout.hpp"
 
 namespace ipoib::daemon {
@@ -37,6 +38,7 @@ void InterfaceLoop::turn() {
   busy |= watch_queue_pair();
   post_messages();
   if (reported_ != dependencies_.pump.link().state()) report_link();
+  if (reporter_.is_on()) report_changes();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
@@ -57,7 +59,9 @@ void InterfaceLoop::sleep() {
 }
 
 TimePoint InterfaceLoop::next_deadline() const {
-  const auto due = std::min(dependencies_.pump.link().next_deadline(), watchdog_.deadline());
+  auto& link = dependencies_.pump.link();
+  const auto due = std::min(
+      {link.next_deadline(), watchdog_.deadline(), reporter_.next_deadline(link)});
   const bool is_broken = needs_repair_ || dependencies_.queue_pair.is_broken();
   return is_broken ? std::min(due, no_repair_before_) : due;
 }
@@ -138,7 +142,10 @@ void InterfaceLoop::take_messages() {
                             dependencies_.queue_pair.on_object_failed(m.object);
                           },
                           [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
-                          [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
+                          [&](const HostChanged& m) {
+                            link.on_host_changed(m.view, now_);
+                            if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
+                          },
                           [&](const wire::SaResponse& m) { link.on_response(m, now_); },
                           [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
                           [&](const SetNeighbours& m) { set_neighbours(m); },
@@ -201,19 +208,35 @@ void InterfaceLoop::reconfigure(const Reconfigured& changes) {
   set_neighbours(wanted);
 }
 
+/// Whether the interface is up is asked for by the caller, since that takes system calls.
+InterfaceState InterfaceLoop::state() const {
+  return {settings_.identity,
+          status_,
+          dependencies_.queue_pair.counters(),
+          dependencies_.pump.counters(),
+          policy_.counters(),
+          dependencies_.tun.malformed(),
+          settings_.pkey,
+          admin_up_};
+}
+
 void InterfaceLoop::on_admin_request(AdminRequest& message) {
-  auto& pump = dependencies_.pump;
-  const InterfaceState state{settings_.identity,
-                             status_,
-                             dependencies_.queue_pair.counters(),
-                             pump.counters(),
-                             policy_.counters(),
-                             dependencies_.tun.malformed(),
-                             settings_.pkey,
-                             dependencies_.tun.is_up()};
-  AdminResponse response{carry_out(message.request, pump.link(), state, now_),
-                         std::move(message.done)};
+  auto& link = dependencies_.pump.link();
+  admin_up_ = dependencies_.tun.is_up();
+  if (const auto* const wanted = std::get_if<control::SubscribeRequest>(&message.request)) {
+    reporter_.watch(wanted->topics, link, state());
+  }
+  AdminResponse response{carry_out(message.request, link, state(), now_), std::move(message.done)};
   if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
+}
+
+void InterfaceLoop::report_changes() {
+  auto events = reporter_.take(dependencies_.pump.link(), state(), now_);
+  if (events.empty()) return;
+  ToControl message(Events{std::move(events)});
+  if (dependencies_.outbox.post(std::move(message))) return;
+  ++status_.messages_lost;
+  reporter_.on_lost(std::get<Events>(message).events);  // unchanged, since it was refused
 }
 
 /// An SA request that finds the mailbox full fails at once.

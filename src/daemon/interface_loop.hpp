@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/admin.hpp"
+#include "daemon/change_reporter.hpp"
 #include "daemon/messages.hpp"
 #include "daemon/poll_policy.hpp"
 #include "daemon/pump.hpp"
@@ -67,6 +68,8 @@ class InterfaceLoop {
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
   void on_admin_request(AdminRequest& message);
+  [[nodiscard]] InterfaceState state() const;
+  void report_changes();
   void post_messages();
 
   Settings settings_;
@@ -81,6 +84,8 @@ class InterfaceLoop {
   TimePoint no_repair_before_{};
   std::string awaited_;  ///< what the link waits for, as logged last
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
+  ChangeReporter reporter_;
+  bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
   bool stopping_ = false;
   StopReason stop_reason_;
   std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused

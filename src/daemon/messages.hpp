@@ -82,6 +82,10 @@ struct AdminResponse {
   control::Response response;
   std::function<void(control::Response)> done;
 };
+/// For those who have subscribed.
+struct Events {
+  std::vector<control::Event> events;
+};
 /// Why an interface has ended.
 struct StopReason {
   enum class Kind : std::uint8_t {
@@ -99,7 +103,7 @@ struct Stopped {
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
                                link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
-                               Stopped>;
+                               Events, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

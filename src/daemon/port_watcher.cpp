@@ -29,6 +29,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.sm_known = is_roce || sa_destination(port);
   status.lid = port.lid;
   status.lmc = port.lmc;
+  status.sm_lid = port.sm_lid;
   status.gid = port.gid;
   status.gid_index = port.gid_index;
   status.grh_required = port.grh_required;

@@ -18,6 +18,10 @@ class WaitingInterfaces::Waiting final : public control::Handler {
 
   void handle(control::InterfaceRequest request,
               std::function<void(control::Response)> done) override {
+    // Nothing changes until the device is there, and then there is another server.
+    if (std::holds_alternative<control::SubscribeRequest>(request)) {
+      return done(control::Reply(control::Done{}));
+    }
     if (!std::holds_alternative<control::InfoRequest>(request)) return done(refusal());
     try {
       done(control::Reply(information()));

@@ -53,6 +53,8 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
   void add(std::shared_ptr<Session> session);
   void forget(const std::shared_ptr<Session>& session);
 
+  [[nodiscard]] bool has_place_for_stream(uid_t user) const;
+
   [[nodiscard]] LineHandler& handler() { return handler_; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
@@ -79,7 +81,8 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
   bool stopped_ = false;
 };
 
-class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
+class LineServer::Impl::Session final : public LineStream,
+                                        public std::enable_shared_from_this<Session> {
  public:
   Session(Protocol::socket socket, const ucred& peer, Impl& server)
       : socket_(std::move(socket)), peer_(peer), server_(&server), timer_(socket_.get_executor()) {}
@@ -92,10 +95,18 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] const std::string& line() const { return line_; }
   /// What the current line is responded to by.
   [[nodiscard]] std::uint64_t turn() const { return turn_; }
-  void on_response(std::uint64_t turn, const std::string& response);
+  void on_response(std::uint64_t turn, const Answer& answer);
   [[nodiscard]] Protocol::socket::executor_type executor() { return socket_.get_executor(); }
 
+  [[nodiscard]] bool is_stream() const { return is_stream_; }
+  void push(const std::shared_ptr<const std::string>& line) override;
+  [[nodiscard]] bool is_open() const override { return server_ != nullptr; }
+
  private:
+  void open_stream(const Answer& answer);
+  void write_next();
+  void report_lost();
+  void await_end();
   void on_line(std::size_t size);
   void write(std::string response, bool then_end);
   /// Ends the session unless the next step begins before the timeout.
@@ -110,6 +121,11 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   std::string line_;
   std::string output_;
   std::uint64_t turn_ = 0;  ///< number of the current line, to recognise late responses
+
+  bool is_stream_ = false;
+  std::deque<std::shared_ptr<const std::string>> queue_;  ///< the first one is being written
+  std::size_t queued_ = 0;                                ///< bytes
+  std::uint64_t lost_ = 0;                                ///< since the last line of the queue
 };
 
 void LineServer::Impl::accept() {
@@ -148,6 +164,17 @@ bool LineServer::Impl::has_place_for(uid_t user) const {
       sessions_, [&](const auto& session) { return session->peer().uid == user; });
   return sessions_.size() < options_.max_clients &&
          static_cast<std::size_t>(own) < options_.max_clients_per_user;
+}
+
+bool LineServer::Impl::has_place_for_stream(uid_t user) const {
+  std::size_t all = 0;
+  std::size_t own = 0;
+  for (const auto& session : sessions_) {
+    if (!session->is_stream()) continue;
+    ++all;
+    if (session->peer().uid == user) ++own;
+  }
+  return all < options_.max_streams && own < options_.max_streams_per_user;
 }
 
 void LineServer::Impl::add(std::shared_ptr<Session> session) {
@@ -198,10 +225,10 @@ void LineServer::Impl::serve_first() {
     return is_equal;
   });
   handler_.serve(first->line(), first->peer(),
-                 [askers = std::move(askers), executor = first->executor()](std::string response) {
-                   asio::post(executor, [askers, response = std::move(response)] {
+                 [askers = std::move(askers), executor = first->executor()](Answer answer) {
+                   asio::post(executor, [askers, answer = std::move(answer)] {
                      for (const auto& [weak, turn] : askers) {
-                       if (const auto self = weak.lock()) self->on_response(turn, response);
+                       if (const auto self = weak.lock()) self->on_response(turn, answer);
                      }
                    });
                  });
@@ -228,10 +255,67 @@ void LineServer::Impl::Session::on_line(std::size_t size) {
   server_->add(shared_from_this());
 }
 
-void LineServer::Impl::Session::on_response(std::uint64_t turn, const std::string& response) {
+void LineServer::Impl::Session::on_response(std::uint64_t turn, const Answer& answer) {
   if (server_ == nullptr || turn != turn_) return;
   ++turn_;  // only the first response counts
-  write(response, false);
+  if (!answer.open) return write(answer.text, false);
+  if (!server_->has_place_for_stream(peer_.uid)) {
+    ++server_->counters().refused;
+    return write(server_->handler().too_many_streams(), false);
+  }
+  open_stream(answer);
+}
+
+/// A stream may be silent, and its client may pause, so no timeout applies.
+void LineServer::Impl::Session::open_stream(const Answer& answer) {
+  const auto self = shared_from_this();
+  is_stream_ = true;
+  error_code ignored;
+  timer_.cancel(ignored);
+  ++server_->counters().streams;
+  push(std::make_shared<const std::string>(answer.text));
+  if (!input_.empty()) return end();
+  await_end();
+  answer.open(self);
+}
+
+void LineServer::Impl::Session::push(const std::shared_ptr<const std::string>& line) {
+  if (server_ == nullptr) return;
+  const bool fits = queued_ + line->size() <= server_->options().max_stream_bytes;
+  // Later lines are lost, too, so that it is clear where some are missing.
+  if (lost_ > 0 || (!fits && !queue_.empty())) {
+    ++lost_;
+    ++server_->counters().lost;
+    return;
+  }
+  queue_.push_back(line);
+  queued_ += line->size();
+  if (queue_.size() == 1) write_next();
+}
+
+void LineServer::Impl::Session::write_next() {
+  asio::async_write(socket_, asio::buffer(*queue_.front()),
+                    [self = shared_from_this()](error_code error, std::size_t size) {
+                      if (self->server_ == nullptr) return;
+                      if (error) return self->end();
+                      self->queued_ -= size;
+                      self->queue_.pop_front();
+                      if (!self->queue_.empty()) return self->write_next();
+                      if (self->lost_ > 0) self->report_lost();
+                    });
+}
+
+void LineServer::Impl::Session::report_lost() {
+  push(std::make_shared<const std::string>(server_->handler().lost(std::exchange(lost_, 0))));
+}
+
+/// The client closes, or sends what it must not.
+void LineServer::Impl::Session::await_end() {
+  input_.resize(1);
+  socket_.async_read_some(asio::buffer(input_),
+                          [self = shared_from_this()](error_code, std::size_t) {
+                            if (self->server_ != nullptr) self->end();
+                          });
 }
 
 void LineServer::Impl::Session::write(std::string response, bool then_end) {

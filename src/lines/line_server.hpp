@@ -4,6 +4,11 @@
 // client's socket. A client that sends fast or reads slowly thus uses a bounded buffer, and is
 // disconnected when nothing moves for the idle timeout.
 //
+// A response may open a stream: from then on the client gets lines that the handler pushes, and sends
+// nothing; if it does, or closes, it is disconnected. The lines wait in a bounded queue. What does
+// not fit is lost, and once the client has read the queue it is told how much that was. So a client
+// that does not read costs its queue, and may go on reading at any time.
+//
 // With a limited rate, lines beyond it wait their turn. Equal lines that wait are served once, and
 // all their clients get that response: it is as new as the last of them could expect.
 #pragma once
@@ -17,13 +22,36 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ipoib::lines {
 
-/// Responds to lines. Responses end with a newline.
+/// The server's side of a client that gets lines. For the thread of the io_context only.
+class LineStream {
+ public:
+  virtual ~LineStream() = default;
+  /// Sends a line, which ends with a newline; several streams may share it. Does nothing once the
+  /// stream is closed.
+  virtual void push(const std::shared_ptr<const std::string>& line) = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+};
+
+/// A response to a line, which ends with a newline.
+struct Answer {
+  Answer(std::string line) : text(std::move(line)) {}  // NOLINT: most answers are a text
+  Answer(const char* line) : text(line) {}             // NOLINT
+  /// Opens a stream, which is passed to `use` on the thread of the io_context.
+  Answer(std::string line, std::function<void(std::shared_ptr<LineStream>)> use)
+      : text(std::move(line)), open(std::move(use)) {}
+
+  std::string text;
+  std::function<void(std::shared_ptr<LineStream>)> open;  ///< empty: no stream
+};
+
+/// Responds to lines.
 class LineHandler {
  public:
-  using Done = std::function<void(std::string response)>;
+  using Done = std::function<void(Answer)>;
   virtual ~LineHandler() = default;
 
   /// Responds to a line, given without newline, by calling `done` once, from any thread. `done`
@@ -33,6 +61,10 @@ class LineHandler {
   [[nodiscard]] virtual std::string too_long() = 0;
   /// What a client beyond the limits is told before it is disconnected.
   [[nodiscard]] virtual std::string too_many_clients() = 0;
+  /// The response instead of one that opens a stream beyond the limits.
+  [[nodiscard]] virtual std::string too_many_streams() { return too_many_clients(); }
+  /// Tells the client of a stream how many lines it has lost.
+  [[nodiscard]] virtual std::string lost(std::uint64_t /*lines*/) { return {}; }
   /// Accepting failed, most likely for lack of descriptors; the server tries again.
   virtual void on_accept_failure(const std::string& why) = 0;
 };
@@ -51,6 +83,10 @@ class LineServer {
     std::size_t max_clients = 0;
     std::size_t max_clients_per_user = 0;
     Rate rate{};  ///< of all clients together
+    /// Of the clients, how many may have a stream.
+    std::size_t max_streams = 0;
+    std::size_t max_streams_per_user = 0;
+    std::size_t max_stream_bytes = 0;  ///< of the lines that wait in a stream
   };
   struct Counters {
     std::uint64_t clients = 0;   ///< accepted
@@ -58,6 +94,8 @@ class LineServer {
     std::uint64_t delayed = 0;   ///< lines beyond the rate
     std::uint64_t too_long = 0;  ///< lines beyond the limit
     std::uint64_t timeouts = 0;  ///< clients disconnected when nothing moved
+    std::uint64_t streams = 0;   ///< opened
+    std::uint64_t lost = 0;      ///< lines of streams
   };
 
   /// Serves the clients of a listening socket. The handler outlives the server.

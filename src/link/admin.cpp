@@ -1,6 +1,7 @@
 // What operators see and change.
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "link/arp_input.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 /// The cursors of pins begin here, above all slots of the table.
 constexpr std::uint64_t kFirstPin = std::uint64_t{1} << 32;
+
+constexpr std::string_view kDeleted = "deleted by the operator";
 
 }  // namespace
 
@@ -87,26 +90,55 @@ Result<void> Link::pin(const IpAddress& address, const Gid& gid) {
   if (gid.is_zero() || gid.is_multicast()) {
     return Error{EINVAL, gid.to_string() + ": not the GID of a port"};
   }
+  const bool is_known = get(address, {}).has_value();
   if (!p.pins.set(address, gid)) return Error{ENOBUFS, text + ": too many addresses are pinned"};
   const Neighbour* const entry = p.neighbours.find(address);
   const Route* const route = entry != nullptr ? entry->route() : nullptr;
   const bool is_permanent = entry != nullptr && entry->state_name() == NeighbourState::permanent;
   if (is_permanent || (route != nullptr && route->path->gid() != gid)) remove_entry(address);
+  using Kind = NeighbourChange::Kind;
+  p.report_pin(is_known ? Kind::changed : Kind::created, *get(address, {}));
   return {};
 }
 
 bool Link::remove(const IpAddress& address) {
+  const auto before = get(address, {});
   const bool was_pinned = impl_->pins.erase(address);
-  return remove_entry(address) || was_pinned;
+  if (remove_entry(address)) return true;
+  if (was_pinned) impl_->report_pin(NeighbourChange::Kind::removed, *before);
+  return was_pinned;
+}
+
+void Link::Impl::report_pin(NeighbourChange::Kind kind, const NeighbourInfo& neighbour) {
+  if (!out.changes.wants_neighbours()) return;
+  const bool is_removed = kind == NeighbourChange::Kind::removed;
+  out.changes.add(kind, NeighbourInfo(neighbour), is_removed ? kDeleted : "pinned by the operator");
 }
 
 bool Link::remove_entry(const IpAddress& address) {
   Neighbour* const entry = impl_->neighbours.find(address);
   if (entry == nullptr) return false;
-  impl_->neighbours.remove(*entry, Counter::drop_neighbour_removed);
+  impl_->neighbours.remove(*entry, Counter::drop_neighbour_removed, kDeleted);
   return true;
 }
 
 std::size_t Link::flush() { return impl_->neighbours.flush(); }
+
+Changes& Link::changes() { return impl_->out.changes; }
+
+/// Adds what only the link knows.
+ChangePage Link::take_changes(std::size_t limit, TimePoint now) {
+  auto page = impl_->out.changes.take(limit, now);
+  for (Change& change : page.changes) {
+    if (auto* const neighbour = std::get_if<NeighbourChange>(&change)) {
+      const Gid* const pinned = impl_->pins.find(neighbour->neighbour.address);
+      if (pinned != nullptr) neighbour->neighbour.pinned = *pinned;
+    } else {
+      GroupInfo& group = std::get<GroupChange>(change).group;
+      group.address = impl_->groups.address_of(group.mgid);
+    }
+  }
+  return page;
+}
 
 }  // namespace ipoib::link

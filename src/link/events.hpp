@@ -29,6 +29,7 @@ struct PortStatus {
   bool sm_known = false;  ///< SA requests can be sent
   Lid lid;                ///< the first of its LIDs; zero where the link layer has none
   std::uint8_t lmc = 0;   ///< of a subnet's ports (IBA 4.1.3)
+  Lid sm_lid;             ///< of the subnet manager, if there is one; only shown
   Gid gid;
   std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
   bool grh_required = false;                ///< address handles need a global route

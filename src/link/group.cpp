@@ -111,14 +111,16 @@ void Group::on_notice(const Gid& mgid) {
              state_);
 }
 
-void Group::on_lost() {
+void Group::on_lost() { lose("lost"); }
+
+void Group::lose(std::string_view why) {
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
-                 [&](group_state::Joining&) { become(group_state::Absent{}, "lost"); },
-                 [&](group_state::Pausing&) { become(group_state::Absent{}, "lost"); },
-                 [&](group_state::Member&) { become(group_state::Absent{}, "lost"); },
-                 [&](group_state::LookingUp&) { become(group_state::Absent{}, "lost"); },
-                 [&](group_state::Confirming&) { become(group_state::Absent{}, "lost"); },
+                 [&](group_state::Joining&) { become(group_state::Absent{}, why); },
+                 [&](group_state::Pausing&) { become(group_state::Absent{}, why); },
+                 [&](group_state::Member&) { become(group_state::Absent{}, why); },
+                 [&](group_state::LookingUp&) { become(group_state::Absent{}, why); },
+                 [&](group_state::Confirming&) { become(group_state::Absent{}, why); },
              },
              state_);
   detach();
@@ -135,7 +137,7 @@ void Group::leave() {
                  [&](group_state::Confirming&) { emit_leave(); },
              },
              state_);
-  on_lost();
+  lose("left");
 }
 
 /// The carrier is down meanwhile, so the pauses grow although each join succeeds.
@@ -218,7 +220,32 @@ void Group::tick(TimePoint now) {
 void Group::become(group_state::State&& next, std::string_view why) {
   deps_.log.debug("{} group: {} -> {}: {}", name(role_), kGroupStates[state_.index()],
                   kGroupStates[next.index()], why);
+  const bool was_member = membership() != nullptr;
+  const bool was_joining = std::holds_alternative<group_state::Joining>(state_);
   state_ = std::move(next);
+  if (deps_.out.changes.wants_groups()) report(was_member, was_joining, why);
+}
+
+/// For those who watch.
+void Group::report(bool was_member, bool was_joining, std::string_view why) const {
+  using Kind = GroupChange::Kind;
+  const auto add = [&](Kind kind, std::string_view text) {
+    deps_.out.changes.add(kind, info(), text);
+  };
+  const auto joined = [&] {
+    if (!was_member) add(Kind::joined, why);
+  };
+  std::visit(Overloaded{
+                 [&](const group_state::Absent&) { add(Kind::left, why); },
+                 [&](const group_state::Joining&) {
+                   if (!was_joining) add(Kind::joining, why);
+                 },
+                 [&](const group_state::Pausing& s) { add(Kind::failed, s.why); },
+                 [&](const group_state::Member&) { joined(); },
+                 [&](const group_state::LookingUp&) { joined(); },
+                 [&](const group_state::Confirming&) { joined(); },
+             },
+             state_);
 }
 
 // --- SA requests, queue pair, output -------------------------------------------------------------

@@ -88,10 +88,12 @@ class Group : public cache::Timed {
   [[nodiscard]] unsigned failures() const;
   [[nodiscard]] std::uint8_t join_state() const;
   void confirm(Membership& held, unsigned failures, std::string_view why);
+  void lose(std::string_view why);
   void log_loss();
   void detach();
   void emit_leave();
   void become(group_state::State&& next, std::string_view why);
+  void report(bool was_member, bool was_joining, std::string_view why) const;
 
   GroupDependencies deps_;
   GroupRole role_;

@@ -184,12 +184,15 @@ void GroupTable::tick(TimePoint now) {
 
 void GroupTable::append_info(std::vector<GroupInfo>& out) const {
   out.push_back(broadcast_.info());
-  for (const auto& [mgid, group] : others_) {
-    out.push_back(group.info());
-    const auto joined = host_groups_.find(mgid);
-    if (joined != host_groups_.end()) out.back().address = joined->second;
-    if (mgid == mgid_of(kAllNodesOfIpv6)) out.back().address = kAllNodesOfIpv6;
+  for (const auto& [mgid, group] : others_) out.push_back(group.info());
+}
+
+std::optional<IpAddress> GroupTable::address_of(const Gid& mgid) const {
+  if (const auto joined = host_groups_.find(mgid); joined != host_groups_.end()) {
+    return joined->second;
   }
+  if (mgid == mgid_of(kAllNodesOfIpv6)) return kAllNodesOfIpv6;
+  return wire::ipv4_group(mgid);
 }
 
 }  // namespace ipoib::link

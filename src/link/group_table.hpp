@@ -61,6 +61,8 @@ class GroupTable {
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   void append_info(std::vector<GroupInfo>& out) const;
+  /// Of the IP group, if the host has joined it or the MGID determines it.
+  [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const;
 
  private:
   template <class Act>

@@ -189,7 +189,7 @@ void Link::Impl::take_port() {
 void Link::Impl::remove_own_entries() {
   const auto remove = [this](const IpAddress& address) {
     if (Neighbour* const entry = neighbours.find(address)) {
-      neighbours.remove(*entry, Counter::drop_bad_destination);
+      neighbours.remove(*entry, Counter::drop_bad_destination, "an address of this host");
     }
   };
   for (const IpPrefix& prefix : host.all()) {
@@ -374,9 +374,7 @@ std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;
   impl_->groups.append_info(all);
   impl_->send_groups.append_info(all);
-  for (GroupInfo& group : all) {
-    if (!group.address) group.address = wire::ipv4_group(group.mgid);
-  }
+  for (GroupInfo& group : all) group.address = impl_->groups.address_of(group.mgid);
   return all;
 }
 std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }

@@ -23,6 +23,7 @@
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
 #include "ipoib/ud_port.hpp"
+#include "link/changes.hpp"
 #include "link/config.hpp"
 #include "link/counters.hpp"
 #include "link/events.hpp"
@@ -83,6 +84,8 @@ class Link {
   [[nodiscard]] std::vector<Outgoing>& sends();
   [[nodiscard]] std::vector<Frame>& to_host();
   [[nodiscard]] std::vector<Event>& events();
+  [[nodiscard]] Changes& changes();  ///< for those who watch
+  [[nodiscard]] ChangePage take_changes(std::size_t limit, TimePoint now);
 
   // --- Administration --------------------------------------------------------------------------
   /// At most `limit` entries.

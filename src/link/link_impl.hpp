@@ -31,6 +31,7 @@ struct Link::Impl {
   void set_mtu(std::uint32_t bytes);
   /// Removes the entries of addresses that are now own or broadcast addresses.
   void remove_own_entries();
+  void report_pin(NeighbourChange::Kind kind, const NeighbourInfo& neighbour);
 
   const Config config;
   Logger& log;

@@ -38,6 +38,9 @@ constexpr auto kStateTraits = std::to_array<StateTraits>({
 });
 static_assert(kStateTraits.size() == std::variant_size_v<Neighbour::State>);
 
+constexpr std::string_view kOtherAddress = "another address";
+constexpr std::string_view kByOperator = "set by the operator";
+
 /// For the combinations that have no row in docs/states.md.
 Disposition cannot_happen() {
   assert(false && "not in docs/states.md");
@@ -276,7 +279,9 @@ Disposition Neighbour::on_link_down(const Dependencies& deps, TimePoint now) {
 Disposition Neighbour::on_set_permanent(Route&& route, const Dependencies& deps, TimePoint now) {
   ParkedFrames* const parked = parked_frames();
   std::vector<Frame> frames = parked != nullptr ? parked->take() : std::vector<Frame>{};
-  (void)become(Permanent{std::move(route), nullptr}, "set by the operator", deps);
+  const bool is_permanent = std::holds_alternative<Permanent>(state_);
+  (void)become(Permanent{std::move(route), nullptr}, kByOperator, deps);
+  if (is_permanent) report(ChangeKind::changed, kByOperator, deps);
   for (Frame& frame : frames) {
     send_or_park(std::move(frame), Purpose::packet, std::get<Permanent>(state_), deps, now);
   }
@@ -288,6 +293,11 @@ void Neighbour::on_removed(Counter why, const Dependencies& deps) {
   if (ParkedFrames* const parked = parked_frames()) parked->drop(why, deps.out.counters);
 }
 
+/// For those who watch.
+void Neighbour::report(ChangeKind kind, std::string_view why, const Dependencies& deps) const {
+  if (deps.out.changes.wants_neighbours()) deps.out.changes.add(kind, info(TimePoint{}), why);
+}
+
 // --- What stimuli have in common -----------------------------------------------------------------
 
 /// The one function that changes the state.
@@ -297,8 +307,10 @@ Disposition Neighbour::become(State&& next, std::string_view why, const Dependen
                    kStateTraits[state_.index()].name, kStateTraits[next.index()].name, why);
   }
   --deps.statistics.in(state_name());
+  const auto before = state_.index();
   state_ = std::move(next);
   ++deps.statistics.in(state_name());
+  if (before != state_.index()) report(before == 0 ? ChangeKind::created : ChangeKind::changed, why, deps);
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
     resolving->route.path->await(*resolving->wait);
   }
@@ -318,12 +330,19 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
   Route route(hardware, std::move(path));
   const Purpose purpose = frames.has_packets() ? Purpose::packet : Purpose::reply;
   switch (deps.paths.use(*route.path, now, purpose)) {
-    case PathTable::Condition::usable:
-      return become_resolved(std::move(route), evidence, std::move(frames), deps, now);
+    case PathTable::Condition::usable: {
+      const auto before = state_.index();
+      (void)become_resolved(std::move(route), evidence, std::move(frames), deps, now);
+      if (before == state_.index()) report(ChangeKind::changed, kOtherAddress, deps);
+      return Disposition::keep;
+    }
     case PathTable::Condition::pending: {
       auto wait =
           std::make_unique<WaitForPath>(*this, std::move(frames), evidence == Evidence::confirmed);
-      return become(Resolving{std::move(route), std::move(wait)}, "address learnt", deps);
+      const bool is_resolving = std::holds_alternative<Resolving>(state_);
+      (void)become(Resolving{std::move(route), std::move(wait)}, "address learnt", deps);
+      if (is_resolving) report(ChangeKind::changed, kOtherAddress, deps);
+      return Disposition::keep;
     }
     case PathTable::Condition::failed:
       reject(frames, Counter::drop_path_failed, deps, now);

@@ -86,6 +86,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
                                              TimePoint now);
   /// The table is about to erase the entry: drops its parked frames.
   void on_removed(Counter why, const Dependencies& deps);
+  using ChangeKind = NeighbourChange::Kind;
+  void report(ChangeKind kind, std::string_view why, const Dependencies& deps) const;
 
   [[nodiscard]] const IpAddress& address() const { return address_; }
   [[nodiscard]] const State& state() const { return state_; }

@@ -39,7 +39,7 @@ Neighbour* NeighbourTable::create(const IpAddress& address, Purpose purpose) {
     Neighbour* const old = is_full ? choose_victim(purpose) : choose_rival(address, purpose);
     if (old == nullptr) return nullptr;
     deps_.out.counters.add(Counter::neighbours_evicted);
-    remove(*old, Counter::drop_neighbour_removed);
+    remove(*old, Counter::drop_neighbour_removed, "evicted");
     made = entries_.emplace(address, address);
     if (made == nullptr) return nullptr;  // in a full table its place in the index may be full
   }
@@ -96,9 +96,9 @@ Neighbour* NeighbourTable::choose_rival(const IpAddress& address, Purpose purpos
   return best;
 }
 
-void NeighbourTable::apply(Neighbour& entry, Disposition disposition) {
+void NeighbourTable::apply(Neighbour& entry, Disposition disposition, std::string_view why_erased) {
   if (disposition == Disposition::erase) {
-    erase(entry);
+    erase(entry, why_erased);
     return;
   }
   timers_.arm(entry, entry.deadline());
@@ -117,7 +117,8 @@ void NeighbourTable::reclassify(Neighbour& entry) {
   list_of(next).push_back(entry);
 }
 
-void NeighbourTable::erase(Neighbour& entry) {
+void NeighbourTable::erase(Neighbour& entry, std::string_view why) {
+  entry.report(NeighbourChange::Kind::removed, why, deps_);
   --deps_.statistics.in(entry.state_name());
   --counts_[static_cast<std::size_t>(entry.eviction_class_)];
   if (level_of_class(entry.eviction_class_) != Level::unknown && is_watched(entry)) {
@@ -127,9 +128,9 @@ void NeighbourTable::erase(Neighbour& entry) {
   entries_.erase(entry);
 }
 
-void NeighbourTable::remove(Neighbour& entry, Counter why) {
+void NeighbourTable::remove(Neighbour& entry, Counter why, std::string_view text) {
   entry.on_removed(why, deps_);
-  erase(entry);
+  erase(entry, text);
 }
 
 void NeighbourTable::path_resolved(PathTable::Resolution&& resolution, TimePoint now) {
@@ -143,20 +144,20 @@ void NeighbourTable::path_resolved(PathTable::Resolution&& resolution, TimePoint
 }
 
 void NeighbourTable::link_down(TimePoint now) {
-  entries_.for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(deps_, now)); });
+  entries_.for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(deps_, now), "link down"); });
 }
 
 std::size_t NeighbourTable::flush() {
   const std::size_t before = entries_.size();
   entries_.for_each([&](Neighbour& entry) {
     if (entry.eviction_class_ != EvictionClass::permanent)
-      remove(entry, Counter::drop_neighbour_removed);
+      remove(entry, Counter::drop_neighbour_removed, "deleted by the operator");
   });
   return before - entries_.size();
 }
 
 void NeighbourTable::clear(Counter why) {
-  entries_.for_each([&](Neighbour& entry) { remove(entry, why); });
+  entries_.for_each([&](Neighbour& entry) { remove(entry, why, "the link ends"); });
 }
 
 void NeighbourTable::tick(TimePoint now) {

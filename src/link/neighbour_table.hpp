@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "link/cache/entry_table.hpp"
@@ -67,12 +68,11 @@ class NeighbourTable final : public Reachability {
   void set_permanent(Neighbour& entry, Route&& route, TimePoint now) {
     apply(entry, entry.on_set_permanent(std::move(route), deps_, now));
   }
-  void remove(Neighbour& entry, Counter why);
+  void remove(Neighbour& entry, Counter why, std::string_view text);  ///< `text`: for who watches
   /// A path request is complete: informs the entries that wait for it.
   void path_resolved(PathTable::Resolution&& resolution, TimePoint now);
   void link_down(TimePoint now);
-  /// Removes all but the permanent entries; returns how many.
-  std::size_t flush();
+  std::size_t flush();  ///< removes all but the permanent entries; returns how many
   void clear(Counter why);  ///< removes everything
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
@@ -92,7 +92,7 @@ class NeighbourTable final : public Reachability {
   static constexpr std::size_t kEvictionScan = 16;
   static constexpr std::size_t kCached = 512;  ///< entries that stay in the caches
 
-  void apply(Neighbour& entry, Disposition disposition);
+  void apply(Neighbour& entry, Disposition disposition, std::string_view why_erased = "unused");
   void reclassify(Neighbour& entry);
   [[nodiscard]] bool is_watched(const Neighbour& entry) const {
     return gateways_.contains(entry.address());
@@ -103,7 +103,7 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] Neighbour* choose_victim(Purpose purpose);
   [[nodiscard]] Neighbour* choose_active();
   [[nodiscard]] Neighbour* choose_rival(const IpAddress& address, Purpose purpose) const;
-  void erase(Neighbour& entry);
+  void erase(Neighbour& entry, std::string_view why);
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;

@@ -5,6 +5,7 @@
 
 #include "ipoib/frame.hpp"
 #include "ipoib/ud_port.hpp"
+#include "link/changes.hpp"
 #include "link/counters.hpp"
 #include "link/events.hpp"
 
@@ -15,6 +16,7 @@ struct Output {
   std::vector<Frame> to_host;
   std::vector<Event> events;
   Counters counters;
+  Changes changes;
 };
 
 /// Numbers the SA requests of one link.

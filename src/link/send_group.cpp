@@ -268,7 +268,39 @@ GroupInfo SendGroup::info() const {
 void SendGroup::become(send_group_state::State&& next, std::string_view why) {
   deps_.log.debug("send-only group {}: {} -> {}: {}", mgid_.to_string(),
                   kSendGroupStates[state_.index()], kSendGroupStates[next.index()], why);
+  const bool was_member = is_member();
   state_ = std::move(next);
+  if (deps_.out.changes.wants_groups()) report(was_member, why);
+}
+
+bool SendGroup::is_member() const {
+  return std::holds_alternative<send_group_state::Ready>(state_) ||
+         std::holds_alternative<send_group_state::Confirming>(state_);
+}
+
+/// For those who watch.
+void SendGroup::report(bool was_member, std::string_view why) const {
+  using Kind = GroupChange::Kind;
+  const auto add = [&](Kind kind) { deps_.out.changes.add(kind, info(), why); };
+  const auto joined = [&] {
+    if (!was_member) add(Kind::joined);
+  };
+  std::visit(Overloaded{
+                 [](const send_group_state::Waiting&) { assert(false && "only a new one waits"); },
+                 [&](const send_group_state::Joining&) { add(Kind::joining); },
+                 [&](const send_group_state::Ready&) { joined(); },
+                 [&](const send_group_state::Confirming&) { joined(); },
+                 [&](const send_group_state::Missing&) { add(Kind::failed); },
+             },
+             state_);
+}
+
+void SendGroup::on_erased() const {
+  const bool is_joining = std::holds_alternative<send_group_state::Joining>(state_);
+  if (!deps_.out.changes.wants_groups() || !(is_member() || is_joining)) return;
+  GroupInfo group = info();
+  group.state = GroupState::absent;
+  deps_.out.changes.add(GroupChange::Kind::left, group, "left");
 }
 
 }  // namespace ipoib::link

@@ -75,6 +75,9 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   /// Before the table erases it. Parked frames are counted as `why`.
   void on_removed(Counter why, bool leave);
 
+  /// Before the table erases it in any case; for those who watch.
+  void on_erased() const;
+
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
   [[nodiscard]] const send_group_state::State& state() const { return state_; }
   [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
@@ -83,11 +86,13 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   [[nodiscard]] GroupInfo info() const;
 
  private:
+  [[nodiscard]] bool is_member() const;
   [[nodiscard]] wire::SaRequestId join();
   void leave();
   [[nodiscard]] std::optional<Membership> accept_or_leave(const wire::SaResult& result);
   [[nodiscard]] TimePoint next_check(TimePoint now);
   void become(send_group_state::State&& next, std::string_view why);
+  void report(bool was_member, std::string_view why) const;
 
   void log_failure(const wire::SaFailure& failure);
 

@@ -121,7 +121,10 @@ void SendGroupTable::on_new_parameters() {
 }
 
 void SendGroupTable::clear(Counter why, bool leave) {
-  for (auto& [mgid, group] : groups_) group.on_removed(why, leave);
+  for (auto& [mgid, group] : groups_) {
+    group.on_removed(why, leave);
+    group.on_erased();
+  }
   groups_.clear();
   requests_ = 0;
 }
@@ -156,6 +159,7 @@ void SendGroupTable::update_list(SendGroup& group) {
 
 void SendGroupTable::erase(SendGroup& group) {
   if (group.is_outstanding()) --requests_;
+  group.on_erased();
   groups_.erase(Gid(group.mgid()));
 }
 

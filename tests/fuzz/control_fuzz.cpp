@@ -1,8 +1,9 @@
-// Lines of the control protocol: a request that parses is the same after it is written and parsed
-// again.
+// Lines of the control protocol: a request, response or event that parses is the same after it is
+// written and parsed again.
 #include <string_view>
 #include <vector>
 
+#include "control/events.hpp"
 #include "control/protocol.hpp"
 #include "cost.hpp"
 #include "require.hpp"
@@ -36,6 +37,13 @@ void fuzz_response(const Request& request, std::string_view line) {
   if (response.has_value()) require(*again == *response);
 }
 
+void fuzz_event(std::string_view line) {
+  const auto event = parse_event(line);
+  if (event.has_error()) return;
+  const auto again = parse_event(without_newline(emit(*event)));
+  require(again.has_value() && *again == *event);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -57,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t kind = data[0] % (kRequests.size() + 1);
   if (kind == kRequests.size()) {
     fuzz_request(line);
+    fuzz_event(line);
   } else {
     fuzz_response(kRequests[kind], line);
   }

@@ -80,6 +80,13 @@ static int on_record(const struct ibarp_trace_record* record, void* data) {
   return 0;
 }
 
+static int on_delta(const struct ibarp_counter* counter, int64_t delta, void* data) {
+  struct tally* tally = data;
+  ++tally->calls;
+  memcpy(tally->text, counter->name, sizeof(tally->text));
+  return delta == 7 ? 0 : -1;
+}
+
 static int entries(struct ibarp* handle, const struct ibarp_address* address) {
   struct ibarp_hardware hardware;
   struct ibarp_entry entry;
@@ -140,6 +147,23 @@ static int interface_and_daemon(struct ibarp* handle) {
   return 0;
 }
 
+static int events(struct ibarp* handle) {
+  struct ibarp_event event;
+  struct tally tally = {0};
+
+  event.size = sizeof event;
+  EXPECT(ibarp_next_event(handle, &event, 0) == -ENOTCONN);
+  EXPECT(ibarp_subscribe(handle, IBARP_STATS, 100) == 0);
+  EXPECT(ibarp_fd(handle) >= 0);
+  EXPECT(ibarp_next_event(handle, &event, -1) == 0);
+  EXPECT(event.size == sizeof event && event.type == IBARP_STATS && event.entry == NULL);
+  EXPECT(ibarp_deltas(handle, on_delta, &tally) == 0);
+  EXPECT(tally.calls == 1 && strcmp(tally.text, "packets_sent") == 0);
+  ibarp_unsubscribe(handle);
+  EXPECT(ibarp_fd(handle) == -ENOTCONN);
+  return 0;
+}
+
 static int interfaces(struct ibarp* handle) {
   char name[IBARP_NAME_SIZE] = "";
 
@@ -172,6 +196,7 @@ int ibarp_in_c(const char* interface) {
   ibarp_set_timeout(handle, 10000);
   line = entries(handle, &address);
   if (line == 0) line = interface_and_daemon(handle);
+  if (line == 0) line = events(handle);
   if (line == 0) line = interfaces(handle);
   ibarp_close(handle);
   return line;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -416,6 +417,117 @@ TEST(Ibarp, FindsInterfaces) {
   EXPECT_EQ(std::count(names.begin(), names.end(), other.name()), 1);
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   EXPECT_EQ(ibarp_interfaces([](const char*, void*) { return 5; }, nullptr), 5);
+}
+
+/// The next event, waited for without limit.
+ibarp_event next_event(ibarp* handle) {
+  ibarp_event event{};
+  event.size = sizeof(event);
+  EXPECT_EQ(ibarp_next_event(handle, &event, -1), 0) << ibarp_error(handle);
+  return event;
+}
+
+TEST(IbarpEvents, HaveTheMembersOfTheirType) {
+  RunningServer server;
+  const Handle handle(server.name());
+  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS, 0), 0);
+  Entry entry;
+  entry.address = *parse_ip_address("10.44.0.2");
+  entry.state = "failed";
+  server.publish(NeighbourEvent{"changed", "no response", entry});
+  LinkEvent link{{"state", "mtu"}, {}};
+  link.info.state = "joining";
+  link.info.waiting_for = "a response";
+  server.publish(link);
+  server.publish(GroupEvent{"joined", "joined", {Gid{}, Lid(0xc000), "full"}});
+  server.publish(LostEvent{3});
+
+  ibarp_event event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_NEIGHBOURS);
+  EXPECT_STREQ(event.change, "changed");
+  EXPECT_STREQ(event.why, "no response");
+  EXPECT_STREQ(event.entry->state, "failed");
+  EXPECT_EQ(event.info, nullptr);
+  event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_LINK);
+  EXPECT_STREQ(event.changed, "state,mtu");
+  EXPECT_STREQ(event.info->state, "joining");
+  EXPECT_STREQ(event.info->waiting_for, "a response");
+  EXPECT_EQ(event.entry, nullptr);
+  event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_GROUPS);
+  EXPECT_STREQ(event.group->membership, "full");
+  event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_LOST);
+  EXPECT_EQ(event.lost, 3U);
+}
+
+TEST(IbarpEvents, CountersComeWithTheirDifferences) {
+  RunningServer server;
+  const Handle handle(server.name());
+  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_STATS, 100), 0);
+  const ibarp_event event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_STATS);
+  EXPECT_GT(event.interval_ms, 0U);
+  std::int64_t sent = 0;
+  const auto each = [](const ibarp_counter* counter, std::int64_t delta, void* data) {
+    if (std::strcmp(counter->name, "packets_sent") == 0) *static_cast<std::int64_t*>(data) = delta;
+    return 0;
+  };
+  EXPECT_EQ(ibarp_deltas(handle.get(), each, &sent), 0);
+  EXPECT_EQ(sent, 7);
+  const auto stop = [](const ibarp_counter*, std::int64_t, void*) { return 42; };
+  EXPECT_EQ(ibarp_deltas(handle.get(), stop, nullptr), 42);
+}
+
+TEST(IbarpEvents, LeaveTheHandleFreeForRequests) {
+  RunningServer server;
+  const Handle handle(server.name());
+  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_LINK, 0), 0);
+  const int fd = ibarp_fd(handle.get());
+  ASSERT_GE(fd, 0);
+  pollfd poller{fd, POLLIN, 0};
+  EXPECT_EQ(poll(&poller, 1, 0), 0);
+  EXPECT_EQ(info_of(handle.get()), 0);
+  ibarp_event event{};
+  event.size = sizeof(event);
+  EXPECT_EQ(ibarp_next_event(handle.get(), &event, 0), -EAGAIN);
+  server.publish(LinkEvent{{"state"}, {}});
+  EXPECT_EQ(poll(&poller, 1, -1), 1);
+  EXPECT_EQ(ibarp_next_event(handle.get(), &event, 0), 0);
+  EXPECT_EQ(ibarp_next_event(handle.get(), &event, 0), -EAGAIN);
+  EXPECT_EQ(ibarp_deltas(handle.get(), nullptr, nullptr), -EINVAL) << "the last event was another one";
+}
+
+TEST(IbarpEvents, EndWithTheDaemon) {
+  RunningServer server;
+  const Handle handle(server.name());
+  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_LINK, 0), 0);
+  server.publish(LinkEvent{{"state"}, {}});
+  server.stop();
+  EXPECT_EQ(next_event(handle.get()).type, IBARP_LINK) << "what was sent before is not lost";
+  ibarp_event event{};
+  event.size = sizeof(event);
+  EXPECT_EQ(ibarp_next_event(handle.get(), &event, -1), -EPIPE);
+  EXPECT_EQ(ibarp_next_event(handle.get(), &event, -1), -ENOTCONN);
+  EXPECT_EQ(ibarp_fd(handle.get()), -ENOTCONN);
+}
+
+TEST(IbarpEvents, RefuseWrongArguments) {
+  RunningServer server;
+  const Handle handle(server.name());
+  EXPECT_EQ(ibarp_subscribe(nullptr, IBARP_LINK, 0), -EINVAL);
+  EXPECT_EQ(ibarp_subscribe(handle.get(), 0, 0), -EINVAL);
+  EXPECT_EQ(ibarp_subscribe(handle.get(), IBARP_LOST, 0), -EINVAL);
+  EXPECT_EQ(ibarp_subscribe(handle.get(), IBARP_STATS, 99), -EINVAL);
+  EXPECT_EQ(ibarp_fd(handle.get()), -ENOTCONN);
+  EXPECT_EQ(ibarp_fd(nullptr), -ENOTCONN);
+  ibarp_unsubscribe(nullptr);
+  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_LINK, 0), 0);
+  server.publish(LinkEvent{{"state"}, {}});
+  EXPECT_EQ(ibarp_next_event(handle.get(), nullptr, -1), -EINVAL);
+  ibarp_unsubscribe(handle.get());
+  EXPECT_EQ(ibarp_fd(handle.get()), -ENOTCONN);
 }
 
 TEST(IbarpText, ParsesBothFormsOfALinkLayerAddress) {

@@ -62,6 +62,11 @@ class MemoryHandler : public Handler {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return handled_ >= requests; });
   }
+  /// What the interface was told to report.
+  [[nodiscard]] Topics watched() {
+    const std::lock_guard lock(mutex_);
+    return watched_;
+  }
   /// How many requests have arrived.
   [[nodiscard]] std::size_t handled() {
     const std::lock_guard lock(mutex_);
@@ -132,12 +137,18 @@ class MemoryHandler : public Handler {
     })});
   }
   Response operator()(const StatsRequest& /*request*/) {
-    return Reply(counters_);
+    auto counters = counters_;
+    if (watched_.stats) counters.front().value = sent_ += 7;
+    return Reply(std::move(counters));
   }
   Response operator()(const HistogramsRequest& /*request*/) {
     return Reply(std::vector<Histogram>{{"resolution_time", {1'000'000, 2'500'000}, {3, 2, 1}, 42}});
   }
   Response operator()(const InfoRequest& /*request*/) { return Reply(info_); }
+  Response operator()(const SubscribeRequest& request) {
+    watched_ = request.topics;
+    return Reply(Done{});
+  }
 
  private:
   static Error missing(const IpAddress& address) {
@@ -149,6 +160,8 @@ class MemoryHandler : public Handler {
   bool holding_ = false;
   bool deleted_ = false;
   std::size_t handled_ = 0;
+  std::uint64_t sent_ = 0;  ///< counter that grows with each request while somebody watches
+  Topics watched_;
   std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
   std::map<IpAddress, Entry> entries_;
   std::map<Gid, std::vector<Member>> members_;

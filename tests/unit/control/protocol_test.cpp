@@ -55,6 +55,9 @@ INSTANTIATE_TEST_SUITE_P(
                     InterfaceRequest(SetRequest{SetRequest::Mode::replace, kV4, kHardware}),
                     InterfaceRequest(PinRequest{SetRequest::Mode::add, kV4, kHardware.gid}),
                     InterfaceRequest(DeleteRequest{kV6}), InterfaceRequest(FlushRequest{}),
+                    InterfaceRequest(SubscribeRequest{{.neighbours = true, .groups = true}}),
+                    InterfaceRequest(SubscribeRequest{{.link = true, .stats = true},
+                                                      SubscribeRequest::kMinInterval}),
                     InterfaceRequest(FlushRequest{{.family = IpFamily::v6}}),
                     InterfaceRequest(FlushRequest{{.family = IpFamily::v4,
                                                    .prefix = parse_prefix("10.44.0.0/24"),
@@ -93,6 +96,7 @@ InterfaceInfo full_info() {
   info.mtu = 2044;
   info.state = "joining";
   info.waiting_for = "the SA's response to a \"join\"";
+  info.sm_lid = Lid(0x11);
   info.version = "0.1.0";
   info.pid = 4711;
   info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"},
@@ -152,6 +156,40 @@ TEST(Request, IgnoresUnknownMembers) {
   EXPECT_EQ(*request, Request(InterfaceRequest(InfoRequest{})));
 }
 
+class Events : public testing::TestWithParam<Event> {};
+
+TEST_P(Events, AreParsedAsEmitted) {
+  const std::string line = line_of(emit(GetParam()));
+  const auto back = parse_event(line);
+  ASSERT_TRUE(back.has_value()) << line << ": " << back.error().message;
+  EXPECT_EQ(*back, GetParam()) << line;
+}
+
+InterfaceInfo info_without_groups() {
+  auto info = full_info();
+  info.groups.clear();
+  return info;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Events,
+    testing::Values(NeighbourEvent{"changed", "confirmed", full_entry()},
+                    LinkEvent{{"state", "mtu"}, info_without_groups()},
+                    GroupEvent{"failed", "no response", full_info().groups.back()},
+                    StatsEvent{milliseconds(1000), {{{"neighbours", 7, false}, -3}}},
+                    LostEvent{~std::uint64_t{0}}));
+
+TEST(Event, IsRefusedIfItIsNotValid) {
+  for (const std::string_view line :
+       {"", "{}", R"({"event":7})", R"({"event":"lost"})", R"({"event":"link","changed":[7]})",
+        R"({"event":"neighbour","change":"new","why":"","entry":{}})",
+        R"({"event":"stats","interval_ms":-1,"counters":[]})"}) {
+    ASSERT_TRUE(parse_event(line).has_error()) << line;
+    EXPECT_EQ(parse_event(line).error().code, EPROTO) << line;
+  }
+  EXPECT_EQ(parse_event(R"({"event":"failover"})").error().code, EOPNOTSUPP);
+}
+
 struct Bad {
   std::string_view line;
   int code;
@@ -171,6 +209,12 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadRequests,
     testing::Values(
         Bad{"", EINVAL, "not JSON"}, Bad{"{", EINVAL, "not JSON"},
+        Bad{R"({"op":"subscribe"})", EINVAL, "\"topics\""},
+        Bad{R"({"op":"subscribe","topics":[]})", EINVAL, "neighbours, link, groups, stats"},
+        Bad{R"({"op":"subscribe","topics":["weather"]})", EINVAL, "\"topics\""},
+        Bad{R"({"op":"subscribe","topics":[7]})", EINVAL, "\"topics\""},
+        Bad{R"({"op":"subscribe","topics":["stats"],"interval_ms":99})", EINVAL, "interval_ms"},
+        Bad{R"({"op":"subscribe","topics":["stats"],"interval_ms":3600001})", EINVAL, "interval_ms"},
         Bad{"GET / HTTP/1.1", EINVAL, ""}, Bad{"{} {}", EINVAL, "not JSON"},
         Bad{"[]", EINVAL, "not a JSON object"}, Bad{"7", EINVAL, "not a JSON object"},
         Bad{"{}", EINVAL, "\"op\""}, Bad{R"({"op":7})", EINVAL, "\"op\": expected a string"},

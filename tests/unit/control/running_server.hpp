@@ -56,6 +56,8 @@ class RunningServer {
     std::string copy;
     on_thread([&] { copy = log.str(); });
     return copy;
+  void publish(const Event& event) {
+    on_thread([&] { server_->publish(event); });
   }
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The folder with its sockets.

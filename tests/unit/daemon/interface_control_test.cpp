@@ -141,7 +141,8 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
             .link_local = {kGuid, kPartition, false},
             .renamed = [this](const std::string& name) { names.push_back(name); },
             .has_moved = [this] { return has_moved; },
-            .missing_receives = [this] { return missing_receives; }};
+            .missing_receives = [this] { return missing_receives; },
+            .publish = [this](const control::Event& event) { published.push_back(event); }};
   }
   void fill_mailbox() {
     while (to_interface.post(HostChanged{})) {
@@ -173,6 +174,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
+  std::vector<control::Event> published;
   sa::Counters of_sa;
   std::vector<std::string> names;
   std::function<void(Result<void>)> deletion;
@@ -513,6 +515,15 @@ TEST_F(InterfaceControlTest, FindsTheMembersOfAGroup) {
   ASSERT_EQ(responses.size(), 2U);
   EXPECT_FALSE(responses[1]);
   EXPECT_THAT(only<wire::SaResponse>(taken()), IsEmpty()) << "the link has not asked for it";
+}
+
+TEST_F(InterfaceControlTest, PublishesEventsInOrder) {
+  const control::LinkEvent link{{"state"}, {}};
+  from_interface(Events{{link, control::LostEvent{3}}});
+  from_interface(Events{{control::LostEvent{4}}});
+  run_until([&] { return published.size() >= 3; });
+  EXPECT_THAT(published, ElementsAre(control::Event(link), control::Event(control::LostEvent{3}),
+                                     control::Event(control::LostEvent{4})));
 }
 
 TEST_F(InterfaceControlTest, RepliesToArpThatTheRoutesPermit) {

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "daemon/pools.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
@@ -127,6 +130,41 @@ TEST_F(InterfaceLoopTest, ReportsTheLinkWhenItChangesAndOnRequest) {
   run();
   EXPECT_THAT(reports, ElementsAre(ElementsAre(HasSubstr("port")), ElementsAre(HasSubstr("port")),
                                    Contains(HasSubstr("join")), IsEmpty()));
+}
+
+TEST_F(InterfaceLoopTest, ReportsChangesToThoseWhoHaveSubscribed) {
+  std::vector<control::Event> events;
+  const auto take_events = [&] {
+    std::vector<ToControl> all;
+    outbox.drain(all);
+    for (auto& each : all) {
+      if (auto* const message = std::get_if<Events>(&each)) {
+        std::ranges::move(message->events, std::back_inserter(events));
+      }
+    }
+  };
+  int sleeps = 0;
+  sleeper.on_sleep = [&, this] {
+    take_events();
+    switch (++sleeps) {
+      case 1:
+        return post(PortChanged{active_port()});
+      case 2:
+        EXPECT_THAT(events, IsEmpty()) << "nobody has subscribed";
+        return post(AdminRequest{control::SubscribeRequest{{.link = true}}, {}});
+      case 3:
+        EXPECT_THAT(events, IsEmpty()) << "nothing has changed since";
+        return post(PortChanged{{}});
+      default:
+        return stop();
+    }
+  };
+  run();
+  ASSERT_THAT(events, SizeIs(1));
+  const auto& event = std::get<control::LinkEvent>(events.front());
+  EXPECT_THAT(event.changed, Contains("state"));
+  EXPECT_EQ(event.info.state, "port_down");
+  EXPECT_EQ(event.info.interface, "ibx");
 }
 
 TEST_F(InterfaceLoopTest, HasStaticNeighboursFromTheStart) {

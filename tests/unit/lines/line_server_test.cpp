@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 using Protocol = LineServer::Protocol;
 
 constexpr std::size_t kMaxLine = 64;
+constexpr std::size_t kMaxStream = 100;
 constexpr milliseconds kLong{60'000};
 
 /// Answers "x" with "x!", "twice" with two answers, and "later" when told to.
@@ -37,16 +38,26 @@ class Echo : public LineHandler {
     served.emplace_back(line);
     if (line == "later") return held.set_value(std::move(done));
     if (line == "twice") done("once\n");
+    if (line == "stream") {
+      return done({"open\n", [this](std::shared_ptr<LineStream> stream) {
+                     stream_ = std::move(stream);
+                     opened.set_value();
+                   }});
+    }
     done(std::string(line) + "!\n");
   }
   std::string too_long() override { return "too long\n"; }
   std::string too_many_clients() override { return "full\n"; }
+  std::string too_many_streams() override { return "no stream\n"; }
+  std::string lost(std::uint64_t lines) override { return "lost " + std::to_string(lines) + "\n"; }
   void on_accept_failure(const std::string& /*why*/) override {
     if (!std::exchange(has_failed_, true)) failure.set_value();
   }
 
   std::promise<Done> held;
   std::promise<void> failure;
+  std::promise<void> opened;
+  std::shared_ptr<LineStream> stream_;  ///< the last one; for the thread of the server
   std::vector<std::string> served;
 
  private:
@@ -102,7 +113,10 @@ class LineServerTest : public ::testing::Test {
                                         .idle_timeout = idle_timeout,
                                         .max_clients = clients,
                                         .max_clients_per_user = clients_per_user,
-                                        .rate = rate});
+                                        .rate = rate,
+                                        .max_streams = 1,
+                                        .max_streams_per_user = 1,
+                                        .max_stream_bytes = kMaxStream});
   }
   void run() {
     thread_ = std::thread([this] { context_.run(); });
@@ -126,6 +140,36 @@ class LineServerTest : public ::testing::Test {
     static std::atomic<int> number{0};
     return std::string(1, '\0') + "lines-" + std::to_string(getpid()) + "-" +
            std::to_string(number++);
+  }
+
+  /// Opens a stream, whose first line is the response.
+  void open(Client& client) {
+    echo_.opened = {};
+    EXPECT_EQ(client.connect().ask("stream"), "open");
+    echo_.opened.get_future().wait();
+  }
+  /// Pushes lines of ten bytes all at once: "number 00", "number 01" ...
+  void push(int from, int count) {
+    on_thread([&, this] {
+      for (int i = from; i < from + count; ++i) {
+        const auto digits = std::string(i < 10 ? "0" : "") + std::to_string(i);
+        echo_.stream_->push(std::make_shared<const std::string>("number " + digits + "\n"));
+      }
+    });
+  }
+  template <class Call>
+  void on_thread(Call call) {
+    std::promise<void> ran;
+    asio::post(context_, [&] {
+      call();
+      ran.set_value();
+    });
+    ran.get_future().wait();
+  }
+  [[nodiscard]] bool is_open() {
+    bool open = false;
+    on_thread([&, this] { open = echo_.stream_->is_open(); });
+    return open;
   }
 
   const Protocol::endpoint place_{unique_name()};
@@ -252,6 +296,68 @@ TEST_F(LineServerTest, LimitsTheClientsOfEachUser) {
   EXPECT_EQ(other.connect().ask("x"), "x!");
   ASSERT_EQ(seteuid(0), 0);
   EXPECT_EQ(stop().refused, 1U);
+}
+
+TEST_F(LineServerTest, AStreamGetsLinesUntilItsClientCloses) {
+  start();
+  {
+    Client client(place_);
+    open(client);
+    push(0, 2);
+    EXPECT_EQ(client.hear(), "number 00");
+    EXPECT_EQ(client.hear(), "number 01");
+    EXPECT_TRUE(is_open());
+  }
+  while (is_open()) std::this_thread::yield();
+  push(2, 1);  // does nothing
+  EXPECT_EQ(stop().streams, 1U);
+}
+
+TEST_F(LineServerTest, AStreamLosesWhatDoesNotFitAndTellsHowMuch) {
+  start();
+  Client client(place_);
+  open(client);
+  push(0, 15);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(client.hear(), "number 0" + std::to_string(i));
+  EXPECT_EQ(client.hear(), "lost 5");
+  push(50, 1);
+  EXPECT_EQ(client.hear(), "number 50");
+  EXPECT_EQ(stop().lost, 5U);
+}
+
+TEST_F(LineServerTest, LimitsTheStreams) {
+  start();
+  Client first(place_);
+  open(first);
+  Client second(place_);
+  EXPECT_EQ(second.connect().ask("stream"), "no stream");
+  EXPECT_EQ(second.ask("x"), "x!") << "it may still ask";
+  EXPECT_EQ(stop().refused, 1U);
+}
+
+TEST_F(LineServerTest, AStreamIsNotForRequests) {
+  start();
+  Client client(place_);
+  open(client);
+  client.say("x\n");
+  EXPECT_EQ(client.hear(), "");
+  Client other(place_);
+  echo_.opened = {};
+  other.connect().say("stream\nx\n");
+  while (is_open()) std::this_thread::yield();
+  (void)other.hear();
+  EXPECT_EQ(other.hear(), "");
+}
+
+TEST_F(LineServerTest, AStreamMayBeSilent) {
+  start(milliseconds(300));
+  Client client(place_);
+  open(client);
+  Client idle(place_);
+  idle.connect();
+  EXPECT_EQ(idle.hear(), "") << "began to wait after the stream";
+  push(7, 1);
+  EXPECT_EQ(client.hear(), "number 07");
 }
 
 constexpr std::chrono::hours kNeverAgain{1000};

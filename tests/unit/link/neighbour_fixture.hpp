@@ -25,7 +25,7 @@ class NeighbourStates : public ObjectFixture {
   void set_permanent(const HwAddress& to) {
     neighbours.set_permanent(find_or_create(), {to, paths.acquire(to.gid)}, now);
   }
-  void remove() { neighbours.remove(*entry(), Counter::drop_neighbour_removed); }
+  void remove() { neighbours.remove(*entry(), Counter::drop_neighbour_removed, ""); }
 
   // --- The states; each function discards the output that leads to its state -------------------
   void make_new() {}

@@ -1,0 +1,52 @@
+// libibarp: the handle, and how functions that take one fail.
+#pragma once
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "control/connection.hpp"
+#include "control/ibarp_values.hpp"
+
+namespace ipoib::control {
+
+/// What ibarp_next_event() has returned last, as C structures that refer to it.
+struct CurrentEvent {
+  Event event;
+  std::string changed{};
+  ibarp_entry entry{};
+  ibarp_info info{};
+  ibarp_group group{};
+};
+
+}  // namespace ipoib::control
+
+struct ibarp {
+  ipoib::control::Connection connection;
+  std::string error;
+  ipoib::control::InterfaceInfo info;  ///< keeps the texts of the last ibarp_get_info()
+  /// Null without a subscription. A connection of its own, so that requests are possible, too.
+  std::unique_ptr<ipoib::control::Connection> subscription{};
+  std::unique_ptr<ipoib::control::CurrentEvent> current{};  ///< null before the first event
+};
+
+namespace ipoib::control {
+
+inline int refuse(ibarp* handle, const Error& error) {
+  handle->error = error.message;
+  return error.code == 0 ? -EIO : -error.code;
+}
+
+inline int invalid(ibarp* handle, const char* what) { return refuse(handle, Error{EINVAL, what}); }
+
+/// Runs the body of a function that takes a handle.
+template <class Call>
+int with(ibarp* handle, Call call) noexcept {
+  if (handle == nullptr) return -EINVAL;
+  handle->error.clear();
+  const int result = guarded(call);
+  if (result == -ENOMEM) guarded([&] { return refuse(handle, Error{ENOMEM, "out of memory"}); });
+  return result;
+}
+
+}  // namespace ipoib::control
