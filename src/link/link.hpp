@@ -96,8 +96,7 @@ class Link {
                                            TimePoint now);
   /// Adds or replaces a pin: the address may have this GID only. Ends an entry with another one.
   [[nodiscard]] Result<void> pin(const IpAddress& address, const Gid& gid);
-  /// Removes entry and pin; returns false if there is neither.
-  bool remove(const IpAddress& address);
+  bool remove(const IpAddress& address);  ///< entry and pin; returns false if there is neither
   bool remove_entry(const IpAddress& address);  ///< not the pin
   std::size_t flush();  ///< removes all but permanent entries and pins; returns how many
 

@@ -72,6 +72,8 @@ def completions_load():
         file = PREFIX / "share/bash-completion/completions" / program
         output = run("bash", "--norc", "-c", '. "$1" && complete -p "$2"', "bash", file, program)
         assert output.startswith("complete "), output
+        assert (PREFIX / "share/zsh/site-functions" / f"_{program}").is_file(), program
+        assert (PREFIX / f"share/fish/vendor_completions.d/{program}.fish").is_file(), program
 
 
 def a_program_builds_with_libibarp():
