@@ -4,7 +4,11 @@
 #include <getopt.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdio>
+#include <string_view>
 
 #include "client.hpp"
 
@@ -42,6 +46,13 @@ Commands, as of ip neigh; they may be abbreviated:
                                     the port of that interface
   interface del IF                  delete an interface
   metrics [dev IF]                  print metrics for Prometheus
+  monitor [TOPIC]... [dev IF]       print changes as they happen, until killed;
+                                    TOPIC is neighbours, link, groups, stats or
+                                    all; without it all but stats
+  wait up | down [dev IF]           wait until the interface, or all interfaces,
+                                    are up or down; fail after --timeout
+  top [dev IF]                      show interfaces and neighbours with their
+                                    rates, again and again
   help                              print this text
 
 FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
@@ -68,6 +79,14 @@ Options; -a, -s, -d and -f as of arp(8):
   --output FILE         metrics: replace FILE in one step instead of printing
   --serve [ADDRESS:]PORT  metrics: serve them over HTTP until a signal; without
                         ADDRESS to this host only
+  -t, --timestamp       monitor: print the time before each change
+  --tshort              monitor: the same in short form, also -ts
+  --timeout SECONDS     wait: how long (default without limit)
+  --interval SECONDS    top, and monitor stats: time between two (default 1)
+  --count N             top: end after so many times
+  --sort KEY            top: by rate, address, state, idle or uses
+  -c, --color[=WHEN]    always, auto or never (default auto: if standard output
+                        is a terminal and NO_COLOR is not set); -c: always
   -b, --batch FILE      run the commands in FILE, one on a line; -: standard input
   --force               with --batch: go on after a command that fails
   -h, --help            print this text
@@ -81,7 +100,7 @@ constexpr int kForce = 1;
 constexpr int kOutput = 2;
 constexpr int kServe = 3;
 
-constexpr std::array<option, 19> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 27> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"file", required_argument, nullptr, 'f'},
@@ -97,14 +116,22 @@ constexpr std::array<option, 19> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"force", no_argument, nullptr, kForce},
                                            {"output", required_argument, nullptr, kOutput},
                                            {"serve", required_argument, nullptr, kServe},
+                                           {"timestamp", no_argument, nullptr, 't'},
+                                           {"tshort", no_argument, nullptr, kShortStamp},
+                                           {"timeout", required_argument, nullptr, kTimeout},
+                                           {"interval", required_argument, nullptr, kInterval},
+                                           {"count", required_argument, nullptr, kCount},
+                                           {"sort", required_argument, nullptr, kSort},
+                                           {"color", optional_argument, nullptr, 'c'},
+                                           {"c", optional_argument, nullptr, 'c'},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
-constexpr const char* kLetters = ":as:d:f:i:n46jzmwb:hV";
+constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kServe ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
+  return optopt > kLastWithoutLetter ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
@@ -113,6 +140,14 @@ std::string why_rejected(char** argv) {
   const bool is_known = optopt != 0 && word.find('=') != std::string::npos;
   return "the option " +
          (is_known ? word + " takes no argument" : option_name(argv) + " is unknown");
+}
+
+ColorMode parse_color(const char* word) {
+  const std::string_view when = word == nullptr ? "always" : word;
+  if (when == "always") return ColorMode::always;
+  if (when == "auto") return ColorMode::automatic;
+  if (when == "never") return ColorMode::never;
+  throw Failure(kUsage, "--color is always, auto or never");
 }
 
 void set_family(ibarp_filter& filter, int family) {
@@ -136,6 +171,33 @@ std::string* text_of_option(Command& command, int letter) {
   }
 }
 
+/// Options that say what is printed, and how.
+void apply_to_output(Command& command, int letter) {
+  switch (letter) {
+    case '4':
+    case '6':
+      set_family(command.filter, letter == '4' ? AF_INET : AF_INET6);
+      break;
+    case 'j':
+      command.json = true;
+      break;
+    case 'z':
+      command.zeros = true;
+      break;
+    case 'm':
+      command.members = true;
+      break;
+    case 'w':
+      command.wide = true;
+      break;
+    case 'c':
+      command.color = parse_color(optarg);
+      break;
+    default:
+      break;
+  }
+}
+
 void apply(Command& command, int letter) {
   if (auto* const text = text_of_option(command, letter)) *text = optarg;
   switch (letter) {
@@ -154,22 +216,6 @@ void apply(Command& command, int letter) {
       command.verb = Verb::load;
       command.file = optarg;
       break;
-    case '4':
-    case '6':
-      set_family(command.filter, letter == '4' ? AF_INET : AF_INET6);
-      break;
-    case 'j':
-      command.json = true;
-      break;
-    case 'z':
-      command.zeros = true;
-      break;
-    case 'm':
-      command.members = true;
-      break;
-    case 'w':
-      command.wide = true;
-      break;
     case kForce:
       command.force = true;
       break;
@@ -178,6 +224,8 @@ void apply(Command& command, int letter) {
       command.verb = letter == 'h' ? Verb::help : Verb::version;
       break;
     default:
+      apply_to_output(command, letter);
+      apply_watch_option(command.watch, letter, optarg);
       break;
   }
 }
@@ -240,6 +288,7 @@ Command parse_command(int argc, char** argv) {
   command =
       arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
   check_metrics(command);
+  check_watch_options(command);
   return command;
 }
 

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "color.hpp"
 #include "ipoib/ibarp.h"
+#include "watch_options.hpp"
 
 namespace ipoib::cli {
 
@@ -52,6 +54,9 @@ struct Command {
     metrics,
     add_interface,
     delete_interface,
+    monitor,
+    wait,
+    top,
     batch,
     help,
     version,
@@ -78,6 +83,8 @@ struct Command {
   bool zeros = false;
   bool members = false;
   bool wide = false;  ///< show and groups: all columns
+  ColorMode color = ColorMode::automatic;
+  WatchOptions watch;  ///< of monitor, wait and top
 
   /// Whether the command changes one entry, and so needs one interface.
   [[nodiscard]] bool is_change() const {

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "color.hpp"
+#include "json.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -34,14 +36,8 @@ std::vector<std::string> names_of(std::uint32_t join_state) {
   return out;
 }
 
-json::object as_json(const std::string& interface, const GroupLine& line) {
-  const ibarp_group& group = line.group;
-  json::object out{{"interface", interface},
-                   {"mgid", gid_text(group.mgid)},
-                   {"membership", static_cast<const char*>(group.membership)},
-                   {"waiting", group.waiting}};
-  if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
-  if (group.address.family != 0) out["address"] = text_of(group.address);
+json::object line_as_json(const std::string& interface, const GroupLine& line) {
+  json::object out = as_json(interface, line.group);
   if (!line.members) return out;
   json::array& members = out["members"].emplace_array();
   for (const ibarp_member& member : *line.members) {
@@ -68,8 +64,9 @@ Table group_table(const std::vector<GroupListing>& listings) {
                {"MGID"}});
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
     const ibarp_group& group = line.group;
-    table.add({group.address.family != 0 ? text_of(group.address) : "-", interface,
-               group.membership, line.members ? std::to_string(line.members->size()) : "-",
+    const bool is_known = group.address.family != 0;
+    table.add({is_known ? ink_address(group.address.family, text_of(group.address)) : "-",
+               ink(Ink::interface, interface), ink_state(group.membership), line.members ? std::to_string(line.members->size()) : "-",
                lid_text(group.mlid), std::to_string(group.waiting), gid_text(group.mgid)});
   });
   return table;
@@ -93,6 +90,16 @@ Table member_table(const std::vector<GroupListing>& listings) {
 }
 
 }  // namespace
+
+json::object as_json(const std::string& interface, const ibarp_group& group) {
+  json::object out{{"interface", interface},
+                   {"mgid", gid_text(group.mgid)},
+                   {"membership", static_cast<const char*>(group.membership)},
+                   {"waiting", group.waiting}};
+  if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
+  if (group.address.family != 0) out["address"] = text_of(group.address);
+  return out;
+}
 
 /// Stops asking for members after the first failure, since each request may take seconds.
 GroupListing list_groups(const Client& client, const Command& command) {
@@ -120,7 +127,7 @@ std::string groups(const std::vector<GroupListing>& listings, const Command& com
   }
   json::array all;
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
-    all.push_back(as_json(interface, line));
+    all.push_back(line_as_json(interface, line));
   });
   return json::serialize(all) + "\n";
 }

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 
+#include "color.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -19,7 +20,7 @@ std::string interfaces(const std::vector<ibarp_info>& infos, const Command& comm
   json::array all;
   for (const ibarp_info& info : infos) {
     const auto pkey = info.pkey != 0 ? hexadecimal(info.pkey, 4) : "-";
-    table.add({info.interface, pkey, info.state, info.device[0] != '\0' ? info.device : "-",
+    table.add({ink(Ink::interface, info.interface), pkey, ink_state(info.state), info.device[0] != '\0' ? info.device : "-",
                std::to_string(info.port)});
     auto& line = all.emplace_back(json::object{{"interface", std::string(info.interface)},
                                                {"state", std::string(info.state)},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "batch.hpp"
+#include "monitor.hpp"
 #include "run.hpp"
 
 namespace {
@@ -112,6 +113,13 @@ Status run_metrics(const Command& command) {
 
 Status run_batch(const Command& options);
 
+/// Prints at once. Returns whether that is possible.
+bool print_line(const std::string& text) {
+  print(text);
+  flush_output();
+  return print_failure == 0;
+}
+
 Status run(const Command& command) {
   switch (command.verb) {
     case Verb::show:
@@ -146,6 +154,12 @@ Status run(const Command& command) {
     case Verb::delete_interface:
       delete_interface(Client(command.device));
       return kDone;
+    case Verb::monitor:
+      return monitor(command, print_line);
+    case Verb::wait:
+      return wait_for(command);
+    case Verb::top:
+      return top(command, print_line);
     case Verb::batch:
       return run_batch(command);
     case Verb::help:
@@ -183,7 +197,11 @@ Status run_batch(const Command& options) {
       has_words = batch.next(words);
       if (!has_words) return kDone;
       location = batch.location();
-      return run(parse_words(options, words));
+      const Command command = parse_words(options, words);
+      if (command.verb == Verb::monitor || command.verb == Verb::top) {
+        misused("monitor and top are not for --batch");
+      }
+      return run(command);
     });
     location.clear();
     worst = std::max(worst, status);
@@ -196,7 +214,11 @@ Status run_batch(const Command& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Status status = guarded([&] { return run(parse_command(argc, argv)); });
+  const Status status = guarded([&] {
+    const Command command = parse_command(argc, argv);
+    use_colors(command.color);
+    return run(command);
+  });
   // A reader such as head(1) may close the pipe early; that is no error.
   flush_output();
   if (print_failure != 0 && print_failure != EPIPE) {

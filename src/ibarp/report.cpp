@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <iterator>
 
+#include "color.hpp"
+#include "json.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -17,7 +19,7 @@ namespace json = boost::json;
 
 namespace {
 
-std::string heading(const Client& client) { return client.interface() + ":\n"; }
+std::string heading(const Client& client) { return ink(Ink::interface, client.interface()) + ":\n"; }
 
 /// A table of names and values without headings.
 table::Table pairs(table::Align values) { return table::Table({{""}, {"", values}}); }
@@ -43,30 +45,10 @@ bool is_zero(const std::uint8_t (&gid)[16]) {
   return std::all_of(std::begin(gid), std::end(gid), [](auto byte) { return byte == 0; });
 }
 
-/// What is not known yet is left out.
-json::object as_json(const ibarp_info& info) {
-  json::object out{
-      {"interface", static_cast<const char*>(info.interface)}, {"admin_up", info.admin_up != 0},
-      {"state", static_cast<const char*>(info.state)},         {"waiting_for", info.waiting_for},
-      {"device", static_cast<const char*>(info.device)},       {"port", info.port}};
-  if (info.pkey != 0) out["pkey"] = hexadecimal(info.pkey, 4);
-  if (info.qkey != 0) out["qkey"] = hexadecimal(info.qkey, 8);
-  if (info.lid != 0) out["lid"] = info.lid;
-  if (info.mtu != 0) out["mtu"] = info.mtu;
-  if (!is_zero(info.hardware.gid)) out["gid"] = gid_text(info.hardware.gid);
-  if (info.hardware.qpn != 0) {
-    out["qpn"] = info.hardware.qpn;
-    out["lladdr"] = text_of(info.hardware);
-  }
-  out["version"] = static_cast<const char*>(info.version);
-  out["pid"] = info.pid;
-  return out;
-}
-
 /// "up", or what keeps it from being up.
 std::string state_text(const ibarp_info& info) {
   std::string out = info.admin_up != 0 ? "" : "administratively down, link ";
-  out += info.state;
+  out += ink_state(info.state);
   if (info.waiting_for[0] != '\0') out += std::string(", waiting for ") + info.waiting_for;
   return out;
 }
@@ -77,18 +59,39 @@ std::string as_text(const ibarp_info& info) {
   std::string out = indent + info.device + " port " + std::to_string(info.port);
   if (info.pkey != 0) out += "  pkey " + hexadecimal(info.pkey, 4);
   if (info.lid != 0) out += "  lid " + lid_text(info.lid);
+  if (info.sm_lid != 0) out += "  sm " + lid_text(info.sm_lid);
   if (info.qkey != 0) out += "  qkey " + hexadecimal(info.qkey, 8);
   if (info.mtu != 0) out += "  mtu " + std::to_string(info.mtu);
   out += "\n";
   if (info.hardware.qpn != 0) {
-    out += indent + "lladdr " + text_of(info.hardware) + "\n";
+    out += indent + "lladdr " + ink(Ink::link_layer, text_of(info.hardware)) + "\n";
     out += indent + "qpn " + hexadecimal(info.hardware.qpn, 6) + "  gid " +
-           gid_text(info.hardware.gid) + "\n";
+           ink(Ink::link_layer, gid_text(info.hardware.gid)) + "\n";
   }
   return out;
 }
 
 }  // namespace
+
+json::object as_json(const ibarp_info& info) {
+  json::object out{
+      {"interface", static_cast<const char*>(info.interface)}, {"admin_up", info.admin_up != 0},
+      {"state", static_cast<const char*>(info.state)},         {"waiting_for", info.waiting_for},
+      {"device", static_cast<const char*>(info.device)},       {"port", info.port}};
+  if (info.pkey != 0) out["pkey"] = hexadecimal(info.pkey, 4);
+  if (info.qkey != 0) out["qkey"] = hexadecimal(info.qkey, 8);
+  if (info.lid != 0) out["lid"] = info.lid;
+  if (info.sm_lid != 0) out["sm_lid"] = info.sm_lid;
+  if (info.mtu != 0) out["mtu"] = info.mtu;
+  if (!is_zero(info.hardware.gid)) out["gid"] = gid_text(info.hardware.gid);
+  if (info.hardware.qpn != 0) {
+    out["qpn"] = info.hardware.qpn;
+    out["lladdr"] = text_of(info.hardware);
+  }
+  out["version"] = static_cast<const char*>(info.version);
+  out["pid"] = info.pid;
+  return out;
+}
 
 std::string stats(const Client& client, const Command& command) {
   json::object drops;
@@ -159,7 +162,7 @@ std::string info(const Client& client, const Command& command) {
     out["groups"] = std::move(all);
     return json::serialize(out);
   }
-  std::string out = client.interface() + ": " + state_text(info) + "\n" + as_text(info);
+  std::string out = ink(Ink::interface, client.interface()) + ": " + state_text(info) + "\n" + as_text(info);
   for (const ibarp_group& group : groups) {
     out += "    group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
            group.membership + "\n";

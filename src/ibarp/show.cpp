@@ -5,6 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 
+#include "color.hpp"
+#include "json.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -21,35 +23,15 @@ bool has_hardware(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_HA
 bool has_path(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_PATH) != 0; }
 bool is_pinned(const ibarp_entry& entry) { return (entry.flags & IBARP_IS_PINNED) != 0; }
 
-/// A pin determines the GID, even without an entry.
-std::string gid_of(const ibarp_entry& entry) {
-  const std::string gid = gid_text(entry.hardware.gid);
-  if (is_pinned(entry)) return gid + " pinned";
-  return has_hardware(entry) ? gid : "-";
+std::string address_of(const ibarp_entry& entry) {
+  return ink_address(entry.address.family, text_of(entry.address));
 }
 
-json::object as_json(const std::string& interface, const ibarp_entry& entry) {
-  json::object out{{"address", text_of(entry.address)},
-                   {"interface", interface},
-                   {"state", static_cast<const char*>(entry.state)}};
-  if (has_hardware(entry)) {
-    out["lladdr"] = text_of(entry.hardware);
-    out["flags"] = entry.hardware.flags;
-    out["qpn"] = entry.hardware.qpn;
-    out["gid"] = gid_text(entry.hardware.gid);
-  }
-  if (is_pinned(entry)) out["pinned_gid"] = gid_text(entry.hardware.gid);
-  if (has_path(entry)) {
-    out["path"] = {{"dlid", entry.dlid},
-                   {"sl", entry.sl},
-                   {"mtu", entry.path_mtu},
-                   {"rate_mbps", entry.rate_mbps}};
-  }
-  out["idle_ms"] = entry.idle_ms;
-  out["uses"] = entry.uses;
-  out["references"] = entry.references;
-  out["waiting"] = entry.waiting;
-  return out;
+/// A pin determines the GID, even without an entry.
+std::string gid_of(const ibarp_entry& entry) {
+  const std::string gid = ink(Ink::link_layer, gid_text(entry.hardware.gid));
+  if (is_pinned(entry)) return gid + " pinned";
+  return has_hardware(entry) ? gid : "-";
 }
 
 /// The columns that fit 80 columns, with the addresses of most networks all of them.
@@ -64,8 +46,8 @@ Table brief_table(const std::vector<Listing>& listings) {
   for (const auto& [interface, entries] : listings) {
     for (const ibarp_entry& entry : entries) {
       const bool known = has_hardware(entry);
-      table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
-                 has_path(entry) ? lid_text(entry.dlid) : "-",
+      table.add({address_of(entry), ink(Ink::interface, interface), ink_state(entry.state),
+                 age(entry.idle_ms), has_path(entry) ? lid_text(entry.dlid) : "-",
                  known ? hexadecimal(entry.hardware.qpn, 6) : "-", gid_of(entry)});
     }
   }
@@ -93,13 +75,13 @@ Table wide_table(const std::vector<Listing>& listings) {
       const ibarp_hardware& hardware = entry.hardware;
       const bool known = has_hardware(entry);
       const bool path = has_path(entry);
-      table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
-                 path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
+      table.add({address_of(entry), ink(Ink::interface, interface), ink_state(entry.state),
+                 age(entry.idle_ms), path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
                  gid_of(entry), known ? hexadecimal(hardware.flags, 2) : "-",
                  path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
                  path ? rate(entry.rate_mbps) : "-", std::to_string(entry.uses),
                  std::to_string(entry.references), std::to_string(entry.waiting),
-                 known ? text_of(hardware) : "-"});
+                 known ? ink(Ink::link_layer, text_of(hardware)) : "-"});
     }
   }
   return table;
@@ -107,9 +89,10 @@ Table wide_table(const std::vector<Listing>& listings) {
 
 std::string as_block(const std::string& interface, const ibarp_entry& entry) {
   const std::string indent = "    ";
-  std::string out = text_of(entry.address) + "  " + interface + "  " + entry.state + "\n";
+  std::string out = address_of(entry) + "  " + ink(Ink::interface, interface) + "  " +
+                    ink_state(entry.state) + "\n";
   if (has_hardware(entry)) {
-    out += indent + "lladdr " + text_of(entry.hardware) + "\n";
+    out += indent + "lladdr " + ink(Ink::link_layer, text_of(entry.hardware)) + "\n";
     out += indent + "flags " + hexadecimal(entry.hardware.flags, 2) + "  qpn " +
            hexadecimal(entry.hardware.qpn, 6) + "  gid " + gid_of(entry) + "\n";
   } else if (is_pinned(entry)) {
@@ -134,6 +117,30 @@ std::string as_arp(const std::string& interface, const ibarp_entry& entry, bool 
 }
 
 }  // namespace
+
+json::object as_json(const std::string& interface, const ibarp_entry& entry) {
+  json::object out{{"address", text_of(entry.address)},
+                   {"interface", interface},
+                   {"state", static_cast<const char*>(entry.state)}};
+  if (has_hardware(entry)) {
+    out["lladdr"] = text_of(entry.hardware);
+    out["flags"] = entry.hardware.flags;
+    out["qpn"] = entry.hardware.qpn;
+    out["gid"] = gid_text(entry.hardware.gid);
+  }
+  if (is_pinned(entry)) out["pinned_gid"] = gid_text(entry.hardware.gid);
+  if (has_path(entry)) {
+    out["path"] = {{"dlid", entry.dlid},
+                   {"sl", entry.sl},
+                   {"mtu", entry.path_mtu},
+                   {"rate_mbps", entry.rate_mbps}};
+  }
+  out["idle_ms"] = entry.idle_ms;
+  out["uses"] = entry.uses;
+  out["references"] = entry.references;
+  out["waiting"] = entry.waiting;
+  return out;
+}
 
 Listing look_up(const Client& client, const Command& command) {
   const ibarp_filter& filter = command.filter;

@@ -21,7 +21,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 19> kVerbs{{{"show", Verb::show},
+constexpr std::array<Name, 22> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -39,7 +39,22 @@ constexpr std::array<Name, 19> kVerbs{{{"show", Verb::show},
                                        {"groups", Verb::groups},
                                        {"interface", Verb::interfaces},
                                        {"metrics", Verb::metrics},
+                                       {"monitor", Verb::monitor},
+                                       {"wait", Verb::wait},
+                                       {"top", Verb::top},
                                        {"help", Verb::help}}};
+struct Topic {
+  std::string_view text;
+  std::uint32_t bits;
+};
+/// What follows "monitor".
+constexpr std::array<Topic, 6> kTopics{
+    {{"neighbours", IBARP_NEIGHBOURS},
+     {"neighbors", IBARP_NEIGHBOURS},
+     {"link", IBARP_LINK},
+     {"groups", IBARP_GROUPS},
+     {"stats", IBARP_STATS},
+     {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATS}}};
 /// What follows "interface".
 constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
                                                {"list", Verb::interfaces},
@@ -175,14 +190,32 @@ void take_interface_arguments(Command& command, Words& words) {
   }
 }
 
+/// Parses an argument of monitor.
+void take_topic(Command& command, const std::string& word) {
+  const auto* const found = std::ranges::find_if(
+      kTopics, [&](const Topic& each) { return !word.empty() && each.text.starts_with(word); });
+  if (found == kTopics.end()) misused("\"" + word + "\" is no topic");
+  command.watch.topics |= found->bits;
+}
+
+/// Parses what follows "wait".
+void take_condition(Command& command, Words& words) {
+  const std::string word = take(words, "\"up\" or \"down\"");
+  if (word != "up" && word != "down") misused("\"" + word + "\" is neither \"up\" nor \"down\"");
+  command.watch.until_up = word == "up";
+}
+
 /// Parses what follows a verb.
 void take_arguments(Command& command, Words& words) {
   const bool about_entry = command.is_change() || command.verb == Verb::get;
   bool has_hardware = false;
+  if (command.verb == Verb::wait) take_condition(command, words);
   while (!words.empty()) {
     const std::string word = take(words, "an argument");
     if (word == "dev") {
       command.device = take(words, "an interface");
+    } else if (command.verb == Verb::monitor) {
+      take_topic(command, word);
     } else if (command.verb == Verb::show || command.verb == Verb::flush) {
       take_filter(command, word, words);
     } else if (about_entry) {

@@ -11,11 +11,17 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
-/// The number of characters of a text in UTF-8: of bytes that do not continue a character.
+/// The number of characters of a text in UTF-8: of bytes that do not continue a character, and are
+/// no part of a colour's escape sequence, "ESC[...m".
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-  }));
+  std::size_t count = 0;
+  bool escaped = false;
+  for (const char c : text) {
+    if (c == '\033') escaped = true;
+    if (!escaped && (static_cast<unsigned char>(c) & 0xc0U) != 0x80U) ++count;
+    if (c == 'm') escaped = false;
+  }
+  return count;
 }
 
 }  // namespace

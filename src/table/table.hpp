@@ -31,7 +31,7 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns);
 
-  /// `row` has one cell for each column, in UTF-8.
+  /// `row` has one cell for each column, in UTF-8, which may have colours.
   void add(std::vector<std::string> row);
   /// Whether there are no rows.
   [[nodiscard]] bool empty() const { return rows_.empty(); }

@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS, PROGRAMS = (pathlib.Path(each).resolve() for each in sys.argv[1:])
 # The exposure that systemd-analyze computes, in tenths, and which each may have at most.
 EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15,
-            "ipoibd-metrics.service": 15, "ipoibd-textfile.service": 22}
+            "ipoibd-metrics.service": 15, "ipoibd-textfile.service": 22,
+            "ipoibd-wait-online@.service": 20}
 # Given up by the daemon at its start.
 FOR_THE_START = {"CAP_SETGID", "CAP_SETPCAP"}
 

@@ -46,6 +46,13 @@ TEST(Table, BeginsWithTheFirstColumnThatIsLeft) {
   EXPECT_EQ(table.text(4), "B  C\nb  c\n");
 }
 
+TEST(Table, CountsNoColours) {
+  Table table({{"A"}, {"B"}});
+  table.add({"\033[36mib0\033[0m", "x"});
+  table.add({"ib12", "y"});
+  EXPECT_EQ(table.text(), "A     B\n\033[36mib0\033[0m   x\nib12  y\n");
+}
+
 TEST(Table, CountsCharactersNotBytes) {
   Table table({{"NAME"}, {"X"}});
   table.add({"b\xc3\xbcro", "1"});

@@ -1,0 +1,47 @@
+// A terminal's alternate screen, and keys without Enter. Left in any case: at the end, on signals
+// that end the program, and while it is stopped.
+#pragma once
+
+#include <termios.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace ipoib::cli {
+
+class Screen {
+ public:
+  struct Size {
+    std::size_t columns = 80;
+    std::size_t rows = 24;
+  };
+
+  /// Enters the screen if standard output is a terminal.
+  Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen();
+
+  [[nodiscard]] bool is_terminal() const { return is_terminal_; }
+  [[nodiscard]] static Size size();
+  /// Replaces the contents. Lines beyond the last row are left out.
+  void show(const std::string& text);
+  /// Waits for a key; none after that time, when the size has changed, or if the input has ended.
+  /// A signal that ends the program does so here, after leaving the screen.
+  [[nodiscard]] std::optional<char> key(std::chrono::steady_clock::time_point until);
+
+ private:
+  void enter();
+  void leave();
+  void on_signal(int number);
+
+  bool is_terminal_;
+  termios before_{};
+  bool has_keys_;  ///< sets before_
+  sigset_t unblocked_{};
+};
+
+}  // namespace ipoib::cli

@@ -1,0 +1,38 @@
+// Options of monitor, wait and top.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace ipoib::cli {
+
+// Options without letter.
+inline constexpr int kShortStamp = 4;
+inline constexpr int kTimeout = 5;
+inline constexpr int kInterval = 6;
+inline constexpr int kCount = 7;
+inline constexpr int kSort = 8;
+inline constexpr int kLastWithoutLetter = kSort;
+
+struct WatchOptions {
+  enum class Stamp : std::uint8_t { none, line, brief };
+  enum class Sort : std::uint8_t { rate, address, state, idle, uses };
+
+  std::uint32_t topics = 0;  ///< of monitor, as of ibarp_subscribe(); 0: all but the counters
+  Stamp stamp = Stamp::none;
+  bool until_up = true;                               ///< of wait; or until down
+  std::optional<std::chrono::milliseconds> timeout{};  ///< of wait; none: without limit
+  std::optional<std::chrono::milliseconds> interval{};  ///< of counters; none: a second
+  std::optional<std::uint32_t> count{};                 ///< of top: how many times
+  std::optional<Sort> sort{};                           ///< of top
+};
+
+struct Command;
+
+/// Sets what the option with this letter is for; nothing if it is another one. Throws Failure.
+void apply_watch_option(WatchOptions& watch, int letter, const char* argument);
+/// Refuses options that the command would ignore. Throws Failure.
+void check_watch_options(const Command& command);
+
+}  // namespace ipoib::cli
