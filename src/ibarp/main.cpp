@@ -163,10 +163,8 @@ Status run(const Command& command) {
     case Verb::batch:
       return run_batch(command);
     case Verb::help:
-      print(help_text());
-      return kDone;
     case Verb::version:
-      print("ibarp " IPOIB_VERSION "\n");
+      print(command.verb == Verb::help ? help_text() : "ibarp " IPOIB_VERSION "\n");
       return kDone;
   }
   return kUsage;

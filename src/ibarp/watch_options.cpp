@@ -41,15 +41,15 @@ std::uint32_t parse_count(std::string_view word) {
 }
 
 WatchOptions::Sort parse_sort(std::string_view word) {
-  using Sort = WatchOptions::Sort;
-  static constexpr std::array<std::pair<std::string_view, Sort>, 5> kKeys{
-      {{"rate", Sort::rate},
-       {"address", Sort::address},
-       {"state", Sort::state},
-       {"idle", Sort::idle},
-       {"uses", Sort::uses}}};
-  const auto* const found = std::ranges::find(kKeys, word, [](const auto& key) { return key.first; });
-  if (found == kKeys.end()) {
+  using By = WatchOptions::Sort;
+  static constexpr std::array<std::pair<std::string_view, By>, 5> kNames{
+      {{"rate", By::rate},
+       {"address", By::address},
+       {"state", By::state},
+       {"idle", By::idle},
+       {"uses", By::uses}}};
+  const auto* const found = std::ranges::find(kNames, word, [](const auto& key) { return key.first; });
+  if (found == kNames.end()) {
     throw Failure(kUsage, "--sort is rate, address, state, idle or uses");
   }
   return found->second;

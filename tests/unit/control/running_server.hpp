@@ -56,6 +56,7 @@ class RunningServer {
     std::string copy;
     on_thread([&] { copy = log.str(); });
     return copy;
+  }
   void publish(const Event& event) {
     on_thread([&] { server_->publish(event); });
   }
