@@ -74,7 +74,10 @@ class PrivilegesTest(hosts.Pair):
             folder.chmod(0o755)
         pid_file = self.subnet.folder / "pid"
         options = ("--user", "nobody", "--pid-file", str(pid_file))
+        # Not /run/ipoibd, which the daemons of other tests have, too.
+        self.subnet.environment["IPOIBD_DIR"] = str(self.subnet.folder / "run")
         self.left.start_all(*options)
+        del self.subnet.environment["IPOIBD_DIR"]
         self.left.run("ip", "addr", "add", "10.44.0.1/24", "dev", "ib0")
         self.right.start(address="10.44.0.2/24")
         self.assert_connected()
