@@ -43,6 +43,8 @@ COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib
           "python", "scripts", "src", "systemd", "tests"]
 VARIABLE = "IPOIB_MUTATION"
 LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
+SHORT_LIMIT = 10  # seconds, and 20 times as long as the test takes without a fault
+SLOWEST = 5  # tests to name at the end
 MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
 SHARE = 0.95
 SKIPPED = 77
@@ -215,13 +217,14 @@ def configure(source):
                    env=os.environ | {"IPOIB_MUTATED_SOURCES": "1"}, stdout=subprocess.DEVNULL)
 
 
-def build(folder, targets, faults):
-    """Builds the targets with the faults below `folder`."""
+def build(folder, targets):
+    """Builds the targets below `folder`. The sources have the faults of all areas, so that one build
+    serves all, and names all faults that do not compile."""
     source = folder / "source"
-    copy_sources(source, mutated(ROOT, faults))
+    copy_sources(source, mutated(ROOT, read_areas(areas())[1]))
     configure(source)
     subprocess.run(["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()),
-                    "--target", *targets], check=True)
+                    "--target", *targets, "--", "-k", "0"], check=True)
 
 
 class Tests:
@@ -231,6 +234,8 @@ class Tests:
         shown = subprocess.run(["ctest", "--test-dir", str(folder), "--show-only=json-v1"],
                                check=True, capture_output=True, text=True).stdout
         self.by_name = {each["name"]: each for each in json.loads(shown)["tests"]}
+        self.seconds = {}  # of the tests without a fault
+        self.spent = collections.Counter()  # seconds of each test with all its faults
 
     def matching(self, patterns):
         """Returns the names of the tests that match a pattern."""
@@ -239,22 +244,39 @@ class Tests:
 
     def run(self, name, fault=""):
         """Returns "passed", "skipped", "failed" or "timed out"."""
+        begin = time.monotonic()
+        result = self._run(name, fault)
+        if result == "timed out":  # once more: the machine may have been busy
+            result = self._run(name, fault)
+        if fault:
+            self.spent[name] += time.monotonic() - begin
+        else:
+            self.seconds[name] = time.monotonic() - begin
+        return result
+
+    def _run(self, name, fault):
         test = self.by_name[name]
         properties = {each["name"]: each["value"] for each in test.get("properties", [])}
         environment = dict(os.environ)
         environment.update(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
         environment[VARIABLE] = fault
-        return run_command(test["command"], environment, properties.get("WORKING_DIRECTORY"))
+        limit = min(LIMIT, SHORT_LIMIT + 20 * self.seconds.get(name, LIMIT))
+        return run_command(test["command"], environment, properties.get("WORKING_DIRECTORY"),
+                           limit=limit)
+
+    def slowest(self):
+        """Returns the tests that took most of the time: a line for each."""
+        return [f"{seconds:8.0f} s  {name}" for name, seconds in self.spent.most_common(SLOWEST)]
 
 
-def run_command(command, environment, folder=None, output=subprocess.DEVNULL):
-    """Runs a command with the time limit. Ends what it has started."""
+def run_command(command, environment, folder=None, output=subprocess.DEVNULL, limit=None):
+    """Runs a command with a time limit (LIMIT). Ends what it has started."""
     limited = ["prlimit", f"--as={MEMORY}", *command]
     with subprocess.Popen(limited, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
                           stdout=output, stderr=subprocess.DEVNULL,
                           start_new_session=True) as process:
         try:
-            status = process.wait(LIMIT)
+            status = process.wait(LIMIT if limit is None else limit)
         except subprocess.TimeoutExpired:
             status = None
         try:
@@ -297,7 +319,7 @@ def judge(tests, skipped, fault):
 def run(names, folder):
     """Runs the areas; returns the exit status."""
     targets, faults = read_areas(names or areas())
-    build(folder, targets, faults)
+    build(folder, targets)
     tests = Tests(folder)
     counts = collections.defaultdict(collections.Counter)
     unexplained = 0
@@ -310,6 +332,7 @@ def run(names, folder):
             unexplained += result == "survived" and not fault.reason
             if result != "caught":
                 print(f"{result}: {fault.name} ({fault.file}): {why}", flush=True)
+    print("\ntests that took most of the time:", *tests.slowest(), sep="\n")
     return summarize(counts, unexplained, time.monotonic() - begin)
 
 
@@ -353,7 +376,7 @@ def find(names, folder):
     used = sorted({each.name.split(".")[0] for each in wanted})
     programs = {area: [folder / "tests" / each for each in read_areas([area])[0]]
                 for area in used}
-    build(folder, *read_areas(used))
+    build(folder, read_areas(used)[0])
 
     def catchers(fault):
         for program in programs[fault.name.split(".")[0]]:

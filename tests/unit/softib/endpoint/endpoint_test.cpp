@@ -117,12 +117,15 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
   const auto mappings = mappings_of(subnet_.folder().fabric());
   Endpoint::Mapped mapped = subnet_.fabric();
   for (int i = 0; i < 10; ++i) {
+    send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "connected");
+    EXPECT_EQ(second_.next_text(), "connected");
     subnet_.set_failed(1, true);
     one_->detach();
     lost.push_back(std::move(one_));
     subnet_.set_failed(1, false);
     one_ = std::move(Endpoint::attach_node(subnet_.folder(), 1, &mapped).value());
-    EXPECT_EQ(open_descriptors(), descriptors);
+    EXPECT_TRUE(eventually([&] { return open_descriptors() == descriptors; }))
+        << "the receiver closes its end, too";
     EXPECT_EQ(mappings_of(subnet_.folder().fabric()), mappings);
   }
   const TestSubnet other;
@@ -160,6 +163,54 @@ TEST_F(EndpointTest, DetachReportsTheLossToReceivers) {
   subnet_.set_failed(1, true);
   one_->detach();
   EXPECT_TRUE(first_.is_device_lost());
+}
+
+/// Its slot belongs to another endpoint by the time that it is destroyed.
+TEST_F(EndpointTest, ALostEndpointLeavesItsSlotOnce) {
+  one_->detach();
+  auto lost = std::move(one_);
+  one_ = subnet_.attach(1);
+  one_->set_receiver(&first_);
+  ASSERT_EQ(one_->slot(), lost->slot());
+  lost.reset();
+  EXPECT_EQ(subnet_.fabric().occupied(1), 1U);
+  send_text(*two_, TestSubnet::lid(1), qp_of(*one_), "to the new one");
+  EXPECT_EQ(first_.next_text(), "to the new one");
+}
+
+TEST_F(EndpointTest, IsLostOnceItIsDetached) {
+  one_->detach();
+  EXPECT_TRUE(one_->is_lost());
+  EXPECT_EQ(one_->port().state, PortState::down);
+  EXPECT_EQ(one_->port().lid, Lid());
+  one_->detach();  // does nothing
+}
+
+/// A process that was stopped meanwhile sees only the last record.
+TEST_F(EndpointTest, IsLostWhenTheHcaFailedAndRecoveredUnseen) {
+  subnet_.set_failed(1, true);
+  subnet_.set_failed(1, false);
+  EXPECT_EQ(subnet_.fabric().port_state(1), PortState::active);
+  EXPECT_EQ(one_->port().state, PortState::down);
+  EXPECT_TRUE(one_->is_lost());
+  ASSERT_TRUE(two_->wake_processes(1));
+  EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
+}
+
+TEST_F(EndpointTest, TheLossIsReportedOnce) {
+  struct Losses : MadReceiver {
+    void receive_mad(ConstBytes) override {}
+    void mad_deadline(ipoib::TimePoint) override {}
+    void device_lost() override { ++count; }
+    std::atomic<int> count = 0;
+  } losses;
+  one_->set_mad_receiver(&losses);
+  subnet_.set_failed(1, true);
+  ASSERT_TRUE(two_->wake_processes(1));
+  EXPECT_TRUE(eventually([&] { return losses.count != 0; }));
+  one_->detach();  // lets the engine look once more
+  EXPECT_EQ(losses.count, 1);
+  one_->set_mad_receiver(nullptr);
 }
 
 TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQpnNames) {
@@ -270,6 +321,30 @@ TEST_F(EndpointTest, APortThatIsNotActiveStopsBothDirections) {
   EXPECT_EQ(second_.next_text(), "up");
 }
 
+/// The sender looks at the port before; the receiver has the last word.
+TEST_F(EndpointTest, DropsWhatArrivesAfterThePortHasGoneDown) {
+  struct Stopped : PacketReceiver {
+    void receive(std::span<const ArrivedPacket>) override {
+      entered = true;
+      release.lock(), release.unlock();
+    }
+    void port_changed(const PortAttributes&) override {}
+    std::atomic<bool> entered = false;
+    std::mutex release;
+  } stopped;
+  two_->set_receiver(&stopped);
+  stopped.release.lock();
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "blocks the engine");
+  ASSERT_TRUE(eventually([&] { return stopped.entered.load(); }));
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "waits in the ring");
+  subnet_.set_port_state(2, PortState::down);
+  stopped.release.unlock();
+  EXPECT_TRUE(
+      eventually([&] { return counted(*two_, fabric::PortCounter::drop_port_not_active) == 1; }));
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 1U);
+  two_->set_receiver(&second_);
+}
+
 TEST_F(EndpointTest, CountsPacketsWithoutAReceiver) {
   two_->set_receiver(nullptr);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
@@ -360,6 +435,13 @@ TEST_F(EndpointTest, AttachFailsWithoutANode) {
   EXPECT_EQ(none.error().code, ENODEV);
 }
 
+TEST_F(EndpointTest, AttachesToTheGivenPortOnly) {
+  ASSERT_EQ(subnet_.fabric().node(1)->port.number, 1);
+  EXPECT_TRUE(Endpoint::attach(subnet_.folder(), "host1"));
+  EXPECT_TRUE(Endpoint::attach(subnet_.folder(), "host1:1"));
+  EXPECT_FALSE(Endpoint::attach(subnet_.folder(), "host1:2"));
+}
+
 TEST(DeepFolder, SocketPathsHaveNoLengthLimit) {
   const test::TemporaryFolder root;
   const fabric::SubnetFolder folder(root / (std::string(120, 'd') + "/subnet"));
@@ -429,6 +511,14 @@ TEST_F(EndpointTest, ANewReceiverGetsEarlierPortChanges) {
   two_->set_receiver(nullptr);
 }
 
+TEST_F(EndpointTest, EachNewReceiverGetsThePort) {
+  EXPECT_EQ(second_.next_port().state, PortState::active);
+  Mailbox other;
+  two_->set_receiver(&other);
+  EXPECT_EQ(other.next_port().state, PortState::active);
+  two_->set_receiver(&second_);
+}
+
 TEST_F(EndpointTest, ACaptureReportsEarlierPortChanges) {
   const std::string file = subnet_.folder().path() + "/capture";
   CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
@@ -466,6 +556,20 @@ TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   there.set_receiver(nullptr);
   one_ = subnet_.attach(1);
   two_ = subnet_.attach(2);
+}
+
+/// Processes of a node share its LID, and may have the same epoch.
+TEST_F(EndpointTest, CapturesPacketsOfAnotherProcessOfTheNode) {
+  const std::string file = subnet_.folder().path() + "/capture";
+  CapturingEndpoint neighbour(subnet_.attach(1), std::move(CaptureFile::open(file).value()));
+  ASSERT_EQ(neighbour.epoch(), one_->epoch());
+  Mailbox mailbox;
+  neighbour.set_receiver(&mailbox);
+  const auto empty = std::filesystem::file_size(file);
+  send_text(*one_, TestSubnet::lid(1), qp_of(neighbour), "from slot 0");
+  EXPECT_EQ(mailbox.next_text(), "from slot 0");
+  EXPECT_GT(std::filesystem::file_size(file), empty);
+  neighbour.set_receiver(nullptr);
 }
 
 TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {

@@ -73,6 +73,12 @@ TEST_F(FaultyLinkTest, LosesTheGivenShare) {
   EXPECT_NEAR(lost_ - 100.0, 1000, 300);
 }
 
+TEST_F(FaultyLinkTest, LosesNoMoreThanASmallShare) {
+  for (int i = 0; i < 2000; ++i) send({.loss = 1}, 100);
+  // Four standard deviations; one step more would lose twice as many.
+  EXPECT_NEAR(lost_, 20, 18);
+}
+
 TEST_F(FaultyLinkTest, Duplicates) {
   send({.duplicate = LinkFaults::kAlways}, 3);
   EXPECT_THAT(sent(), testing::ElementsAre(0, 0, 1, 1, 2, 2));
@@ -198,6 +204,26 @@ TEST_F(FaultyEndpoint, EachSegmentOfALargePacketHasItsOwnFate) {
   EXPECT_EQ(arrived + counted(fabric::PortCounter::drop_link_fault), 40U);
   EXPECT_GT(arrived, 0U);
   EXPECT_LT(arrived, 40U);
+}
+
+/// Segmentation has computed the checksums of the segments.
+TEST_F(FaultyEndpoint, SegmentsHaveRightChecksums) {
+  struct Receiver : PacketReceiver {
+    void receive(std::span<const ArrivedPacket> batch) override {
+      for (const auto& packet : batch) ++(packet.checksums_valid ? valid : others);
+    }
+    void port_changed(const PortAttributes&) override {}
+    std::atomic<unsigned> valid = 0;
+    std::atomic<unsigned> others = 0;
+  } receiver;
+  two_->set_receiver(&receiver);
+  set({.delay = 1});
+  const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qpn_, 3);
+  one_->send({&large.outgoing(), 1});
+  send("not segmented");
+  EXPECT_TRUE(eventually([&] { return receiver.valid + receiver.others == 4; }));
+  EXPECT_EQ(receiver.valid, 3U);
+  two_->set_receiver(&mailbox_);
 }
 
 TEST_F(FaultyEndpoint, DetachDropsWhatWaits) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "softib/fabric/fabric_layout.hpp"
+#include "softib/fabric/shared_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace softib::fabric {
@@ -77,6 +78,25 @@ TEST_F(FabricTest, AReaderSeesWhatTheWriterPublished) {
   EXPECT_EQ(in.node_version(5), 1U);
 }
 
+TEST_F(FabricTest, FindsANodeByItsName) {
+  auto out = writer();
+  out.set_node(5, make_node("host1", 7));
+  out.set_node(6, make_node("host2", 8));
+  EXPECT_EQ(out.find("host1"), NodeIndex{5});
+  EXPECT_EQ(out.find("host2"), NodeIndex{6});
+  EXPECT_FALSE(out.find("host3"));
+}
+
+TEST_F(FabricTest, KnowsItsFile) {
+  const auto fabric = writer();
+  const auto other = FabricWriter::create_or_adopt(folder_ / "other");
+  ASSERT_TRUE(other);
+  const auto own_file = open_shared(path_, IfMissing::fail);
+  const auto other_file = open_shared(folder_ / "other", IfMissing::fail);
+  EXPECT_TRUE(fabric.is_file(own_file->get()));
+  EXPECT_FALSE(fabric.is_file(other_file->get()));
+}
+
 TEST_F(FabricTest, IsEmptyBeforeAnythingIsPublished) {
   const auto out = writer();
   const auto in = reader();
@@ -98,6 +118,35 @@ TEST_F(FabricTest, IndicesBeyondTheTablesAreEmpty) {
   EXPECT_EQ(in.epoch(kMaxNodes, 0), 0U);
   EXPECT_EQ(in.epoch(0, QpnLayout::kSlots), 0U);
   EXPECT_EQ(in.group(subnet::group_lid(kMaxGroups)), subnet::GroupForwarding{});
+}
+
+/// What is behind a table belongs to something else.
+TEST_F(FabricTest, NothingBehindATableIsRead) {
+  auto out = writer();
+  out.set_occupied(0, 0, true);
+  out.count(0, PortCounter{}, 5);
+  EXPECT_FALSE(out.node_at(Lid(subnet::kUnicastLids)));
+  EXPECT_EQ(out.epoch(0, QpnLayout::kSlots), 0U);
+}
+
+/// Every process may write to the file.
+TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
+  auto out = writer();
+  out.set_route(Lid(7), kMaxNodes);
+  EXPECT_FALSE(out.node_at(Lid(7)));
+  for (const std::uint8_t state : {0, 5, 255}) {
+    auto host = make_node("host1", 7);
+    host.port.state = static_cast<PortState>(state);
+    out.set_node(5, host);
+    EXPECT_EQ(out.port_state(5), PortState::down) << unsigned{state};
+    EXPECT_FALSE(out.node(5)) << unsigned{state};
+  }
+  auto host = make_node("host1", 7);
+  host.port.number = 0;
+  host.port.lmc = 15;
+  out.set_node(5, host);
+  EXPECT_EQ(out.node(5)->port.number, 1);
+  EXPECT_EQ(out.node(5)->port.lmc, ipoib::kMaxLmc);
 }
 
 TEST_F(FabricTest, RoutesLidsToNodes) {
@@ -199,9 +248,12 @@ TEST_F(FabricTest, AWriterKilledDuringAChangeLeavesTheOldRecord) {
 }
 
 TEST_F(FabricTest, AnUnfinishedFileIsCreatedAgain) {
-  std::ofstream(path_ + ".new") << "half";
-  EXPECT_FALSE(writer().adopted());
+  std::ofstream(path_ + ".new") << std::string(sizeof(FabricLayout), '\1');
+  const auto out = writer();
+  EXPECT_FALSE(out.adopted());
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+  EXPECT_EQ(out.epoch(5, 0), 0U) << "nothing of it is left";
+  EXPECT_EQ(out.node_version(5), 0U);
 }
 
 TEST_F(FabricTest, AReaderNeverSeesHalfAChange) {

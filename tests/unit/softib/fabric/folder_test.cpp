@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -144,11 +145,26 @@ TEST(SubnetFolder, RemovesEverythingOfANode) {
   const SubnetFolder folder(root / "red");
   ASSERT_TRUE(folder.create());
   ASSERT_TRUE(folder.create_node(5));
-  std::ofstream(folder.slot_socket(5, 0)) << "x";
-  std::ofstream(folder.node(5) + "/" + slot_lock_name(0)) << "x";
-  std::ofstream(folder.node(5) + "/" + kAgentsName) << "x";
+  for (const auto& name :
+       {slot_name(0), slot_lock_name(0), slot_wakeup_name(0), slot_name(63), slot_lock_name(63),
+        slot_wakeup_name(63), std::string(kAgentsName), std::string(kIssmName)}) {
+    std::ofstream(folder.node(5) + "/" + name) << "x";
+  }
   folder.remove_node(5);
   EXPECT_FALSE(std::filesystem::exists(folder.node(5)));
+}
+
+TEST(SubnetFolder, HasEndedUntilItIsServedAgain) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  folder.mark_ended(true);
+  EXPECT_FALSE(folder.is_ended()) << "there is none";
+  ASSERT_TRUE(folder.create());
+  EXPECT_FALSE(folder.is_ended());
+  folder.mark_ended(true);
+  EXPECT_TRUE(folder.is_ended());
+  folder.mark_ended(false);
+  EXPECT_FALSE(folder.is_ended());
 }
 
 TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
@@ -176,6 +192,24 @@ TEST(FileLock, IsExclusivePerByte) {
   one.reset();
   EXPECT_FALSE(is_locked(other.get(), 7));
   EXPECT_TRUE(try_lock(other.get(), 7));
+}
+
+TEST(FileLock, TheHolderIsAllThatTheFileHolds) {
+  const TemporaryFolder root;
+  const std::string path = root / "file";
+  std::ofstream(path) << "99999999999\n";
+  const ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(write_holder(file.get()));
+  EXPECT_EQ(read_holder(file.get()), ::getpid());
+  EXPECT_EQ(std::filesystem::file_size(path), std::to_string(::getpid()).size() + 1);
+}
+
+TEST(FileLock, AFileWithoutANumberHasNoHolder) {
+  const TemporaryFolder root;
+  const std::string path = root / "file";
+  std::ofstream(path) << "x";
+  const ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(read_holder(file.get()), 0);
 }
 
 TEST(HcaName, ParsesNameAndPort) {

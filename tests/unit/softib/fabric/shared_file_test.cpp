@@ -1,6 +1,7 @@
 // Links and other files that a user plants in a subnet's folder must not redirect other users.
 #include "softib/fabric/shared_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -80,6 +81,29 @@ TEST_F(SharedFile, IsNamedUntilItIsRenamed) {
   EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
   fs::create_symlink(root_ / "other", inside_);
   EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
+}
+
+TEST_F(SharedFile, APipeHasAReaderWhileItIsOpenForReading) {
+  EXPECT_FALSE(has_reader(folder_.get(), "file")) << "there is none";
+  ASSERT_TRUE(make_pipe(folder_.get(), "file"));
+  ASSERT_TRUE(make_pipe(folder_.get(), "file")) << "it exists";
+  EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0666));
+  EXPECT_FALSE(has_reader(folder_.get(), "file"));
+  {
+    const ipoib::FileDescriptor reader(::open(inside_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    EXPECT_TRUE(has_reader(folder_.get(), "file"));
+  }
+  EXPECT_FALSE(has_reader(folder_.get(), "file"));
+}
+
+TEST_F(SharedFile, AnotherFileIsNoPipe) {
+  std::ofstream(inside_) << "x";
+  EXPECT_FALSE(make_pipe(folder_.get(), "file"));
+  EXPECT_FALSE(has_reader(folder_.get(), "file"));
+  fs::remove(inside_);
+  ASSERT_EQ(::mkfifo((elsewhere_ / "pipe").c_str(), 0666), 0);
+  fs::create_symlink(elsewhere_ / "pipe", inside_);
+  EXPECT_FALSE(make_pipe(folder_.get(), "file")) << "a link is not followed";
 }
 
 TEST_F(SharedFile, RefusesLinkedFolders) {

@@ -6,7 +6,9 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/json/array.hpp>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +36,22 @@ class RunningSubnet {
     context_.stop();
     thread_.join();
     process_.reset();
+  }
+
+  /// Calls a function in the thread of the subnet process, which does nothing else meanwhile.
+  template <class Function>
+  void run(Function function) {
+    std::promise<void> done;
+    boost::asio::post(context_, [&] {
+      function();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  [[nodiscard]] bool is_unused() {
+    bool unused = false;
+    run([&] { unused = process_->is_unused(); });
+    return unused;
   }
 
  private:

@@ -92,6 +92,39 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
   EXPECT_FALSE(parse_options(std::string(100'000, '[')));
 }
 
+TEST(StoredOptions, OfAnotherVersionAreCalledSo) {
+  for (const char* version : {"\"version\":1", "\"version\":\"2\"", "\"verse\":2"}) {
+    const auto parsed = parse_options(changed("\"version\":2", version));
+    ASSERT_FALSE(parsed) << version;
+    EXPECT_THAT(parsed.error().message, testing::HasSubstr("another version")) << version;
+  }
+}
+
+TEST(StoredOptions, HaveALimitedNumberOfPartitionsAndMembers) {
+  subnet::SubnetConfig many;
+  for (std::size_t i = 1; i < subnet::kMaxPartitions; ++i) {
+    many.partitions.emplace_back().pkey = PKey(static_cast<std::uint16_t>(0x8000 + i));
+  }
+  ASSERT_TRUE(parse_options(emit_options(many)));
+  many.partitions.emplace_back().pkey = PKey(0x9000);
+  EXPECT_FALSE(parse_options(emit_options(many)));
+  subnet::SubnetConfig members;
+  for (std::size_t i = 0; i < subnet::kMaxNamedMembers; ++i) {
+    members.partitions[0].members.push_back({std::to_string(i), subnet::Membership::full});
+  }
+  ASSERT_TRUE(parse_options(emit_options(members)));
+  members.partitions[0].members.push_back({"one-more", subnet::Membership::full});
+  EXPECT_FALSE(parse_options(emit_options(members)));
+}
+
+TEST(StoredOptions, HaveALimitedNumberOfPorts) {
+  subnet::SubnetConfig config;
+  for (std::size_t i = 0; i < kMaxNodes; ++i) config.port_mtus.push_back({std::to_string(i), 3});
+  ASSERT_TRUE(parse_options(emit_options(config)));
+  config.port_mtus.push_back({"one-more", 3});
+  EXPECT_FALSE(parse_options(emit_options(config)));
+}
+
 TEST(StoredOptions, MustNotHaveAGroupThatNoPortCanJoin) {
   auto impossible = config();
   impossible.mtu = 4;
@@ -112,7 +145,7 @@ TEST_F(StoredOptionsFile, IsReplacedAsAWhole) {
   const auto before = std::filesystem::hard_link_count(folder_.options());
   EXPECT_EQ(before, 1U);
   // What a killed process has left does not matter.
-  std::ofstream(folder_.options() + ".new") << "{";
+  std::ofstream(folder_.options() + ".new") << std::string(100'000, 'x');
   ASSERT_TRUE(write_options(folder_, config()));
   expect_equal(read_options(folder_).value().value(), config());
   EXPECT_FALSE(std::filesystem::exists(folder_.options() + ".new"));

@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <stdexcept>
 
+#include "ipoib/bytes.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/unix_path.hpp"
 #include "packets.hpp"
@@ -19,6 +21,7 @@
 #include "softib/core/mad_route.hpp"
 #include "softib/fabric/unused_folder.hpp"
 #include "softib/transport/process_slot.hpp"
+#include "softib/transport/ring_wire.hpp"
 #include "temporary_folder.hpp"
 #include "wire/mad.hpp"
 #include "wire/node_record.hpp"
@@ -224,7 +227,9 @@ class SaClient final : public endpoint::MadReceiver {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     endpoint_.send_mad(packet.emit(bytes));
     std::unique_lock guard(mutex_);
-    arrived_.wait(guard, [&] { return response_.has_value(); });
+    if (!arrived_.wait_for(guard, Mailbox::kTimeout, [&] { return response_.has_value(); })) {
+      throw std::runtime_error("no response");
+    }
     return *std::exchange(response_, std::nullopt);
   }
 
@@ -266,9 +271,130 @@ MadPacket node_request(const endpoint::Endpoint& from) {
 TEST_F(SubnetProcessTest, RespondsToMads) {
   const RunningSubnet subnet(folder_);
   const auto a = attach(folder_, "a");
-  const auto response = SaClient(*a).request(node_request(*a));
+  SaClient client(*a);
+  for (int i = 0; i < 2; ++i) {
+    const auto response = client.request(node_request(*a));
+    EXPECT_EQ(ipoib::wire::MadHeader::parse(response.mad)->status, 0);
+    EXPECT_EQ(response.slid, Lid(1));
+  }
+}
+
+std::uint64_t counted(const fabric::Fabric& fabric, NodeIndex node, fabric::PortCounter counter) {
+  return fabric.counters(node)[static_cast<std::size_t>(counter)];
+}
+
+TEST_F(SubnetProcessTest, CountsMalformedMads) {
+  const RunningSubnet subnet(folder_);
+  const auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  transport::RingWire wire(folder_, fabric);
+  const std::array<std::uint8_t, 20> garbage{};
+  std::uint64_t lost = 0;
+  ASSERT_EQ(wire.send_mad({0, 0}, garbage, transport::SendMode::blocking, lost),
+            transport::Delivery::delivered);
+  EXPECT_TRUE(
+      eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_malformed) == 1; }));
+}
+
+TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMads) {
+  RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  const auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  auto packet = node_request(*a);
+  constexpr std::size_t kMethod = 3;
+  packet.mad[kMethod] = ipoib::wire::method::kGetResp;  // the SA does nothing about it
+  const auto mad = packet.emit(bytes);
+  subnet.run([&] {  // so that nothing is taken from the queue
+    for (std::size_t i = 0; i < kMaxQueuedMads + 3; ++i) a->send_mad(mad);
+    EXPECT_TRUE(
+        eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_mad_full) == 3; }));
+  });
+}
+
+/// As perfquery reads them.
+TEST_F(SubnetProcessTest, ReportsTheCountersOfAPort) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  using fabric::PortCounter;
+  for (const auto counter : {PortCounter::drop_port_not_active, PortCounter::drop_congested,
+                             PortCounter::drop_lost_peer, PortCounter::drop_link_fault}) {
+    a->count(counter, 1);
+  }
+  a->count(PortCounter::drop_malformed, 100);
+  a->count(PortCounter::drop_mad_full, 200);
+  a->count(PortCounter::sent_bytes, 4 * 300'000'000ULL);
+  a->count(PortCounter::received_bytes, 4 * 400'000'000ULL);
+  a->count(PortCounter::sent_packets, 500'000'000);
+  a->count(PortCounter::received_packets, 600'000'000);
+  auto packet = node_request(*a);
+  ipoib::wire::MadHeader header = *ipoib::wire::MadHeader::parse(packet.mad);
+  header.management_class = ipoib::wire::mgmt_class::kPerf;
+  header.class_version = 1;
+  header.attribute_id = ipoib::wire::attribute::kPortCounters;
+  packet.dlid = a->port().lid;
+  packet.mad = {};
+  header.emit(packet.mad);
+  constexpr std::size_t kData = 64;
+  packet.mad[kData + 1] = 1;  // PortSelect
+  const auto response = SaClient(*a).request(packet);
   EXPECT_EQ(ipoib::wire::MadHeader::parse(response.mad)->status, 0);
-  EXPECT_EQ(response.slid, Lid(1));
+  const auto narrow = [&](std::size_t at) {
+    return ipoib::load_be<std::uint16_t>(&response.mad[kData + at]);
+  };
+  const auto wide = [&](std::size_t at) {
+    return ipoib::load_be<std::uint32_t>(&response.mad[kData + at]);
+  };
+  EXPECT_EQ(narrow(8), 100U) << "PortRcvErrors";
+  EXPECT_EQ(narrow(14), 4U) << "PortXmitDiscards";
+  EXPECT_EQ(narrow(22), 200U) << "VL15Dropped";
+  // The MADs themselves count as well.
+  EXPECT_EQ(wide(24) / 1'000'000, 300U) << "PortXmitData";
+  EXPECT_EQ(wide(28) / 1'000'000, 400U) << "PortRcvData";
+  EXPECT_EQ(wide(32) / 1'000'000, 500U) << "PortXmitPkts";
+  EXPECT_EQ(wide(36) / 1'000'000, 600U) << "PortRcvPkts";
+}
+
+TEST_F(SubnetProcessTest, IsUnusedWhileOnlyItsOwnPortHasAProcess) {
+  RunningSubnet subnet(folder_);
+  EXPECT_TRUE(subnet.is_unused());
+  auto a = attach(folder_, "a");
+  EXPECT_FALSE(subnet.is_unused());
+  a.reset();
+  EXPECT_TRUE(subnet.is_unused());
+}
+
+TEST_F(SubnetProcessTest, WakesTheProcessesOfTheSubnetThatItAdopts) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  {
+    const RunningSubnet first(folder_);
+    a = attach(folder_, "a");
+  }
+  Mailbox mailbox;
+  a->set_receiver(&mailbox);
+  EXPECT_EQ(mailbox.next_port().reregister_count, 0U);
+  const RunningSubnet second(folder_);
+  EXPECT_EQ(mailbox.next_port().reregister_count, 1U);
+  EXPECT_FALSE(folder_.is_ended());
+  a->set_receiver(nullptr);
+}
+
+TEST_F(SubnetProcessTest, ReclaimsTheSlotsOfKilledPrograms) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  {
+    const RunningSubnet first(folder_);
+    a = attach(folder_, "a");
+  }
+  auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  {
+    // A killed program releases its lock and leaves the slot occupied.
+    const auto killed =
+        std::move(transport::ProcessSlot::take(folder_, fabric, a->node()).value());
+    fabric.set_occupied(a->node(), killed.index(), true);
+  }
+  const auto own = std::uint64_t{1} << a->slot();
+  ASSERT_NE(fabric.occupied(a->node()), own);
+  const RunningSubnet second(folder_);
+  EXPECT_EQ(fabric.occupied(a->node()), own);
 }
 
 TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
