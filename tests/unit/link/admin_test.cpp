@@ -39,6 +39,8 @@ TEST_F(Admin, EntryCountsThePacketsOfTheHost) {
   const auto before = link->get(kPeer, now)->uses;
   for (int i = 0; i < 5; ++i) send(kPeer);
   EXPECT_EQ(link->get(kPeer, now)->uses, before + 5);
+  receive_arp(arp_from_peer(wire::ArpOperation::request));
+  EXPECT_EQ(link->get(kPeer, now)->uses, before + 5) << "the reply is none of the host";
 }
 
 TEST_F(Admin, EntryWithoutAddressShowsParkedFrames) {

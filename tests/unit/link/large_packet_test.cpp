@@ -29,6 +29,7 @@ TEST_F(LargePacket, StaysOneFrame) {
   EXPECT_EQ(frame.segmentation().transport, kHeadroom + 20);
   EXPECT_EQ(frame.datagrams(), 2U);
   EXPECT_EQ(count(Counter::tx_packets), 2U) << "one to resolve the peer, and this one";
+  EXPECT_EQ(link->get(kPeer, now)->uses, 2U);
 }
 
 TEST_F(LargePacket, ReceivedLargePacketGoesToTheHostUnsegmented) {
