@@ -44,6 +44,7 @@ COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib
 VARIABLE = "IPOIB_MUTATION"
 LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
 SHORT_LIMIT = 10  # seconds, and 20 times as long as the test takes without a fault
+JOBS = 2 * os.cpu_count()  # a test that waits for what a fault prevents needs no processor
 SLOWEST = 5  # tests to name at the end
 MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
 SHARE = 0.95
@@ -187,6 +188,35 @@ def mutated(root, faults):
     return out
 
 
+def test_cases(root):
+    """Returns the names of the GoogleTest and unittest cases in the sources: Suite.Name."""
+    cases = set()
+    for path in (root / "tests").rglob("*_test.*"):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".cpp":
+            cases.update(f"{suite}.{name}" for suite, name in
+                         re.findall(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text, re.M))
+        elif path.suffix == ".py":
+            for part in re.split(r"^class ", text, flags=re.M)[1:]:
+                suite = re.match(r"\w+", part)[0]
+                cases.update(f"{suite}.{name}" for name in
+                             re.findall(r"^    def (test_\w+)", part, re.M))
+    return cases
+
+
+def check_tests(root, faults):
+    """Raises an error for tests that the sources do not have. The names of others than cases (without
+    a dot) are only known to a build."""
+    cases, errors = test_cases(root), []
+    for fault in faults:
+        for test in fault.tests:
+            case = next((part for part in test.split("/") if "." in part), None)
+            if case is not None and not fnmatch.filter(cases, case):
+                errors.append(f"{fault.where}: {fault.name}: there is no test {test}")
+    if errors:
+        raise ListError("\n".join(errors))
+
+
 def copy_sources(folder, changed):
     """Makes `folder` a copy of the sources with the changed files. Files that stay the same keep
     their time, so that only the others are built again."""
@@ -324,7 +354,7 @@ def run(names, folder):
     counts = collections.defaultdict(collections.Counter)
     unexplained = 0
     begin = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         skipped = check_baseline(tests, faults, pool)
         for fault, (result, why) in zip(faults, pool.map(
                 lambda each: judge(tests, skipped, each), faults)):
@@ -415,6 +445,7 @@ def main():
                             (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), re.MULTILINE)
         if not set(needed) <= set(COPIED):
             raise ListError(f"the copy lacks {set(needed) - set(COPIED)}, which cmake needs")
+        check_tests(ROOT, faults)
         missing = [each.name for each in faults if not each.tests and not each.reason]
         if missing:
             raise ListError(f"without 'caught by' or 'survives': {' '.join(missing)}")

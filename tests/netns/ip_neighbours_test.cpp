@@ -2,6 +2,9 @@
 
 #include <net/if.h>
 
+#include <string>
+
+#include "linux/netlink_sockets.hpp"
 #include "namespace_fixture.hpp"
 
 namespace ipoib::host {
@@ -72,6 +75,14 @@ TEST_F(IpNeighboursTest, TakesAllEventsAfterAnOverflow) {
   for (; turns < kMaxTurns && poll(&entry, 1, 0) == 1; ++turns) neighbours_->take_events();
   EXPECT_GT(turns, 1) << "others get their turn";
   EXPECT_LT(turns, kMaxTurns) << "events are left";
+}
+
+TEST_F(IpNeighboursTest, TakesALimitedNumberOfEventsAtATime) {
+  ip("-batch - <<END\n$(for i in $(seq " + std::to_string(kMaxEventReads + 20) +
+     "); do echo \"neigh add fe80::1:$i lladdr 02:00:00:00:00:09 dev one nud permanent\"; "
+     "done)\nEND");
+  neighbours_->take_events();
+  EXPECT_TRUE(test::wait_readable(neighbours_->descriptor())) << "not all of them";
 }
 
 TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {

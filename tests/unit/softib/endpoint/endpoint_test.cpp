@@ -22,6 +22,7 @@
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
 #include "softib/transport/socket_engine.hpp"
+#include "softib/transport/unix_socket.hpp"
 #include "test_subnet.hpp"
 
 namespace softib::endpoint {
@@ -247,6 +248,24 @@ TEST_F(EndpointTest, BatchesKeepTheirOrderForEachDestination) {
   EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 200U);
 }
 
+TEST_F(EndpointTest, ABatchMayBeForSeveralProcessesOfANode) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);
+  neighbour->set_receiver(&third);
+  std::vector<TextPacket> packets;
+  for (const auto* to : {two_.get(), neighbour.get(), two_.get()}) {
+    packets.emplace_back(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*to),
+                         std::to_string(to->slot()));
+  }
+  std::vector<OutgoingPacket> batch;
+  for (const auto& packet : packets) batch.push_back(packet.outgoing());
+  one_->send(batch);
+  EXPECT_EQ(third.next_text(), "1");
+  EXPECT_EQ(second_.next_text(), "0");
+  EXPECT_EQ(second_.next_text(), "0");
+  neighbour->set_receiver(nullptr);
+}
+
 TEST_F(EndpointTest, LargePacketsArriveComplete) {
   const std::string text(4096, 'x');
   std::vector<TextPacket> packets(
@@ -307,6 +326,22 @@ TEST_F(EndpointTest, CountsPacketsToUnknownLids) {
 TEST_F(EndpointTest, CountsPacketsToEmptySlots) {
   send_text(*one_, TestSubnet::lid(2), QpnLayout::make(1, 9, 1), "?");
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
+}
+
+TEST_F(EndpointTest, CountsWhatAProcessHasLeftUnread) {
+  constexpr std::uint32_t kSlot = 5;
+  const auto node = std::move(subnet_.folder().open_node(2).value());
+  const auto listener = transport::listen_at(node.get(), fabric::slot_name(kSlot));
+  subnet_.fabric().advance_epoch(2, kSlot);
+  subnet_.fabric().set_occupied(2, kSlot, true);
+  const auto send = [&] {
+    send_text(*one_, TestSubnet::lid(2), QpnLayout::make(1, kSlot, 1), "unread");
+  };
+  for (int i = 0; i < 3; ++i) send();
+  subnet_.fabric().advance_epoch(2, kSlot);  // another process has taken the slot
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_lost_peer), 0U);
+  send();
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_lost_peer), 3U);
 }
 
 TEST_F(EndpointTest, APortThatIsNotActiveStopsBothDirections) {
@@ -577,7 +612,7 @@ TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {
     void receive(std::span<const ArrivedPacket>) override {
       entered = true;
       // Leaves the destructor much time to proceed.
-      for (int i = 0; i < 20000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();
+      for (int i = 0; i < 2000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();
       occupied_throughout = fabric->occupied(2) != 0;
     }
     void port_changed(const PortAttributes&) override {}
@@ -795,6 +830,22 @@ TEST_F(MadTest, AnInactivePortPassesSmpsOnly) {
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 2U);
   send_mad(*one_, make_mad(1, 1, 0x01, kGet, 4));  // from the node to itself
   EXPECT_EQ(transaction(sm_mail_), 4U);
+  auto directed = make_mad(1, 0, 0x81, kGet, 5);
+  directed.dlid = ipoib::kPermissiveLid;
+  constexpr std::size_t kHopCount = 7;
+  ASSERT_EQ(directed.mad[kHopCount], 0);
+  send_mad(*one_, directed);
+  EXPECT_EQ(transaction(sm_mail_), 5U) << "without a hop";
+  directed.mad[kHopCount] = 1;
+  send_mad(*one_, directed);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 3U);
+}
+
+TEST_F(MadTest, CountsMadsThatNobodyGets) {
+  two_.reset();
+  send_mad(*one_, make_mad(1, 2, 0x05, kGet, 8));
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_mad_no_agent), 1U);
+  two_ = subnet_.attach(2);
 }
 
 TEST_F(MadTest, CountsMalformedMads) {

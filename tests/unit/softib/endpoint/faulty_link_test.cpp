@@ -91,6 +91,15 @@ TEST_F(FaultyLinkTest, DelayKeepsTheOrder) {
   EXPECT_EQ(sent(), up_to(100));
 }
 
+TEST_F(FaultyLinkTest, APacketIsHeldForItsTime) {
+  link_.send({.delay = LinkFaults::kMaxDelay}, numbered(0));
+  for (std::uint8_t i = 1; i <= 10; ++i) {
+    link_.send({.delay = 1}, numbered(i));
+    EXPECT_TRUE(eventually([&] { return !sent().empty() && sent().back() == i; }));
+  }
+  EXPECT_THAT(sent(), testing::Not(testing::Contains(0U)));
+}
+
 TEST_F(FaultyLinkTest, ReorderedPacketsAreOvertaken) {
   link_.send({.reorder = LinkFaults::kAlways}, numbered(0));
   link_.send({}, numbered(1));

@@ -134,12 +134,12 @@ TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
   auto out = writer();
   out.set_route(Lid(7), kMaxNodes);
   EXPECT_FALSE(out.node_at(Lid(7)));
-  for (const std::uint8_t state : {0, 5, 255}) {
+  for (const unsigned state : {0U, 5U, 255U}) {
     auto host = make_node("host1", 7);
     host.port.state = static_cast<PortState>(state);
     out.set_node(5, host);
-    EXPECT_EQ(out.port_state(5), PortState::down) << unsigned{state};
-    EXPECT_FALSE(out.node(5)) << unsigned{state};
+    EXPECT_EQ(out.port_state(5), PortState::down) << state;
+    EXPECT_FALSE(out.node(5)) << state;
   }
   auto host = make_node("host1", 7);
   host.port.number = 0;

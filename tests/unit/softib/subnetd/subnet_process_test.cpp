@@ -647,6 +647,7 @@ TEST_F(SubnetProcessTest, AdoptsTheSubnetOfAnEarlierProcess) {
     ASSERT_TRUE(request(folder_, control::SetLid{"a", Lid(0x55)}));
   }
   EXPECT_TRUE(std::filesystem::exists(folder_.fabric())) << "a program is attached";
+  EXPECT_FALSE(std::filesystem::exists(folder_.control()));
   EXPECT_EQ(a->port().lid, Lid(0x55));
   const auto failed = request(folder_, control::Show{});
   ASSERT_FALSE(failed);

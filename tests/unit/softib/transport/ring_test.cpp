@@ -202,6 +202,7 @@ TEST_F(RingTest, AReaderGetsNothingFromABrokenRing) {
     std::memcpy(ring(), prefix.data(), sizeof prefix);
   };
   EXPECT_TRUE(breaks([&] { header().written = kRingBytes + 1; }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingBytes + 64, record(56); }));
   EXPECT_TRUE(breaks([&] { header().written = ~std::uint64_t{0}; }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(57); })) << "longer than `written`";
   EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(kMaxPacketBytes + 1); }));
@@ -248,7 +249,10 @@ TEST_F(RingTest, RefusesOtherMemory) {
 
 TEST_F(RingTest, AWriterSleepsUntilTheRingIsClosed) {
   reader_.set_state(ReaderState::closing);
-  std::thread reader([this] { reader_.set_state(ReaderState::closed); });
+  std::thread reader([this] {
+    while (header().writer_sleeps == 0) std::this_thread::yield();
+    reader_.set_state(ReaderState::closed);
+  });
   writer_.wait_until_closed(steady_clock::now() + std::chrono::minutes(1));
   EXPECT_EQ(writer_.reader_state(), ReaderState::closed);
   reader.join();

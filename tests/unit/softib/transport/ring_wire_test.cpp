@@ -150,6 +150,15 @@ TEST_F(RingWireTest, LackOfDescriptorsDoesNotMeanAnEmptySlot) {
   EXPECT_EQ(lost, 0U);
 }
 
+TEST_F(RingWireTest, ANewConnectionReplacesAnOldOneForLackOfDescriptors) {
+  const std::array listeners{listen(0), listen(1), listen(2)};
+  ASSERT_EQ(send(0), Delivery::delivered);
+  ASSERT_EQ(send(1), Delivery::delivered);
+  const DescriptorLimit limit(64);
+  const auto all = take_all_descriptors();
+  EXPECT_EQ(send(2), Delivery::delivered) << "it needs two descriptors for a moment";
+}
+
 TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
   // ELOOP is not one of the two errors that mean that nobody listens.
   const std::string slot = subnet_.folder().slot_socket(1, 0);
@@ -577,6 +586,27 @@ TEST_F(LargeBatchTest, SendsAgainWhatTheReceiverHasLeft) {
   ASSERT_TRUE(second.ring);
   EXPECT_EQ(second.take_all(), 3U);
   EXPECT_EQ(lost_, 0U);
+}
+
+/// That the process before did not take its packets says nothing about this one.
+TEST_F(LargeBatchTest, WaitsForTheNextProcessInTheSlot) {
+  ASSERT_LT(send_some(batch_.size(), SendMode::non_blocking), batch_.size());
+  ASSERT_EQ(why_, Delivery::congested);
+  subnet_.fabric().advance_epoch(1, 0);
+  Counter counter;
+  SocketEngine engine(listener_.get(), counter);
+  EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
+}
+
+/// The engine drains the rings of its own process, so it must not sleep for room in that of another.
+TEST_F(LargeBatchTest, DoesNotSleepUnlessItMay) {
+  ASSERT_LT(send_some(batch_.size(), SendMode::non_blocking), batch_.size());
+  const auto connection = accept_from(listener_.get());
+  MessageReader reader;
+  ASSERT_EQ(reader.next(connection.get()), MessageReader::Got::message);
+  ASSERT_EQ(reader.kind(), MessageKind::ring);
+  const auto memory = std::move(RingMemory::map(reader.fd().get()).value());
+  EXPECT_EQ(memory.header().writer_sleeps, 0U);
 }
 
 /// Whatever the receiver does in between: also one that takes packets, or claims to be a new process.
