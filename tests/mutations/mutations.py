@@ -290,6 +290,7 @@ class Tests:
         environment = dict(os.environ)
         environment.update(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
         environment[VARIABLE] = fault
+        environment["GTEST_FAIL_FAST"] = "1"
         limit = min(LIMIT, SHORT_LIMIT + 20 * self.seconds.get(name, LIMIT))
         return run_command(test["command"], environment, properties.get("WORKING_DIRECTORY"),
                            limit=limit)
