@@ -78,7 +78,7 @@ TEST_F(IpNeighboursTest, TakesAllEventsAfterAnOverflow) {
 }
 
 TEST_F(IpNeighboursTest, TakesALimitedNumberOfEventsAtATime) {
-  ip("-batch - <<END\n$(for i in $(seq " + std::to_string(kMaxEventReads + 20) +
+  ip("-batch - <<END\n$(for i in $(seq " + std::to_string(kMaxEventReads + 4) +
      "); do echo \"neigh add fe80::1:$i lladdr 02:00:00:00:00:09 dev one nud permanent\"; "
      "done)\nEND");
   neighbours_->take_events();
