@@ -1,9 +1,9 @@
 #include "daemon/interface.hpp"
 
 #include <pthread.h>
-#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include "daemon/interface_mark.hpp"
 #include "daemon/sandbox.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
@@ -29,15 +29,11 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
 
-/// The alternative name of a network interface, by which the next daemon on the port finds it.
-std::string mark_of(const std::string& name, Guid port) {
-  return fmt::format("ipoibd-{}-{:016x}", name, port.value());
-}
-
 }  // namespace
 
-void discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
-  (kept.home ? *kept.home : home).run([&] { host::TunDevice::discard(kept.name, kept.mark); });
+Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
+  const auto& in = kept.home ? *kept.home : home;
+  return in.run([&] { return host::TunDevice::discard(kept.name, kept.mark); });
 }
 
 Interface::Interface(const InterfaceId& id, const Interface::Dependencies& dependencies,
@@ -53,7 +49,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
                       .value()),
       ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
                           id.pkey)),
-      mark_(mark_of(id.name, guid_of(dependencies.device))),
+      mark_(to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
       tun_((register_pools(), at_home([&] {
               return host::TunDevice::open({.name = id.name,
                                             .mark = mark_,
@@ -140,6 +136,11 @@ void Interface::receive_large_packets() {
 SharedNamespace Interface::current_namespace() const {
   auto found = tun_->network_namespace();
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
+}
+
+bool Interface::is_at_home() const {
+  const auto now_in = tun_->network_namespace();
+  return now_in && now_in->is_same_as(dependencies_.home);
 }
 
 KeptInterface Interface::kept() const {

@@ -18,6 +18,7 @@
 #include "daemon/ipv6_identity.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
+#include "daemon/own_ring.hpp"
 #include "daemon/pools.hpp"
 #include "daemon/pump.hpp"
 #include "linux/netlink_view.hpp"
@@ -28,7 +29,7 @@
 namespace ipoib::daemon {
 
 /// Removes a kept network interface; `home` is the namespace of the option --netns.
-void discard(const KeptInterface& kept, const host::NetworkNamespace& home);
+[[nodiscard]] Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home);
 
 class Interface final : public PartitionInterface {
  public:
@@ -59,6 +60,7 @@ class Interface final : public PartitionInterface {
   void remove_at_end() override { tun_->remove(); }
   void remove_now() override { tun_->close(); }
   void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
+  [[nodiscard]] bool is_at_home() const override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 
@@ -72,15 +74,6 @@ class Interface final : public PartitionInterface {
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  /// Owns a trace ring while the thread lives.
-  struct OwnRing {
-    OwnRing(TraceRings& all, const std::string& name) : rings(all), ring(all.add(name)) {}
-    OwnRing(const OwnRing&) = delete;
-    OwnRing& operator=(const OwnRing&) = delete;
-    ~OwnRing() { rings.release(ring); }
-    TraceRings& rings;
-    TraceRing& ring;
-  };
   void register_pools();
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);

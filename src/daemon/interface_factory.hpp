@@ -19,7 +19,9 @@ class InterfaceFactory final : public PartitionInterfaces {
                                                            SaRequestPort& sa) override {
     return std::make_unique<Interface>(id, dependencies_, owner, sa);
   }
-  void discard(const KeptInterface& kept) override { daemon::discard(kept, dependencies_.home); }
+  [[nodiscard]] Result<void> discard(const KeptInterface& kept) override {
+    return daemon::discard(kept, dependencies_.home);
+  }
 
  private:
   const Interface::Dependencies dependencies_;

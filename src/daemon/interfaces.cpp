@@ -126,7 +126,8 @@ void Interfaces::discard_kept() {
   for (const auto& [name, kept] : std::exchange(dependencies_.kept, {})) {
     dependencies_.log.info("{}: the port is no longer in its partition: removing the interface",
                            kept.name);
-    dependencies_.factory.discard(kept);
+    if (const auto done = dependencies_.factory.discard(kept); !done)
+      dependencies_.log.warn("{}", done.error().message);
   }
 }
 
@@ -212,8 +213,20 @@ void Interfaces::stop(const StopReason& why) {
 }
 
 void Interfaces::stop_now() {
-  for (auto& [number, interface] : interfaces_) interface->remove_at_end();
+  for (auto& [number, interface] : interfaces_) remove_at_end(*interface);
   interfaces_.clear();
+}
+
+/// Removes the network interface of one that ends, unless it is for the next daemon.
+void Interfaces::remove_at_end(PartitionInterface& interface) {
+  const bool is_wanted = stopping_ && dependencies_.options.keep;
+  if (is_wanted && interface.is_at_home()) return;
+  if (is_wanted) {
+    dependencies_.log.warn(
+        "{}: is in another network namespace, where the next daemon would not find it: removing it",
+        interface.id().name);
+  }
+  interface.remove_at_end();
 }
 
 /// Destroys the interface later, not within its own call.
@@ -238,7 +251,11 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
     why = {};  // also if the network interface was moved or deleted meanwhile
   switch (why.kind) {
     case StopReason::Kind::requested:
-      interface->remove_at_end();
+      if (deleting) {
+        interface->remove_at_end();
+      } else {
+        remove_at_end(*interface);
+      }
       homes_.erase(partition);
       plan_.on_removed(partition);
       break;
@@ -256,7 +273,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       stop({why.kind, name + ": " + why.reason});
       break;
   }
-  if (stopping_ && why.kind == StopReason::Kind::moved) interface->remove_at_end();
+  if (stopping_ && why.kind == StopReason::Kind::moved) remove_at_end(*interface);
   if (deleting && !failed) {
     interface->remove_now();
     interface->forget_neighbours();

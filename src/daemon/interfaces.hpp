@@ -62,8 +62,8 @@ class Interfaces final : private InterfaceOwner {
   void check_threads();
   /// Whether all have responded to the last check_threads().
   [[nodiscard]] bool threads_respond() const { return unanswered_.empty(); }
-  /// Ends all interfaces; PortOwner::on_finished() follows. If something has failed, the network
-  /// interfaces are kept.
+  /// Ends all interfaces; PortOwner::on_finished() follows. If something has failed, or with
+  /// Options::keep, the network interfaces are kept.
   void stop(const StopReason& why);
   /// Ends all interfaces without waiting for SA responses.
   void stop_now();
@@ -82,6 +82,7 @@ class Interfaces final : private InterfaceOwner {
   void create(PKey partition);
   void remove(PKey partition);
   void discard_kept();
+  void remove_at_end(PartitionInterface& interface);
   void destroy(InterfaceNumber number, StopReason why);
   void destroy_later(std::unique_ptr<PartitionInterface> interface);
   void follow(PKey partition, const PartitionInterface& interface);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "control/socket_folder.hpp"
+#include "daemon/cleanup.hpp"
 #include "daemon/configuration.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
@@ -204,7 +205,11 @@ int run(Options read, const std::vector<std::string>& arguments) {
     device.reset();
     device = wait_for_device(wanted, dependencies);
   }
-  for (const auto& [name, kept] : dependencies.kept) discard(kept, dependencies.home);
+  for (const auto& [name, kept] : dependencies.kept) {
+    if (options.keep) break;
+    if (const auto done = discard(kept, dependencies.home); !done)
+      logs.daemon->warn("{}", done.error().message);
+  }
   return kOrderly;
 }
 
@@ -220,6 +225,7 @@ int main(int argc, char** argv) {
       return std::fputs(text->text.c_str(), stdout) < 0 ? kFailure : kOrderly;
     }
     const auto& options = std::get<Options>(wanted);
+    if (options.cleanup) return clean_up(options) ? kOrderly : kFailure;
     if (options.reload) {
       return std::fputs(request_reload(options).c_str(), stdout) < 0 ? kFailure : kOrderly;
     }

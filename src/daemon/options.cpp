@@ -74,7 +74,11 @@ po::options_description interface_options(Options& out) {
       "run on an HCA of an emulated subnet, which is started if it is not running; both names "
       "may be omitted")(
       "wait", po::bool_switch(&out.wait),
-      "wait for an RDMA device or port that does not exist at the start, instead of failing");
+      "wait for an RDMA device or port that does not exist at the start, instead of failing")(
+      "keep", po::bool_switch(&out.keep),
+      "leave the interfaces with their addresses and routes at the end, for the next daemon")(
+      "cleanup", po::bool_switch(&out.cleanup),
+      "remove the interfaces of the port and partitions that were left, and end");
   return group;
 }
 
@@ -228,7 +232,7 @@ std::string trimmed(const std::string& text) {
 /// Whether the option may be in a file.
 bool is_for_files(const std::string& option) {
   return option != "help" && option != "version" && option != "config" &&
-         option != "check-config" && option != "reload";
+         option != "check-config" && option != "reload" && option != "cleanup";
 }
 
 /// Throws what is wrong with the value of one option.

@@ -39,6 +39,8 @@ struct Options {
   std::string netns;              ///< for the interfaces; empty: the daemon's own
   std::optional<SoftibTarget> softib;
   bool wait = false;                     ///< wait for device and port to appear
+  bool keep = false;     ///< at the end, leave the network interfaces for the next daemon
+  bool cleanup = false;  ///< only remove those that were left
   bool stable_privacy = false;           ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< bytes; the link's own MTU may be less
   verbs::QueueDepths queues;

@@ -65,6 +65,9 @@ class PartitionInterface {
   virtual void remove_now() = 0;
   /// Forgets the static neighbours of the partition: the operator has deleted the interface.
   virtual void forget_neighbours() = 0;
+  /// Whether the network interface is in the network namespace of --netns, where the next daemon
+  /// looks for it.
+  [[nodiscard]] virtual bool is_at_home() const = 0;
   /// The network namespace that the network interface is in now; null if it was deleted.
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
   [[nodiscard]] virtual KeptInterface kept() const = 0;
@@ -92,7 +95,7 @@ class PartitionInterfaces {
                                                                    InterfaceOwner& owner,
                                                                    SaRequestPort& sa) = 0;
   /// Removes a kept network interface.
-  virtual void discard(const KeptInterface& kept) = 0;
+  [[nodiscard]] virtual Result<void> discard(const KeptInterface& kept) = 0;
 };
 
 }  // namespace ipoib::daemon

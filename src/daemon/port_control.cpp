@@ -22,6 +22,7 @@ PortControl::PortControl(const Dependencies& dependencies,
                          OperatorChanges& changes)
     : dependencies_(dependencies),
       context_(interfaces.context),
+      keeps_(interfaces.options.keep),
       trace_(interfaces.control_trace),
       sa_timer_(context_, [this] { on_sa_timer(); }),
       port_timer_(context_, [this] { on_port_event(); }),
@@ -55,7 +56,8 @@ void PortControl::on_signal() {
     interfaces_.stop_now();
     return context_.stop();
   }
-  dependencies_.log.info("{}: leaving the groups and removing the interfaces", strsignal(*number));
+  dependencies_.log.info("{}: leaving the groups and {} the interfaces", strsignal(*number),
+                         keeps_ ? "keeping" : "removing");
   notify_service_manager("STOPPING=1");
   dependencies_.sa.end(monotonic_now());
   dispatch();

@@ -61,6 +61,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
 
   Dependencies dependencies_;
   boost::asio::io_context& context_;
+  const bool keeps_;  ///< Options::keep
   TraceRing& trace_;
   Timer sa_timer_;
   Timer port_timer_;

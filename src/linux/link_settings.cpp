@@ -20,7 +20,9 @@
 #include <memory>
 
 #include "ipoib/file_descriptor.hpp"
+#include "linux/netlink_dump.hpp"
 #include "linux/netlink_error.hpp"
+#include "linux/netlink_message.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -135,6 +137,28 @@ std::optional<std::string> name_of_alternative(const std::string& alternative) {
     return std::nullopt;
   }
   return name;
+}
+
+Result<std::vector<AlternativeName>> alternative_names() {
+  const auto socket = open_socket();
+  if (!socket) return socket.error();
+  std::vector<AlternativeName> names;
+  const ifinfomsg header{};
+  const auto take_names = [&names](nlmsghdr* message) {
+    const nlattr* const name = nlmsg_find_attr(message, sizeof(ifinfomsg), IFLA_IFNAME);
+    const nlattr* const list = nlmsg_find_attr(message, sizeof(ifinfomsg), IFLA_PROP_LIST);
+    if (name == nullptr || list == nullptr) return;
+    const nlattr* at = nullptr;
+    int left = 0;
+    nla_for_each_nested(at, list, left) {
+      if (nla_type(at) != IFLA_ALT_IFNAME) continue;
+      names.push_back({nla_get_string(name), nla_get_string(at)});
+    }
+  };
+  const auto listed = netlink_dump(socket->get(), {.type = RTM_GETLINK, .header = bytes_of(header)},
+                                   [&names] { names.clear(); }, take_names);
+  if (!listed) return listed.error();
+  return names;
 }
 
 Result<void> add_alternative_name(int interface_index, const std::string& alternative) {

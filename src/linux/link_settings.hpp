@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ipoib/ip.hpp"
 #include "ipoib/result.hpp"
@@ -35,6 +36,13 @@ namespace ipoib::host {
 /// The current name of the interface with this alternative name (altname in ip-link(8)). nullopt if
 /// there is none, or the kernel has no alternative names (before Linux 5.5).
 [[nodiscard]] std::optional<std::string> name_of_alternative(const std::string& alternative);
+
+struct AlternativeName {
+  std::string interface;  ///< its current name
+  std::string alternative;
+};
+/// All alternative names in the network namespace of the calling thread.
+[[nodiscard]] Result<std::vector<AlternativeName>> alternative_names();
 
 /// Gives an interface an alternative name, which it keeps when it is renamed or moved to another
 /// network namespace.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -31,6 +32,17 @@ Result<NetworkNamespace> NetworkNamespace::open(const std::string& name) {
                             "; `ip netns list` shows the named ones");
   }
   return NetworkNamespace(name, std::move(fd));
+}
+
+/// namespaces(7): device and inode number identify a namespace.
+bool NetworkNamespace::is_same_as(const NetworkNamespace& other) const {
+  const auto status_of = [](const NetworkNamespace& one, struct stat& status) {
+    return one.fd_ ? ::fstat(one.fd_.get(), &status) == 0 : ::stat(kOwn, &status) == 0;
+  };
+  struct stat own {};
+  struct stat others {};
+  return status_of(*this, own) && status_of(other, others) && own.st_dev == others.st_dev &&
+         own.st_ino == others.st_ino;
 }
 
 NetworkNamespace::Stay::Stay(const NetworkNamespace& in) {

@@ -20,6 +20,9 @@ class NetworkNamespace {
     return {name, std::move(fd)};
   }
 
+  /// Whether both are one namespace; false if that cannot be seen.
+  [[nodiscard]] bool is_same_as(const NetworkNamespace& other) const;
+
   /// Calls `open` with the calling thread, and no other, in the namespace. Throws
   /// std::runtime_error if entering it fails.
   template <class Open>

@@ -109,14 +109,16 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   return device;
 }
 
-void TunDevice::discard(const std::string& name, const std::string& mark) {
+Result<void> TunDevice::discard(const std::string& name, const std::string& mark) {
   const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
+  if (!fd) return clone_device_error(errno);
   const auto marked = mark.empty() ? std::nullopt : name_of_alternative(mark);
   auto request = request_for(marked.value_or(name));
   request.ifr_flags = kTunFlags;
   // A missing interface is created, and disappears with the descriptor.
-  if (!fd || ioctl(fd.get(), TUNSETIFF, &request) != 0) return;
-  (void)ioctl(fd.get(), TUNSETPERSIST, 0UL);
+  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(request.ifr_name, errno);
+  if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) return failure("TUNSETPERSIST", errno);
+  return {};
 }
 
 std::optional<NetworkNamespace> TunDevice::network_namespace() const {

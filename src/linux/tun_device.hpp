@@ -44,8 +44,8 @@ class TunDevice final : public PollableTun {
   /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   /// Removes a persistent interface of open() that no process has open, if it exists: the one with
-  /// this mark, else that of this name.
-  static void discard(const std::string& name, const std::string& mark = {});
+  /// this mark, else that of this name. EBUSY if a process has it open.
+  [[nodiscard]] static Result<void> discard(const std::string& name, const std::string& mark = {});
   /// The network namespace that the interface is in now. nullopt if it was deleted.
   [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const;
   /// The operator may have renamed it.

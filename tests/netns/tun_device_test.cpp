@@ -14,8 +14,10 @@
 
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "linux/link_settings.hpp"
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
@@ -195,10 +197,33 @@ TEST_F(TunDeviceTest, DisappearsAfterRemove) {
 TEST_F(TunDeviceTest, IsDiscarded) {
   ASSERT_TRUE(open_tun());
   ASSERT_NE(kernel_link("ib0"), nullptr);
-  TunDevice::discard("ib0");
+  EXPECT_TRUE(TunDevice::discard("ib0"));
   EXPECT_EQ(kernel_link("ib0"), nullptr);
-  TunDevice::discard("ib0");
+  EXPECT_TRUE(TunDevice::discard("ib0"));
   EXPECT_EQ(kernel_link("ib0"), nullptr) << "none is left that did not exist";
+}
+
+TEST_F(TunDeviceTest, IsNotDiscardedWhileAProcessHasIt) {
+  const auto tun = open_tun();
+  const auto discarded = TunDevice::discard("ib0");
+  ASSERT_FALSE(discarded);
+  EXPECT_EQ(discarded.error().code, EBUSY);
+  EXPECT_NE(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, AlternativeNamesAreListedWithTheCurrentNames) {
+  const auto tun = TunDevice::open({.name = "ib0", .mark = "ipoibd-ib0-1"});
+  const auto other = TunDevice::open({.name = "ib1", .mark = "ipoibd-ib1-1"});
+  ASSERT_TRUE(tun && other);
+  ip("link set ib1 name ibmgmt");
+  ip("link property add dev ib0 altname second");
+  const auto names = alternative_names();
+  ASSERT_TRUE(names) << names.error().message;
+  std::set<std::pair<std::string, std::string>> found;
+  for (const auto& [interface, alternative] : *names) found.emplace(interface, alternative);
+  const std::set<std::pair<std::string, std::string>> wanted{
+      {"ib0", "ipoibd-ib0-1"}, {"ib0", "second"}, {"ibmgmt", "ipoibd-ib1-1"}};
+  EXPECT_EQ(found, wanted);
 }
 
 TEST_F(TunDeviceTest, KnowsWhetherItIsUp) {

@@ -39,6 +39,7 @@ class FakeInterface final : public PartitionInterface {
   void remove_at_end() override { note("remove"); }
   void remove_now() override { note("remove now"); }
   void forget_neighbours() override { note("forget neighbours"); }
+  [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
   void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
@@ -87,7 +88,10 @@ class InterfacesTest : public ::testing::Test,
     by_name[id.name] = made.get();
     return made;
   }
-  void discard(const KeptInterface& one) override { discarded.push_back(one.name); }
+  [[nodiscard]] Result<void> discard(const KeptInterface& one) override {
+    discarded.push_back(one.name);
+    return {};
+  }
   void on_finished(const std::string& reason) override { finished.push_back(reason); }
   void on_status() override { statuses.push_back(interfaces.status()); }
   void send(const wire::SaRequest& /*request*/) override {}
@@ -366,6 +370,55 @@ TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
   EXPECT_THAT(finished, ElementsAre(""));
+}
+
+TEST_F(InterfacesTest, KeepsInterfacesForTheNextDaemonIfWanted) {
+  options.keep = true;
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  interfaces.on_port(port_in({kDefaultPKey}));
+  (void)taken();
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 ~")) << "its partition has gone";
+  interfaces.stop({});
+  by_name["ib0"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 ~"));
+  EXPECT_THAT(finished, ElementsAre(""));
+}
+
+TEST_F(InterfacesTest, KeepsInterfacesAlsoAfterASecondSignal) {
+  options.keep = true;
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  interfaces.stop({});
+  interfaces.stop_now();
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 ~"));
+}
+
+TEST_F(InterfacesTest, KeepsNoInterfaceThatTheNextDaemonWouldNotFind) {
+  options.keep = true;
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  interfaces.stop({});
+  by_name["ib0"]->now_in = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  by_name["ib0"]->end({StopReason::Kind::moved, {}});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
+}
+
+TEST_F(InterfacesTest, RemovesAnInterfaceThatTheOperatorDeletesWhileTheDaemonEnds) {
+  options.keep = true;
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  auto& red = *by_name["ib0.8001"];
+  red.owner().delete_interface(red.id().number, [](const Result<void>&) {});
+  interfaces.stop({});
+  (void)taken();
+  red.end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now",
+                                   "ib0.8001 forget neighbours", "ib0.8001 ~"));
 }
 
 TEST_F(InterfacesTest, AddsAnInterface) {

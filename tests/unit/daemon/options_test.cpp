@@ -70,6 +70,13 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
+TEST(OptionsTest, AcceptsKeepAndCleanup) {
+  EXPECT_FALSE(parse({}).keep);
+  EXPECT_TRUE(parse({"--keep"}).keep);
+  EXPECT_FALSE(parse({}).cleanup);
+  EXPECT_TRUE(parse({"--cleanup"}).cleanup);
+}
+
 TEST(OptionsTest, AcceptsGidIndex) {
   EXPECT_EQ(parse({}).gid_index, std::nullopt);
   EXPECT_EQ(parse({"--gid-index", "3"}).gid_index, 3);
@@ -261,7 +268,7 @@ TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
   EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
   EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));
   EXPECT_THAT(error_in("wait = perhaps"), StartsWith(at));
-  for (const char* not_here : {"help", "version", "config = other", "check-config"}) {
+  for (const char* not_here : {"help", "version", "config = other", "check-config", "cleanup"}) {
     EXPECT_THAT(error_in(not_here), StartsWith(at + "no option")) << not_here;
   }
 }
