@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "control/handover_listener.hpp"
 #include "control/log_levels.hpp"
 #include "control/subscribers.hpp"
 #include "control/trace_page.hpp"
@@ -135,6 +136,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<SocketFolder> folder_;
   std::optional<Listener> control_;
   std::optional<Listener> read_;
+  std::optional<HandoverListener> handover_;
 };
 
 // --- Sockets -------------------------------------------------------------------------------------
@@ -177,6 +179,13 @@ Result<void> Server::Impl::open() {
   folder_.emplace(std::move(*folder));
   control_.emplace(*this, true, folder_->take_control_socket());
   if (auto read = folder_->take_read_socket()) read_.emplace(*this, false, std::move(read));
+  if (dependencies_.on_handover) {
+    if (auto handover = folder_->listen_for_handover()) {
+      handover_.emplace(context_, std::move(*handover), dependencies_.on_handover);
+    } else {
+      dependencies_.log.warn("no other daemon can take over: {}", handover.error().message);
+    }
+  }
   return {};
 }
 
@@ -201,6 +210,7 @@ void Server::Impl::open_or_retry() {
 void Server::Impl::stop() {
   retry_timer_.cancel();
   subscribers_->stop();
+  handover_.reset();
   read_.reset();
   control_.reset();
   folder_.reset();

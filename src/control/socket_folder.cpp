@@ -96,7 +96,7 @@ FileDescriptor open_lock(const Folder& folder, int flags) {
 
 /// Requires the lock for kRemoval. Names that others have created keep the folder.
 void remove(const Folder& above, const Folder& folder) {
-  for (const char* const name : {kControlSocket, kReadSocket, kLock}) {
+  for (const char* const name : {kControlSocket, kReadSocket, kHandoverSocket, kLock}) {
     ::unlinkat(folder.fd.get(), name, 0);
   }
   const auto name = folder.path.substr(folder.path.rfind('/') + 1);
@@ -106,8 +106,8 @@ void remove(const Folder& above, const Folder& folder) {
 
 /// Its rights are complete before it listens, and nobody can connect earlier.
 Result<FileDescriptor> listen_at(const Folder& folder, const char* name, mode_t mode,
-                                 std::optional<gid_t> group) {
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+                                 std::optional<gid_t> group, int type = SOCK_STREAM) {
+  FileDescriptor socket(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return failure(folder, name, errno);
   refuse_descriptors(socket.get());
   if (::unlinkat(folder.fd.get(), name, 0) != 0 && errno != ENOENT) {
@@ -214,10 +214,31 @@ Result<void> SocketFolder::listen(const SocketAccess& access) {
   return listen_here(kReadSocket, 0066, read_);
 }
 
+Result<FileDescriptor> SocketFolder::listen_for_handover() {
+  return listen_at(folder_, kHandoverSocket, 0600, {}, SOCK_SEQPACKET);
+}
+
 SocketFolder::~SocketFolder() {
   if (!lock_) return;
   (void)lock(lock_.get(), kRemoval);
   remove(above_, folder_);
+}
+
+std::vector<FileDescriptor> connect_for_handover() {
+  std::vector<FileDescriptor> out;
+  const auto run = open_run_folder();
+  const auto own = own_network_namespace();
+  if (!run || !own) return out;
+  const std::string above = run->path + "/" + namespace_folder(*own);
+  for (const auto& interface : names_in({above, {}})) {
+    const auto path = UnixPath::of(above + "/" + interface + "/" + kHandoverSocket);
+    FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!path || !socket) continue;
+    if (::connect(socket.get(), path->address(), UnixPath::size()) == 0) {
+      out.push_back(std::move(socket));
+    }
+  }
+  return out;
 }
 
 void remove_unused_socket_folders() {

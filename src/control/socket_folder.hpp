@@ -3,6 +3,7 @@
 //   <run folder>/net-<inode>/<interface>/
 //       control   socket for those who may change things: the daemon's user and a group
 //       read      socket for those who may only read: everybody; missing if nobody else may read
+//       handover  socket for a daemon that takes the interface over: the daemon's user
 //       lock      its first byte is locked by the daemon that serves the interface, its second one
 //                 by who removes the folder; has the daemon's process id
 //
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
@@ -26,6 +28,7 @@ namespace ipoib::control {
 
 inline constexpr const char* kControlSocket = "control";
 inline constexpr const char* kReadSocket = "read";
+inline constexpr const char* kHandoverSocket = "handover";
 
 /// Who may use the sockets besides root and the daemon's user.
 struct SocketAccess {
@@ -59,6 +62,9 @@ class SocketFolder {
   /// Listening sockets that do not block. Each can be taken once; the second one may be empty.
   [[nodiscard]] FileDescriptor take_control_socket() { return std::move(control_); }
   [[nodiscard]] FileDescriptor take_read_socket() { return std::move(read_); }
+  /// Creates the socket for handovers, of the type SOCK_SEQPACKET. Who may use it gets the
+  /// descriptor of the TUN, so a group that may make changes may not.
+  [[nodiscard]] Result<FileDescriptor> listen_for_handover();
 
  private:
   SocketFolder(Folder above, Folder folder, FileDescriptor lock)
@@ -73,6 +79,10 @@ class SocketFolder {
   FileDescriptor control_;
   FileDescriptor read_;
 };
+
+/// Connects to the sockets for handovers of all interfaces in the network namespace of the calling
+/// thread that have a daemon. Leaves out those that this process may not use.
+[[nodiscard]] std::vector<FileDescriptor> connect_for_handover();
 
 /// Removes the folders of daemons that have died, in all network namespaces. Creates none.
 void remove_unused_socket_folders();

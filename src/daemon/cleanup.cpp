@@ -62,6 +62,11 @@ bool is_to_be_removed(const InterfaceMark& mark, const Options& options,
                              [&](PKey each) { return plan.name_of(each) == mark.name; });
 }
 
+Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
+  const auto& in = kept.home ? *kept.home : home;
+  return in.run([&] { return host::TunDevice::discard(kept.name, kept.mark); });
+}
+
 bool clean_up(const Options& options) {
   control::remove_unused_socket_folders();
   const auto home = host::NetworkNamespace::open(options.netns).value();

@@ -8,8 +8,12 @@
 
 #include "daemon/interface_mark.hpp"
 #include "daemon/options.hpp"
+#include "daemon/partition_interface.hpp"
 
 namespace ipoib::daemon {
+
+/// Removes a kept network interface; `home` is the namespace of the option --netns.
+[[nodiscard]] Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home);
 
 /// Whether the options of --cleanup mean the interface with this mark: one of their port and, if
 /// partitions are chosen, with the name that the interface of one of these gets. `port` is nullopt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <set>
 
 #include "daemon/options.hpp"
 
@@ -31,6 +32,12 @@ void append(std::vector<std::string>& out, const fs::path& file) {
 }
 
 }  // namespace
+
+bool is_for_files(const std::string& option) {
+  static const std::set<std::string> others{"help",   "version", "config",  "check-config",
+                                            "reload", "cleanup", "takeover"};
+  return !others.contains(option);
+}
 
 std::vector<std::string> configuration_files(const std::string& folder, const std::string& port) {
   std::vector<std::string> files;

@@ -13,14 +13,21 @@ namespace ipoib::daemon {
 
 namespace {
 
-Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number) {
+std::optional<HandedInterface> take(HandedInterfaces& all, PKey partition) {
+  auto node = all.extract(partition);
+  return node ? std::optional(std::move(node.mapped())) : std::nullopt;
+}
+
+Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number,
+                             PumpMode mode) {
   auto link = options.link;
   link.pkey = pkey;
   return {.link = std::move(link),
           .max_ip_mtu = options.max_ip_mtu,
           .seed = random_bits(),
           .hash_key = {random_bits(), random_bits()},
-          .first_request = first_link_request(number)};
+          .first_request = first_link_request(number),
+          .mode = mode};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
@@ -30,11 +37,6 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
 
 }  // namespace
-
-Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
-  const auto& in = kept.home ? *kept.home : home;
-  return in.run([&] { return host::TunDevice::discard(kept.name, kept.mark); });
-}
 
 Interface::Interface(const InterfaceId& id, const Interface::Dependencies& dependencies,
                      InterfaceOwner& owner, SaRequestPort& sa)
@@ -50,21 +52,17 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
                           id.pkey)),
       mark_(to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
-      tun_((register_pools(), at_home([&] {
-              return host::TunDevice::open({.name = id.name,
-                                            .mark = mark_,
-                                            .large_packets = queue_pair_->can_send_large_packets(),
-                                            .stable_secret = ipv6_.stable_secret})
-                  .value();
-            }))),
+      handed_(take(dependencies.handed, id.pkey)),
+      mode_(handed_ ? PumpMode::held : PumpMode::active),
+      tun_((register_pools(), at_home([this] { return open_tun(); }))),
       netlink_((receive_large_packets(), at_home([this] {
                   return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
                 }))),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
-      server_(serve(tun_->name(), control::Server::IfTaken::fail)),
-      pump_(pump_settings(dependencies.options, id.pkey, id.number),
+      server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
+      pump_(pump_settings(dependencies.options, id.pkey, id.number, mode_),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
              .host_frames = {pools_.host, pools_.large},
@@ -81,11 +79,24 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
             {pump_, *tun_, *queue_pair_, sleeper_, to_interface_, to_control_, trace_.ring,
              *logs_.daemon}),
       thread_([this] { run(); }, to_interface_) {
+  if (handed_) (void)to_interface_.post(RestoreCache{std::move(handed_->cache)});
+  handed_.reset();
   log_start(dependencies.device);
+}
+
+std::unique_ptr<host::TunDevice> Interface::open_tun() {
+  const host::TunOptions options{.name = id_.name,
+                                 .mark = mark_,
+                                 .large_packets = queue_pair_->can_send_large_packets(),
+                                 .stable_secret = ipv6_.stable_secret};
+  return handed_ ? host::TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
+                 : host::TunDevice::open(options).value();
 }
 
 InterfaceControl::Dependencies Interface::control_dependencies(
     const Interface::Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa) {
+  const auto neighbours = dependencies.neighbours.of(id_.pkey, tun_->name());
+  if (handed_) neighbours->add(handed_->statics);
   return {
       .context = dependencies.context,
       .number = id_.number,
@@ -95,7 +106,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .inbox = to_control_,
       .owner = owner,
       .sa = sa,
-      .neighbours = dependencies.neighbours.of(id_.pkey, tun_->name()),
+      .neighbours = neighbours,
       .trace = dependencies.control_trace,
       .log = *logs_.daemon,
       .interface = tun_->name(),
@@ -158,20 +169,49 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
         Server::Dependencies{.handler = control_,
                              .levels = dependencies_.logs.levels,
                              .trace = dependencies_.rings,
-                             .log = *logs_.control},
+                             .log = *logs_.control,
+                             .on_handover = dependencies_.on_handover},
         Server::Options{.interface = name,
                         .access = dependencies_.options.control_access,
                         .if_taken = if_taken});
   });
 }
 
+std::vector<control::StaticNeighbour> Interface::statics() const {
+  return dependencies_.neighbours.of(id_.pkey, tun_->name())->by_operator();
+}
+
+void Interface::save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) {
+  (void)to_interface_.post(SaveCache{from, std::move(done)});
+}
+
+void Interface::set_mode(PumpMode mode) {
+  mode_ = mode;
+  if (mode == PumpMode::active) {
+    tun_->keep();  // the other daemon may have ended in an orderly way
+    serve_again();
+  } else {
+    server_.reset();
+  }
+  control_.set_mode(mode);
+}
+
+/// Another daemon may serve the network interface.
+void Interface::remove_at_end() {
+  if (mode_ == PumpMode::active) tun_->remove();
+}
+
 void Interface::on_renamed(const std::string& name) {
   const auto before = logs_.prefix->get().interface;
   logs_.prefix->set(name);
   logs_.daemon->info("renamed; was called {}", before);
+  if (mode_ == PumpMode::active) serve_again();
+}
+
+void Interface::serve_again() {
   try {
-    // Another interface of this daemon may still have the name.
-    server_ = serve(name, control::Server::IfTaken::retry);
+    // Another interface of this daemon, or the other daemon, may still have the name.
+    server_ = serve(tun_->current_name(), control::Server::IfTaken::retry);
   } catch (const std::exception& error) {
     logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
   }

@@ -7,11 +7,14 @@
 //        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "control/server.hpp"
 #include "daemon/cpus.hpp"
+#include "daemon/handover.hpp"
 #include "daemon/interface_control.hpp"
 #include "daemon/interface_loop.hpp"
 #include "daemon/interface_thread.hpp"
@@ -28,13 +31,9 @@
 
 namespace ipoib::daemon {
 
-/// Removes a kept network interface; `home` is the namespace of the option --netns.
-[[nodiscard]] Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home);
-
 class Interface final : public PartitionInterface {
  public:
-  /// What the interfaces of a port share; outlives them.
-  struct Dependencies {
+  struct Dependencies {  ///< what the interfaces of a port share; outlives them
     boost::asio::io_context& context;
     const verbs::Device& device;
     std::uint32_t max_mtu = 0;  ///< largest MTU of the port, in bytes
@@ -45,19 +44,19 @@ class Interface final : public PartitionInterface {
     TraceRings& rings;
     TraceRing& control_trace;
     CpuShares& cpus;
+    HandedInterfaces& handed;  ///< by another daemon; those that are not taken yet
+    std::function<void(FileDescriptor)> on_handover = {};  ///< see control::Server::Dependencies
   };
-  /// Creates the interface, or adopts a persistent one, and starts its thread. Throws
-  /// std::runtime_error that says what is missing.
+  /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
   Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
             SaRequestPort& sa);
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
-  /// Stops the thread if it is running, and joins it.
-  ~Interface() override = default;
+  ~Interface() override = default;  ///< stops the thread if it is running, and joins it
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
-  void remove_at_end() override { tun_->remove(); }
+  void remove_at_end() override;
   void remove_now() override { tun_->close(); }
   void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
   [[nodiscard]] bool is_at_home() const override;
@@ -71,16 +70,22 @@ class Interface final : public PartitionInterface {
   void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
   void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   void request_report() override { control_.request_report(); }
+  [[nodiscard]] int tun_descriptor() const override { return tun_->descriptor(); }
+  [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
+  void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
+  void set_mode(PumpMode mode) override;
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  void register_pools();
+  [[nodiscard]] std::unique_ptr<host::TunDevice> open_tun();
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
+  void register_pools();
   void log_start(const verbs::Device& device);
   void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
                                                        control::Server::IfTaken if_taken);
+  void serve_again();
   void on_renamed(const std::string& name);
   void run();  ///< the interface's thread
   /// Calls `open` in the network namespace of the interface.
@@ -89,7 +94,7 @@ class Interface final : public PartitionInterface {
     return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));
   }
 
-  const InterfaceId id_;
+  const InterfaceId id_;  // the members are in order of their dependencies
   const Dependencies dependencies_;
   InterfaceLogs logs_;
   const CpuShares::Share cpu_;
@@ -98,6 +103,8 @@ class Interface final : public PartitionInterface {
   const std::unique_ptr<verbs::UdQueuePair> queue_pair_;
   const Ipv6Identity ipv6_;
   const std::string mark_;  ///< see host::TunOptions
+  std::optional<HandedInterface> handed_;
+  PumpMode mode_;
   const std::unique_ptr<host::TunDevice> tun_;
   const std::unique_ptr<host::NetlinkView> netlink_;
   InterfaceMailbox to_interface_;

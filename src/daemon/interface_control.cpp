@@ -286,6 +286,17 @@ void InterfaceControl::request_report() {
   (void)dependencies_.to_interface.post(LinkReportRequest{});
 }
 
+void InterfaceControl::set_mode(PumpMode mode) {
+  mode_undelivered_ = mode;
+  deliver();
+}
+
+void InterfaceControl::on(CacheSaved& message) { message.done(std::move(message.page)); }
+
+void InterfaceControl::on(ModeReached& message) {
+  dependencies_.owner.on_mode(dependencies_.number, message.mode);
+}
+
 void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
 
 void InterfaceControl::on(Events& message) {
@@ -336,6 +347,10 @@ bool InterfaceControl::deliver_all() {
   if (configuration_undelivered_.poll || !configuration_undelivered_.neighbours.empty()) {
     if (!to.post(configuration_undelivered_)) return false;
     configuration_undelivered_ = {};
+  }
+  if (mode_undelivered_) {
+    if (!to.post(SetMode{*mode_undelivered_})) return false;
+    mode_undelivered_.reset();
   }
   if (stop_undelivered_) {
     if (!to.post(Stop{})) return false;

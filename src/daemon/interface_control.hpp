@@ -56,13 +56,12 @@ class InterfaceControl final : public control::Handler {
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
   void reconfigure(const Reconfigured& changes);
-  void request_report();  ///< InterfaceOwner::on_report() follows
-
+  void request_report();         ///< InterfaceOwner::on_report() follows
+  void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
   void handle(control::InterfaceRequest request, Callback done) override;
   void find_members(const Gid& mgid, Callback done) override;
   void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
   void delete_interface(Callback done) override;
-
  private:
   void log_partition(const verbs::PortSnapshot& port);
   void on_host_event();
@@ -84,8 +83,9 @@ class InterfaceControl final : public control::Handler {
   void on(LinkReport& message);
   void on(AdminResponse& message);
   void on(Events& message);
+  void on(CacheSaved& message);
+  void on(ModeReached& message);
   void on(Stopped& message);
-
   Dependencies dependencies_;
   Timer host_timer_;
   Timer redirect_timer_;
@@ -98,15 +98,15 @@ class InterfaceControl final : public control::Handler {
   bool reregister_undelivered_ = false;
   std::vector<ObjectFailed> failures_undelivered_;
   std::optional<std::string> name_undelivered_;
+  std::optional<PumpMode> mode_undelivered_;
   std::optional<HostView> host_undelivered_;
   std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
   Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
 
-  enum class State { running, stopping, stopped, ended };
-  State state_ = State::running;
+  enum class State { running, stopping, stopped, ended } state_ = State::running;
   std::optional<StopReason> stop_reason_;
-  std::set<wire::SaRequestId> leaves_;  ///< outstanding
+  std::set<wire::SaRequestId> leaves_;                    ///< outstanding
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   wire::SaRequestId next_request_;
   TimePoint host_not_before_{};

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/cleanup.hpp"
 #include "daemon/interface.hpp"
 #include "daemon/partition_interface.hpp"
 

@@ -12,6 +12,8 @@ namespace ipoib::daemon {
 
 namespace {
 
+// Neighbours that are saved at a time.
+constexpr std::size_t kSavedPage = 128;
 // Between two repairs of a queue pair that fails again at once.
 constexpr Duration kRepairPause = std::chrono::seconds(1);
 
@@ -36,6 +38,7 @@ void InterfaceLoop::turn() {
   if (dependencies_.inbox.has_messages()) take_messages();
   bool busy = dependencies_.pump.turn(now_);
   busy |= watch_queue_pair();
+  if (dependencies_.pump.mode() == PumpMode::held) prepare_takeover();
   post_messages();
   if (reported_ != dependencies_.pump.link().state()) report_link();
   if (reporter_.is_on()) report_changes();
@@ -61,7 +64,7 @@ void InterfaceLoop::sleep() {
 TimePoint InterfaceLoop::next_deadline() const {
   auto& link = dependencies_.pump.link();
   const auto due = std::min(
-      {link.next_deadline(), watchdog_.deadline(), reporter_.next_deadline(link)});
+      {dependencies_.pump.next_deadline(), watchdog_.deadline(), reporter_.next_deadline(link)});
   const bool is_broken = needs_repair_ || dependencies_.queue_pair.is_broken();
   return is_broken ? std::min(due, no_repair_before_) : due;
 }
@@ -143,6 +146,7 @@ void InterfaceLoop::take_messages() {
                           },
                           [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
                           [&](const HostChanged& m) {
+                            knows_host_ = true;
                             link.on_host_changed(m.view, now_);
                             if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
                           },
@@ -153,6 +157,9 @@ void InterfaceLoop::take_messages() {
                           [&](AdminRequest& m) { on_admin_request(m); },
                           [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
                           [&](const LinkReportRequest&) { report_link(); },
+                          [&](SaveCache& m) { save_cache(m); },
+                          [&](RestoreCache& m) { saved_ = std::move(m.saved); },
+                          [&](const SetMode& m) { set_mode(m.mode); },
                           [&](const Stop&) { stopping_ = true; }},
                message);
     dependencies_.pump.drain(now_);
@@ -218,6 +225,35 @@ InterfaceState InterfaceLoop::state() const {
           dependencies_.tun.malformed(),
           settings_.pkey,
           admin_up_};
+}
+
+// --- Handover ------------------------------------------------------------------------------------
+
+/// If the mailbox is full, the page is lost, and the handover with it.
+void InterfaceLoop::save_cache(SaveCache& message) {
+  auto& pump = dependencies_.pump;
+  auto page = pump.link().save(message.from, kSavedPage, now_);
+  page.mtu = pump.allowed_mtu(page.mtu);
+  (void)dependencies_.outbox.post(CacheSaved{std::move(page), std::move(message.done)});
+}
+
+void InterfaceLoop::set_mode(PumpMode mode) {
+  dependencies_.pump.set_mode(mode, now_);
+  (void)dependencies_.outbox.post(ModeReached{mode});
+}
+
+/// Restores the cache once the link is up, and then waits until its groups are joined.
+void InterfaceLoop::prepare_takeover() {
+  auto& link = dependencies_.pump.link();
+  if (settled_ || !knows_host_) return;
+  if (saved_ && link.state() == link::LinkState::up) {
+    const auto added = link.restore(*saved_, now_);
+    dependencies_.log.info("has {} neighbours of the other daemon", added);
+    saved_.reset();
+    dependencies_.pump.drain(now_);
+  }
+  if (link.is_settled())
+    settled_ = dependencies_.outbox.post(ModeReached{PumpMode::held});
 }
 
 void InterfaceLoop::on_admin_request(AdminRequest& message) {

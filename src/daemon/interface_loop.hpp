@@ -12,6 +12,7 @@
 // after a growing pause.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class InterfaceLoop {
   void report_link();
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
+  void save_cache(SaveCache& message);
+  void set_mode(PumpMode mode);
+  void prepare_takeover();
   void on_admin_request(AdminRequest& message);
   [[nodiscard]] InterfaceState state() const;
   void report_changes();
@@ -86,6 +90,9 @@ class InterfaceLoop {
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   ChangeReporter reporter_;
   bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
+  std::optional<link::SavedPage> saved_;     ///< by another daemon, until the link is up
+  bool knows_host_ = false;
+  bool settled_ = false;  ///< and reported
   bool stopping_ = false;
   StopReason stop_reason_;
   std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused

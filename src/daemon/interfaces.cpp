@@ -112,6 +112,9 @@ void Interfaces::create(PKey partition) {
   if (const auto kept = dependencies_.kept.find(name); kept != dependencies_.kept.end()) {
     homes_[partition] = kept->second.home;
   }
+  if (const auto at = dependencies_.handed.find(partition); at != dependencies_.handed.end()) {
+    homes_[partition] = at->second.home;
+  }
   const auto home = homes_.find(partition);
   auto made = dependencies_.factory.create(
       {last_number_, partition, name, home != homes_.end() ? home->second : nullptr}, *this,
@@ -212,6 +215,26 @@ void Interfaces::stop(const StopReason& why) {
   if (interfaces_.empty()) dependencies_.owner.on_finished(why.reason);
 }
 
+void Interfaces::hand_over(const std::set<InterfaceNumber>& taken) {
+  if (stopping_) return;
+  stopping_ = StopReason{StopReason::Kind::handed_over, {}};
+  for (auto& [number, interface] : interfaces_) {
+    interface->stop(taken.contains(number) ? *stopping_ : StopReason{});
+  }
+  if (interfaces_.empty()) dependencies_.owner.on_finished({});
+}
+
+std::map<InterfaceNumber, PKey> Interfaces::partitions() const {
+  std::map<InterfaceNumber, PKey> out;
+  for (const auto& [number, interface] : interfaces_) out.emplace(number, interface->id().pkey);
+  return out;
+}
+
+PartitionInterface* Interfaces::find(InterfaceNumber number) const {
+  const auto at = interfaces_.find(number);
+  return at != interfaces_.end() ? at->second.get() : nullptr;
+}
+
 void Interfaces::stop_now() {
   for (auto& [number, interface] : interfaces_) remove_at_end(*interface);
   interfaces_.clear();
@@ -258,6 +281,8 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       }
       homes_.erase(partition);
       plan_.on_removed(partition);
+      break;
+    case StopReason::Kind::handed_over:
       break;
     case StopReason::Kind::moved:
       follow(partition, *interface);

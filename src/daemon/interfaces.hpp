@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "daemon/configuration.hpp"
+#include "daemon/handover.hpp"
 #include "daemon/interface_plan.hpp"
 #include "daemon/options.hpp"
 #include "daemon/partition_interface.hpp"
@@ -30,6 +32,8 @@ class PortOwner {
   virtual void on_finished(const std::string& reason) = 0;
   /// Interfaces::status() has changed.
   virtual void on_status() = 0;
+  /// See InterfaceOwner::on_mode().
+  virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
 };
 
 class Interfaces final : private InterfaceOwner {
@@ -42,6 +46,7 @@ class Interfaces final : private InterfaceOwner {
     OperatorChanges& changes;
     PortOwner& owner;
     SaRequestPort& sa;
+    HandedInterfaces& handed;  ///< by another daemon
     Logger& log;
   };
   explicit Interfaces(const Dependencies& dependencies);
@@ -56,6 +61,10 @@ class Interfaces final : private InterfaceOwner {
   void reconfigure(const Reloaded& changes);
   /// Drops a response for an interface that no longer exists.
   void on_response(const wire::SaResponse& response);
+  [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;  ///< of the interfaces
+  [[nodiscard]] PartitionInterface* find(InterfaceNumber number) const;  ///< null if it has ended
+  /// Ends all interfaces as stop() does; another daemon has taken over those of `taken`.
+  void hand_over(const std::set<InterfaceNumber>& taken);
   /// One line for the operator: the interfaces, and what they wait for.
   [[nodiscard]] std::string status() const;
   /// Asks the threads of all interfaces for a response.
@@ -74,6 +83,9 @@ class Interfaces final : private InterfaceOwner {
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
   void on_report(InterfaceNumber number, const LinkReport& report) override;
+  void on_mode(InterfaceNumber number, PumpMode mode) override {
+    dependencies_.owner.on_mode(number, mode);
+  }
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;

@@ -7,6 +7,7 @@
 //        ...           --------+                  +---- signals
 #include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -53,6 +54,7 @@ struct Dependencies {
   PidFile pid_file;
   std::string privileges;  ///< what is kept, for the log
   bool has_logged_privileges = false;
+  bool takes_over = false;  ///< from a running daemon, at the start
 };
 
 /// Systemd gives the run folder to the service user, perhaps before he has a daemon.
@@ -91,6 +93,41 @@ void log_privileges(Dependencies& dependencies) {
     log.info("no sandbox: {}", *obstacle);
 }
 
+/// With --takeover, what a running daemon of the port hands over.
+std::optional<handover::Handover> take_over(const verbs::Device& device,
+                                            Dependencies& dependencies) {
+  if (!std::exchange(dependencies.takes_over, false)) return std::nullopt;
+  auto& log = *dependencies.logs.daemon;
+  const auto wanted = handover::hello_of(device, dependencies.options.pkeys);
+  auto handover = dependencies.home.run([&] { return handover::request_handover(wanted, log); });
+  if (!handover) return std::nullopt;
+  for (auto& [pkey, interface] : handover->interfaces) {
+    auto home = host::TunDevice::namespace_of(interface.tun.get());
+    if (!home) throw std::runtime_error("the running ipoibd hands over an interface that has gone");
+    if (home->is_same_as(dependencies.home)) continue;
+    interface.home = std::make_shared<const host::NetworkNamespace>(std::move(*home));
+  }
+  dependencies.changes.added.insert(handover->offer.added.begin(), handover->offer.added.end());
+  dependencies.changes.deleted.insert(handover->offer.deleted.begin(),
+                                      handover->offer.deleted.end());
+  log.info("taking over from process {}, ipoibd {}", handover->offer.pid,
+           handover->offer.program_version);
+  return handover;
+}
+
+/// The interfaces are served: only now is it certain that no other daemon has them.
+void on_serving(Dependencies& dependencies) {
+  dependencies.pid_file.write();
+  log_privileges(dependencies);
+  if (let_subnet_stay()) {
+    dependencies.logs.daemon->info("the emulated subnet was started and will go on running");
+  }
+  if (dependencies.options.takeover) {  // the service manager may know another process
+    notify_service_manager("MAINPID=" + std::to_string(::getpid()));
+  }
+  notify_service_manager("READY=1");
+}
+
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
 /// std::runtime_error if anything is missing or fails later.
 PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependencies) {
@@ -99,6 +136,13 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   TraceRings rings;
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
+  auto handover = take_over(device, dependencies);
+  HandedInterfaces handed;
+  std::optional<PortControl::Predecessor> predecessor;
+  if (handover) {
+    handed = std::move(handover->interfaces);
+    predecessor = PortControl::Predecessor{std::move(handover->connection), handover->offer.pid};
+  }
   const auto port = device.query().value();
   const auto sa = make_sa_backend(device, options, logs);
   PortWatcher watcher(device, *logs.verbs);
@@ -108,7 +152,8 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
        .sa = *sa,
        .signals = dependencies.signals,
        .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
-       .log = *logs.daemon},
+       .log = *logs.daemon,
+       .on_serving = [&dependencies] { on_serving(dependencies); }},
       {.context = context,
        .device = device,
        .max_mtu = port.max_mtu,
@@ -118,15 +163,10 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
        .logs = logs,
        .rings = rings,
        .control_trace = rings.add("control"),
-       .cpus = cpus},
-      dependencies.kept, dependencies.changes);
+       .cpus = cpus,
+       .handed = handed},
+      dependencies.kept, dependencies.changes, std::move(predecessor));
   control.start(port);
-  // Only now is it certain that no other daemon has the interfaces.
-  dependencies.pid_file.write();
-  log_privileges(dependencies);
-  if (let_subnet_stay())
-    logs.daemon->info("the emulated subnet was started and will go on running");
-  notify_service_manager("READY=1");
   auto ended = control.run();
   if (!ended.device_lost && !ended.reason.empty()) throw std::runtime_error(ended.reason);
   return ended;
@@ -194,7 +234,8 @@ int run(Options read, const std::vector<std::string>& arguments) {
                             .changes = {},
                             .neighbours = NeighbourStore(options.neighbours),
                             .pid_file = PidFile(options.pid_file),
-                            .privileges = {}};
+                            .privileges = {},
+                            .takes_over = options.takeover};
   dependencies.privileges = drop_privileges(options);
   const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;

@@ -14,6 +14,7 @@
 
 #include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
+#include "daemon/handover_steps.hpp"
 #include "daemon/poll_policy.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
@@ -65,13 +66,13 @@ struct AdminRequest {
 struct Renamed {
   std::string name;
 };
-/// LinkReport follows.
-struct LinkReportRequest {};
+struct LinkReportRequest {};  ///< LinkReport follows
 /// Tells the thread to leave its groups and end.
 struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest, Renamed, LinkReportRequest, Stop>;
+                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest,
+                 Renamed, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.
@@ -89,10 +90,11 @@ struct Events {
 /// Why an interface has ended.
 struct StopReason {
   enum class Kind : std::uint8_t {
-    requested,  ///< by the message Stop
-    deleted,    ///< the network interface was deleted
-    moved,      ///< the network interface was moved to another network namespace
-    failed,     ///< something that it needs has failed, see `reason`
+    requested,    ///< by the message Stop
+    deleted,      ///< the network interface was deleted
+    moved,        ///< the network interface was moved to another network namespace
+    failed,       ///< something that it needs has failed, see `reason`
+    handed_over,  ///< another daemon serves the network interface
   };
   Kind kind = Kind::requested;
   std::string reason;
@@ -103,7 +105,7 @@ struct Stopped {
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
                                link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
-                               Events, Stopped>;
+                               Events, CacheSaved, ModeReached, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

@@ -31,17 +31,40 @@ StaticNeighbours::StaticNeighbours(std::span<const control::StaticNeighbour> fil
 void StaticNeighbours::on_done(const control::InterfaceRequest& request) {
   std::visit(
       Overloaded{
-          [&](const control::SetRequest& r) { entries_.insert_or_assign(r.address, r.hardware); },
-          [&](const control::PinRequest& r) { entries_.insert_or_assign(r.address, r.gid); },
-          [&](const control::DeleteRequest& r) { entries_.erase(r.address); },
+          [&](const control::SetRequest& r) { set(r.address, r.hardware); },
+          [&](const control::PinRequest& r) { set(r.address, r.gid); },
+          [&](const control::DeleteRequest& r) {
+            entries_.erase(r.address);
+            by_operator_.erase(r.address);
+          },
           [&](const control::FlushRequest& r) {
             std::erase_if(entries_, [&](const auto& entry) {
               return is_deleted(r.filter, entry.first, entry.second);
             });
+            std::erase_if(by_operator_,
+                          [this](const auto& address) { return !entries_.contains(address); });
           },
           [](const auto&) {},
       },
       request);
+}
+
+void StaticNeighbours::set(const IpAddress& address, const To& to) {
+  entries_.insert_or_assign(address, to);
+  by_operator_.insert(address);
+}
+
+void StaticNeighbours::add(std::span<const control::StaticNeighbour> others) {
+  for (const auto& each : others) {
+    if (entries_.try_emplace(each.address, each.to).second) by_operator_.insert(each.address);
+  }
+}
+
+std::vector<control::StaticNeighbour> StaticNeighbours::by_operator() const {
+  std::vector<control::StaticNeighbour> out;
+  out.reserve(by_operator_.size());
+  for (const auto& address : by_operator_) out.push_back({address, entries_.at(address), {}});
+  return out;
 }
 
 std::vector<control::StaticNeighbour> StaticNeighbours::all() const {
@@ -62,11 +85,13 @@ NeighbourChanges StaticNeighbours::replace_file(std::span<const control::StaticN
     if (new_lines.contains(address) || !is_as_before) continue;
     changes.emplace(address, std::nullopt);
     entries_.erase(entry);
+    by_operator_.erase(address);
   }
   for (const auto& [address, to] : new_lines) {
     const auto old = old_lines.find(address);
     if (old != old_lines.end() && old->second == to) continue;
     entries_.insert_or_assign(address, to);
+    by_operator_.erase(address);
     changes.emplace(address, to);
   }
   return changes;

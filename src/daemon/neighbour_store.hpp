@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,15 +26,22 @@ class StaticNeighbours {
   /// The interface has carried out a request of the operator. Ignores those that change no static
   /// neighbour.
   void on_done(const control::InterfaceRequest& request);
+  /// Those that another daemon's operator has set. The file of this one takes precedence.
+  void add(std::span<const control::StaticNeighbour> others);
   [[nodiscard]] std::vector<control::StaticNeighbour> all() const;
+  /// Those that are not from the file.
+  [[nodiscard]] std::vector<control::StaticNeighbour> by_operator() const;
   /// The contents of the file are `after` now. Takes over and returns what differs from `before`;
   /// the operator's changes of other addresses stay.
   [[nodiscard]] NeighbourChanges replace_file(std::span<const control::StaticNeighbour> before,
                                               std::span<const control::StaticNeighbour> after);
 
  private:
+  void set(const IpAddress& address, const To& to);
+
   const std::string interface_;
   std::map<IpAddress, To> entries_;  ///< bounded by the limits of the link
+  std::set<IpAddress> by_operator_;
 };
 
 class NeighbourStore {

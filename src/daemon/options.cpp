@@ -77,6 +77,8 @@ po::options_description interface_options(Options& out) {
       "wait for an RDMA device or port that does not exist at the start, instead of failing")(
       "keep", po::bool_switch(&out.keep),
       "leave the interfaces with their addresses and routes at the end, for the next daemon")(
+      "takeover", po::bool_switch(&out.takeover),
+      "take over the interfaces of a running ipoibd of the port without a pause, if there is one")(
       "cleanup", po::bool_switch(&out.cleanup),
       "remove the interfaces of the port and partitions that were left, and end");
   return group;
@@ -227,12 +229,6 @@ std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-/// Whether the option may be in a file.
-bool is_for_files(const std::string& option) {
-  return option != "help" && option != "version" && option != "config" &&
-         option != "check-config" && option != "reload" && option != "cleanup";
 }
 
 /// Throws what is wrong with the value of one option.

@@ -41,6 +41,7 @@ struct Options {
   bool wait = false;                     ///< wait for device and port to appear
   bool keep = false;     ///< at the end, leave the network interfaces for the next daemon
   bool cleanup = false;  ///< only remove those that were left
+  bool takeover = false;  ///< take over from a running daemon, if there is one
   bool stable_privacy = false;           ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< bytes; the link's own MTU may be less
   verbs::QueueDepths queues;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/messages.hpp"
 #include "daemon/sa_requests.hpp"
@@ -24,6 +25,9 @@ class InterfaceOwner {
   /// destroyed after this call, but not within.
   virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
   virtual void on_report(InterfaceNumber interface, const LinkReport& report) = 0;
+  /// PartitionInterface::set_mode() has taken effect. For PumpMode::held: the interface can be
+  /// served at once.
+  virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
 
   /// The operator adds an interface for a full member's key, in the network namespace of the
   /// interface `beside`. Returns its name; an empty `name` stands for the usual one.
@@ -82,6 +86,15 @@ class PartitionInterface {
   virtual void reconfigure(const Reconfigured& changes) = 0;
   /// InterfaceOwner::on_report() follows if the interface's thread works.
   virtual void request_report() = 0;
+  // --- Handover, see handover.hpp ---
+  [[nodiscard]] virtual int tun_descriptor() const = 0;
+  /// Those that the operator has set.
+  [[nodiscard]] virtual std::vector<control::StaticNeighbour> statics() const = 0;
+  /// Calls `done` with a page of the link's cache, unless the interface ends or is too busy.
+  virtual void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) = 0;
+  /// Only an active interface has control sockets. InterfaceOwner::on_mode() follows.
+  virtual void set_mode(PumpMode mode) = 0;
+
   /// Ends the interface; the first reason counts. InterfaceOwner::on_ended() follows.
   virtual void stop(StopReason why) = 0;
 };

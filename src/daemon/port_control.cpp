@@ -19,7 +19,7 @@ constexpr const char* kMadsFailed = "the device for management datagrams has fai
 
 PortControl::PortControl(const Dependencies& dependencies,
                          const Interface::Dependencies& interfaces, KeptInterfaces& kept,
-                         OperatorChanges& changes)
+                         OperatorChanges& changes, std::optional<Predecessor> predecessor)
     : dependencies_(dependencies),
       context_(interfaces.context),
       keeps_(interfaces.options.keep),
@@ -30,7 +30,8 @@ PortControl::PortControl(const Dependencies& dependencies,
       port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
       sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
       signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
-      factory_(interfaces),
+      handed_(interfaces.handed),
+      factory_(with_handover(interfaces)),
       interfaces_({.context = context_,
                    .factory = factory_,
                    .options = interfaces.options,
@@ -38,7 +39,49 @@ PortControl::PortControl(const Dependencies& dependencies,
                    .changes = changes,
                    .owner = *this,
                    .sa = *this,
-                   .log = dependencies.log}) {}
+                   .handed = interfaces.handed,
+                   .log = dependencies.log}),
+      giver_({.context = context_,
+              .interfaces = interfaces_,
+              .changes = changes,
+              .own = [&device = interfaces.device] { return handover::hello_of(device, {}); },
+              .on_end =
+                  [this] {
+                    dependencies_.sa.end(monotonic_now());
+                    dispatch();
+                  },
+              .log = dependencies.log}) {
+  if (!predecessor) return;
+  taker_.emplace(
+      handover::Taker::Dependencies{.context = context_,
+                                    .interfaces = interfaces_,
+                                    .on_serving = dependencies.on_serving,
+                                    .on_failure =
+                                        [this](const std::string& why) {
+                                          interfaces_.stop({StopReason::Kind::failed, why});
+                                        },
+                                    .log = dependencies.log},
+      std::move(predecessor->connection), predecessor->pid);
+}
+
+Interface::Dependencies PortControl::with_handover(Interface::Dependencies interfaces) {
+  interfaces.on_handover = [this](FileDescriptor connection) {
+    giver_.on_connection(std::move(connection));
+  };
+  return interfaces;
+}
+
+void PortControl::start(const verbs::PortSnapshot& port) {
+  std::set<PKey> handed;
+  for (const auto& [pkey, interface] : handed_) handed.insert(pkey);
+  interfaces_.start(port);
+  handed_.clear();  // the others end with the other daemon
+  if (taker_) {
+    taker_->start(handed);
+  } else {
+    dependencies_.on_serving();
+  }
+}
 
 PortControl::Ended PortControl::run() {
   on_port_event();
@@ -56,6 +99,7 @@ void PortControl::on_signal() {
     interfaces_.stop_now();
     return context_.stop();
   }
+  if (giver_.end("the running ipoibd is ending")) return;
   dependencies_.log.info("{}: leaving the groups and {} the interfaces", strsignal(*number),
                          keeps_ ? "keeping" : "removing");
   notify_service_manager("STOPPING=1");
@@ -98,7 +142,9 @@ void PortControl::on_sa_readable() {
 
 /// The descriptors of a lost device may stay readable.
 void PortControl::lose_device(const std::string& reason) {
-  ended_.device_lost = true;
+  if (giver_.end(reason)) return;
+  // Until then, the other daemon waits for the device.
+  ended_.device_lost = !taker_ || taker_->is_over();
   port_watch_.stop();
   sa_watch_.stop();
   interfaces_.stop({StopReason::Kind::failed, reason});
@@ -119,6 +165,11 @@ void PortControl::on_watchdog() {
     interfaces_.check_threads();
   }
   watchdog_timer_.set(monotonic_now() + *period / 4);
+}
+
+void PortControl::on_mode(InterfaceNumber interface, PumpMode mode) {
+  giver_.on_mode(interface, mode);
+  if (taker_) taker_->on_mode(interface, mode);
 }
 
 void PortControl::on_status() { notify_service_manager("STATUS=" + interfaces_.status()); }

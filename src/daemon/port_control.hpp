@@ -6,8 +6,11 @@
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "daemon/handover_giver.hpp"
+#include "daemon/handover_taker.hpp"
 #include "daemon/interface_factory.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
@@ -27,15 +30,24 @@ class PortControl final : private PortOwner, private SaRequestPort {
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
+    /// Called when the interfaces are served: no other daemon has them.
+    std::function<void()> on_serving;
+  };
+  /// Another daemon's end of a handover, and its process.
+  struct Predecessor {
+    handover::Connection connection;
+    std::uint32_t pid = 0;
   };
 
-  /// `kept` and `changes` outlive the device.
+  /// `kept` and `changes` outlive the device. With a predecessor, the interfaces handed over are
+  /// Interface::Dependencies::handed.
   PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces,
-              KeptInterfaces& kept, OperatorChanges& changes);
+              KeptInterfaces& kept, OperatorChanges& changes,
+              std::optional<Predecessor> predecessor);
 
   /// Creates the interfaces for a port in this state. Throws std::runtime_error if one of them
   /// cannot be created.
-  void start(const verbs::PortSnapshot& port) { interfaces_.start(port); }
+  void start(const verbs::PortSnapshot& port);
   /// Why run() has ended. The reason is empty after a signal, even if the device was lost, too.
   struct Ended {
     std::string reason;
@@ -49,6 +61,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   [[nodiscard]] sa::Counters counters() const override { return dependencies_.sa.counters(); }
   void on_finished(const std::string& reason) override;
   void on_status() override;
+  void on_mode(InterfaceNumber interface, PumpMode mode) override;
 
   void on_signal();
   void reload();
@@ -57,6 +70,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void on_sa_timer();
   void on_watchdog();
   void lose_device(const std::string& reason);
+  [[nodiscard]] Interface::Dependencies with_handover(Interface::Dependencies interfaces);
   void dispatch();
 
   Dependencies dependencies_;
@@ -69,8 +83,11 @@ class PortControl final : private PortOwner, private SaRequestPort {
   Watch port_watch_;
   Watch sa_watch_;
   Watch signal_watch_;
+  HandedInterfaces& handed_;
   InterfaceFactory factory_;
   Interfaces interfaces_;
+  handover::Giver giver_;
+  std::optional<handover::Taker> taker_;
   bool stopping_ = false;
   Ended ended_;
 };

@@ -5,12 +5,14 @@
 
 #include "daemon/pools.hpp"
 #include "ipoib/log.hpp"
+#include "wire/encapsulation.hpp"
 
 namespace ipoib::daemon {
 
 Pump::Pump(const Settings& settings, const Dependencies& dependencies)
     : dependencies_(dependencies),
       max_ip_mtu_(settings.max_ip_mtu),
+      mode_(settings.mode),
       link_(settings.link,
             {.handles = dependencies.queue_pair,
              .messages = dependencies.messages,
@@ -24,7 +26,7 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
 bool Pump::turn(TimePoint now) {
   bool busy = from_fabric(now);
   busy |= from_host(now);
-  if (link_.next_deadline() <= now) {
+  if (next_deadline() <= now) {
     dependencies_.trace.record("tick", now);
     link_.tick(now);
     drain(now);
@@ -36,6 +38,7 @@ bool Pump::turn(TimePoint now) {
 bool Pump::from_fabric(TimePoint now) {
   const bool waited = !link_.sends().empty();
   const auto count = dependencies_.queue_pair.receive(datagrams_, kBatch);
+  if (mode_ != PumpMode::active) leave_to_other_daemon();
   if (count > 0) {
     dependencies_.trace.record("from fabric", now, count);
     link_.from_fabric(datagrams_, now);
@@ -47,6 +50,7 @@ bool Pump::from_fabric(TimePoint now) {
 
 bool Pump::from_host(TimePoint now) {
   if (!link_.sends().empty()) return false;
+  if (mode_ != PumpMode::active) return false;
   dependencies_.tun.read(dependencies_.host_frames, link::kHeadroom, packets_, host_limit_);
   const auto count = packets_.size();
   host_limit_ = std::clamp(2 * count, std::size_t{1}, kBatch);
@@ -56,6 +60,29 @@ bool Pump::from_host(TimePoint now) {
   packets_.clear();
   drain(now);
   return true;
+}
+
+/// Drops the datagrams that the other daemon gets, too, or answers.
+void Pump::leave_to_other_daemon() {
+  std::erase_if(datagrams_, [this](const Incoming& datagram) {
+    if (mode_ == PumpMode::held || datagram.destination_gid.is_multicast()) return true;
+    const auto type = wire::parse_encapsulation(datagram.frame.bytes());
+    return type != wire::EtherType::ipv4 && type != wire::EtherType::ipv6;
+  });
+}
+
+TimePoint Pump::next_deadline() const {
+  // The requests of a retired link would make peers send to its queue pair.
+  return mode_ == PumpMode::retired ? kNever : link_.next_deadline();
+}
+
+void Pump::set_mode(PumpMode mode, TimePoint now) {
+  const auto before = std::exchange(mode_, mode);
+  if (mode != PumpMode::active || before == PumpMode::active) return;
+  if (const auto mtu = std::exchange(mtu_, std::nullopt)) apply(*mtu);
+  if (const auto carrier = std::exchange(carrier_, std::nullopt)) apply(*carrier);
+  link_.announce(now);
+  drain(now);
 }
 
 void Pump::drain(TimePoint now) {
@@ -82,6 +109,7 @@ void Pump::drain(TimePoint now) {
 
 void Pump::send_pending(TimePoint now) {
   auto& sends = link_.sends();
+  if (mode_ == PumpMode::held) sends.clear();
   if (sends.empty()) return;
   const auto posted = dependencies_.queue_pair.send(sends);
   dependencies_.trace.record("to fabric", now, posted, sends.size());
@@ -109,13 +137,20 @@ void Pump::apply(const link::DetachGroup& event) {
 }
 
 void Pump::apply(const link::SetMtu& event) {
-  const auto mtu = std::min(event.bytes, max_ip_mtu_);
-  if (auto done = dependencies_.tun.set_mtu(mtu); !done) {
+  if (mode_ != PumpMode::active) {
+    mtu_ = event;
+    return;
+  }
+  if (auto done = dependencies_.tun.set_mtu(allowed_mtu(event.bytes)); !done) {
     dependencies_.log.error("{}", done.error().message);
   }
 }
 
 void Pump::apply(const link::SetCarrier& event) {
+  if (mode_ != PumpMode::active) {
+    carrier_ = event;
+    return;
+  }
   if (auto done = dependencies_.tun.set_carrier(event.on); !done) {
     dependencies_.log.error("{}", done.error().message);
   }

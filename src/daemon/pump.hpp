@@ -7,11 +7,17 @@
 // thread out of to_control(), and arms one timer for link().next_deadline().
 //
 // The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
+//
+// During a handover two daemons have the TUN open, and one of them serves it (pump_mode.hpp).
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "daemon/messages.hpp"
+#include "daemon/pump_mode.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "ipoib/tun_port.hpp"
@@ -38,6 +44,7 @@ class Pump {
     std::uint64_t seed = 0;  ///< for jitter
     HashKey hash_key;        ///< of the link
     wire::SaRequestId first_request{1};  ///< of the link
+    PumpMode mode = PumpMode::active;    ///< at first
   };
 
   Pump(const Settings& settings, const Dependencies& dependencies);
@@ -51,6 +58,17 @@ class Pump {
   bool from_fabric(TimePoint now);
   /// Carries out what stimuli of the link have caused.
   void drain(TimePoint now);
+
+  /// On the way to PumpMode::active, makes the settings that the link has wanted meanwhile, and
+  /// announces the host's addresses.
+  void set_mode(PumpMode mode, TimePoint now);
+  [[nodiscard]] PumpMode mode() const { return mode_; }
+  /// When to call turn() without any stimulus.
+  [[nodiscard]] TimePoint next_deadline() const;
+  /// The MTU of the interface for a link's one, both in bytes.
+  [[nodiscard]] std::uint32_t allowed_mtu(std::uint32_t of_link) const {
+    return std::min(of_link, max_ip_mtu_);
+  }
 
   [[nodiscard]] link::Link& link() { return link_; }
   /// Messages for the control thread, in order; the caller removes them.
@@ -73,8 +91,13 @@ class Pump {
     to_control_.emplace_back(message);
   }
 
+  void leave_to_other_daemon();
+
   Dependencies dependencies_;
   std::uint32_t max_ip_mtu_;
+  PumpMode mode_;
+  std::optional<link::SetCarrier> carrier_;  ///< wanted, but not set: not active
+  std::optional<link::SetMtu> mtu_;          ///< likewise
   link::Link link_;
   offload::Coalescer coalescer_;
   /// Limit of the next read from the TUN: twice the size of the last batch, so that a single packet

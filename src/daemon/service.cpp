@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 
 #include "ipoib/output_file.hpp"
@@ -34,6 +35,8 @@ void PidFile::write() {
 
 PidFile::~PidFile() {
   if (!is_ours_) return;
+  // A daemon that has taken over.
+  if (pid_t written = 0; std::ifstream(path_) >> written && written != ::getpid()) return;
   if (::unlink(path_.c_str()) != 0) (void)!::ftruncate(file_.get(), 0);
 }
 

@@ -19,7 +19,8 @@ class PidFile {
   explicit PidFile(std::string path);
   PidFile(const PidFile&) = delete;
   PidFile& operator=(const PidFile&) = delete;
-  /// Removes the file that it has written or created; empties it if that is not permitted any more.
+  /// Removes the file that it has written or created, unless another process has written it since;
+  /// empties it if that is not permitted any more.
   ~PidFile();
 
   /// Writes the process id. Throws std::runtime_error if it fails.

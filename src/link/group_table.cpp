@@ -82,6 +82,11 @@ bool GroupTable::all_nodes_settled() const {
   });
 }
 
+bool GroupTable::all_settled() const {
+  return std::ranges::all_of(others_,
+                             [](const auto& entry) { return entry.second.is_settled(); });
+}
+
 std::string GroupTable::waiting_for() const {
   if (broadcast_.record() == nullptr) return broadcast_.waiting_for();
   for (const auto& [mgid, group] : others_) {

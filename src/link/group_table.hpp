@@ -41,6 +41,8 @@ class GroupTable {
   void join_others();
   /// Whether there has been a response to the join of each all-nodes group.
   [[nodiscard]] bool all_nodes_settled() const;
+  /// The same of all groups.
+  [[nodiscard]] bool all_settled() const;
   /// For the operator; empty if the broadcast and all-nodes groups are joined or refused.
   [[nodiscard]] std::string waiting_for() const;
   /// The broadcast group has other parameters now.

@@ -28,6 +28,7 @@
 #include "link/counters.hpp"
 #include "link/events.hpp"
 #include "link/neighbour_statistics.hpp"
+#include "link/saved_cache.hpp"
 #include "wire/notice.hpp"
 
 namespace ipoib::link {
@@ -65,6 +66,8 @@ class Link {
   void reply_to_arp(const wire::Arp& request, TimePoint now);  ///< permits that of an ArpReplyCheck
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.
   void on_notice(const wire::Notice& notice, TimePoint now);
+  /// Announces the host's addresses if the link is up: the host's packets come here from now on.
+  void announce(TimePoint now);
   void shut_down(TimePoint now);  ///< leaves the groups, releases all frames; only draining follows
 
   // --- Stimuli: the SA -------------------------------------------------------------------------
@@ -99,6 +102,17 @@ class Link {
   bool remove(const IpAddress& address);  ///< entry and pin; returns false if there is neither
   bool remove_entry(const IpAddress& address);  ///< not the pin
   std::size_t flush();  ///< removes all but permanent entries and pins; returns how many
+
+  // --- Handover to the link of another daemon on the same port and partition -------------------
+  /// At most `limit` neighbours.
+  [[nodiscard]] SavedPage save(NeighbourCursor from, std::size_t limit, TimePoint now) const;
+  /// Adds what another link has saved, without sending anything but SA requests for groups. Call it
+  /// while the link is up. Ignores what is invalid here, and what there is no room for without
+  /// eviction. Returns how many neighbours were added.
+  std::size_t restore(const SavedPage& saved, TimePoint now);
+  /// Whether nothing is gained by waiting: the link is up, and each of its groups was joined or
+  /// refused, or the port is not ready.
+  [[nodiscard]] bool is_settled() const;
 
   // --- State -----------------------------------------------------------------------------------
   [[nodiscard]] LinkState state() const;

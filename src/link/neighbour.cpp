@@ -288,6 +288,28 @@ Disposition Neighbour::on_set_permanent(Route&& route, const Dependencies& deps,
   return Disposition::keep;
 }
 
+/// Sends nothing. An entry that was being probed begins as Stale: its next use starts over.
+Disposition Neighbour::on_restored(const SavedNeighbour& saved, Route&& route,
+                                   const Dependencies& deps, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [&](New&) {
+            if (saved.used) used_ = now - *saved.used;
+            uses_high_ = static_cast<std::uint32_t>(saved.uses >> 32);
+            uses_low_ = static_cast<std::uint32_t>(saved.uses);
+            if (!saved.reachable_for) return become_stale(std::move(route), "restored", deps, now);
+            confirmed_ = now;
+            const Duration longest = deps.config.ageing.reachable * 3 / 2;
+            const TimePoint deadline = now + std::min(*saved.reachable_for, longest);
+            return become(Reachable{{std::move(route), deadline}}, "restored", deps);
+          },
+          [](OneOf<Incomplete, Resolving, Reachable, Stale, Delay, Probing, Failed, Permanent> auto&) {
+            return cannot_happen();
+          },
+      },
+      state_);
+}
+
 /// The same in each state.
 void Neighbour::on_removed(Counter why, const Dependencies& deps) {
   if (ParkedFrames* const parked = parked_frames()) parked->drop(why, deps.out.counters);
@@ -544,6 +566,20 @@ NeighbourInfo Neighbour::info(TimePoint now) const {
     info.references = static_cast<std::uint32_t>(path->handle->use_count());
   }
   return info;
+}
+
+std::optional<SavedNeighbour> Neighbour::saved(TimePoint now) const {
+  const Route* const known = route();
+  const PathData* const path = known != nullptr ? known->path->usable() : nullptr;
+  if (path == nullptr) return std::nullopt;
+  SavedNeighbour out{
+      .address = address_, .hardware = known->hardware(), .path = {path->attributes, path->mtu}};
+  if (const auto* const reachable = std::get_if<Reachable>(&state_)) {
+    out.reachable_for = std::max(reachable->deadline - now, Duration::zero());
+  }
+  if (used_ != kNotYet) out.used = now - used_;
+  out.uses = std::uint64_t{uses_high_} << 32 | uses_low_;
+  return out;
 }
 
 }  // namespace ipoib::link

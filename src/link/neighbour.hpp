@@ -14,6 +14,7 @@
 #include "link/neighbour_dependencies.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/neighbour_states.hpp"
+#include "link/saved_cache.hpp"
 
 namespace ipoib::link {
 
@@ -84,6 +85,9 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] Disposition on_link_down(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_set_permanent(Route&& route, const Dependencies& deps,
                                              TimePoint now);
+  /// A new entry, which another daemon has had; the path can be used.
+  [[nodiscard]] Disposition on_restored(const SavedNeighbour& saved, Route&& route,
+                                        const Dependencies& deps, TimePoint now);
   /// The table is about to erase the entry: drops its parked frames.
   void on_removed(Counter why, const Dependencies& deps);
   using ChangeKind = NeighbourChange::Kind;
@@ -104,6 +108,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   /// Null in the states without a hardware address.
   [[nodiscard]] const Route* route() const;
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
+  /// For on_restored(); nullopt without a usable path.
+  [[nodiscard]] std::optional<SavedNeighbour> saved(TimePoint now) const;
 
  private:
   /// The route, if sending a packet does not change the state.

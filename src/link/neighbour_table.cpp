@@ -128,6 +128,11 @@ void NeighbourTable::erase(Neighbour& entry, std::string_view why) {
   entries_.erase(entry);
 }
 
+void NeighbourTable::restore(Neighbour& entry, const SavedNeighbour& saved, PathRef&& path,
+                             TimePoint now) {
+  apply(entry, entry.on_restored(saved, Route(saved.hardware, std::move(path)), deps_, now));
+}
+
 void NeighbourTable::remove(Neighbour& entry, Counter why, std::string_view text) {
   entry.on_removed(why, deps_);
   erase(entry, text);
@@ -178,6 +183,20 @@ std::vector<NeighbourInfo> NeighbourTable::list(std::optional<std::uint32_t>& sl
       break;
     }
     entries.push_back(entry->info(now));
+  }
+  return entries;
+}
+
+std::vector<SavedNeighbour> NeighbourTable::save(std::optional<std::uint32_t>& slot,
+                                                 std::size_t limit, TimePoint now) const {
+  std::vector<SavedNeighbour> entries;
+  for (std::size_t visited = 0; visited < limit; ++visited) {
+    const Neighbour* const entry = entries_.next(*slot);
+    if (entry == nullptr) {
+      slot.reset();
+      break;
+    }
+    if (auto saved = entry->saved(now)) entries.push_back(std::move(*saved));
   }
   return entries;
 }

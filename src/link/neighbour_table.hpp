@@ -37,7 +37,6 @@ class NeighbourTable final : public Reachability {
   }
   /// Too large for the processor's caches, so that LookAhead saves time.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
-  // As in EntryTable.
   using Hint = cache::Hints::Probe;
   [[nodiscard]] Hint hint_of(const IpAddress& key) const { return entries_.hint_of(key); }
   void prefetch(const Hint& hint) const { entries_.prefetch(hint); }
@@ -48,8 +47,8 @@ class NeighbourTable final : public Reachability {
   void watch(std::set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
   /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table, or
-  /// its place in the index, is full of entries that cannot be evicted: permanent ones, ones with
-  /// parked frames, and for a reply all that the host has used.
+  /// its place in the index, is full of entries that stay: permanent ones, ones with parked frames,
+  /// and for a reply all that the host has used.
   [[nodiscard]] Neighbour* create(const IpAddress& address, Purpose purpose);
 
   // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
@@ -68,6 +67,7 @@ class NeighbourTable final : public Reachability {
   void set_permanent(Neighbour& entry, Route&& route, TimePoint now) {
     apply(entry, entry.on_set_permanent(std::move(route), deps_, now));
   }
+  void restore(Neighbour& entry, const SavedNeighbour& saved, PathRef&& path, TimePoint now);
   void remove(Neighbour& entry, Counter why, std::string_view text);  ///< `text`: for who watches
   /// A path request is complete: informs the entries that wait for it.
   void path_resolved(PathTable::Resolution&& resolution, TimePoint now);
@@ -81,9 +81,11 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] std::size_t count(EvictionClass of) const {
     return counts_[static_cast<std::size_t>(of)];
   }
-  /// From `slot` on, which it sets to the next one, or to nullopt.
+  /// Both go on from `slot`, which they set to the next one, or to nullopt.
   [[nodiscard]] std::vector<NeighbourInfo> list(std::optional<std::uint32_t>& slot,
                                                 std::size_t limit, TimePoint now) const;
+  [[nodiscard]] std::vector<SavedNeighbour> save(std::optional<std::uint32_t>& slot,
+                                                 std::size_t limit, TimePoint now) const;
 
  private:
   using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,
@@ -97,9 +99,7 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] bool is_watched(const Neighbour& entry) const {
     return gateways_.contains(entry.address());
   }
-  [[nodiscard]] List& list_of(EvictionClass eviction_class) {
-    return lists_[static_cast<std::size_t>(eviction_class)];
-  }
+  [[nodiscard]] List& list_of(EvictionClass of) { return lists_[static_cast<std::size_t>(of)]; }
   [[nodiscard]] Neighbour* choose_victim(Purpose purpose);
   [[nodiscard]] Neighbour* choose_active();
   [[nodiscard]] Neighbour* choose_rival(const IpAddress& address, Purpose purpose) const;

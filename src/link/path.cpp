@@ -259,6 +259,26 @@ void Path::on_deadline(const Dependencies& deps) {
              state_);
 }
 
+/// Its next use requests it again: the other daemon's data may be old.
+bool Path::on_restored(const SavedPath& saved, const Dependencies& deps) {
+  return std::visit(
+      Overloaded{
+          [&](Idle&) {
+            auto handle = deps.handles.create_address_handle(address_vector(saved.attributes, gid_));
+            if (!handle) {
+              deps.out.counters.add(Counter::address_handle_refusals);
+              return false;
+            }
+            become(NeedsRefresh{{std::move(*handle), saved.attributes, saved.mtu}, {}, 0}, "restored",
+                   deps);
+            return true;
+          },
+          [](OneOf<Ready, NeedsRefresh, Refreshing> auto&) { return true; },
+          [](OneOf<Waiting, Requesting, Failed> auto&) { return false; },
+      },
+      state_);
+}
+
 /// The one function that changes the state.
 void Path::become(State&& next, std::string_view why, const Dependencies& deps) {
   if (deps.log.should_log(spdlog::level::debug)) {

@@ -72,10 +72,8 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   /// A user has a frame to send.
   [[nodiscard]] Condition on_use(Purpose purpose, const Dependencies& deps, TimePoint now);
-  /// A path in Waiting may send its request.
-  void on_turn(const Dependencies& deps);
-  /// Adds a waiter; in Waiting and Requesting only.
-  void await(PathWaiter& waiter);
+  void on_turn(const Dependencies& deps);  ///< a path in Waiting may send its request
+  void await(PathWaiter& waiter);  ///< in Waiting and Requesting only
   /// The path may have changed: its first use from `not_before` on requests it again.
   void invalidate(std::string_view why, const Dependencies& deps, TimePoint not_before = {});
   /// Its port sends from a LID that is not the path's.
@@ -86,6 +84,8 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   [[nodiscard]] PathWaiters on_response(const wire::SaResult& result, const Dependencies& deps,
                                         TimePoint now);
   void on_deadline(const Dependencies& deps);
+  /// Another daemon has used it with these data. Returns whether it can be used.
+  [[nodiscard]] bool on_restored(const SavedPath& saved, const Dependencies& deps);
 
  private:
   friend class PathTable;

@@ -26,6 +26,13 @@ struct PathAttributes {
   friend bool operator==(const PathAttributes&, const PathAttributes&) = default;
 };
 
+/// What one daemon tells the next about a path.
+struct SavedPath {
+  PathAttributes attributes;
+  std::uint32_t mtu = 0;  ///< of the InfiniBand payload, bytes
+  friend bool operator==(const SavedPath&, const SavedPath&) = default;
+};
+
 /// What the SA's record gives.
 struct PathData {
   AddressHandlePtr handle;

@@ -41,7 +41,8 @@ class PathTable {
   /// The port that paths begin at, and its LMC. The other ports of the subnet are assumed to have
   /// the same LMC: a path record names only one of a port's LIDs.
   void set_source(const PathSource& source) { requests_.set_source(source); }
-  [[nodiscard]] std::uint8_t source_lmc() const { return requests_.source().lmc; }
+  [[nodiscard]] const PathSource& source() const { return requests_.source(); }
+  [[nodiscard]] std::uint8_t source_lmc() const { return source().lmc; }
   /// Finds or creates the path to a GID; a null reference if the table, or the GID's place in its
   /// index, is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
@@ -55,6 +56,10 @@ class PathTable {
   }
   void invalidate(Path& path, std::string_view why);
   void invalidate_all(std::string_view why);
+  /// See Path::on_restored().
+  [[nodiscard]] bool restore(Path& path, const SavedPath& saved) {
+    return path.on_restored(saved, deps_);
+  }
   /// Its port sent from `source`. Each LID that is not the port's invalidates the path once, and
   /// the SA is asked no more often than PathTimes::mismatch_interval allows.
   void on_source_lid(Path& path, Lid source, TimePoint now);

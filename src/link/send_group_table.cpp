@@ -37,6 +37,20 @@ void SendGroupTable::send(const Gid& mgid, Frame&& frame, TimePoint now) {
   if (taken) send_to_routers(mgid, std::move(taken), now);
 }
 
+void SendGroupTable::restore(const Gid& mgid) {
+  if (groups_.size() >= deps_.config.limits.send_groups) return;
+  (void)find_or_create(mgid);
+  start_joins();
+}
+
+std::vector<Gid> SendGroupTable::joined() const {
+  std::vector<Gid> out;
+  for (const auto& [mgid, group] : groups_) {
+    if (group.info().state == GroupState::send_only) out.push_back(mgid);
+  }
+  return out;
+}
+
 /// A full table evicts the oldest group without parked frames.
 SendGroup* SendGroupTable::find_or_create(const Gid& mgid) {
   if (const auto at = groups_.find(mgid); at != groups_.end()) return &at->second;

@@ -21,6 +21,12 @@ class SendGroupTable {
   SendGroupTable(const SendGroupTable&) = delete;
   SendGroupTable& operator=(const SendGroupTable&) = delete;
 
+  /// Joins a group that another daemon on the port has sent to, unless that needs an eviction.
+  void restore(const Gid& mgid);
+  /// Those that are joined.
+  [[nodiscard]] std::vector<Gid> joined() const;
+  /// Whether no join is waiting or outstanding.
+  [[nodiscard]] bool is_settled() const { return requests_ == 0 && waiting_.empty(); }
   /// Takes a frame that begins with the encapsulation header. If the group does not exist and the
   /// packet may leave the link, it goes to the all-routers group (RFC 4391, 10).
   void send(const Gid& mgid, Frame&& frame, TimePoint now);

@@ -121,11 +121,30 @@ Result<void> TunDevice::discard(const std::string& name, const std::string& mark
   return {};
 }
 
-std::optional<NetworkNamespace> TunDevice::network_namespace() const {
-  FileDescriptor found(ioctl(fd_.get(), TUNGETDEVNETNS));
+Result<std::unique_ptr<TunDevice>> TunDevice::take(FileDescriptor device, std::uint32_t mtu,
+                                                   const TunOptions& options) {
+  ifreq request{};
+  if (ioctl(device.get(), TUNGETIFF, &request) != 0) return failure("not a TUN", errno);
+  if ((request.ifr_flags & kTunFlags) != kTunFlags || (request.ifr_flags & IFF_MULTI_QUEUE) != 0) {
+    return Error{EINVAL, std::string("interface ") + request.ifr_name + ": not one of ipoibd"};
+  }
+  FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!control) return failure("socket", errno);
+  const int flags = fcntl(device.get(), F_GETFL);
+  (void)fcntl(device.get(), F_SETFL, flags | O_NONBLOCK);
+  std::unique_ptr<TunDevice> taken(
+      new TunDevice(std::move(device), std::move(control), request.ifr_name));
+  taken->adopted_ = taken->shared_ = true;
+  if (auto done = taken->configure(options); !done) return done.error();
+  if (mtu != 0) taken->mtu_.was_set(mtu);
+  return taken;
+}
+
+std::optional<NetworkNamespace> TunDevice::namespace_of(int device) {
+  FileDescriptor found(ioctl(device, TUNGETDEVNETNS));
   if (!found) return std::nullopt;
   (void)fcntl(found.get(), F_SETFD, FD_CLOEXEC);
-  return NetworkNamespace::of(std::move(found), "of interface " + name_);
+  return NetworkNamespace::of(std::move(found), "of an interface");
 }
 
 std::string TunDevice::current_name() const {
@@ -147,7 +166,9 @@ Result<void> TunDevice::configure(const TunOptions& options) {
     return failure("link type of " + name_, errno,
                    "ip link set " + name_ + " down, then try again");
   }
-  if (auto done = set_carrier(false); !done) return done;
+  if (!shared_) {
+    if (auto done = set_carrier(false); !done) return done;
+  }
   if (auto done = negotiate_offloads(options.large_packets); !done) return done;
 
   if (auto done = set_queue_length(index_, options.queue_length); !done) {
@@ -317,6 +338,8 @@ Result<void> TunDevice::unless_gone(Error error) {
   if (gone_) return {};
   return error;
 }
+
+void TunDevice::keep() { (void)ioctl(fd_.get(), TUNSETPERSIST, 1UL); }
 
 void TunDevice::remove() { (void)ioctl(fd_.get(), TUNSETPERSIST, 0UL); }
 

@@ -43,11 +43,21 @@ class TunDevice final : public PollableTun {
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
   /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
+  /// Takes over the device of another process, which has sent its descriptor: an interface of open()
+  /// in the network namespace of the calling thread. Both have it open from then on. Changes
+  /// neither carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
+  [[nodiscard]] static Result<std::unique_ptr<TunDevice>> take(FileDescriptor device,
+                                                               std::uint32_t mtu,
+                                                               const TunOptions& options);
+  /// The network namespace of a TUN's interface. nullopt if it was deleted, or is not a TUN.
+  [[nodiscard]] static std::optional<NetworkNamespace> namespace_of(int device);
   /// Removes a persistent interface of open() that no process has open, if it exists: the one with
   /// this mark, else that of this name. EBUSY if a process has it open.
   [[nodiscard]] static Result<void> discard(const std::string& name, const std::string& mark = {});
   /// The network namespace that the interface is in now. nullopt if it was deleted.
-  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const;
+  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const {
+    return namespace_of(fd_.get());
+  }
   /// The operator may have renamed it.
   [[nodiscard]] std::string current_name() const;
   ~TunDevice() override = default;
@@ -73,7 +83,8 @@ class TunDevice final : public PollableTun {
   [[nodiscard]] std::uint64_t malformed() const override { return malformed_; }
   [[nodiscard]] bool is_up() const override;
   [[nodiscard]] bool is_gone() const override { return gone_; }
-  /// Makes the interface disappear with this object.
+  /// Makes the interface stay, or disappear, with this object.
+  void keep();
   void remove();
   /// Makes the interface disappear at once. Nothing may be read, written or set afterwards.
   void close();
@@ -96,6 +107,7 @@ class TunDevice final : public PollableTun {
   int index_ = 0;
   InterfaceMtu mtu_;
   bool adopted_ = false;
+  bool shared_ = false;  ///< another process serves it, see take()
   std::vector<std::string> warnings_;
   bool gone_ = false;
   bool takes_tcp_ = false;

@@ -58,18 +58,19 @@ class Keep(hosts.Pair):
 
     def test_cleanup_removes_what_was_left(self):
         self.start_all()
-        self.left.run("ip", "link", "add", "dummy0", "type", "dummy")
-        self.left.run("ip", "tuntap", "add", "tun0", "mode", "tun")
+        for other in ("tun0", "tun1"):
+            self.left.run("ip", "tuntap", "add", other, "mode", "tun")
+        self.left.run("ip", "link", "property", "add", "dev", "tun1", "altname", "ipoibd")
         self.left.run("ip", "link", "set", "ib0.8001", "name", "red")
         refused = self.cleanup()
         self.assertEqual(refused.returncode, 1, "a daemon serves them")
         self.assertIn("ib0", refused.stderr)
         self.assertEqual(refused.stdout, "")
-        self.assertEqual(self.interfaces(), {"ib0", "red", "dummy0", "tun0"})
+        self.assertEqual(self.interfaces(), {"ib0", "red", "tun0", "tun1"})
         self.assertEqual(self.left.daemon.end(), 0)
-        self.assertEqual(self.interfaces(), {"ib0", "red", "dummy0", "tun0"})
+        self.assertEqual(self.interfaces(), {"ib0", "red", "tun0", "tun1"})
         self.assert_removed(self.cleanup(), "ib0", "red")
-        self.assertEqual(self.interfaces(), {"dummy0", "tun0"})
+        self.assertEqual(self.interfaces(), {"tun0", "tun1"})
         self.assert_removed(self.cleanup())
 
     def test_cleanup_of_one_partition(self):
@@ -97,6 +98,7 @@ class Keep(hosts.Pair):
         self.left.start("--keep")
         wait_until(self.left.has_carrier, "ib0 is up")
         self.left.run("ip", "link", "set", "ib0", "netns", there.namespace)
+        there.run("ip", "link", "set", "ib0", "up")
         wait_until(there.has_carrier, "the daemon follows")
         self.assertEqual(self.left.daemon.end(), 0)
         self.assertIsNone(there.link(), "the next daemon would not find it")

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ipoib::daemon {
+namespace ipoib::daemon::cleanup_tests {
 namespace {
 
 constexpr Guid kPort{0x0002c90300000001};
@@ -60,4 +60,4 @@ TEST(CleanupTest, WithoutTheDeviceTheNamesDecide) {
 }
 
 }  // namespace
-}  // namespace ipoib::daemon
+}  // namespace ipoib::daemon::cleanup_tests

@@ -79,6 +79,10 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     EXPECT_EQ(interface, kNumber);
     reports.push_back(report.waiting_for);
   }
+  void on_mode(InterfaceNumber interface, PumpMode mode) override {
+    EXPECT_EQ(interface, kNumber);
+    modes.push_back(mode);
+  }
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override {
     EXPECT_EQ(beside, kNumber);
@@ -170,6 +174,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   InterfaceMailbox to_interface{2};
   ControlMailbox to_control{16};
   TraceRing trace{"test"};
+  std::vector<PumpMode> modes;
   std::vector<std::string> reports;
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
@@ -554,6 +559,20 @@ TEST_F(InterfaceControlTest, ReadsTheHostAgainWhenTheSettingsForArpHaveChanged) 
   mirror.arp_changed = true;
   from_interface(link::ArpPolicyUsed{});
   EXPECT_EQ(await<HostChanged>().at(0).view.arp.ignore, 1);
+}
+
+TEST_F(InterfaceControlTest, PassesOnModesAndPagesOfTheCache) {
+  control.set_mode(PumpMode::retired);
+  EXPECT_EQ(await<SetMode>().at(0).mode, PumpMode::retired);
+  from_interface(ModeReached{PumpMode::retired});
+  run_until([this] { return !modes.empty(); });
+  EXPECT_THAT(modes, ElementsAre(PumpMode::retired));
+  std::uint32_t mtu = 0;
+  link::SavedPage page;
+  page.mtu = 2044;
+  from_interface(CacheSaved{page, [&mtu](const link::SavedPage& saved) { mtu = saved.mtu; }});
+  run_until([&mtu] { return mtu != 0; });
+  EXPECT_EQ(mtu, 2044U);
 }
 
 TEST_F(InterfaceControlTest, ReadsTheHostAgainAfterARedirect) {

@@ -385,5 +385,93 @@ TEST_F(InterfaceLoopTest, ARequestThatFindsTheMailboxFullFails) {
   EXPECT_GE(counter("messages_lost"), 1U);
 }
 
+// --- Handover ------------------------------------------------------------------------------------
+
+class HeldLoopTest : public InterfaceLoopTest {
+ protected:
+  HeldLoopTest() { pump.set_mode(PumpMode::held, kStart); }
+
+  /// Ends the loop when it sleeps with nothing left to do; the SA grants all joins.
+  void run_with_sa() {
+    sleeper.on_sleep = [this] {
+      std::vector<ToControl> all;
+      outbox.drain(all);
+      bool granted = false;
+      for (auto& each : all) {
+        if (const auto* const request = std::get_if<wire::SaRequest>(&each)) {
+          if (const auto* const join = std::get_if<wire::JoinQuery>(&request->query)) {
+            post(wire::SaResponse{request->id, link::group_record(join->record.mgid)});
+            granted = true;
+          }
+        }
+        if (const auto* const reached = std::get_if<ModeReached>(&each)) {
+          modes.push_back(reached->mode);
+        }
+      }
+      if (!granted) stop();
+    };
+    run();
+  }
+  [[nodiscard]] static link::SavedPage saved() {
+    link::SavedPage page;
+    page.neighbours.push_back({.address = Ipv4Address(0x0a2c0002),
+                               .hardware = link::hardware(0x22, 2),
+                               .path = {.attributes = {.dlid = Lid(7), .sl = {}}, .mtu = 2048}});
+    return page;
+  }
+
+  std::vector<PumpMode> modes;
+};
+
+TEST_F(HeldLoopTest, ReportsOnceThatItIsReady) {
+  post(PortChanged{active_port()});
+  post(HostChanged{});
+  run_with_sa();
+  EXPECT_THAT(modes, ElementsAre(PumpMode::held));
+}
+
+TEST_F(HeldLoopTest, IsReadyIfThePortIsNot) {
+  post(HostChanged{});
+  run_with_sa();
+  EXPECT_THAT(modes, ElementsAre(PumpMode::held));
+}
+
+TEST_F(HeldLoopTest, IsNotReadyBeforeItKnowsTheHost) {
+  post(PortChanged{active_port()});
+  run_with_sa();
+  EXPECT_THAT(modes, IsEmpty()) << "the host may be in more groups";
+}
+
+TEST_F(HeldLoopTest, RestoresTheCacheOnceTheLinkIsUp) {
+  post(RestoreCache{saved()});
+  post(PortChanged{active_port()});
+  post(HostChanged{});
+  run_with_sa();
+  EXPECT_EQ(pump.link().counters()[link::Counter::neighbours_created], 1U);
+  EXPECT_THAT(modes, ElementsAre(PumpMode::held));
+}
+
+TEST_F(InterfaceLoopTest, ConfirmsAChangedMode) {
+  std::vector<PumpMode> modes;
+  post(SetMode{PumpMode::retired});
+  run();
+  for (const auto& each : answers) {
+    if (const auto* const reached = std::get_if<ModeReached>(&each)) modes.push_back(reached->mode);
+  }
+  EXPECT_THAT(modes, ElementsAre(PumpMode::retired));
+  EXPECT_EQ(pump.mode(), PumpMode::retired);
+}
+
+TEST_F(InterfaceLoopTest, SavesTheCacheWithTheMtuOfTheInterface) {
+  bool called = false;
+  post(SaveCache{{}, [&called](link::SavedPage) { called = true; }});
+  run();
+  const auto at = std::ranges::find_if(
+      answers, [](const auto& each) { return std::holds_alternative<CacheSaved>(each); });
+  ASSERT_NE(at, answers.end());
+  EXPECT_EQ(std::get<CacheSaved>(*at).page.mtu, 0U) << "the link was never up";
+  EXPECT_FALSE(called) << "that is for the control thread";
+}
+
 }  // namespace
 }  // namespace ipoib::daemon

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "ipoib/log.hpp"
+#include "tests/unit/daemon/fake_interface.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon {
@@ -19,59 +20,6 @@ using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-
-/// What was done to an interface, by its name; "~" is its end.
-using Calls = std::vector<std::string>;
-
-class FakeInterface final : public PartitionInterface {
- public:
-  FakeInterface(InterfaceId id, InterfaceOwner& owner, Calls& calls, bool adopted)
-      : now_called(id.name),
-        id_(std::move(id)),
-        owner_(owner),
-        calls_(calls),
-        adopted_(adopted) {}
-  ~FakeInterface() override { note("~"); }
-
-  [[nodiscard]] const InterfaceId& id() const override { return id_; }
-  [[nodiscard]] InterfaceOwner& owner() const { return owner_; }
-  [[nodiscard]] bool adopted() const override { return adopted_; }
-  void remove_at_end() override { note("remove"); }
-  void remove_now() override { note("remove now"); }
-  void forget_neighbours() override { note("forget neighbours"); }
-  [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
-  [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
-  [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
-  void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
-  void on_client_reregister() override { note("reregister"); }
-  void on_object_failed(const void* /*object*/) override { note("object failed"); }
-  void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
-  void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
-  void reconfigure(const Reconfigured& changes) override {
-    note("reconfigure" + std::string(changes.poll ? " poll" : "") +
-         (changes.neighbours.empty() ? "" : " neighbours"));
-  }
-  void request_report() override { note("report"); }
-  void stop(StopReason why) override {
-    note("stop");
-    if (!reason_) reason_ = std::move(why);
-  }
-  /// As when its thread has ended.
-  void end() { owner_.on_ended(id_.number, reason_.value_or(StopReason{})); }
-  void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
-
-  SharedNamespace now_in;
-  std::string now_called;
-
- private:
-  void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
-
-  const InterfaceId id_;
-  InterfaceOwner& owner_;
-  Calls& calls_;
-  const bool adopted_;
-  std::optional<StopReason> reason_;
-};
 
 class InterfacesTest : public ::testing::Test,
                        public PartitionInterfaces,
@@ -94,6 +42,9 @@ class InterfacesTest : public ::testing::Test,
   }
   void on_finished(const std::string& reason) override { finished.push_back(reason); }
   void on_status() override { statuses.push_back(interfaces.status()); }
+  void on_mode(InterfaceNumber interface, PumpMode mode) override {
+    modes.emplace_back(interface, mode);
+  }
   void send(const wire::SaRequest& /*request*/) override {}
   [[nodiscard]] sa::Counters counters() const override { return {}; }
 
@@ -131,6 +82,8 @@ class InterfacesTest : public ::testing::Test,
   std::vector<std::string> discarded;
   std::vector<std::string> finished;
   std::vector<std::string> statuses;
+  std::vector<std::pair<InterfaceNumber, PumpMode>> modes;
+  HandedInterfaces handed;
   Interfaces interfaces{{.context = context,
                          .factory = *this,
                          .options = options,
@@ -138,6 +91,7 @@ class InterfacesTest : public ::testing::Test,
                          .changes = changes,
                          .owner = *this,
                          .sa = *this,
+                         .handed = handed,
                          .log = *link::silent_logger()}};
 };
 
@@ -355,6 +309,7 @@ TEST_F(InterfacesTest, AnInterfaceThatWasRenamedAndMovedIsFoundWhenTheDeviceIsBa
                     .changes = changes,
                     .owner = *this,
                     .sa = *this,
+                    .handed = handed,
                     .log = *link::silent_logger()});
   later.start(port_in({kDefaultPKey}));
   EXPECT_EQ(by_name["ib0"]->id().home, elsewhere);
@@ -419,6 +374,44 @@ TEST_F(InterfacesTest, RemovesAnInterfaceThatTheOperatorDeletesWhileTheDaemonEnd
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now",
                                    "ib0.8001 forget neighbours", "ib0.8001 ~"));
+}
+
+TEST_F(InterfacesTest, InterfacesThatWereHandedOverStayForTheOtherDaemon) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.hand_over({by_name["ib0"]->id().number});
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0.8001 stop"));
+  by_name["ib0"]->end();
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 ~", "ib0.8001 remove", "ib0.8001 ~"));
+  EXPECT_THAT(finished, ElementsAre("")) << "that is no failure";
+  EXPECT_THAT(kept, IsEmpty());
+}
+
+TEST_F(InterfacesTest, AHandoverOfNothingEndsAtOnce) {
+  interfaces.start(port_in({}));
+  interfaces.hand_over({});
+  EXPECT_THAT(finished, ElementsAre(""));
+}
+
+TEST_F(InterfacesTest, CreatesAHandedInterfaceWhereItIs) {
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  handed[kRed].home = elsewhere;
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  EXPECT_EQ(by_name["ib0.8001"]->id().home, elsewhere);
+  EXPECT_EQ(by_name["ib0"]->id().home, nullptr);
+}
+
+TEST_F(InterfacesTest, PassesOnThatAModeWasReached) {
+  interfaces.start(port_in({kDefaultPKey}));
+  auto& red = *by_name["ib0"];
+  red.owner().on_mode(red.id().number, PumpMode::retired);
+  EXPECT_THAT(modes, ElementsAre(std::pair(red.id().number, PumpMode::retired)));
+  EXPECT_EQ(interfaces.find(red.id().number), &red);
+  EXPECT_EQ(interfaces.find(InterfaceNumber(99)), nullptr);
+  EXPECT_THAT(interfaces.partitions(), ElementsAre(std::pair(red.id().number, kDefaultPKey)));
 }
 
 TEST_F(InterfacesTest, AddsAnInterface) {

@@ -70,9 +70,11 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
-TEST(OptionsTest, AcceptsKeepAndCleanup) {
+TEST(OptionsTest, AcceptsWhatConcernsTheNextDaemon) {
   EXPECT_FALSE(parse({}).keep);
   EXPECT_TRUE(parse({"--keep"}).keep);
+  EXPECT_FALSE(parse({}).takeover);
+  EXPECT_TRUE(parse({"--takeover"}).takeover);
   EXPECT_FALSE(parse({}).cleanup);
   EXPECT_TRUE(parse({"--cleanup"}).cleanup);
 }
@@ -268,7 +270,7 @@ TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
   EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
   EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));
   EXPECT_THAT(error_in("wait = perhaps"), StartsWith(at));
-  for (const char* not_here : {"help", "version", "config = other", "check-config", "cleanup"}) {
+  for (const char* not_here : {"help", "version", "config = other", "check-config", "cleanup", "takeover"}) {
     EXPECT_THAT(error_in(not_here), StartsWith(at + "no option")) << not_here;
   }
 }

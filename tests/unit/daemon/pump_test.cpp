@@ -5,6 +5,7 @@
 #include "daemon/pools.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
+#include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::daemon {
@@ -71,6 +72,21 @@ class PumpTest : public ::testing::Test {
       tun.to_fabric.push_back(std::move(packet));
     }
   }
+  /// An empty packet of a peer; one of IP is valid.
+  [[nodiscard]] Incoming datagram(wire::EtherType type) {
+    Incoming incoming;
+    incoming.frame = frames.take();
+    incoming.frame.window(0, wire::kEncapsulationSize + 40);
+    std::ranges::fill(incoming.frame.bytes(), std::uint8_t{0});
+    wire::emit_encapsulation(type, incoming.frame.bytes().data());
+    incoming.frame.bytes()[wire::kEncapsulationSize] =
+        type == wire::EtherType::ipv6 ? 0x60 : 0x45;
+    incoming.frame.bytes()[wire::kEncapsulationSize + 3] = 40;
+    incoming.source_lid = Lid(7);
+    incoming.source_qpn = Qpn(0x22);
+    return incoming;
+  }
+  void arrive(Incoming&& incoming) { queue_pair.arrived.push_back(std::move(incoming)); }
   /// Runs turns while there is work.
   void run() {
     for (int turns = 0; pump.turn(now); ++turns) ASSERT_LT(turns, 1000) << "always busy";
@@ -98,6 +114,128 @@ TEST_F(PumpTest, MovesPacketsOfTheHost) {
   run();
   EXPECT_EQ(queue_pair.sent.size(), 3U);
   EXPECT_TRUE(tun.carrier);
+}
+
+TEST_F(PumpTest, AHeldPumpPreparesItsLinkAndLeavesTheTunAlone) {
+  pump.set_mode(PumpMode::held, now);
+  bring_up();
+  EXPECT_EQ(pump.link().state(), LinkState::up);
+  EXPECT_EQ(queue_pair.attached.size(), 3U) << "the broadcast and all-nodes groups";
+  EXPECT_FALSE(tun.carrier);
+  EXPECT_EQ(tun.mtu, 0U);
+  broadcast(1);
+  arrive(datagram(wire::EtherType::ipv4));
+  run();
+  EXPECT_THAT(tun.limits, ElementsAre()) << "the other daemon reads it";
+  EXPECT_TRUE(tun.from_fabric.empty());
+  EXPECT_TRUE(queue_pair.sent.empty());
+}
+
+TEST_F(PumpTest, AHeldPumpAnnouncesNothing) {
+  pump.set_mode(PumpMode::held, now);
+  port.active = port.sm_known = true;
+  port.lid = Lid(4);
+  port.gid = link::port_gid(1);
+  port.pkey_index = 0;
+  pump.link().on_port(port, now);
+  pump.drain(now);
+  grant_joins();
+  for (int i = 0; i < 10; ++i) {
+    now += 1s;
+    run();
+  }
+  EXPECT_TRUE(queue_pair.sent.empty());
+  EXPECT_TRUE(pump.link().sends().empty());
+}
+
+TEST_F(PumpTest, APumpThatBecomesActiveSetsAndAnnouncesEverything) {
+  pump.set_mode(PumpMode::held, now);
+  bring_up();
+  now += 10s;
+  run();
+  pump.set_mode(PumpMode::active, now);
+  EXPECT_TRUE(tun.carrier);
+  EXPECT_EQ(tun.mtu, kMaxIpMtu);
+  run();
+  ASSERT_EQ(queue_pair.sent.size(), 1U);
+  EXPECT_EQ(wire::parse_encapsulation(queue_pair.sent[0].bytes()), wire::EtherType::arp);
+  broadcast(1);
+  arrive(datagram(wire::EtherType::ipv4));
+  run();
+  EXPECT_EQ(queue_pair.sent.size(), 2U);
+  EXPECT_EQ(tun.from_fabric.size(), 1U);
+}
+
+TEST_F(PumpTest, AHeldPumpThatLosesItsPortTakesTheCarrierAwayLater) {
+  pump.set_mode(PumpMode::held, now);
+  bring_up();
+  tun.carrier = true;  // by the other daemon
+  port.active = false;
+  pump.link().on_port(port, now);
+  pump.drain(now);
+  EXPECT_TRUE(tun.carrier);
+  pump.set_mode(PumpMode::active, now);
+  EXPECT_FALSE(tun.carrier);
+}
+
+TEST_F(PumpTest, ARetiredPumpPassesOnOnlyUnicastPackets) {
+  bring_up();
+  pump.set_mode(PumpMode::retired, now);
+  arrive(datagram(wire::EtherType::ipv4));
+  arrive(datagram(wire::EtherType::ipv6));
+  auto request = datagram(wire::EtherType::arp);
+  wire::Arp message;
+  message.operation = wire::ArpOperation::request;
+  message.sender_hardware = link::hardware(0x22, 2);
+  message.sender_protocol = Ipv4Address(0x0a2c0002);
+  message.target_protocol = Ipv4Address(0x0a2c0001);
+  request.frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
+  message.emit(request.frame.bytes().subspan(wire::kEncapsulationSize));
+  arrive(std::move(request));
+  auto multicast = datagram(wire::EtherType::ipv4);
+  multicast.has_grh = true;
+  multicast.destination_gid = wire::broadcast_gid(kDefaultPKey);
+  arrive(std::move(multicast));
+  tun.limits.clear();
+  broadcast(1);
+  run();
+  EXPECT_EQ(tun.from_fabric.size(), 2U);
+  EXPECT_THAT(tun.limits, ElementsAre());
+  EXPECT_TRUE(queue_pair.sent.empty());
+  EXPECT_TRUE(pump.to_control().empty()) << "no path for a reply to ARP is requested";
+}
+
+TEST_F(PumpTest, ARetiredPumpSendsNothingByItself) {
+  bring_up();
+  EXPECT_NE(pump.next_deadline(), kNever) << "the second announcement";
+  pump.set_mode(PumpMode::retired, now);
+  EXPECT_EQ(pump.next_deadline(), kNever);
+  now += 10s;
+  run();
+  EXPECT_TRUE(queue_pair.sent.empty());
+}
+
+TEST_F(PumpTest, ARetiredPumpKeepsTheCarrierAtItsEnd) {
+  bring_up();
+  pump.set_mode(PumpMode::retired, now);
+  pump.link().shut_down(now);
+  pump.drain(now);
+  EXPECT_TRUE(tun.carrier);
+  EXPECT_TRUE(queue_pair.attached.empty());
+}
+
+TEST_F(PumpTest, ARetiredPumpCanServeAgain) {
+  bring_up();
+  now += 10s;
+  run();
+  queue_pair.sent.clear();
+  pump.set_mode(PumpMode::retired, now);
+  pump.set_mode(PumpMode::active, now);
+  run();
+  EXPECT_EQ(queue_pair.sent.size(), 1U) << "peers may know another queue pair";
+  broadcast(1);
+  run();
+  EXPECT_EQ(queue_pair.sent.size(), 2U);
 }
 
 TEST_F(PumpTest, FullSendQueueStopsReading) {

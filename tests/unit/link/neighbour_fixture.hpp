@@ -26,6 +26,16 @@ class NeighbourStates : public ObjectFixture {
     neighbours.set_permanent(find_or_create(), {to, paths.acquire(to.gid)}, now);
   }
   void remove() { neighbours.remove(*entry(), Counter::drop_neighbour_removed, ""); }
+  /// What another daemon has saved about kPeer.
+  void restore(std::optional<Duration> reachable_for) {
+    const SavedNeighbour saved{.address = kPeer,
+                               .hardware = kPeerHw,
+                               .path = {},
+                               .reachable_for = reachable_for,
+                               .used = 3s,
+                               .uses = 0x1'0000'0005};
+    neighbours.restore(find_or_create(), saved, paths.acquire(kPeerHw.gid), now);
+  }
 
   // --- The states; each function discards the output that leads to its state -------------------
   void make_new() {}

@@ -44,6 +44,9 @@ Step learn(const HwAddress& address) {
 Step set_permanent(const HwAddress& address) {
   return [=](T& t) { t.set_permanent(address); };
 }
+Step restore(std::optional<Duration> reachable_for) {
+  return [=](T& t) { t.restore(reachable_for); };
+}
 void path_ready(T& t) { t.grant(t.path_request); }
 void path_failed(T& t) { t.refuse(t.path_request); }
 
@@ -84,6 +87,8 @@ const std::vector<Row>& rows() {
       {"Adopt_PathReady_Unconfirmed_Parked", &T::make_incomplete_with_path, learn(known), "delay", sent},
       {"New_Confirmed", &T::make_new_with_path, confirm(known), "reachable"},
       {"New_Unconfirmed", &T::make_new, learn(known), "resolving"},
+      {"New_Restored", &T::make_new_with_path, restore(std::nullopt), "stale", route(known)},
+      {"New_Restored_Reachable", &T::make_new_with_path, restore(10s), "reachable", route(known)},
       {"New_SetPermanent", &T::make_new, set_permanent(known), "permanent", no_request_and_parked(0)},
       {"Incomplete_Unconfirmed", &T::make_incomplete, learn(known), "resolving", route(known)},
       {"Incomplete_LinkDown", &T::make_incomplete, &T::link_down, "gone", dropped_and_unregistered(Counter::drop_link_down)},

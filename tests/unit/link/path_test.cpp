@@ -123,6 +123,28 @@ TEST_F(PathStates, Path_Idle_Report) {
   EXPECT_TRUE(is<Path::Idle>());
 }
 
+TEST_F(PathStates, Path_Idle_Restored) {
+  const SavedPath saved{.attributes = {.dlid = Lid(9), .sl = ServiceLevel(2), .hop_limit = 3}, .mtu = 2048};
+  EXPECT_TRUE(paths.restore(*user, saved));
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
+  EXPECT_TRUE(path_requests().empty());
+  ASSERT_EQ(handles.made.size(), 2U) << "the broadcast group has one, too";
+  EXPECT_EQ(handles.made[1].dlid, Lid(9));
+  ASSERT_TRUE(handles.made[1].global);
+  EXPECT_EQ(handles.made[1].global->dgid, kPeerHw.gid);
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_EQ(path_requests().size(), 1U) << "it may be outdated";
+  EXPECT_TRUE(paths.restore(*user, {})) << "what the SA is about to say is newer";
+  EXPECT_TRUE(is<Path::Refreshing>());
+}
+
+TEST_F(PathStates, Path_Idle_Restored_NoHandle) {
+  handles.refuses = true;
+  EXPECT_FALSE(paths.restore(*user, {}));
+  EXPECT_TRUE(is<Path::Idle>());
+  EXPECT_EQ(count(Counter::address_handle_refusals), 1U);
+}
+
 TEST_F(PathStates, Path_Waiting_Use) {
   make_waiting();
   EXPECT_EQ(use(), Condition::pending);

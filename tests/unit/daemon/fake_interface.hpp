@@ -1,0 +1,81 @@
+// An interface that notes what is done to it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/partition_interface.hpp"
+
+namespace ipoib::daemon {
+
+/// What was done to an interface, by its name; "~" is its end.
+using Calls = std::vector<std::string>;
+
+class FakeInterface final : public PartitionInterface {
+ public:
+  FakeInterface(InterfaceId id, InterfaceOwner& owner, Calls& calls, bool adopted)
+      : now_called(id.name),
+        id_(std::move(id)),
+        owner_(owner),
+        calls_(calls),
+        adopted_(adopted) {}
+  ~FakeInterface() override { note("~"); }
+
+  [[nodiscard]] const InterfaceId& id() const override { return id_; }
+  [[nodiscard]] InterfaceOwner& owner() const { return owner_; }
+  [[nodiscard]] bool adopted() const override { return adopted_; }
+  void remove_at_end() override { note("remove"); }
+  void remove_now() override { note("remove now"); }
+  void forget_neighbours() override { note("forget neighbours"); }
+  [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
+  [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
+  [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
+  void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
+  void on_client_reregister() override { note("reregister"); }
+  void on_object_failed(const void* /*object*/) override { note("object failed"); }
+  void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
+  void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
+  void reconfigure(const Reconfigured& changes) override {
+    note("reconfigure" + std::string(changes.poll ? " poll" : "") +
+         (changes.neighbours.empty() ? "" : " neighbours"));
+  }
+  void request_report() override { note("report"); }
+  [[nodiscard]] int tun_descriptor() const override { return tun; }
+  [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override {
+    return static_neighbours;
+  }
+  void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override {
+    note("save " + std::to_string(from.position));
+    saving = std::move(done);
+  }
+  void set_mode(PumpMode mode) override {
+    note(mode == PumpMode::active ? "active" : "retired");
+  }
+  void stop(StopReason why) override {
+    note("stop");
+    if (!reason_) reason_ = std::move(why);
+  }
+  /// As when its thread has ended.
+  void end() { owner_.on_ended(id_.number, reason_.value_or(StopReason{})); }
+  void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
+
+  SharedNamespace now_in;
+  std::string now_called;
+  int tun = -1;
+  std::vector<control::StaticNeighbour> static_neighbours;
+  std::function<void(link::SavedPage)> saving;  ///< of the last save()
+
+ private:
+  void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
+
+  const InterfaceId id_;
+  InterfaceOwner& owner_;
+  Calls& calls_;
+  const bool adopted_;
+  std::optional<StopReason> reason_;
+};
+
+}  // namespace ipoib::daemon
