@@ -287,7 +287,7 @@ TEST_F(GiverTest, LeavesOutAnInterfaceThatEndsMeanwhile) {
   by_name["ib0"]->end({StopReason::Kind::deleted, {}});
   poll();
   auto late = by_name["ib0.8001"]->saving;
-  EXPECT_THAT(taken(), ElementsAre("ib0 save 0", "ib0 ~"));
+  EXPECT_THAT(taken(), ElementsAre("ib0 save 0", "ib0 forget neighbours", "ib0 ~"));
   EXPECT_EQ(sent().size(), 1U) << "the offer; then it waits in vain until the timeout";
 }
 
