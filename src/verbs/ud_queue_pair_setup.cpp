@@ -158,7 +158,8 @@ void UdQueuePair::stop_large_receives(std::string_view why) {
 
 Result<void> UdQueuePair::register_pool(FramePool& pool) {
   const auto arena = pool.arena();
-  MemoryRegion region(ibv_reg_mr(pd_.get(), arena.data(), arena.size(), IBV_ACCESS_LOCAL_WRITE));
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+  MemoryRegion region(ibv_reg_mr(pd_.get(), arena.data(), arena.size(), kAccess));
   if (!region) return verbs_error("cannot register memory", errno, memory_hint(errno));
   memory_.add(arena, std::move(region));
   return {};

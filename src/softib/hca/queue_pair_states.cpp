@@ -11,7 +11,9 @@
 //                                                               +-----+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <type_traits>
 
 #include "softib/hca/queue_pair.hpp"
 
@@ -40,6 +42,12 @@ constexpr std::array kTransitions = {
     Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
+/// A program in C may pass any number as a state: those that are none have no transition.
+ibv_qp_state state_of(const ibv_qp_state& passed) {
+  const auto number = std::bit_cast<std::underlying_type_t<ibv_qp_state>>(passed);
+  return number < IBV_QPS_UNKNOWN ? static_cast<ibv_qp_state>(number) : IBV_QPS_UNKNOWN;
+}
+
 }  // namespace
 
 bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
@@ -54,8 +62,10 @@ bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
 }
 
 int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
-  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != state_) return EINVAL;
-  const auto to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : state_;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && state_of(attr.cur_qp_state) != state_) {
+    return EINVAL;
+  }
+  const auto to = (mask & IBV_QP_STATE) != 0 ? state_of(attr.qp_state) : state_;
   if (!is_ud_transition(state_, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
