@@ -219,6 +219,12 @@ class Setting:
         self.set("port", fault.target, "up")
 
     def hca_failed(self, fault):
+        """A daemon that was started just now gets the time to open the device: it does not start on
+        one that has failed."""
+        host = self.hosts[fault.target]
+        wait_until(lambda: not host.daemon.is_running() or
+                   host.run(program("ibarp"), "info", check=False).returncode == 0,
+                   f"{host.name} serves an interface")
         self.set("hca", fault.target, "failed")
 
     def hca_present(self, fault):
