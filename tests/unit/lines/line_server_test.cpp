@@ -173,8 +173,8 @@ class LineServerTest : public ::testing::Test {
   }
 
   const Protocol::endpoint place_{unique_name()};
-  Echo echo_;
   asio::io_context context_;
+  Echo echo_;
   std::optional<LineServer> server_;
   std::thread thread_;
 };
