@@ -135,7 +135,7 @@ function(ipoib_python_cases out script)
 endfunction()
 
 # Tests that keep a processor busy. The others wait most of the time, so scripts/test runs two for
-# each processor.
+# each processor and one more.
 function(ipoib_busy_tests)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
 endfunction()

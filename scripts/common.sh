@@ -162,11 +162,32 @@ build() {
   shift
   if [ -n "${IPOIB_NO_BUILD:-}" ]; then return 0; fi
   step "configure ($preset)"
+  if [ -n "$ahead" ]; then
+    wait "$ahead" || true # the build below says why
+    ahead=''
+  fi
   configure "$preset"
   step "build ($preset)"
   (cd "$root_dir" && show_progress as_caller cmake --build --preset "$preset" \
     --parallel "$(nproc)" ${1:+--target "$@"}) || die "the build failed; its messages are above"
 }
+
+# build_ahead PRESET [TARGET...]: begins a build at the lowest priority, for use while tests run, which
+# often wait. A later `build` of that preset waits for it, continues it, and shows what is wrong with it.
+ahead=''
+build_ahead() {
+  if [ -n "${IPOIB_NO_BUILD:-}" ]; then return 0; fi
+  local preset=$1
+  shift
+  lock_build
+  set -m # gives it a process group, by which end_build_ahead can end it
+  (configure "$preset" &&
+    cd "$root_dir" && as_caller nice -n 19 cmake --build --preset "$preset" \
+      --parallel "$(nproc)" ${1:+--target "$@"}) </dev/null >/dev/null 2>&1 &
+  set +m
+  ahead=$!
+}
+end_build_ahead() { [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null || true; }
 
 # step NAME: begins a step of the script and says so. show_times prints how long each step took.
 step_names=() step_starts=()
