@@ -3,54 +3,28 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
+
+#include "ipoib/ancillary_descriptors.hpp"
 
 namespace ipoib::daemon::handover {
 
 namespace {
 
-/// Room for more than one, so that the kernel does not leave descriptors out in silence.
-constexpr std::size_t kControlRoom = CMSG_SPACE(4 * sizeof(int));
-
 Error error_of(const char* what) {
   return Error(errno, std::string(what) + ": " + std::generic_category().message(errno));
-}
-
-/// Takes all descriptors, so that none stays open.
-std::vector<FileDescriptor> descriptors_of(msghdr& header) {
-  std::vector<FileDescriptor> out;
-  for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
-    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(at) + i * sizeof(int), sizeof descriptor);
-      out.emplace_back(descriptor);
-    }
-  }
-  return out;
 }
 
 }  // namespace
 
 Result<void> Connection::send(ConstBytes bytes, int descriptor) {
   iovec piece{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};  // only read
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
-  }
+  AncillaryDescriptors control;
+  control.attach(header, {&descriptor, descriptor >= 0 ? 1U : 0U});
   const int flags = MSG_NOSIGNAL | (blocks_ ? 0 : MSG_DONTWAIT);
   ssize_t sent = 0;
   do {
@@ -62,12 +36,11 @@ Result<void> Connection::send(ConstBytes bytes, int descriptor) {
 Result<std::optional<Received>> Connection::receive() {
   std::vector<std::uint8_t> bytes(kMaxMessage);
   iovec piece{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, kControlRoom> control{};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
+  AncillaryDescriptors control;
+  control.make_room(header, 1);
   const int flags = MSG_CMSG_CLOEXEC | (blocks_ ? 0 : MSG_DONTWAIT);
   ssize_t size = 0;
   do {
@@ -75,10 +48,10 @@ Result<std::optional<Received>> Connection::receive() {
     // Reported once if the peer has closed its end without reading all, before what it has sent.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) return error_of("the other daemon");
-  auto descriptors = descriptors_of(header);
+  auto descriptors = AncillaryDescriptors::take(header);
   if (size == 0) return std::optional<Received>();
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || descriptors.size() > 1) {
-    return Error(EPROTO, "a message that is too long");
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return Error(EPROTO, "a message that is too long, or has lost a descriptor");
   }
   auto message = parse(ConstBytes(bytes).first(static_cast<std::size_t>(size)));
   if (!message) return message.error();

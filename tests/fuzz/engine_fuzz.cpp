@@ -2,6 +2,7 @@
 // reads, also while it reads them. It closes the connections of those that are faulty, keeps nothing
 // of them, and its loop runs a bounded number of times for what they do.
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "hostile_peer.hpp"

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
+#include "ipoib/ancillary_descriptors.hpp"
 #include "ipoib/bytes.hpp"
 #include "require.hpp"
 #include "softib/transport/ring.hpp"
@@ -106,22 +106,15 @@ inline bool send_message(int socket, ByteReader& in, const Descriptors& descript
   const std::size_t count = in.u8() % (kMost + 1);
   const auto bytes = in.take(std::min<std::size_t>(in.u8(), in.left()));
   iovec piece{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
-  if (count != 0) {
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(count * sizeof(int));
-    cmsghdr* const part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(count * sizeof(int));
-    for (std::size_t i = 0; i < count; ++i) {
-      const int fd = descriptors.of(static_cast<std::uint8_t>(which + i));
-      std::memcpy(CMSG_DATA(part) + i * sizeof fd, &fd, sizeof fd);
-    }
+  std::vector<int> passed(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    passed[i] = descriptors.of(static_cast<std::uint8_t>(which + i));
   }
+  ipoib::AncillaryDescriptors control;
+  control.attach(header, passed);
   return ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 

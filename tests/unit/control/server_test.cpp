@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "as_nobody.hpp"
+#include "ipoib/ancillary_descriptors.hpp"
 #include "ipoib/unix_path.hpp"
 #include "line_client.hpp"
 #include "running_server.hpp"
@@ -424,18 +424,11 @@ TEST(Server, RefusesDescriptors) {
     ASSERT_EQ(::connect(socket.get(), path.address(), UnixPath::size()), 0);
     char byte = 0;
     iovec piece{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
     msghdr header{};
     header.msg_iov = &piece;
     header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    const int passed = socket.get();
-    std::memcpy(CMSG_DATA(part), &passed, sizeof passed);
+    AncillaryDescriptors control;
+    control.attach(header, std::array{socket.get()});
     int refused = 0;
     socklen_t size = sizeof refused;
     if (::getsockopt(socket.get(), SOL_SOCKET, 83, &refused, &size) != 0) {

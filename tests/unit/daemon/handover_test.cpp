@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <vector>
+
+#include "ipoib/ancillary_descriptors.hpp"
 
 namespace ipoib::daemon::handover::assembly_tests {
 namespace {
@@ -32,19 +34,11 @@ std::ptrdiff_t open_descriptors() {
 /// Sends bytes with copies of a descriptor.
 void send_raw(int socket, ConstBytes bytes, int descriptor, std::size_t copies) {
   iovec piece{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = CMSG_SPACE(copies * sizeof(int));
-  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(copies * sizeof(int));
-  for (std::size_t i = 0; i < copies; ++i) {
-    std::memcpy(CMSG_DATA(rights) + i * sizeof(int), &descriptor, sizeof descriptor);
-  }
+  AncillaryDescriptors control;
+  control.attach(header, std::vector<int>(copies, descriptor));
   ASSERT_GT(::sendmsg(socket, &header, 0), 0);
 }
 

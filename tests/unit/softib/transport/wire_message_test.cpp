@@ -9,9 +9,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
+#include "ipoib/ancillary_descriptors.hpp"
 #include "open_descriptors.hpp"
 
 namespace softib::transport {
@@ -34,20 +34,13 @@ class WireMessageTest : public testing::Test {
               static_cast<ssize_t>(bytes.size()));
   }
   void send_two_descriptors(int fd, MessageKind kind_to_send = MessageKind::wakeup_fd) {
-    const std::array both = {fd, fd};
     auto kind = static_cast<std::uint8_t>(kind_to_send);
     iovec piece{&kind, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof both)> control{};
     msghdr header{};
     header.msg_iov = &piece;
     header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof both);
-    std::memcpy(CMSG_DATA(part), both.data(), sizeof both);
+    ipoib::AncillaryDescriptors control;
+    control.attach(header, std::array{fd, fd});
     EXPECT_EQ(::sendmsg(near_.get(), &header, 0), 1);
   }
 
