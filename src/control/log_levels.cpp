@@ -36,7 +36,27 @@ std::optional<spdlog::level::level_enum> level_of(std::string_view text) {
   return std::nullopt;
 }
 
+bool is_for(std::string_view wanted, std::string_view module) {
+  return wanted == kAllModules || wanted == module;
+}
+
 }  // namespace
+
+Result<void> check_levels(const std::vector<ModuleLevel>& levels,
+                          std::span<const std::string_view> modules) {
+  for (const auto& [wanted, text] : levels) {
+    if (!level_of(text)) {
+      return Error{EINVAL, text +
+                               ": no such level; levels are trace, debug, info, warning, error, "
+                               "critical, off"};
+    }
+    if (std::ranges::any_of(modules, [&](auto each) { return is_for(wanted, each); })) continue;
+    std::string names;
+    for (const auto module : modules) names.append(module).append(", ");
+    return Error{EINVAL, wanted + ": no such module; modules are " + names.append(kAllModules)};
+  }
+  return {};
+}
 
 LogLevels::LogLevels(std::vector<std::shared_ptr<Logger>> loggers) : loggers_(std::move(loggers)) {}
 
@@ -58,30 +78,16 @@ std::vector<ModuleLevel> LogLevels::all() const {
 }
 
 Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
-  std::vector<std::pair<Logger*, spdlog::level::level_enum>> changes;
+  std::vector<std::string_view> modules;
+  for (const auto& logger : loggers_) modules.emplace_back(logger->name());
+  if (auto valid = check_levels(levels, modules); !valid) return valid;
   for (const auto& [module, text] : levels) {
-    const auto level = level_of(text);
-    if (!level) {
-      return Error{EINVAL, text +
-                               ": no such level; levels are trace, debug, info, warning, error, "
-                               "critical, off"};
-    }
-    const std::size_t before = changes.size();
-    for (const auto& logger : loggers_) {
-      if (module == kAllModules || module == logger->name()) {
-        changes.emplace_back(logger.get(), *level);
-      }
-    }
-    if (changes.size() > before) continue;
-    std::string names;
-    for (const auto& logger : loggers_) names.append(logger->name()).append(", ");
-    return Error{EINVAL, module + ": no such module; modules are " + names.append(kAllModules)};
-  }
-  for (const auto& [logger, level] : changes) {
-    logger->set_level(level);
+    const auto apply = [&module, level = *level_of(text)](Logger& logger) {
+      if (is_for(module, logger.name())) logger.set_level(level);
+    };
+    for (const auto& logger : loggers_) apply(*logger);
     for (const auto& weak : others_) {
-      const auto other = weak.lock();
-      if (other && other->name() == logger->name()) other->set_level(level);
+      if (const auto other = weak.lock()) apply(*other);
     }
   }
   return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "ipoib/result.hpp"
 
 namespace ipoib::control {
+
+/// The error for an unknown module or level lists the known ones. "all" is each of `modules`.
+[[nodiscard]] Result<void> check_levels(const std::vector<ModuleLevel>& levels,
+                                        std::span<const std::string_view> modules);
 
 /// For one thread; other threads may use the loggers, whose levels are atomic.
 class LogLevels {
@@ -21,8 +26,8 @@ class LogLevels {
   void add(const std::shared_ptr<Logger>& logger);
 
   [[nodiscard]] std::vector<ModuleLevel> all() const;
-  /// Sets the level of a module, or of all for "all". Sets all of `levels` or none; the error for
-  /// an unknown module or level lists the known ones.
+  /// Sets the level of a module, or of all for "all". Sets all of `levels`, or none if
+  /// check_levels() fails.
   [[nodiscard]] Result<void> set(const std::vector<ModuleLevel>& levels);
 
  private:

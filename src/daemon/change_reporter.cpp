@@ -94,15 +94,18 @@ std::vector<std::string> ChangeReporter::differences(const Summary& before, cons
 
 std::vector<control::Event> ChangeReporter::take(link::Link& link, const InterfaceState& state,
                                                  TimePoint now) {
-  if (wants_link_) is_link_pending_ = summary(link, state) != reported_;
+  Summary current;
+  if (wants_link_) {
+    current = summary(link, state);
+    is_link_pending_ = current != reported_;
+  }
   std::vector<control::Event> events;
   if (next_deadline(link) > now) return events;
   if (is_link_pending_) {
-    const Summary current = summary(link, state);
     auto info = information(link, state);
     info.groups.clear();
     events.emplace_back(control::LinkEvent{differences(reported_, current), std::move(info)});
-    before_ = std::exchange(reported_, current);
+    before_ = std::exchange(reported_, std::move(current));
     is_link_pending_ = false;
   }
   const auto page = link.take_changes(kMaxEvents - events.size(), now);

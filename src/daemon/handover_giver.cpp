@@ -90,8 +90,7 @@ bool Giver::take(Received&& received) {
 
 // --- Offer ---------------------------------------------------------------------------------------
 
-std::optional<Refusal> Giver::obstacle(const Hello& hello) const {
-  const Hello own = dependencies_.own();
+std::optional<Refusal> Giver::obstacle(const Hello& hello, const Hello& own) const {
   if (hello.device != own.device || hello.port != own.port || hello.guid != own.guid) {
     return Refusal{ENODEV, fmt::format("the running ipoibd serves {} port {}", own.device, own.port)};
   }
@@ -111,13 +110,14 @@ std::optional<Refusal> Giver::obstacle(const Hello& hello) const {
 }
 
 void Giver::on_hello(const Hello& hello) {
-  if (auto why = obstacle(hello)) return refuse(std::move(*why));
+  const Hello own = dependencies_.own();
+  if (auto why = obstacle(hello, own)) return refuse(std::move(*why));
   state_ = State::sending;
   peer_version_ = hello.program_version;
   timeout_.set(monotonic_now() + kSending);
   Offer offer{.version = std::min(hello.newest, kVersion),
               .pid = static_cast<std::uint32_t>(::getpid()),
-              .program_version = dependencies_.own().program_version,
+              .program_version = own.program_version,
               .added = {dependencies_.changes.added.begin(), dependencies_.changes.added.end()},
               .deleted = {dependencies_.changes.deleted.begin(),
                           dependencies_.changes.deleted.end()}};

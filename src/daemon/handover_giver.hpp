@@ -55,7 +55,7 @@ class Giver {
   void on_readable();
   [[nodiscard]] bool take(Received&& received);
   void on_hello(const Hello& hello);
-  [[nodiscard]] std::optional<Refusal> obstacle(const Hello& hello) const;
+  [[nodiscard]] std::optional<Refusal> obstacle(const Hello& hello, const Hello& own) const;
   void send_next();
   void on_page(InterfaceNumber interface, link::SavedPage page, bool is_first);
   void on_ready(const Ready& ready);

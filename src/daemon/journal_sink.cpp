@@ -47,11 +47,6 @@ void append_field(std::string& to, std::string_view key, std::string_view value)
   to += '\n';
 }
 
-std::string line_of(const spdlog::details::log_msg& message, const LogContext& about) {
-  const std::string text(message.payload.data(), message.payload.size());
-  return about.interface.empty() ? text : about.interface + ": " + text;
-}
-
 std::string datagram_of(const spdlog::details::log_msg& message, const LogContext& about) {
   const std::string_view module(message.logger_name.data(), message.logger_name.size());
   std::string out;
@@ -67,6 +62,11 @@ std::string datagram_of(const spdlog::details::log_msg& message, const LogContex
 }
 
 }  // namespace
+
+std::string line_of(const spdlog::details::log_msg& message, const LogContext& about) {
+  std::string line = about.interface.empty() ? "" : about.interface + ": ";
+  return line.append(message.payload.data(), message.payload.size());
+}
 
 bool standard_error_is_journal() {
   const char* const stream = std::getenv("JOURNAL_STREAM");
@@ -94,8 +94,7 @@ void JournalSink::write(const spdlog::details::log_msg& message, const LogContex
                      UnixPath::size()) >= 0) {
     return;
   }
-  const std::string prefix = about.interface.empty() ? "" : about.interface + ": ";
-  const std::string line = prefix + std::string(message.payload.data(), message.payload.size());
+  const std::string line = line_of(message, about);
   spdlog::details::log_msg plain = message;
   plain.payload = line;
   fallback_->log(plain);

@@ -18,6 +18,9 @@ struct LogContext {
   std::string pkey;  ///< "0x8001"
 };
 
+/// The message for a reader who does not see fields: "ib0: up".
+[[nodiscard]] std::string line_of(const spdlog::details::log_msg& message, const LogContext& about);
+
 /// Whether the service manager has connected standard error with the journal: JOURNAL_STREAM has
 /// its device and inode.
 [[nodiscard]] bool standard_error_is_journal();

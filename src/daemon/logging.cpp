@@ -39,11 +39,9 @@ class NamingSink final : public spdlog::sinks::sink {
 
   void log(const spdlog::details::log_msg& message) override {
     const LogContext about = prefix_->get();
-    spdlog::memory_buf_t line;
-    line.append(about.interface + ": ");
-    line.append(message.payload);
+    const std::string line = line_of(message, about);
     spdlog::details::log_msg named = message;
-    named.payload = {line.data(), line.size()};
+    named.payload = line;
     for (const auto& other : sinks_) {
       if (auto* const journal = dynamic_cast<JournalSink*>(other.get())) {
         journal->log_about(message, about);
@@ -77,7 +75,7 @@ std::shared_ptr<Logger> named_like(const std::shared_ptr<LogPrefix>& prefix, Log
 
 Logging::Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted)
     : Logging(make_sink(target)) {
-  if (auto done = levels.set(wanted); !done) throw UsageError("--log: " + done.error().message);
+  levels.set(wanted).value();
 }
 
 Logging::Logging(const spdlog::sink_ptr& sink)

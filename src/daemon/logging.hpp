@@ -1,9 +1,11 @@
 // The loggers of ipoibd: one per module, all with the same sink.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +19,10 @@ namespace ipoib::daemon {
 
 /// The modules, named as in --log and `ibarp log`.
 struct Logging {
-  /// Throws UsageError for an unknown module or level.
+  static constexpr std::array<std::string_view, 5> kModules{"link", "sa", "verbs", "control",
+                                                            "daemon"};
+
+  /// `wanted` has to pass control::check_levels().
   Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted);
 
   std::shared_ptr<Logger> link;

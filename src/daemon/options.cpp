@@ -339,9 +339,9 @@ std::string text_of(const po::variable_value& value) {
   return out;
 }
 
-/// Logging would find these errors later.
 void check_log(const Options& options) {
-  const Logging unused(LogTarget::standard_error, options.log);
+  const auto valid = control::check_levels(options.log, Logging::kModules);
+  if (!valid) throw UsageError("--log: " + valid.error().message);
 }
 
 std::string check_report(const std::vector<std::string>& files) {

@@ -69,13 +69,19 @@ class GiverTest : public HandoverFixture {
   }
 
   unsigned ends = 0;
+  unsigned questions = 0;  ///< about the daemon itself, each of which asks the device
   Giver giver{{.context = context,
                .interfaces = interfaces,
                .changes = changes,
-               .own = own,
+               .own = [this] { return ++questions, own(); },
                .on_end = [this] { ++ends; },
                .log = *link::silent_logger()}};
 };
+
+TEST_F(GiverTest, AsksTheDeviceOnce) {
+  offer();
+  EXPECT_EQ(questions, 1U);
+}
 
 TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   changes.added[kRed] = "ib0.8001";
@@ -209,9 +215,9 @@ TEST_F(GiverTest, RefusesASecondPeer) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_of_pair.data()), 0);
   Connection second(FileDescriptor{ends_of_pair[1]});
   giver.on_connection(FileDescriptor(ends_of_pair[0]));
-  const auto refused = second.receive();
-  ASSERT_TRUE(refused && *refused);
-  EXPECT_EQ(std::get<Refusal>((*refused)->message).code, EBUSY);
+  const auto answer = second.receive();
+  ASSERT_TRUE(answer && *answer);
+  EXPECT_EQ(std::get<Refusal>((*answer)->message).code, EBUSY);
 }
 
 TEST_F(GiverTest, RefusesADaemonOfAnotherPort) {

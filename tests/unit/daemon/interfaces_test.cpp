@@ -2,14 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <stdexcept>
 
-#include "ipoib/log.hpp"
-#include "tests/unit/daemon/fake_interface.hpp"
-#include "tests/unit/link/object_fixture.hpp"
+#include "tests/unit/daemon/interfaces_fixture.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -21,39 +17,8 @@ using ::testing::Key;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-class InterfacesTest : public ::testing::Test,
-                       public PartitionInterfaces,
-                       public PortOwner,
-                       public SaRequestPort {
+class InterfacesTest : public InterfacesFixture {
  protected:
-  static constexpr PKey kRed{0x8001};
-
-  [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
-                                                           InterfaceOwner& owner,
-                                                           SaRequestPort& /*sa*/) override {
-    if (id.name == refused) throw std::runtime_error(id.name + " is refused");
-    auto made = std::make_unique<FakeInterface>(id, owner, calls, id.name == existing);
-    by_name[id.name] = made.get();
-    return made;
-  }
-  [[nodiscard]] Result<void> discard(const KeptInterface& one) override {
-    discarded.push_back(one.name);
-    return {};
-  }
-  void on_finished(const std::string& reason) override { finished.push_back(reason); }
-  void on_status() override { statuses.push_back(interfaces.status()); }
-  void on_mode(InterfaceNumber interface, PumpMode mode) override {
-    modes.emplace_back(interface, mode);
-  }
-  void send(const wire::SaRequest& /*request*/) override {}
-  [[nodiscard]] sa::Counters counters() const override { return {}; }
-
-  [[nodiscard]] static verbs::PortSnapshot port_in(std::vector<PKey> pkeys, bool active = true) {
-    verbs::PortSnapshot port;
-    port.active = active;
-    port.pkeys = std::move(pkeys);
-    return port;
-  }
   /// A request by `ibarp interface add` to the interface `beside`.
   [[nodiscard]] Result<std::string> add(const std::string& beside, PKey partition,
                                         const std::string& name) {
@@ -64,35 +29,6 @@ class InterfacesTest : public ::testing::Test,
     auto& interface = *by_name[name];
     interface.owner().on_report(interface.id().number, {waiting_for});
   }
-  Calls taken() { return std::exchange(calls, {}); }
-  /// Lets posted calls run.
-  void poll() {
-    context.restart();
-    context.poll();
-  }
-
-  boost::asio::io_context context{1};
-  Options options;
-  KeptInterfaces kept;
-  OperatorChanges changes;
-  Calls calls;
-  std::map<std::string, FakeInterface*> by_name;
-  std::string refused;   ///< cannot be created
-  std::string existing;  ///< is adopted
-  std::vector<std::string> discarded;
-  std::vector<std::string> finished;
-  std::vector<std::string> statuses;
-  std::vector<std::pair<InterfaceNumber, PumpMode>> modes;
-  HandedInterfaces handed;
-  Interfaces interfaces{{.context = context,
-                         .factory = *this,
-                         .options = options,
-                         .kept = kept,
-                         .changes = changes,
-                         .owner = *this,
-                         .sa = *this,
-                         .handed = handed,
-                         .log = *link::silent_logger()}};
 };
 
 TEST_F(InterfacesTest, CreatesOneForEachPartition) {

@@ -11,6 +11,7 @@
 
 #include "daemon/configuration_files.hpp"
 #include "daemon/interface_plan.hpp"
+#include "daemon/logging.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -220,6 +221,10 @@ TEST(OptionsTest, ParsesSoftibTarget) {
 
 TEST(OptionsTest, ParsesLogLevels) {
   EXPECT_THAT(parse({"--log", "debug"}).log, ElementsAre(control::ModuleLevel{"all", "debug"}));
+  for (const auto& [module, level] : Logging(LogTarget::standard_error, {}).levels.all()) {
+    EXPECT_THAT(parse({"--log", module + "=" + level}).log,
+                ElementsAre(control::ModuleLevel{module, level}));
+  }
   EXPECT_THAT(
       parse({"--log", "warning,link=trace"}).log,
       ElementsAre(control::ModuleLevel{"all", "warning"}, control::ModuleLevel{"link", "trace"}));
