@@ -33,14 +33,14 @@ std::string joined(const std::vector<std::string>& names) {
 ibarp_event to_c(CurrentEvent& current) {
   ibarp_event out{};
   out.size = sizeof(out);
-  const auto describe = [&out](const std::string& change, const std::string& why) {
-    copy_text(change, out.change, sizeof(out.change));
-    copy_text(why, out.why, sizeof(out.why));
+  const auto describe = [&out](std::uint32_t type, const auto& event) {
+    out.type = type;
+    copy_text(event.change, out.change, sizeof(out.change));
+    copy_text(event.why, out.why, sizeof(out.why));
   };
   std::visit(Overloaded{
                  [&](const NeighbourEvent& event) {
-                   out.type = IBARP_NEIGHBOURS;
-                   describe(event.change, event.why);
+                   describe(IBARP_NEIGHBOURS, event);
                    current.entry = control::to_c(event.entry);
                    out.entry = &current.entry;
                  },
@@ -52,8 +52,7 @@ ibarp_event to_c(CurrentEvent& current) {
                    out.info = &current.info;
                  },
                  [&](const GroupEvent& event) {
-                   out.type = IBARP_GROUPS;
-                   describe(event.change, event.why);
+                   describe(IBARP_GROUPS, event);
                    current.group = control::to_c(event.group);
                    out.group = &current.group;
                  },

@@ -29,20 +29,13 @@ bool before(const ibarp_entry& a, const ibarp_entry& b) {
 Client::Client(std::string interface) : interface_(std::move(interface)) {
   ibarp* handle = nullptr;
   const int result = ibarp_open(interface_.c_str(), &handle);
-  if (result != 0) throw Failure(kFailed, reason_of(nullptr, result));
+  if (result != 0) throw Failure(kFailed, reason_of(interface_, nullptr, result));
   handle_.reset(handle);
 }
 
 void Client::check(int result) const {
   if (result == 0) return;
-  throw Failure(result == -EINVAL ? kUsage : kFailed, reason_of(handle_.get(), result));
-}
-
-std::string Client::reason_of(const ibarp* handle, int result) const {
-  std::string why = ibarp_error(handle);
-  if (why.empty()) why = ibarp_strerror(result);
-  const std::string prefix = interface_ + ": ";
-  return why.starts_with(prefix) ? why : prefix + why;
+  throw Failure(result == -EINVAL ? kUsage : kFailed, reason_of(interface_, handle_.get(), result));
 }
 
 template <class T, class List>
@@ -97,10 +90,18 @@ ibarp_info Client::info() const {
   return out;
 }
 
-std::vector<std::string> all_interfaces() {
+std::string reason_of(const std::string& interface, const ibarp* handle, int result) {
+  std::string why = ibarp_error(handle);
+  if (why.empty()) why = ibarp_strerror(result);
+  const std::string prefix = interface + ": ";
+  return why.starts_with(prefix) ? why : prefix + why;
+}
+
+std::vector<std::string> interfaces_named(const std::string& name) {
+  if (!name.empty()) return {name};
   std::vector<std::string> names;
-  const auto each = [](const char* name, void* data) {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+  const auto each = [](const char* found, void* data) {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(found);
     return 0;
   };
   if (const int result = ibarp_interfaces(each, &names); result != 0) {
@@ -110,8 +111,7 @@ std::vector<std::string> all_interfaces() {
 }
 
 std::vector<std::string> interfaces_of(const Command& command) {
-  if (!command.device.empty()) return {command.device};
-  std::vector<std::string> names = all_interfaces();
+  std::vector<std::string> names = interfaces_named(command.device);
   if (names.empty()) throw Failure(kFailed, "no ipoibd is running in this network namespace");
   if (names.size() == 1 || !command.is_change()) return names;
   std::string all;

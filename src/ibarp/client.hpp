@@ -11,6 +11,11 @@
 
 namespace ipoib::cli {
 
+struct CloseHandle {
+  void operator()(ibarp* handle) const { ibarp_close(handle); }
+};
+using Handle = std::unique_ptr<ibarp, CloseHandle>;
+
 /// A copy of an ibarp_histogram.
 struct Histogram {
   std::string name;
@@ -47,18 +52,16 @@ class Client {
   template <class T, class List>
   [[nodiscard]] std::vector<T> all(List list) const;
 
-  /// Why a call has failed that returned `result`; ibarp_open() without handle.
-  [[nodiscard]] std::string reason_of(const ibarp* handle, int result) const;
-
-  struct Close {
-    void operator()(ibarp* handle) const { ibarp_close(handle); }
-  };
   std::string interface_;
-  std::unique_ptr<ibarp, Close> handle_;
+  Handle handle_;
 };
 
-/// The interfaces of ipoibd in this network namespace. Throws Failure if they cannot be listed.
-[[nodiscard]] std::vector<std::string> all_interfaces();
+/// Why a call about an interface has failed that returned `result`; ibarp_open() without handle.
+[[nodiscard]] std::string reason_of(const std::string& interface, const ibarp* handle, int result);
+
+/// The interface with that name or, if it is empty, those of ipoibd in this network namespace, maybe
+/// none. Throws Failure if they cannot be listed.
+[[nodiscard]] std::vector<std::string> interfaces_named(const std::string& name);
 /// The interfaces that a command applies to. Throws Failure with kFailed if there are none.
 [[nodiscard]] std::vector<std::string> interfaces_of(const Command& command);
 

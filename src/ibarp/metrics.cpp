@@ -1,13 +1,12 @@
 // Metrics of the interfaces, for Prometheus: see man/ibarp.8, "Metrics".
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "host_bytes.hpp"
 #include "metrics/exporter.hpp"
 #include "metrics/families.hpp"
 #include "metrics/metrics_file.hpp"
@@ -18,32 +17,21 @@ namespace ipoib::cli {
 
 using metrics::Families;
 using metrics::Labels;
+using metrics::with;
 
 namespace {
 
 constexpr std::array<std::string_view, 7> kLinkStates{
     "up", "joining", "no_pkey", "no_subnet_manager", "port_down", "stopped", "no_device"};
 
-/// Takes the prefix off `name`, if it has it.
-bool take_prefix(std::string& name, std::string_view prefix) {
-  const bool has_it = name.starts_with(prefix);
-  if (has_it) name.erase(0, prefix.size());
-  return has_it;
-}
-
-Labels with(const Labels& labels, const char* name, const std::string& value) {
-  Labels all = labels;
-  all.push_back({name, value});
-  return all;
-}
-
 void add_gauge(Families& to, const Labels& labels, const ibarp_counter& gauge) {
-  std::string name = gauge.name;
+  constexpr std::string_view kByState = "neighbours_";
+  const std::string name = gauge.name;
   const auto value = static_cast<double>(gauge.value);
   if (name == "neighbours") return;  // the sum of those by state
-  if (take_prefix(name, "neighbours_")) {
+  if (name.starts_with(kByState)) {
     return to.gauge("ipoib_neighbours", "Entries of the neighbour cache, by state.",
-                    with(labels, "state", name), value);
+                    with(labels, "state", name.substr(kByState.size())), value);
   }
   to.gauge("ipoib_" + name, name + " of ibarp(8), Counters.", labels, value);
 }
@@ -51,15 +39,12 @@ void add_gauge(Families& to, const Labels& labels, const ibarp_counter& gauge) {
 /// `drops` is the name of the family for dropped packets.
 void add_counter(Families& to, const std::string& drops, const Labels& labels,
                  const ibarp_counter& counter) {
-  std::string name = counter.name;
+  const std::string name = counter.name;
   if (counter.is_gauge != 0) return add_gauge(to, labels, counter);
-  if (counter.is_drop == 0) {
-    const std::string help = name + " of ibarp(8), Counters.";
-    return to.counter("ipoib_" + name + "_total", help, labels, counter.value);
+  if (counter.is_drop != 0) {
+    return to.drops(drops, "ibarp(8), Counters", labels, name, counter.value);
   }
-  (void)take_prefix(name, "drop_");
-  to.counter(drops, "Dropped packets, by reason: drop_REASON of ibarp(8), Counters.",
-             with(labels, "reason", name), counter.value);
+  to.counter("ipoib_" + name + "_total", name + " of ibarp(8), Counters.", labels, counter.value);
 }
 
 /// Whether it counts for the port, and so is the same for all interfaces of a daemon.
@@ -97,36 +82,13 @@ class PortCounters {
   std::map<Port, std::map<std::string, ibarp_counter>> sums_;
 };
 
-/// What the kernel has counted for a network interface.
-struct Bytes {
-  std::uint64_t received = 0;
-  std::uint64_t sent = 0;
-};
-
-/// Of all interfaces of the network namespace; proc(5), /proc/net/dev.
-std::map<std::string, Bytes> read_bytes() {
-  std::ifstream file("/proc/self/net/dev");
-  std::map<std::string, Bytes> out;
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    constexpr std::size_t kSent = 8;  // the fields before it are about received packets
-    std::array<std::uint64_t, kSent + 1> fields{};
-    std::istringstream numbers(line.substr(colon + 1));
-    for (auto& field : fields) numbers >> field;
-    const auto name = line.substr(line.find_first_not_of(' '), colon - line.find_first_not_of(' '));
-    if (numbers) out[name] = {fields[0], fields[kSent]};
-  }
-  return out;
-}
-
 void add_info(Families& to, const Labels& labels, const ibarp_info& info) {
   Labels all = labels;
-  all.push_back({"device", info.device});
-  all.push_back({"port", std::to_string(info.port)});
-  all.push_back({"pkey", info.pkey != 0 ? hexadecimal(info.pkey, 4) : ""});
-  all.push_back({"gid", gid_text(info.hardware.gid)});
-  all.push_back({"version", info.version});
+  all.insert(all.end(), {{"device", info.device},
+                         {"port", std::to_string(info.port)},
+                         {"pkey", info.pkey != 0 ? hexadecimal(info.pkey, 4) : ""},
+                         {"gid", gid_text(info.hardware.gid)},
+                         {"version", info.version}});
   to.gauge("ipoib_info", "The interface; the value is always 1.", all, 1);
   const std::string state = info.state;
   to.gauge("ipoib_carrier", "Whether the interface can send and receive.", labels,
@@ -198,7 +160,7 @@ class Collector {
     add_histograms(families_, labels, client.histograms());
   }
 
-  const std::map<std::string, Bytes> bytes_ = read_bytes();
+  const std::map<std::string, HostBytes> bytes_ = read_host_bytes();
   Families families_;
   PortCounters ports_;
   std::vector<std::string> problems_;
@@ -207,8 +169,7 @@ class Collector {
 }  // namespace
 
 Metrics collect_metrics(const Command& command) {
-  const auto interfaces =
-      command.device.empty() ? all_interfaces() : std::vector<std::string>{command.device};
+  const auto interfaces = interfaces_named(command.device);
   Collector collector;
   for (const std::string& interface : interfaces) collector.add(interface);
   return std::move(collector).finish(interfaces.size());

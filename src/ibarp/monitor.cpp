@@ -3,12 +3,14 @@
 
 #include <sys/time.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <cstdio>
 #include <ctime>
 #include <string_view>
+#include <vector>
 
 #include "client.hpp"
 #include "json.hpp"
@@ -66,6 +68,17 @@ std::string as_text(const std::string& interface, const ibarp_event& event,
   return out + because(event.why);
 }
 
+/// The parts of a list with commas.
+std::vector<std::string_view> names_in(std::string_view list) {
+  std::vector<std::string_view> names;
+  while (!list.empty()) {
+    const auto comma = std::min(list.find(','), list.size());
+    names.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return names;
+}
+
 /// The value of a member of the information.
 std::string value_of(std::string_view name, const ibarp_info& info) {
   if (name == "admin_up") return info.admin_up != 0 ? "yes" : "no";
@@ -81,14 +94,10 @@ std::string value_of(std::string_view name, const ibarp_info& info) {
 std::string as_text(const std::string& interface, const ibarp_event& event,
                     const ibarp_info& info) {
   std::string out = ink(Ink::interface, interface) + ": state " + ink_state(info.state);
-  std::string_view left = event.changed;
-  while (!left.empty()) {
-    const auto comma = std::min(left.find(','), left.size());
-    const std::string_view name = left.substr(0, comma);
+  for (const auto name : names_in(event.changed)) {
     if (const auto value = value_of(name, info); !value.empty()) {
       out += " " + std::string(name) + " " + value;
     }
-    left.remove_prefix(std::min(comma + 1, left.size()));
   }
   if (info.waiting_for[0] != '\0') out += ", waiting for " + std::string(info.waiting_for);
   return out;
@@ -187,12 +196,7 @@ class Monitor {
   void on_link(const std::string& name, const ibarp_event& event) {
     if (!command_.json) return print_text("link", as_text(name, event, *event.info));
     json::array changed;
-    std::string_view left = event.changed;
-    while (!left.empty()) {
-      const auto comma = std::min(left.find(','), left.size());
-      changed.emplace_back(left.substr(0, comma));
-      left.remove_prefix(std::min(comma + 1, left.size()));
-    }
+    for (const auto each : names_in(event.changed)) changed.emplace_back(each);
     print_object({{"event", "link"}, {"changed", std::move(changed)}, {"info", as_json(*event.info)}},
                  name);
   }

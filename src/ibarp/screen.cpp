@@ -30,10 +30,7 @@ void write_all(std::string_view text) {
 
 }  // namespace
 
-Screen::Screen()
-    : is_terminal_(isatty(STDOUT_FILENO) != 0),
-      has_keys_(is_terminal_ && tcgetattr(STDIN_FILENO, &before_) == 0) {
-  if (!is_terminal_) return;
+Screen::Screen() : has_keys_(tcgetattr(STDIN_FILENO, &before_) == 0) {
   // They are delivered only while key() waits, so that none is missed.
   sigset_t blocked;
   sigemptyset(&blocked);
@@ -48,7 +45,6 @@ Screen::Screen()
 }
 
 Screen::~Screen() {
-  if (!is_terminal_) return;
   leave();
   sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
 }
@@ -97,7 +93,7 @@ std::optional<char> Screen::key(std::chrono::steady_clock::time_point until) {
     const timespec timeout{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
     pollfd input{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
     signalled = 0;
-    const int ready = ppoll(&input, 1, &timeout, is_terminal_ ? &unblocked_ : nullptr);
+    const int ready = ppoll(&input, 1, &timeout, &unblocked_);
     if (signalled == SIGWINCH) return std::nullopt;
     if (signalled != 0) {
       on_signal(signalled);

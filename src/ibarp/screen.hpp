@@ -19,13 +19,12 @@ class Screen {
     std::size_t rows = 24;
   };
 
-  /// Enters the screen if standard output is a terminal.
+  /// Standard output has to be a terminal.
   Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
   ~Screen();
 
-  [[nodiscard]] bool is_terminal() const { return is_terminal_; }
   [[nodiscard]] static Size size();
   /// Replaces the contents. Lines beyond the last row are left out.
   void show(const std::string& text);
@@ -38,7 +37,6 @@ class Screen {
   void leave();
   void on_signal(int number);
 
-  bool is_terminal_;
   termios before_{};
   bool has_keys_;  ///< sets before_
   sigset_t unblocked_{};

@@ -3,18 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client.hpp"
 #include "color.hpp"
+#include "host_bytes.hpp"
 #include "monitor.hpp"
 #include "screen.hpp"
 #include "table/table.hpp"
@@ -28,17 +28,12 @@ using Clock = std::chrono::steady_clock;
 using Sort = WatchOptions::Sort;
 using table::Align;
 
-constexpr std::array<std::pair<char, Sort>, 5> kKeys{
-    {{'r', Sort::rate}, {'a', Sort::address}, {'s', Sort::state}, {'i', Sort::idle}, {'u', Sort::uses}}};
-constexpr std::array<const char*, 5> kSortNames{"rate", "address", "state", "idle", "uses"};
-
 /// What an interface has sent and received, and what was dropped.
 struct Totals {
   std::uint64_t tx_packets = 0;
   std::uint64_t rx_packets = 0;
   std::uint64_t drops = 0;
-  std::optional<std::uint64_t> tx_bytes{};
-  std::optional<std::uint64_t> rx_bytes{};
+  std::optional<HostBytes> bytes{};
 };
 
 struct InterfaceLine {
@@ -75,27 +70,13 @@ std::string brief(double value) {
   return text.data();
 }
 
+std::string_view word_for(Sort sort) {
+  return std::ranges::find(kSortNames, sort, [](const auto& each) { return each.second; })->first;
+}
+
 /// The rate of a counter; a counter that has become less has begun again.
 double rate_of(std::uint64_t before, std::uint64_t now, double seconds) {
   return static_cast<double>(now >= before ? now - before : now) / seconds;
-}
-
-/// The bytes of an interface of this network namespace, as the kernel counts them.
-void read_bytes(const std::string& interface, Totals& totals) {
-  std::ifstream file("/proc/self/net/dev");
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    const auto begin = line.find_first_not_of(' ');
-    if (colon == std::string::npos || line.substr(begin, colon - begin) != interface) continue;
-    std::uint64_t rx = 0;
-    std::uint64_t tx = 0;
-    if (std::sscanf(line.c_str() + colon + 1, "%" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &rx,
-                    &tx) == 2) {
-      totals.rx_bytes = rx;
-      totals.tx_bytes = tx;
-    }
-    return;
-  }
 }
 
 class Top {
@@ -127,19 +108,17 @@ class Top {
     }
   }
   Status as_lines() {
-    Screen waiter;  // not a terminal: only waits
     for (std::uint32_t shown = 0; !command_.watch.count || shown < *command_.watch.count; ++shown) {
-      (void)waiter.key(Clock::now() + interval_);
+      std::this_thread::sleep_for(interval_);
       take_sample();
       if (!print_((shown > 0 ? "\n" : "") + text(table::output_width()))) break;
     }
     return kDone;
   }
   void on_key(char pressed) {
-    const auto* const found =
-        std::ranges::find(kKeys, pressed, [](const auto& key) { return key.first; });
-    if (found == kKeys.end()) return;
-    sort_ = found->second;
+    for (const auto& [name, by] : kSortNames) {
+      if (name.front() == pressed) sort_ = by;
+    }
     sort();
   }
 
@@ -164,9 +143,12 @@ class Top {
 void Top::take_sample() {
   const bool is_first = now_.when == Clock::time_point{};
   Sample sample{Clock::now(), {}, {}};
+  const auto bytes = read_host_bytes();
   for (const auto& name : interfaces_of(command_)) {
     try {
       read(name, sample);
+      const auto counted = bytes.find(name);
+      if (counted != bytes.end()) sample.interfaces[name].totals.bytes = counted->second;
     } catch (const Failure& failure) {
       if (is_first && !command_.device.empty()) throw;
       clients_.erase(name);
@@ -199,7 +181,6 @@ void Top::read(const std::string& name, Sample& sample) {
     if (what == "neighbours") line.neighbours = counter.value;
     if (counter.is_drop != 0) line.totals.drops += counter.value;
   }
-  read_bytes(name, line.totals);
   for (const ibarp_entry& entry : client.entries(command_.filter)) {
     sample.neighbours.push_back({name, entry});
   }
@@ -255,7 +236,7 @@ std::string Top::header() const {
   std::array<char, 32> every{};
   std::snprintf(every.data(), every.size(), "%g", std::chrono::duration<double>(interval_).count());
   return "ibarp top  " + std::string(clock.data()) + "  every " + every.data() + " s, by " +
-         kSortNames.at(static_cast<std::size_t>(sort_)) +
+         std::string(word_for(sort_)) +
          "; keys: rate address state idle uses quit\n\n";
 }
 
@@ -283,15 +264,15 @@ table::Table Top::interface_table() const {
                  ? "-"
                  : brief(rate_of(old->totals.*member, line.totals.*member, seconds));
     };
-    const auto bits = [&](std::optional<std::uint64_t> Totals::*member) {
-      const bool is_known = old != nullptr && old->totals.*member && line.totals.*member;
-      return is_known ? brief(8 * rate_of(*(old->totals.*member), *(line.totals.*member), seconds))
-                      : "-";
+    const auto bits = [&](std::uint64_t HostBytes::*member) {
+      const bool is_known = old != nullptr && old->totals.bytes && line.totals.bytes;
+      if (!is_known) return std::string("-");
+      return brief(8 * rate_of((*old->totals.bytes).*member, (*line.totals.bytes).*member, seconds));
     };
     const bool is_down = line.info.admin_up == 0;
     table.add({ink(Ink::interface, name), is_down ? ink(Ink::bad, "down") : ink_state(line.info.state),
-               packets(&Totals::tx_packets), packets(&Totals::rx_packets), bits(&Totals::tx_bytes),
-               bits(&Totals::rx_bytes), packets(&Totals::drops), std::to_string(line.neighbours)});
+               packets(&Totals::tx_packets), packets(&Totals::rx_packets), bits(&HostBytes::sent),
+               bits(&HostBytes::received), packets(&Totals::drops), std::to_string(line.neighbours)});
   }
   return table;
 }

@@ -1,12 +1,10 @@
 // Parses the options of monitor, wait and top.
 #include "watch_options.hpp"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <string_view>
-#include <utility>
 
 #include "command.hpp"
 
@@ -41,18 +39,10 @@ std::uint32_t parse_count(std::string_view word) {
 }
 
 WatchOptions::Sort parse_sort(std::string_view word) {
-  using By = WatchOptions::Sort;
-  static constexpr std::array<std::pair<std::string_view, By>, 5> kNames{
-      {{"rate", By::rate},
-       {"address", By::address},
-       {"state", By::state},
-       {"idle", By::idle},
-       {"uses", By::uses}}};
-  const auto* const found = std::ranges::find(kNames, word, [](const auto& key) { return key.first; });
-  if (found == kNames.end()) {
-    throw Failure(kUsage, "--sort is rate, address, state, idle or uses");
+  for (const auto& [name, sort] : kSortNames) {
+    if (name == word) return sort;
   }
-  return found->second;
+  throw Failure(kUsage, "--sort is rate, address, state, idle or uses");
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Options of monitor, wait and top.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace ipoib::cli {
 
@@ -27,6 +30,14 @@ struct WatchOptions {
   std::optional<std::uint32_t> count{};                 ///< of top: how many times
   std::optional<Sort> sort{};                           ///< of top
 };
+
+/// The names; top has their first letters as keys.
+inline constexpr std::array<std::pair<std::string_view, WatchOptions::Sort>, 5> kSortNames{
+    {{"rate", WatchOptions::Sort::rate},
+     {"address", WatchOptions::Sort::address},
+     {"state", WatchOptions::Sort::state},
+     {"idle", WatchOptions::Sort::idle},
+     {"uses", WatchOptions::Sort::uses}}};
 
 struct Command;
 

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-
-#include "client.hpp"
-
 namespace ipoib::cli {
 
 namespace {
@@ -18,33 +15,12 @@ bool is_temporary(int error) {
          error == -ETIMEDOUT || error == -EBUSY || error == -ESHUTDOWN || error == -ECONNREFUSED;
 }
 
-std::string reason(const std::string& name, const ibarp* handle, int error) {
-  std::string why = ibarp_error(handle);
-  if (error == -EOPNOTSUPP) why = "its ipoibd is older, and cannot be watched";
-  if (why.empty()) why = ibarp_strerror(error);
-  const std::string prefix = name + ": ";
-  return why.starts_with(prefix) ? why : prefix + why;
-}
-
-std::set<std::string> names_of(const std::string& device) {
-  if (!device.empty()) return {device};
-  std::set<std::string> names;
-  const auto each = [](const char* name, void* data) {
-    static_cast<std::set<std::string>*>(data)->insert(name);
-    return 0;
-  };
-  if (const int result = ibarp_interfaces(each, &names); result != 0) {
-    throw Failure(kFailed, std::string("cannot list the interfaces: ") + ibarp_strerror(result));
-  }
-  return names;
-}
-
 }  // namespace
 
 std::vector<std::string> Watched::look() {
   std::vector<std::string> added;
   why_.clear();
-  for (const std::string& name : names_of(device_)) {
+  for (const std::string& name : interfaces_named(device_)) {
     if (handles_.contains(name)) continue;
     connect(name);
     if (handles_.contains(name)) added.push_back(name);
@@ -62,7 +38,9 @@ void Watched::connect(const std::string& name) {
     handles_.emplace(name, std::move(handle));
     return;
   }
-  const std::string why = reason(name, made, result);
+  const std::string why = result == -EOPNOTSUPP
+                              ? name + ": its ipoibd is older, and cannot be watched"
+                              : reason_of(name, made, result);
   if (!is_temporary(result) && !device_.empty()) throw Failure(kFailed, why);
   why_ = why;
 }

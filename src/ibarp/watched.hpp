@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "command.hpp"
+#include "client.hpp"
 #include "ipoib/ibarp.h"
 
 namespace ipoib::cli {
@@ -21,11 +19,6 @@ class Watched {
   using Clock = std::chrono::steady_clock;
   /// Between two looks for interfaces that have come.
   static constexpr std::chrono::milliseconds kLook{500};
-
-  struct Close {
-    void operator()(ibarp* handle) const { ibarp_close(handle); }
-  };
-  using Handle = std::unique_ptr<ibarp, Close>;
 
   /// `topics` and `interval_ms` as of ibarp_subscribe().
   Watched(std::string device, std::uint32_t topics, std::uint32_t interval_ms)

@@ -14,6 +14,11 @@ double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanosecon
 
 }  // namespace
 
+Labels with(Labels labels, const std::string& name, const std::string& value) {
+  labels.push_back({name, value});
+  return labels;
+}
+
 prometheus::ClientMetric& Families::add(const std::string& name, const std::string& help,
                                         prometheus::MetricType type, const Labels& labels) {
   auto family = std::find_if(families_.begin(), families_.end(),
@@ -31,6 +36,14 @@ void Families::counter(const std::string& name, const std::string& help, const L
                        std::uint64_t value) {
   add(name, help, prometheus::MetricType::Counter, labels).counter.value =
       static_cast<double>(value);
+}
+
+void Families::drops(const std::string& name, const std::string& manual, const Labels& labels,
+                     std::string_view counter_name, std::uint64_t value) {
+  constexpr std::string_view kPrefix = "drop_";
+  if (counter_name.starts_with(kPrefix)) counter_name.remove_prefix(kPrefix.size());
+  counter(name, "Dropped packets, by reason: drop_REASON of " + manual + ".",
+          with(labels, "reason", std::string(counter_name)), value);
 }
 
 void Families::gauge(const std::string& name, const std::string& help, const Labels& labels,
@@ -54,9 +67,7 @@ void Families::histogram(const std::string& name, const std::string& help, const
 void Families::states(const std::string& name, const std::string& help, const Labels& labels,
                       std::span<const std::string_view> states, const std::string& present) {
   const auto sample = [&](std::string_view state, bool is_present) {
-    Labels all = labels;
-    all.push_back({"state", std::string(state)});
-    gauge(name, help, all, is_present ? 1 : 0);
+    gauge(name, help, with(labels, "state", std::string(state)), is_present ? 1 : 0);
   };
   for (const auto state : states) sample(state, state == present);
   if (std::find(states.begin(), states.end(), present) == states.end()) sample(present, true);

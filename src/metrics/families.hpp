@@ -1,8 +1,7 @@
 // Metrics of a program at one moment, for Prometheus.
 //
 // Names follow https://prometheus.io/docs/practices/naming/: a prefix, base units (seconds, bytes),
-// and
-// "_total" for counters.
+// and "_total" for counters.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -10,12 +9,15 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ipoib::metrics {
 
 /// Each a name and a value.
 using Labels = std::vector<prometheus::ClientMetric::Label>;
+/// The labels and one more.
+[[nodiscard]] Labels with(Labels labels, const std::string& name, const std::string& value);
 
 class Families {
  public:
@@ -23,6 +25,10 @@ class Families {
   /// of the samples of a family are different. `help` and kind are the same in each call.
   void counter(const std::string& name, const std::string& help, const Labels& labels,
                std::uint64_t value);
+  /// A counter of dropped packets, called "drop_REASON" in the manual page `manual`; the reason is a
+  /// label.
+  void drops(const std::string& name, const std::string& manual, const Labels& labels,
+             std::string_view counter, std::uint64_t value);
   void gauge(const std::string& name, const std::string& help, const Labels& labels, double value);
   /// `bounds_ns` are upper bounds, inclusive, ascending. `counts` are not cumulative, and one more:
   /// the last is what is above all bounds. The sample is in seconds.

@@ -12,6 +12,7 @@ namespace softib::cli {
 namespace json = boost::json;
 using ipoib::metrics::Families;
 using ipoib::metrics::Labels;
+using ipoib::metrics::with;
 
 namespace {
 
@@ -41,21 +42,13 @@ std::size_t count(const json::object& from, std::string_view key) {
   return all != nullptr && all->is_array() ? all->get_array().size() : 0;
 }
 
-Labels with(const Labels& labels, const char* name, const std::string& value) {
-  Labels all = labels;
-  all.push_back({name, value});
-  return all;
-}
-
 /// `prefix` is "softib_port_" or "softib_sa_".
 void add_counters(Families& to, const std::string& prefix, const Labels& labels,
                   const json::object& counters) {
-  constexpr std::string_view kDrop = "drop_";
   for (const auto& [key, value] : counters) {
     const std::string name(key);
-    if (name.starts_with(kDrop)) {
-      to.counter(prefix + "drops_total", "Dropped packets, by reason: drop_REASON of softib(1).",
-                 with(labels, "reason", name.substr(kDrop.size())), number(value));
+    if (name.starts_with("drop_")) {
+      to.drops(prefix + "drops_total", "softib(1)", labels, name, number(value));
     } else {
       to.counter(prefix + name + "_total", name + " of softib(1).", labels, number(value));
     }

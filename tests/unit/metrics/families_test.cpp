@@ -31,6 +31,18 @@ TEST(Families, AFamilyHasOneHeadAndAllItsSamples) {
                           "# HELP x_up Up.", "# TYPE x_up gauge", "x_up 1"));
 }
 
+TEST(Families, DropsHaveTheirReasonAsALabel) {
+  Families families;
+  const Labels labels{{"interface", "ib0"}};
+  families.drops("x_drops_total", "x(8)", labels, "drop_too_big", 3);
+  families.drops("x_drops_total", "x(8)", labels, "odd", 4);
+  EXPECT_THAT(lines_of(families.text()),
+              ElementsAre("# HELP x_drops_total Dropped packets, by reason: drop_REASON of x(8).",
+                          "# TYPE x_drops_total counter",
+                          R"(x_drops_total{interface="ib0",reason="too_big"} 3)",
+                          R"(x_drops_total{interface="ib0",reason="odd"} 4)"));
+}
+
 TEST(Families, ValuesOfLabelsAreEscaped) {
   Families families;
   families.gauge("x", "X.", {{"name", "a\"b\\c\nd"}}, 0);
