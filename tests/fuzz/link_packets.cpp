@@ -277,21 +277,16 @@ IpPrefix Packets::prefix() {
 
 // What a kernel accepts: unicast addresses of its own, and gateways of the same family or of IPv6.
 
-IpAddress Packets::own_address() {
-  const std::uint8_t pick = in_.u8();
-  if (pick % 2 == 0) return Ipv4Address(0x0a000000U + pick % 24);
-  Ipv6Address::Bytes bytes{0xfe, 0x80};
-  bytes[15] = pick % 24;
-  return Ipv6Address(bytes);
+IpAddress Packets::one_of(std::uint32_t v4, Ipv6Address::Bytes v6) {
+  const std::uint8_t pick = in_.u8() % 24;
+  if (pick % 2 == 0) return Ipv4Address(v4 + pick);
+  v6[15] = pick;
+  return Ipv6Address(v6);
 }
 
-IpAddress Packets::group() {
-  const std::uint8_t pick = in_.u8();
-  if (pick % 2 == 0) return Ipv4Address(0xef010100U + pick % 12);
-  Ipv6Address::Bytes bytes{0xff, 0x02};
-  bytes[15] = pick % 24;
-  return Ipv6Address(bytes);
-}
+IpAddress Packets::own_address() { return one_of(0x0a000000U, {0xfe, 0x80}); }
+
+IpAddress Packets::group() { return one_of(0xef010100U, {0xff, 0x02}); }
 
 IpAddress Packets::gateway(IpFamily of) {
   const IpAddress address = own_address();

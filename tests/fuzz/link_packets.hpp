@@ -67,6 +67,8 @@ class Packets {
   [[nodiscard]] RoutingTable routing_table();
   [[nodiscard]] RoutingRule routing_rule();
   [[nodiscard]] IpPrefix prefix();
+  /// The first address of a range of either family, or one of those after it.
+  [[nodiscard]] IpAddress one_of(std::uint32_t v4, Ipv6Address::Bytes v6);
   [[nodiscard]] IpAddress own_address();
   [[nodiscard]] IpAddress group();
   [[nodiscard]] IpAddress gateway(IpFamily of);

@@ -45,6 +45,15 @@ class PrivilegesTest(hosts.Pair):
         """Whether the programs were built with sanitizers, which have no sandbox."""
         return hosts.has_sanitizer(self.left.daemon.pid)
 
+    def admit_other_users(self):
+        """Everybody may enter the folder of the subnet, which is private to its owner."""
+        try:
+            subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            self.skipTest("there are no other users in this user namespace")
+        for folder in (self.subnet.folder, self.subnet.folder / "default"):
+            folder.chmod(0o755)
+
     def test_daemon_has_what_the_document_shows(self):
         self.start()
         expected = documented()
@@ -65,13 +74,7 @@ class PrivilegesTest(hosts.Pair):
             self.assertEqual(filters(status), filters(status_of(pid)) + 1)
 
     def test_another_user(self):
-        """The folder of the subnet is private to its owner, so everybody may enter it here."""
-        try:
-            subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
-        except subprocess.CalledProcessError:
-            self.skipTest("there are no other users in this user namespace")
-        for folder in (self.subnet.folder, self.subnet.folder / "default"):
-            folder.chmod(0o755)
+        self.admit_other_users()
         pid_file = self.subnet.folder / "pid"
         options = ("--user", "nobody", "--pid-file", str(pid_file))
         # Not /run/ipoibd, which the daemons of other tests have, too.
@@ -101,12 +104,7 @@ class PrivilegesTest(hosts.Pair):
 
     def test_daemons_of_two_users(self):
         """A daemon of root leaves the folder of control sockets to the one of another user."""
-        try:
-            subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
-        except subprocess.CalledProcessError:
-            self.skipTest("there are no other users in this user namespace")
-        for folder in (self.subnet.folder, self.subnet.folder / "default"):
-            folder.chmod(0o755)
+        self.admit_other_users()
         run = self.subnet.folder / "run"
         run.mkdir(mode=0o755)
         with_own_run = ("unshare", "-m", "sh", "-c", f'mount --bind {run} /run && exec "$@"', "sh")
