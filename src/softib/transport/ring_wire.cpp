@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "softib/transport/close_patience.hpp"
 #include "softib/transport/peer_connection.hpp"
 #include "softib/transport/unix_socket.hpp"
 
@@ -28,8 +29,7 @@ struct RingWire::Peer {
   std::shared_ptr<PeerConnection> connection;
   std::uint32_t epoch = 0;  ///< of the slot when the connection was made
   bool congested = false;
-  std::chrono::nanoseconds patience = kCloseTimeout;  ///< for the end of its connections
-  steady_clock::time_point patience_at;               ///< when `patience` was computed
+  ClosePatience patience;
   std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0: none known
 };
 
@@ -206,18 +206,14 @@ Delivery RingWire::connect_with_ring(Peer& peer) {
   return Delivery::lost;
 }
 
-/// A receiver that always closes slowly must not slow the sender down: waiting uses up the patience
-/// with it, which comes back slowly.
 bool RingWire::has_ended(Peer& peer, SendMode mode) {
   if (!peer.connection->has_ended({})) return false;
   if (!peer.connection->is_closing()) return true;
   const auto start = steady_clock::now();
-  const auto gained = (start - peer.patience_at) / kCloseShare;
-  peer.patience = std::min<std::chrono::nanoseconds>(kCloseTimeout, peer.patience + gained);
   const bool may_wait = mode == SendMode::blocking && !peer.congested;
-  const bool ended = peer.connection->has_ended(may_wait ? peer.patience : peer.patience.zero());
-  peer.patience_at = steady_clock::now();
-  peer.patience -= std::min(peer.patience, peer.patience_at - start);
+  const auto longest = may_wait ? peer.patience.left(start) : std::chrono::nanoseconds::zero();
+  const bool ended = peer.connection->has_ended(longest);
+  peer.patience.spend(start, steady_clock::now());
   return ended;
 }
 

@@ -22,10 +22,6 @@
 namespace softib::transport {
 
 inline constexpr std::chrono::milliseconds kHeadOfQueueLifetime{200};
-/// How long a sender waits for a receiver that has begun to close the connection and not finished:
-/// at most so long at once, and one part in kCloseShare of the time.
-inline constexpr std::chrono::milliseconds kCloseTimeout{200};
-inline constexpr int kCloseShare = 100;
 /// How long a sender leaves a full ring to the thread that polls it before it wakes the engine.
 inline constexpr std::chrono::milliseconds kPollerGrace{5};
 /// At most max_connections() connections are kept. A further receiver replaces the least recently
