@@ -15,10 +15,13 @@ namespace ipoib {
 /// it through /proc/self/fd, so it has to live as long as the address is used.
 class UnixPath {
  public:
-  /// Fails with an errno value if the folder cannot be opened.
+  /// The longest last component of a path that does not fit, in bytes.
+  static constexpr std::size_t kLongestName = 82;
+
+  /// Fails with an errno value if the folder cannot be opened; ENAMETOOLONG: the last component.
   [[nodiscard]] static Result<UnixPath> of(const std::string& path);
-  /// A name in a folder that the caller keeps open.
-  UnixPath(int folder, const std::string& name);
+  /// A name in a folder that the caller keeps open. ENAMETOOLONG: the name.
+  [[nodiscard]] static Result<UnixPath> in(int folder, const std::string& name);
 
   [[nodiscard]] const sockaddr* address() const {
     const void* generic = &address_;

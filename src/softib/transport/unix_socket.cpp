@@ -50,8 +50,9 @@ Result<void> bind_at(int socket, int folder, const std::string& name) {
   if (::unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) {
     return failure("cannot replace " + name, errno);
   }
-  const ipoib::UnixPath path(folder, name);
-  if (::bind(socket, path.address(), ipoib::UnixPath::size()) != 0) {
+  const auto path = ipoib::UnixPath::in(folder, name);
+  if (!path) return path.error();
+  if (::bind(socket, path->address(), ipoib::UnixPath::size()) != 0) {
     return failure("cannot listen at " + name, errno);
   }
   return open_to_all(folder, name);

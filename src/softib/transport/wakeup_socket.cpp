@@ -51,9 +51,10 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
   const auto at = folder.open_node(node);
   if (!at) return at.error();
   const auto name = fabric::slot_wakeup_name(slot);
-  const ipoib::UnixPath path(at->get(), name);
+  const auto path = ipoib::UnixPath::in(at->get(), name);
+  if (!path) return path.error();
   ::unlinkat(at->get(), name.c_str(), 0);  // left by a process that was killed
-  if (::bind(made.fd(), path.address(), ipoib::UnixPath::size()) != 0) return failure(errno);
+  if (::bind(made.fd(), path->address(), ipoib::UnixPath::size()) != 0) return failure(errno);
   made.inode_.reset(::openat(at->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const int code = errno;
   ::unlinkat(at->get(), name.c_str(), 0);
