@@ -27,6 +27,7 @@ import argparse
 import collections
 import concurrent.futures
 import fnmatch
+import itertools
 import json
 import os
 import pathlib
@@ -48,6 +49,8 @@ JOBS = 2 * os.cpu_count()  # a test that waits for what a fault prevents needs n
 SLOWEST = 5  # tests to name at the end
 MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
 SHARE = 0.95
+RUN = "IPOIB_MUTATION_RUN"  # names what a command has started
+RUNS = itertools.count()
 SKIPPED = 77
 
 Fault = collections.namedtuple("Fault", "name file code tests reason where")
@@ -300,9 +303,28 @@ class Tests:
         return [f"{seconds:8.0f} s  {name}" for name, seconds in self.spent.most_common(SLOWEST)]
 
 
+def end_processes(mark):
+    """Ends the processes that have `mark` in their environment: what a command has started, also in
+    sessions of its own, as daemons are. Each is held by a descriptor, since its id may be used anew."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            descriptor = os.pidfd_open(int(process.name))
+        except OSError:  # it has ended
+            continue
+        try:
+            if mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        except OSError:  # it has ended, or is another user's
+            pass
+        finally:
+            os.close(descriptor)
+
+
 def run_command(command, environment, folder=None, output=subprocess.DEVNULL, limit=None):
     """Runs a command with a time limit (LIMIT). Ends what it has started."""
     limited = ["prlimit", f"--as={MEMORY}", *command]
+    mark = f"{os.getpid()}.{next(RUNS)}"
+    environment = {**(environment or os.environ), RUN: mark}
     with subprocess.Popen(limited, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
                           stdout=output, stderr=subprocess.DEVNULL,
                           start_new_session=True) as process:
@@ -315,6 +337,7 @@ def run_command(command, environment, folder=None, output=subprocess.DEVNULL, li
         except ProcessLookupError:
             pass
     if status is None:
+        end_processes(f"{RUN}={mark}")
         return "timed out"
     return {0: "passed", SKIPPED: "skipped"}.get(status, "failed")
 

@@ -150,6 +150,18 @@ class Mutations(unittest.TestCase):
         self.assertEqual(mutations.run_command(["false"], None), "failed")
         self.assertEqual(mutations.run_command(["sh", "-c", "exit 77"], None), "skipped")
 
+    def test_processes_with_a_mark_end(self):
+        """Also what has a session of its own, as the daemons of a test."""
+        with subprocess.Popen(["sleep", "600"]) as other, \
+                subprocess.Popen(["sh", "-c", "setsid sh -c 'echo $$; exec sleep 600'"],
+                                 env={**os.environ, mutations.RUN: "self.1"},
+                                 stdout=subprocess.PIPE) as marked:
+            self.assertGreater(int(marked.stdout.readline()), 0)
+            mutations.end_processes(f"{mutations.RUN}=self.1")
+            self.assertEqual(marked.stdout.read(), b"")  # until nobody can write any more
+            self.assertIsNone(other.poll())
+            other.kill()
+
 
 if __name__ == "__main__":
     unittest.main()
