@@ -34,7 +34,7 @@ std::string seconds(std::int64_t nanoseconds) {
   return text.data();
 }
 
-json::object as_json(const ibarp_group& group) {
+json::object membership_json(const ibarp_group& group) {
   json::object out{{"mgid", gid_text(group.mgid)},
                    {"membership", static_cast<const char*>(group.membership)}};
   if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
@@ -158,7 +158,7 @@ std::string info(const Client& client, const Command& command) {
   if (command.json) {
     json::object out = as_json(info);
     json::array all;
-    for (const ibarp_group& group : groups) all.push_back(as_json(group));
+    for (const ibarp_group& group : groups) all.push_back(membership_json(group));
     out["groups"] = std::move(all);
     return json::serialize(out);
   }

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -15,12 +19,15 @@
 #include "client.hpp"
 #include "color.hpp"
 #include "host_bytes.hpp"
+#include "json.hpp"
 #include "monitor.hpp"
 #include "screen.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
 
 namespace ipoib::cli {
+
+namespace json = boost::json;
 
 namespace {
 
@@ -41,6 +48,15 @@ struct InterfaceLine {
   Totals totals;
   std::uint64_t neighbours = 0;
   std::string failure{};  ///< why there is nothing else
+};
+
+/// Per second; empty if not known.
+struct Rates {
+  std::optional<double> tx_packets{};
+  std::optional<double> rx_packets{};
+  std::optional<double> tx_bits{};
+  std::optional<double> rx_bits{};
+  std::optional<double> drops{};
 };
 
 struct NeighbourLine {
@@ -70,6 +86,8 @@ std::string brief(double value) {
   return text.data();
 }
 
+std::string brief(std::optional<double> value) { return value ? brief(*value) : "-"; }
+
 std::string_view word_for(Sort sort) {
   return std::ranges::find(kSortNames, sort, [](const auto& each) { return each.second; })->first;
 }
@@ -89,7 +107,7 @@ class Top {
 
   Status run() {
     take_sample();  // the first one has no rates
-    return isatty(STDOUT_FILENO) != 0 ? on_screen() : as_lines();
+    return !command_.json && isatty(STDOUT_FILENO) != 0 ? on_screen() : as_lines();
   }
 
  private:
@@ -111,9 +129,12 @@ class Top {
     for (std::uint32_t shown = 0; !command_.watch.count || shown < *command_.watch.count; ++shown) {
       std::this_thread::sleep_for(interval_);
       take_sample();
-      if (!print_((shown > 0 ? "\n" : "") + text(table::output_width()))) break;
+      if (!print_(command_.json ? json_line() : lines(shown == 0))) break;
     }
     return kDone;
+  }
+  [[nodiscard]] std::string lines(bool is_first) const {
+    return (is_first ? "" : "\n") + text(table::output_width());
   }
   void on_key(char pressed) {
     for (const auto& [name, by] : kSortNames) {
@@ -126,6 +147,12 @@ class Top {
   void read(const std::string& name, Sample& sample);
   void add_rates(const Sample& before);
   void sort();
+  /// From the sample before to the last one.
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(now_.when - before_->when).count();
+  }
+  [[nodiscard]] Rates rates_of(const std::string& name, const InterfaceLine& now) const;
+  [[nodiscard]] std::string json_line() const;
   [[nodiscard]] std::string header() const;
   [[nodiscard]] std::string text(std::size_t width) const;
   [[nodiscard]] table::Table interface_table() const;
@@ -188,14 +215,13 @@ void Top::read(const std::string& name, Sample& sample) {
 }
 
 void Top::add_rates(const Sample& before) {
-  const double seconds = std::chrono::duration<double>(now_.when - before.when).count();
   std::map<std::pair<std::string, std::string>, std::uint64_t> uses;
   for (const auto& [interface, entry, rate] : before.neighbours) {
     uses[{interface, text_of(entry.address)}] = entry.uses;
   }
   for (auto& line : now_.neighbours) {
     const auto found = uses.find({line.interface, text_of(line.entry.address)});
-    line.rate = rate_of(found == uses.end() ? 0 : found->second, line.entry.uses, seconds);
+    line.rate = rate_of(found == uses.end() ? 0 : found->second, line.entry.uses, seconds());
   }
 }
 
@@ -227,6 +253,58 @@ void Top::sort() {
   });
 }
 
+Rates Top::rates_of(const std::string& name, const InterfaceLine& now) const {
+  if (!before_ || !before_->interfaces.contains(name)) return {};
+  const InterfaceLine& before = before_->interfaces.at(name);
+  if (!before.failure.empty() || !now.failure.empty()) return {};
+  const auto rate = [&](std::uint64_t Totals::*member) {
+    return rate_of(before.totals.*member, now.totals.*member, seconds());
+  };
+  Rates rates{.tx_packets = rate(&Totals::tx_packets),
+              .rx_packets = rate(&Totals::rx_packets),
+              .drops = rate(&Totals::drops)};
+  const auto& [old_bytes, bytes] = std::pair(before.totals.bytes, now.totals.bytes);
+  if (old_bytes && bytes) {
+    rates.tx_bits = 8 * rate_of(old_bytes->sent, bytes->sent, seconds());
+    rates.rx_bits = 8 * rate_of(old_bytes->received, bytes->received, seconds());
+  }
+  return rates;
+}
+
+std::string Top::json_line() const {
+  json::array interfaces;
+  for (const auto& [name, line] : now_.interfaces) {
+    json::object one{{"interface", name}};
+    if (!line.failure.empty()) {
+      one["failure"] = line.failure;
+    } else {
+      one["state"] = std::string_view(line.info.state);
+      one["admin_up"] = line.info.admin_up != 0;
+      one["neighbours"] = line.neighbours;
+    }
+    const Rates rates = rates_of(name, line);
+    const auto add = [&one](const char* key, std::optional<double> rate) {
+      if (rate) one[key] = *rate;
+    };
+    add("tx_packets_per_s", rates.tx_packets);
+    add("rx_packets_per_s", rates.rx_packets);
+    add("tx_bits_per_s", rates.tx_bits);
+    add("rx_bits_per_s", rates.rx_bits);
+    add("drops_per_s", rates.drops);
+    interfaces.push_back(std::move(one));
+  }
+  json::array neighbours;
+  for (const auto& [interface, entry, rate] : now_.neighbours) {
+    json::object one{{"entry", as_json(interface, entry)}};
+    if (rate) one["packets_per_s"] = *rate;
+    neighbours.push_back(std::move(one));
+  }
+  return json::serialize(json::object{{"interval_ms", std::llround(1000 * seconds())},
+                                      {"interfaces", std::move(interfaces)},
+                                      {"neighbours", std::move(neighbours)}}) +
+         "\n";
+}
+
 std::string Top::header() const {
   std::array<char, 32> clock{};
   const std::time_t now = std::time(nullptr);
@@ -254,25 +332,11 @@ table::Table Top::interface_table() const {
       table.add({ink(Ink::interface, name), ink(Ink::bad, "not running"), "-", "-", "-", "-", "-", "-"});
       continue;
     }
-    const InterfaceLine* old = nullptr;
-    if (before_ && before_->interfaces.contains(name)) old = &before_->interfaces.at(name);
-    if (old != nullptr && !old->failure.empty()) old = nullptr;
-    const double seconds =
-        old != nullptr ? std::chrono::duration<double>(now_.when - before_->when).count() : 1;
-    const auto packets = [&](std::uint64_t Totals::*member) {
-      return old == nullptr
-                 ? "-"
-                 : brief(rate_of(old->totals.*member, line.totals.*member, seconds));
-    };
-    const auto bits = [&](std::uint64_t HostBytes::*member) {
-      const bool is_known = old != nullptr && old->totals.bytes && line.totals.bytes;
-      if (!is_known) return std::string("-");
-      return brief(8 * rate_of((*old->totals.bytes).*member, (*line.totals.bytes).*member, seconds));
-    };
+    const Rates rates = rates_of(name, line);
     const bool is_down = line.info.admin_up == 0;
     table.add({ink(Ink::interface, name), is_down ? ink(Ink::bad, "down") : ink_state(line.info.state),
-               packets(&Totals::tx_packets), packets(&Totals::rx_packets), bits(&HostBytes::sent),
-               bits(&HostBytes::received), packets(&Totals::drops), std::to_string(line.neighbours)});
+               brief(rates.tx_packets), brief(rates.rx_packets), brief(rates.tx_bits),
+               brief(rates.rx_bits), brief(rates.drops), std::to_string(line.neighbours)});
   }
   return table;
 }
@@ -289,7 +353,7 @@ table::Table Top::neighbour_table() const {
   for (const auto& [interface, entry, rate] : now_.neighbours) {
     const bool known = (entry.flags & (IBARP_HAS_HARDWARE | IBARP_IS_PINNED)) != 0;
     table.add({ink_address(entry.address.family, text_of(entry.address)),
-               ink(Ink::interface, interface), ink_state(entry.state), rate ? brief(*rate) : "-",
+               ink(Ink::interface, interface), ink_state(entry.state), brief(rate),
                std::to_string(entry.uses), age(entry.idle_ms), std::to_string(entry.waiting),
                known ? ink(Ink::link_layer, gid_text(entry.hardware.gid)) : "-"});
   }

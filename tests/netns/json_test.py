@@ -5,10 +5,13 @@ import copy
 import json
 import pathlib
 import re
+import signal
 import unittest
+import warnings
 
 import hosts
 from hosts import program, wait_until
+from monitor import Monitor
 
 try:
     import jsonschema
@@ -20,6 +23,15 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "json"
 
 def schema(name):
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def validator_of(name):
+    """Schemas refer to each other."""
+    others = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
+    with warnings.catch_warnings():  # its successor is not in older versions
+        warnings.simplefilter("ignore", DeprecationWarning)
+        resolver = jsonschema.RefResolver.from_schema(schema(name), store=others)
+    return jsonschema.Draft202012Validator(schema(name), resolver=resolver)
 
 
 def objects_of(value, path=()):
@@ -53,7 +65,8 @@ class Schemas(unittest.TestCase):
     def test_each_command_with_json_has_one(self):
         """Commands that print JSON are those whose manual page entry is not about changes only."""
         text = (FOLDER / "README.md").read_text(encoding="utf-8")
-        for command in ("show", "get", "stats", "info", "groups", "log", "trace", "flush", "interface"):
+        for command in ("show", "get", "stats", "info", "groups", "log", "trace", "flush", "interface",
+                        "monitor", "top"):
             self.assertIn(f"`ibarp --json {command}`", text)
 
 
@@ -67,7 +80,7 @@ class Output(hosts.Pair):
         """Returns the value, which the schema permits, and with another member in any object of fixed
         members does not."""
         value = json.loads(output)
-        validator = jsonschema.Draft202012Validator(schema(name))
+        validator = validator_of(name)
         for error in validator.iter_errors(value):
             self.fail(f"{name}: {error.message} at {list(error.absolute_path)}")
         for path in objects_of(value):
@@ -105,6 +118,31 @@ class Output(hosts.Pair):
         self.ibarp("ibarp-interface-add", "interface", "add", "0x8002", "dev", "ib0")
         self.assertEqual(self.ibarp("ibarp-flush", "flush", "10.44.0.8", "nud", "permanent",
                                     "dev", "ib0")[0]["deleted"], 1)
+
+    def test_of_a_monitor(self):
+        self.left.start(address="10.44.0.1/24")
+        monitor = Monitor(self.left, "all", "-ts")
+        self.addCleanup(lambda: monitor.process.end(signal.SIGKILL))
+        self.left.run(program("ibarp"), "add", "10.44.0.7", "gid", "fe80::77")
+        self.softib_set("port", "left", "down")
+        for kind in ("neighbour", "stats", "link", "group"):
+            monitor.wait_for(kind, lambda event: event["event"] == kind)
+        self.left.kill()
+        monitor.wait_for("the end", lambda event: event["event"] == "end")
+        self.left.start()
+        monitor.wait_for("the start", lambda event: event["event"] == "start")
+        for event in [*monitor.events(), {"event": "lost", "interface": "ib0", "events": 7}]:
+            self.check("ibarp-monitor", json.dumps(event))
+
+    def test_of_top(self):
+        self.left.start(address="10.44.0.1/24")
+        self.left.run(program("ibarp"), "add", "10.44.0.7", "gid", "fe80::77")
+        done = self.left.run(program("ibarp"), "--json", "top", "--count", "2", "--interval", "0.1")
+        shown = [self.check("ibarp-top", line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(shown), 2)
+        self.assertEqual(shown[0]["neighbours"][0]["entry"]["address"], "10.44.0.7")
+        self.assertEqual(shown[0]["neighbours"][0]["packets_per_s"], 0)
+        self.assertIn("rx_bits_per_s", shown[1]["interfaces"][0])
 
     def test_of_a_lost_device(self):
         self.left.start(address="10.44.0.1/24")

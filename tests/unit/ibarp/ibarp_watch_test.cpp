@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <map>
@@ -274,6 +275,24 @@ TEST_F(IbarpWatch, TopPrintsTablesIfItIsNoTerminal) {
   const auto first = outcome.out.substr(0, outcome.out.find("\n\nDEV "));
   EXPECT_LT(first.find("10.44.0.3"), first.find("10.44.0.2")) << first;
   EXPECT_THAT(first, ContainsRegex("10.44.0.3 +" + server.name() + " +reachable +0 +12345 "));
+}
+
+TEST_F(IbarpWatch, TopPrintsRatesAsJson) {
+  RunningServer server;
+  server.handler.put(info(server.name(), "up"));
+  server.handler.put(reachable());
+  const Outcome outcome = run_ibarp({"--json", "top", "--count", "2", "--interval", "0.1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 2);
+  const json::value first = json::parse(outcome.out.substr(0, outcome.out.find('\n')));
+  EXPECT_GE(first.at("interval_ms").as_int64(), 100);
+  const json::value& interface = first.at("interfaces").at(0);
+  EXPECT_EQ(interface.at("interface"), json::value(server.name()));
+  EXPECT_EQ(interface.at("state"), "up");
+  EXPECT_EQ(interface.at("tx_packets_per_s"), 0.0);
+  EXPECT_FALSE(interface.as_object().contains("tx_bits_per_s")) << "no network interface";
+  EXPECT_EQ(first.at("neighbours").at(0).at("entry").at("address"), "10.44.0.2");
+  EXPECT_EQ(first.at("neighbours").at(0).at("packets_per_s"), 0.0);
 }
 
 TEST_F(IbarpWatch, TopShowsAScreenAndTakesKeys) {
