@@ -7,6 +7,8 @@
             print(name, interface.info()["state"])
             for entry in interface.neighbours(states=["failed"]):
                 print(entry["address"], entry["state"])
+            for event in interface.subscribe("link"):
+                print(event["info"]["state"])
 
 Structures of the library are dictionaries with the names of its members. IP addresses and GIDs are
 objects of the module ipaddress, link-layer addresses are strings, and None stands for what is not
@@ -15,13 +17,15 @@ FileNotFoundError, and a change without permission PermissionError.
 """
 
 import ipaddress
+import select
 import socket
+import time
 
 import cffi
 
 from ._declarations import DECLARATIONS
 
-__all__ = ["Interface", "interfaces"]
+__all__ = ["Events", "Interface", "interfaces"]
 
 _ffi = cffi.FFI()
 _ffi.cdef(DECLARATIONS)
@@ -30,6 +34,8 @@ _lib = _ffi.dlopen("libibarp.so.0")
 _HAS_HARDWARE, _HAS_PATH, _IS_PINNED = 1, 2, 4
 _PATH = ("dlid", "sl", "path_mtu", "rate_mbps")
 _MODES = {"add": _lib.IBARP_ADD, "change": _lib.IBARP_CHANGE, "replace": _lib.IBARP_REPLACE}
+_TOPICS = {"neighbours": _lib.IBARP_NEIGHBOURS, "link": _lib.IBARP_LINK,
+           "groups": _lib.IBARP_GROUPS, "stats": _lib.IBARP_STATS}
 _JOIN_STATES = {1: "full", 2: "non-member", 4: "send-only", 8: "send-only-full"}
 
 
@@ -102,11 +108,22 @@ def _entry(pointer):
     return out
 
 
+def _info(pointer):
+    info = _dictionary(pointer)
+    lladdr, qpn = info.pop("hardware"), pointer.hardware.qpn
+    return {**info, "admin_up": bool(pointer.admin_up), "qpn": qpn or None,
+            "lladdr": lladdr if qpn else None, "gid": _gid(pointer.hardware.gid)}
+
+
 def _histogram(pointer):
     buckets = pointer.buckets
     return {"name": _text(pointer.name), "sum_ns": pointer.sum_ns,
             "bounds_ns": list(pointer.bounds_ns[0:buckets]),
             "counts": list(pointer.counts[0:buckets + 1])}
+
+
+def _delta(pointer, delta):
+    return {**_dictionary(pointer), "delta": delta}
 
 
 def _member(pointer):
@@ -118,9 +135,9 @@ def _collect(kind, convert, call):
     """Calls call(callback) and returns what the callback gets; an exception in it is raised."""
     out, failures = [], []
 
-    def on_value(value, _data):
+    def on_value(*values):
         try:
-            out.append(convert(value))
+            out.append(convert(*values[:-1]))  # the last one is the callback's data
             return 0
         except Exception as error:  # must not pass through C
             failures.append(error)
@@ -138,6 +155,98 @@ def interfaces():
                            lambda each: _lib.ibarp_interfaces(each, _ffi.NULL))
     _check(result)
     return out
+
+
+class Events:
+    """The events of a subscription: an iterator that waits for the next one.
+
+    Each is a dictionary whose "event" tells what else it has, as of ibarp --json monitor:
+
+        "neighbour"  "change" ("new", "changed", "deleted"), "why", "entry"
+        "link"       "changed": names of what has changed, "info"
+        "group"      "change" ("joining", "joined", "failed", "left"), "why", "group"
+        "stats"      "interval_ms", "counters": those that have changed, with their "delta"
+        "lost"       "events": how many are missing here
+
+    Raises BrokenPipeError when the daemon has ended."""
+
+    def __init__(self, interface, topics, interval):
+        self._interface = interface
+        unknown = set(topics) - set(_TOPICS)
+        if unknown:
+            raise ValueError(f"no such topic: {', '.join(sorted(unknown))}")
+        self._do(_lib.ibarp_subscribe, sum(_TOPICS[each] for each in set(topics)),
+                 round(interval * 1000))
+
+    def _do(self, function, *arguments):
+        if self._interface is None:
+            raise ValueError("the subscription has ended")
+        return self._interface._do(function, *arguments)
+
+    def close(self):
+        """Ends the subscription."""
+        interface, self._interface = self._interface, None
+        if interface is not None and interface._handle:
+            _lib.ibarp_unsubscribe(interface._handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def fileno(self):
+        """A descriptor that is readable when there may be an event. Events are buffered, so call
+        next(0) after that until it returns None."""
+        return self._do(_lib.ibarp_fd)
+
+    def next(self, timeout=None):
+        """The next event; None if there is none in `timeout` seconds. Without, waits for one."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        # Waits here and not in the library, so that signals are handled.
+        readable = select.poll()
+        readable.register(self.fileno(), select.POLLIN)
+        while True:
+            event = self._take()
+            if event is not None:
+                return event
+            left = None if deadline is None else max(0, deadline - time.monotonic()) * 1000
+            if not readable.poll(left):
+                return None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.next()
+
+    def _take(self):
+        out = _ffi.new("struct ibarp_event *")
+        while True:
+            out.size = _ffi.sizeof("struct ibarp_event")
+            try:
+                self._do(_lib.ibarp_next_event, out, 0)
+            except BlockingIOError:
+                return None
+            event = self._event(out)
+            if event is not None:
+                return event
+
+    def _event(self, out):
+        """None for one of a later version."""
+        change = {"change": _text(out.change), "why": _text(out.why)}
+        if out.type == _lib.IBARP_NEIGHBOURS:
+            return {"event": "neighbour", **change, "entry": _entry(out.entry)}
+        if out.type == _lib.IBARP_GROUPS:
+            return {"event": "group", **change, "group": _dictionary(out.group)}
+        if out.type == _lib.IBARP_LINK:
+            return {"event": "link", "changed": _text(out.changed).split(","), "info": _info(out.info)}
+        if out.type == _lib.IBARP_STATS:
+            counters = self._interface._list("delta", _delta, _lib.ibarp_deltas)
+            return {"event": "stats", "interval_ms": out.interval_ms, "counters": counters}
+        if out.type == _lib.IBARP_LOST:
+            return {"event": "lost", "events": out.lost}
+        return None
 
 
 class Interface:
@@ -169,7 +278,9 @@ class Interface:
     def _do(self, function, *arguments):
         if not self._handle:
             raise ValueError("the interface is closed")
-        _check(function(self._handle, *arguments), self._handle)
+        result = function(self._handle, *arguments)
+        _check(result, self._handle)
+        return result
 
     def _list(self, kind, convert, function, *arguments):
         if not self._handle:
@@ -198,10 +309,7 @@ class Interface:
         out = _ffi.new("struct ibarp_info *")
         out.size = _ffi.sizeof("struct ibarp_info")
         self._do(_lib.ibarp_get_info, out)
-        info = _dictionary(out)
-        lladdr, qpn = info.pop("hardware"), out.hardware.qpn
-        return {**info, "admin_up": bool(out.admin_up), "qpn": qpn or None,
-                "lladdr": lladdr if qpn else None, "gid": _gid(out.hardware.gid)}
+        return _info(out)
 
     def neighbours(self, network=None, states=None, family=None):
         """The entries of a network, in one of these states, of the IP version 4 or 6; default: all."""
@@ -258,6 +366,12 @@ class Interface:
         """The counters: name -> value."""
         counters = self._list("counter", _dictionary, _lib.ibarp_stats)
         return {each["name"]: each["value"] for each in counters}
+
+    def subscribe(self, *topics, interval=1):
+        """Events from now on about "neighbours", "link", "groups" and "stats"; default: all but the
+        counters, which come each `interval` seconds. Replaces an earlier subscription. Get what there
+        is after subscribing, and nothing is missed."""
+        return Events(self, topics or ("neighbours", "link", "groups"), interval)
 
     def histograms(self):
         """Durations in buckets: name -> bounds_ns, counts (one more than bounds), sum_ns."""

@@ -47,6 +47,30 @@ try:
     ib0.info()
 except ValueError:
     out["closed"] = True
+with ibarp.Interface("ib0") as ib0:
+    events = ib0.subscribe("neighbours", "stats", interval=0.1)
+    ib0.set("10.44.0.10", "0x401@fe80::77")
+    event = next(each for each in events if each["event"] == "neighbour"
+                 and each["entry"]["address"] == ipaddress.ip_address("10.44.0.10"))
+    out["event"] = [event["change"], event["entry"]["state"], event["entry"]["qpn"]]
+    stats = next(each for each in events if each["event"] == "stats" and each["counters"])
+    out["delta"] = all(each["delta"] != 0 and each["name"] in ib0.stats() for each in stats["counters"])
+    events.close()
+    try:
+        events.next(0)
+    except ValueError:
+        out["unsubscribed"] = True
+    with ib0.subscribe("link") as events:
+        out["no event"] = events.next(timeout=0)
+        out["descriptor"] = events.fileno() > 2
+    try:
+        ib0.subscribe("link", interval=0.001)
+    except OSError as error:
+        out["interval"] = error.errno == errno.EINVAL
+    try:
+        ib0.subscribe("weather")
+    except ValueError:
+        out["topic"] = True
 with ibarp.Interface("ib0.8001") as added:
     added.delete_interface()
 try:
@@ -99,6 +123,11 @@ class Python(hosts.Pair):
         self.assertGreater(out["trace"], 0)
         self.assertEqual(out["added"], "ib0.8001")
         self.assertTrue(out["closed"])
+        self.assertEqual(out["event"], ["new", "permanent", 0x401])
+        self.assertTrue(out["delta"])
+        self.assertIsNone(out["no event"])
+        for name in ("unsubscribed", "descriptor", "interval", "topic"):
+            self.assertTrue(out[name], name)
         self.assertEqual(out["missing"], [True, True])
 
 
