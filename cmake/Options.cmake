@@ -48,6 +48,11 @@ if(IPOIB_HARDENING AND NOT IPOIB_SANITIZE)
   endif()
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
+# An index beyond the end of a container ends the process. In all sources or in none: of an inline
+# function that several of them instantiate, the linker keeps the code of any one.
+if(IPOIB_HARDENING)
+  add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_GLIBCXX_ASSERTIONS>)
+endif()
 # Position-independent programs, as CMAKE_POSITION_INDEPENDENT_CODE alone compiles but does not link.
 include(CheckPIESupported)
 check_pie_supported()
@@ -85,16 +90,6 @@ function(ipoib_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
-endfunction()
-
-# Libraries that parse what strangers send: an index beyond the end of a container ends the process.
-function(ipoib_check_containers)
-  if(NOT IPOIB_HARDENING)
-    return()
-  endif()
-  foreach(library ${ARGN})
-    target_compile_definitions(${library} PRIVATE $<$<NOT:$<CONFIG:Debug>>:_GLIBCXX_ASSERTIONS>)
-  endforeach()
 endfunction()
 
 # A GoogleTest program; ctest lists each case as LABEL/Suite.Name. With sanitizers a process starts

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Reads the ELF files that were built: are they hardened as docs/security.md says?
+"""Reads the ELF files that were built: are they hardened as docs/security.md says? And the commands
+that have compiled them: an inline function of a container is the same in all sources.
 
-Usage: hardening_test.py BUILD-TYPE PROGRAM-OR-LIBRARY...
+Usage: hardening_test.py BUILD-TYPE compile_commands.json PROGRAM-OR-LIBRARY...
 Of a build of type Debug, only what the linker does is compared.
 """
+import json
 import pathlib
 import platform
 import re
@@ -15,7 +17,7 @@ PIE = "Type: DYN (Position-Independent Executable file)"
 ENDBR64 = bytes.fromhex("f30f1efa")
 # A function of each file, whose code is looked at.
 FUNCTIONS = {"libsoftib.so": "ibv_open_device", "libibarp.so": "ibarp_open"}
-# Those whose parsers have containers; the others call none of them.
+# Those that index containers; the others call no such function.
 CHECKED = {"ipoibd", "softib", "libsoftib.so"}
 
 
@@ -70,6 +72,15 @@ def faults(path, is_compiled_so):
         yield "does not mark the targets of indirect calls"
 
 
+def unequal(commands, is_checked):
+    """Yields the sources in C++ whose containers are not checked although those of the others are, or
+    the other way round."""
+    for each in json.loads(pathlib.Path(commands).read_text(encoding="utf-8")):
+        is_cpp = each["file"].endswith((".cpp", ".cxx"))
+        if is_cpp and ("-D_GLIBCXX_ASSERTIONS" in each["command"].split()) != is_checked:
+            yield f"{each['file']}: {'has no' if is_checked else 'has'} _GLIBCXX_ASSERTIONS, unlike the others"
+
+
 def undocumented():
     """Yields what this test looks for, and the document does not name."""
     text = DOCUMENT.read_text(encoding="utf-8")
@@ -80,8 +91,8 @@ def undocumented():
 
 
 def main():
-    build_type, *paths = sys.argv[1:]
-    found = list(undocumented())
+    build_type, commands, *paths = sys.argv[1:]
+    found = [*undocumented(), *unequal(commands, build_type != "Debug")]
     for path in paths:
         found += [f"{path}: {fault}" for fault in faults(path, build_type != "Debug")]
     print("\n".join(found))
