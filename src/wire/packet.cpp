@@ -11,8 +11,6 @@ namespace ipoib::wire {
 
 namespace {
 
-constexpr std::size_t kWord = 4;
-constexpr std::size_t kIcrcSize = 4;
 constexpr std::uint16_t kMaxLrhLength = 0x7ff;
 
 bool read(ConstBytes bytes, Lrh& lrh) {
@@ -51,7 +49,7 @@ bool read(ConstBytes bytes, Bth& bth) {
   bth.pkey = PKey(reader.u16());
   reader.skip(1);
   bth.destination = Qpn(reader.u24());
-  reader.skip(1);
+  bth.ack_request = (reader.u8() & 0x80) != 0;
   bth.psn = reader.u24();
   const bool is_version_0 = (flags & 0x0f) == 0;
   return reader.ok() && is_version_0;
@@ -94,7 +92,7 @@ bool read(ConstBytes bytes, UdPacket& packet) {
   if (!read_headers(bytes, packet)) return false;
   const auto size = bytes.size() + kIcrcSize;
   const auto pad = packet.bth.pad;
-  if (packet.lrh.length * kWord != size || packet.payload.size() < pad ||
+  if (packet.lrh.length * Lrh::kWord != size || packet.payload.size() < pad ||
       (packet.grh && packet.grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
     return false;
   }
@@ -147,7 +145,7 @@ void Bth::emit(MutableBytes to) const {
   writer.u16(pkey.value());
   writer.zeros(1);
   writer.u24(destination.value());
-  writer.zeros(1);
+  writer.u8(ack_request ? 0x80 : 0);
   writer.u24(psn);
   assert(writer.ok());
 }
@@ -171,10 +169,10 @@ std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
 }
 
 void UdPacket::set_size(std::size_t payload_size) {
-  const std::size_t padded = (payload_size + kWord - 1) / kWord * kWord;
+  const std::size_t padded = (payload_size + Lrh::kWord - 1) / Lrh::kWord * Lrh::kWord;
   const std::size_t transport =
-      Bth::kSize + Deth::kSize + (immediate ? kWord : 0) + padded + kIcrcSize;
-  const std::size_t words = (Lrh::kSize + (grh ? Grh::kSize : 0) + transport) / kWord;
+      Bth::kSize + Deth::kSize + (immediate ? Lrh::kWord : 0) + padded + kIcrcSize;
+  const std::size_t words = (Lrh::kSize + (grh ? Grh::kSize : 0) + transport) / Lrh::kWord;
   assert(words <= kMaxLrhLength);
 
   lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
@@ -200,8 +198,8 @@ std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
   deth.emit(to.subspan(used));
   used += Deth::kSize;
   if (immediate) {
-    store_be(to.subspan(used, kWord).data(), *immediate);
-    used += kWord;
+    store_be(to.subspan(used, Lrh::kWord).data(), *immediate);
+    used += Lrh::kWord;
   }
   return used;
 }

@@ -11,8 +11,11 @@
 
 namespace ipoib::wire {
 
+inline constexpr std::size_t kIcrcSize = 4;
+
 struct Lrh {
   static constexpr std::size_t kSize = 8;
+  static constexpr std::size_t kWord = 4;        ///< bytes that its length counts as one
   static constexpr std::uint8_t kLnhLocal = 2;   ///< BTH follows
   static constexpr std::uint8_t kLnhGlobal = 3;  ///< GRH, then BTH
   std::uint8_t virtual_lane = 0;
@@ -54,6 +57,7 @@ struct Bth {
   std::uint8_t pad = 0;  ///< 0 to 3 bytes of padding after the payload
   PKey pkey;
   Qpn destination;
+  bool ack_request = false;
   std::uint32_t psn = 0;  ///< 24 bits
 
   [[nodiscard]] static std::optional<Bth> parse(ConstBytes bytes);

@@ -1,14 +1,16 @@
-// Packets of the fabric: each header, complete UD packets, management packets, and the CRCs of
-// arbitrary bytes.
+// Packets of the fabric: each header, complete packets of datagrams and of reliable connections,
+// management packets, and the CRCs of arbitrary bytes.
 #include <algorithm>
 
 #include "cost.hpp"
 #include "require.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "wire/packet.hpp"
+#include "wire/rc_packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
+using wire::RcPacket;
 using wire::UdPacket;
 
 namespace {
@@ -34,6 +36,25 @@ void fuzz_packet(ConstBytes bytes) {
   require(emitted.size() == bytes.size());
 }
 
+void fuzz_rc_packet(ConstBytes bytes) {
+  const auto packet = RcPacket::parse(bytes);
+  if (!packet) return;
+  RcPacket copy = *packet;
+  std::array<std::uint8_t, RcPacket::kMaxHeaderSize> headers;
+  const std::size_t header_size = copy.emit_headers(copy.payload.size(), headers);
+  const MutableBytes emitted = scratch(header_size + copy.payload.size() + copy.bth.pad);
+  std::copy_n(headers.begin(), header_size, emitted.begin());
+  std::ranges::copy(copy.payload, emitted.begin() + static_cast<std::ptrdiff_t>(header_size));
+
+  const auto again = RcPacket::parse(emitted);
+  require(again.has_value() && again->opcode == copy.opcode);
+  require(again->lrh == copy.lrh && again->grh == copy.grh && again->bth == copy.bth);
+  require(again->reth == copy.reth && again->aeth == copy.aeth);
+  require(again->immediate == copy.immediate);
+  require(std::ranges::equal(again->payload, packet->payload));
+  require(emitted.size() == bytes.size());
+}
+
 void fuzz_mad(ConstBytes bytes) {
   const auto packet = MadPacket::parse(bytes);
   if (!packet) return;
@@ -46,8 +67,9 @@ void fuzz_mad(ConstBytes bytes) {
   require(again->grh == packet->grh && again->mad == packet->mad);
 }
 
-/// The same bytes with consistent lengths, versions and opcode, which random bytes rarely have.
-ConstBytes with_valid_headers(ConstBytes bytes) {
+/// The same bytes with consistent lengths, versions and an opcode of the service, which random
+/// bytes rarely have.
+ConstBytes with_valid_headers(ConstBytes bytes, bool is_connected) {
   static std::array<std::uint8_t, kMaxSize> room;
   const std::size_t size =
       std::clamp<std::size_t>(bytes.size() / 4 * 4, UdPacket::kMaxHeaderSize, room.size());
@@ -65,7 +87,8 @@ ConstBytes with_valid_headers(ConstBytes bytes) {
     store_be(&out[12], static_cast<std::uint16_t>(payload));
     out[14] = wire::Grh::kNextHeaderIba;
   }
-  out[bth] = static_cast<std::uint8_t>(wire::Bth::kUdSendOnly | (out[bth] & 1));
+  out[bth] = is_connected ? static_cast<std::uint8_t>(out[bth] % 0x12)
+                          : static_cast<std::uint8_t>(wire::Bth::kUdSendOnly | (out[bth] & 1));
   out[bth + 1] &= 0xf0;
   return out;
 }
@@ -80,7 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require_stable<wire::Bth>(bytes);
   require_stable<wire::Deth>(bytes);
   fuzz_packet(bytes);
-  const ConstBytes valid = with_valid_headers(bytes);
+  fuzz_rc_packet(bytes);
+  fuzz_rc_packet(with_valid_headers(bytes, true));
+  const ConstBytes valid = with_valid_headers(bytes, false);
   fuzz_packet(valid);
   fuzz_mad(bytes);
   fuzz_mad(valid);

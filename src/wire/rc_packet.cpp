@@ -1,0 +1,160 @@
+#include "wire/rc_packet.hpp"
+
+#include <array>
+#include <cassert>
+
+namespace ipoib::wire {
+
+namespace {
+
+constexpr unsigned kAethValueBits = 5;
+constexpr std::uint8_t kAethValueMask = (1U << kAethValueBits) - 1;
+
+/// What an opcode says about its packet.
+enum Has : std::uint8_t {
+  kNothing = 0,
+  kReth = 1,
+  kAeth = 2,
+  kImmediate = 4,
+  kPayload = 8,
+  kEnd = 16
+};
+
+/// By opcode.
+constexpr std::array<unsigned, 18> kOpcodes = {
+    kPayload,                      // SEND First
+    kPayload,                      // SEND Middle
+    kPayload | kEnd,               // SEND Last
+    kPayload | kEnd | kImmediate,  // SEND Last with Immediate
+    kPayload | kEnd,               // SEND Only
+    kPayload | kEnd | kImmediate,  // SEND Only with Immediate
+    kPayload | kReth,              // RDMA WRITE First
+    kPayload,                      // RDMA WRITE Middle
+    kPayload | kEnd,               // RDMA WRITE Last
+    kPayload | kEnd | kImmediate,  // RDMA WRITE Last with Immediate
+    kPayload | kEnd | kReth,       // RDMA WRITE Only
+    kPayload | kEnd | kReth | kImmediate,
+    kEnd | kReth,             // RDMA READ Request
+    kPayload | kAeth,         // RDMA READ response First
+    kPayload,                 // RDMA READ response Middle
+    kPayload | kEnd | kAeth,  // RDMA READ response Last
+    kPayload | kEnd | kAeth,  // RDMA READ response Only
+    kEnd | kAeth,             // Acknowledge
+};
+
+unsigned parts_of(RcOpcode opcode) { return kOpcodes[static_cast<std::size_t>(opcode)]; }
+
+std::size_t extended_size(unsigned parts) {
+  return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
+         ((parts & kImmediate) != 0 ? Lrh::kWord : 0);
+}
+
+Aeth read_aeth(ByteReader& reader) {
+  Aeth aeth;
+  const auto syndrome = reader.u8();
+  aeth.kind = static_cast<Aeth::Kind>(syndrome >> kAethValueBits & 0x03);
+  aeth.value = syndrome & kAethValueMask;
+  aeth.msn = reader.u24();
+  return aeth;
+}
+
+void read_extended(ByteReader& reader, RcPacket& packet) {
+  const auto parts = parts_of(packet.opcode);
+  if ((parts & kReth) != 0) {
+    packet.reth.address = reader.u64();
+    packet.reth.key = reader.u32();
+    packet.reth.length = reader.u32();
+  }
+  if ((parts & kAeth) != 0) packet.aeth = read_aeth(reader);
+  if ((parts & kImmediate) != 0) packet.immediate = reader.u32();
+}
+
+void write_extended(ByteWriter& writer, const RcPacket& packet) {
+  const auto parts = parts_of(packet.opcode);
+  if ((parts & kReth) != 0) {
+    writer.u64(packet.reth.address);
+    writer.u32(packet.reth.key);
+    writer.u32(packet.reth.length);
+  }
+  if ((parts & kAeth) != 0) {
+    writer.u8(static_cast<std::uint8_t>(static_cast<unsigned>(packet.aeth.kind) << kAethValueBits |
+                                        (packet.aeth.value & kAethValueMask)));
+    writer.u24(packet.aeth.msn);
+  }
+  if ((parts & kImmediate) != 0) writer.u32(packet.immediate);
+}
+
+bool read_route(ByteReader& reader, RcPacket& packet) {
+  const auto lrh = Lrh::parse(reader.take(Lrh::kSize));
+  if (!lrh) return false;
+  packet.lrh = *lrh;
+  if (lrh->next_header == Lrh::kLnhLocal) return true;
+  if (lrh->next_header != Lrh::kLnhGlobal) return false;
+  packet.grh = Grh::parse(reader.take(Grh::kSize));
+  return packet.grh && packet.grh->next_header == Grh::kNextHeaderIba;
+}
+
+}  // namespace
+
+bool has_immediate(RcOpcode opcode) { return (parts_of(opcode) & kImmediate) != 0; }
+
+bool is_read_response(RcOpcode opcode) {
+  return opcode >= RcOpcode::read_response_first && opcode <= RcOpcode::read_response_only;
+}
+
+bool ends_message(RcOpcode opcode) { return (parts_of(opcode) & kEnd) != 0; }
+
+Duration rnr_delay(std::uint8_t code) {
+  // In units of 10 us.
+  constexpr std::array<std::uint32_t, 32> kDelays = {
+      65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+      48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  return std::chrono::microseconds(10) * kDelays[code % kDelays.size()];
+}
+
+std::optional<RcPacket> RcPacket::parse(ConstBytes bytes) {
+  std::optional<RcPacket> parsed(std::in_place);
+  auto& packet = *parsed;
+  ByteReader reader(bytes);
+  if (!read_route(reader, packet)) return std::nullopt;
+  const auto bth = Bth::parse(reader.take(Bth::kSize));
+  if (!bth || bth->opcode >= kOpcodes.size()) return std::nullopt;
+  packet.bth = *bth;
+  packet.opcode = static_cast<RcOpcode>(bth->opcode);
+  read_extended(reader, packet);
+
+  const auto size = bytes.size() + kIcrcSize;
+  const auto rest = reader.rest();
+  const bool may_have_payload = (parts_of(packet.opcode) & kPayload) != 0;
+  if (!reader.ok() || packet.lrh.length * Lrh::kWord != size || rest.size() < bth->pad ||
+      (!may_have_payload && !rest.empty()) ||
+      (packet.grh && packet.grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
+    return std::nullopt;
+  }
+  packet.payload = rest.first(rest.size() - bth->pad);
+  return parsed;
+}
+
+std::size_t RcPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+  const std::size_t padded = (payload_size + Lrh::kWord - 1) / Lrh::kWord * Lrh::kWord;
+  const std::size_t transport = Bth::kSize + extended_size(parts_of(opcode)) + padded + kIcrcSize;
+  const std::size_t route = Lrh::kSize + (grh ? Grh::kSize : 0);
+  lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
+  lrh.length = static_cast<std::uint16_t>((route + transport) / Lrh::kWord);
+  bth.opcode = static_cast<std::uint8_t>(opcode);
+  bth.pad = static_cast<std::uint8_t>(padded - payload_size);
+  lrh.emit(to);
+  if (grh) {
+    grh->next_header = Grh::kNextHeaderIba;
+    grh->payload_length = static_cast<std::uint16_t>(transport);
+    grh->emit(to.subspan(Lrh::kSize));
+  }
+  bth.emit(to.subspan(route));
+  ByteWriter writer(to.subspan(route + Bth::kSize));
+  write_extended(writer, *this);
+  assert(writer.ok());
+  return route + Bth::kSize + writer.written();
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,98 @@
+// Packets of the reliable connection service: BTH, then the extended headers that the opcode names
+// (IBA 9.2 to 9.4).
+//
+//   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 | AETH 4 | ImmDt 4 | payload, pad to 4 |
+//
+// A request has a RETH or not, a response an AETH or not, and no packet both.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/time.hpp"
+#include "wire/packet.hpp"
+#include "wire/psn.hpp"
+
+namespace ipoib::wire {
+
+/// IBA 9.2, table 38.
+enum class RcOpcode : std::uint8_t {
+  send_first = 0x00,
+  send_middle = 0x01,
+  send_last = 0x02,
+  send_last_immediate = 0x03,
+  send_only = 0x04,
+  send_only_immediate = 0x05,
+  write_first = 0x06,
+  write_middle = 0x07,
+  write_last = 0x08,
+  write_last_immediate = 0x09,
+  write_only = 0x0a,
+  write_only_immediate = 0x0b,
+  read_request = 0x0c,
+  read_response_first = 0x0d,
+  read_response_middle = 0x0e,
+  read_response_last = 0x0f,
+  read_response_only = 0x10,
+  acknowledge = 0x11,
+};
+
+[[nodiscard]] bool has_immediate(RcOpcode opcode);
+[[nodiscard]] bool is_read_response(RcOpcode opcode);
+/// Whether it is the last packet of a message, or the only one.
+[[nodiscard]] bool ends_message(RcOpcode opcode);
+
+/// RDMA extended transport header (IBA 9.3.3):  | address 64 | R_Key 32 | DMA length 32 |
+struct Reth {
+  static constexpr std::size_t kSize = 16;
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
+  std::uint32_t length = 0;  ///< bytes
+  friend bool operator==(const Reth&, const Reth&) = default;
+};
+
+/// ACK extended transport header (IBA 9.7.5.2):  | 0 1, kind 2, value 5 | MSN 24 |
+struct Aeth {
+  static constexpr std::size_t kSize = 4;
+  enum class Kind : std::uint8_t { ack = 0, rnr_nak = 1, reserved = 2, nak = 3 };
+  /// Values of a NAK (IBA table 45).
+  static constexpr std::uint8_t kSequenceError = 0;
+  static constexpr std::uint8_t kInvalidRequest = 1;
+  static constexpr std::uint8_t kRemoteAccessError = 2;
+  static constexpr std::uint8_t kRemoteOperationError = 3;
+  /// Value of an ACK without end-to-end credits (IBA 9.7.7.2).
+  static constexpr std::uint8_t kNoCredits = 0x1f;
+
+  Kind kind = Kind::ack;
+  std::uint8_t value = kNoCredits;  ///< credits, timer code, or NAK code; 5 bits
+  std::uint32_t msn = 0;            ///< 24 bits: messages completed by the responder
+  friend bool operator==(const Aeth&, const Aeth&) = default;
+};
+
+/// How long a requester waits after an RNR NAK with this timer code, of 5 bits (IBA table 46).
+[[nodiscard]] Duration rnr_delay(std::uint8_t code);
+
+/// A packet without its CRCs: headers and payload.
+struct RcPacket {
+  static constexpr std::size_t kMaxHeaderSize =
+      Lrh::kSize + Grh::kSize + Bth::kSize + Reth::kSize + 4;
+  Lrh lrh;
+  std::optional<Grh> grh;
+  Bth bth;  ///< its opcode is set by emit_headers()
+  RcOpcode opcode = RcOpcode::acknowledge;
+  Reth reth;                    ///< of the opcodes that have one
+  Aeth aeth;                    ///< likewise
+  std::uint32_t immediate = 0;  ///< likewise
+  ConstBytes payload;           ///< without padding
+
+  [[nodiscard]] Psn psn() const { return Psn(bth.psn); }
+  /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
+  /// with its size (LRH.length includes the ICRC), and the opcode is one of RcOpcode.
+  [[nodiscard]] static std::optional<RcPacket> parse(ConstBytes packet);
+  /// Sets the lengths and the pad count for `payload_size` bytes, writes the headers, and returns
+  /// their size. `to` has room for kMaxHeaderSize.
+  std::size_t emit_headers(std::size_t payload_size, MutableBytes to);
+};
+
+}  // namespace ipoib::wire
