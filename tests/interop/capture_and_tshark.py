@@ -10,9 +10,9 @@ import sys
 import tempfile
 import zlib
 
-from softib_subnet import Subnet, need, run_tests, wait_for
+from softib_subnet import Subnet, free_tcp_port, is_listening, need, run_tests, wait_for
 
-need("tshark", "saquery")
+need("ib_read_bw", "ib_send_bw", "ib_write_bw", "tshark", "saquery")
 SOFTIB, PROBE = sys.argv[1:3]
 
 
@@ -121,5 +121,37 @@ def a_killed_process_leaves_a_readable_file():
         assert len(fields(path, "frame.number")) >= 2
 
 
-run_tests([a_packet_of_each_kind, every_mad_of_a_program_once,
+def packets_of_a_connection():
+    """Of the requester: the packets of each operation with their headers, and the responses."""
+    with Subnet(SOFTIB) as subnet:
+        # First, Middle and Last of a message; acknowledgements; READ requests and their responses.
+        for program, expected in (("ib_send_bw", {0, 1, 2, 17}), ("ib_write_bw", {6, 7, 8, 17}),
+                                  ("ib_read_bw", {12, 13, 14, 15})):
+            path = subnet.folder / f"{program}.erf"
+            tcp_port = free_tcp_port()
+            command = [program, "-s", "5000", "-n", "5", "-p", str(tcp_port)]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            server = subnet.start("a", *command, **pipes)
+            wait_for("the server", lambda port=tcp_port: is_listening(port))
+            subnet.run("b", *command, "127.0.0.1", options=("--capture", str(path)))
+            server.communicate()
+            check_health(path)
+            check_connection(path, expected)
+
+
+def check_connection(path, expected):
+    rows = fields(path, "infiniband.bth.opcode", "infiniband.reth.dmalen",
+                  "infiniband.aeth.syndrome")
+    assert {int(row[0], 0) for row in rows} == expected, rows
+    for opcode, length, syndrome in rows:
+        if int(opcode, 0) in (6, 12):
+            assert length == "5000", rows
+        if int(opcode, 0) in (13, 15, 17):
+            assert int(syndrome, 0) == 0x1f, rows
+    for packet in packets(path):
+        icrc = int.from_bytes(packet[-6:-2], "little")
+        assert icrc == invariant_crc(packet[:-6]), f"ICRC {icrc:#x} of {packet.hex()}"
+
+
+run_tests([a_packet_of_each_kind, packets_of_a_connection, every_mad_of_a_program_once,
            a_killed_process_leaves_a_readable_file])

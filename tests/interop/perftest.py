@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Runs perftest's datagram programs between two emulated HCAs; any speed passes.
+"""Runs perftest's programs between two emulated HCAs; any speed passes.
 
 Usage: perftest.py SOFTIB
 """
 import re
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from softib_subnet import Subnet, need, play, run_tests
+from softib_subnet import (PATIENCE, Subnet, free_tcp_port, is_listening, need, play, run_tests,
+                           wait_for)
 
-need("ib_send_bw", "ib_send_lat")
+need("ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")
 SOFTIB = sys.argv[1]
 
 
@@ -55,5 +57,48 @@ def latency_by_polling_and_by_events():
             assert [row[:2] for row in results(client)] == [["2", "1000"]], client
 
 
+def connected_bandwidth():
+    """Of each operation and way to post, with one and several queue pairs."""
+    for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+        with Subnet(SOFTIB) as subnet:
+            ways = [[], ["--use_old_post_send"], ["--post_list", "20"], ["-q", "4"], ["-b"],
+                    ["-s", "1", "-n", "1000"], ["-s", "1000001"]]
+            ways += [["--events"]] if program != "ib_write_bw" else []
+            ways += [["-I", "64", "-s", "64"]] if program != "ib_read_bw" else []
+            for way in ways:
+                _, client = play(subnet, program, "-n", "100", *way)
+                assert len(results(client)) == 1, (way, client)
+
+
+def connected_latency():
+    """ib_write_lat polls memory and calls no verb meanwhile."""
+    for program in ("ib_send_lat", "ib_write_lat", "ib_read_lat"):
+        with Subnet(SOFTIB) as subnet:
+            for options in (["-n", "1000"], ["-a", "-n", "20"]):
+                _, client = play(subnet, program, *options)
+                assert len(results(client)) == (1 if options[0] == "-n" else 23), client
+
+
+def a_killed_target_is_noticed():
+    """A requester gets the error of one without answers; the next target is reached again."""
+    with Subnet(SOFTIB) as subnet:
+        for _ in range(2):
+            tcp_port = free_tcp_port()
+            command = ["ib_write_bw", "--run_infinitely", "-p", str(tcp_port)]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            target = subnet.start("a", *command, **pipes)
+            wait_for("the target", lambda port=tcp_port: is_listening(port))
+            requester = subnet.start("b", *command, "127.0.0.1", **pipes)
+            wait_for("HCA b", lambda: "b" in subnet.nodes())
+            before = subnet.nodes()["b"]["counters"]["sent_packets"]
+            wait_for("traffic", lambda before=before: subnet.nodes()["b"]["counters"]["sent_packets"]
+                     > before + 1000)
+            target.kill()
+            output, _ = requester.communicate(timeout=PATIENCE)
+            target.communicate()
+            assert requester.returncode != 0 and "Failed status 12" in output, output
+
+
 run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
-           bandwidth_in_both_directions, latency_by_polling_and_by_events])
+           bandwidth_in_both_directions, latency_by_polling_and_by_events, connected_bandwidth,
+           connected_latency, a_killed_target_is_noticed])

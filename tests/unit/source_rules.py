@@ -132,7 +132,7 @@ PRIVATE = [
     (r"#\s*include\s*<prometheus/", "the library for metrics", {"metrics"}),
     (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
      {"base", "control", "daemon", "ibarp", "linux", "verbs", "softib/transport",
-      "softib/endpoint", "softib/umad", "softib/subnetd"}),
+      "softib/endpoint", "softib/umad", "softib/verbs", "softib/subnetd"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad",
       "softib/verbs", "softib/subnetd"}),

@@ -1,18 +1,25 @@
 // Packets that an HCA sends and receives, and the sink that sends them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 
 #include "softib/core/fabric_types.hpp"
 #include "wire/packet.hpp"
+#include "wire/rc_packet.hpp"
 
 namespace softib {
 
 inline constexpr std::size_t kMaxMtu = 4096;  ///< bytes
+inline constexpr std::size_t kMaxPacketHeader =
+    std::max(ipoib::wire::UdPacket::kMaxHeaderSize, ipoib::wire::RcPacket::kMaxHeaderSize);
 /// Maximum size of a packet that is not a large packet, LRH to padding.
-inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
+inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + kMaxPacketHeader + 3;
+
+/// After the payload, to a multiple of 4 bytes.
+inline constexpr std::array<std::uint8_t, 3> kPadding{};
 
 /// A large packet has the headers of its first segment and the payload of all segments. The
 /// receiver segments it (LargePacket).
@@ -33,7 +40,7 @@ struct OutgoingPacket {
   /// of a large packet or for the padding of a packet.
   static constexpr std::size_t kMaxPieces = 16;
 
-  std::array<std::uint8_t, ipoib::wire::UdPacket::kMaxHeaderSize> header;
+  std::array<std::uint8_t, kMaxPacketHeader> header;
   std::size_t header_size = 0;
   std::array<ConstBytes, kMaxPieces + 1> pieces;
   std::size_t piece_count = 0;
@@ -44,6 +51,7 @@ struct OutgoingPacket {
   GsoInfo gso{};
   Lid dlid;
   Qpn destination;
+  bool is_connected = false;  ///< of a reliable connection
 
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;
@@ -79,6 +87,19 @@ class PacketSink {
   virtual ~PacketSink() = default;
   /// Delivers each packet, or drops and counts it. Keeps the order of packets to one destination.
   virtual void send(std::span<const OutgoingPacket> batch) = 0;
+};
+
+/// Sends the packets of reliable connections, which are never dropped for want of room: what the
+/// receiver has no room for stays with the caller.
+class ConnectedSink {
+ public:
+  virtual ~ConnectedSink() = default;
+  /// Sends packets, all to one queue pair, without waiting. Returns how many, from the first, need
+  /// not be offered again: they were sent, or dropped and counted for another reason than room.
+  [[nodiscard]] virtual std::size_t try_send(std::span<const OutgoingPacket> batch) = 0;
+  /// Whether the process of a queue pair lives and has not taken all packets that were sent to it.
+  /// Those are late, and not lost.
+  [[nodiscard]] virtual bool has_untaken(Lid dlid, Qpn destination) = 0;
 };
 
 }  // namespace softib

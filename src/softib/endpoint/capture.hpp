@@ -67,9 +67,14 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void detach() override { inner_->detach(); }
   [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
   void send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override {
+    return inner_->has_untaken(dlid, destination);
+  }
   void send_mad(ConstBytes packet) override;
   void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
+  void set_deadline(ipoib::TimePoint when) override { inner_->set_deadline(when); }
   [[nodiscard]] bool wake_processes(NodeIndex node) override {
     return inner_->wake_processes(node);
   }
@@ -92,6 +97,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
  private:
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
+  void deadline(ipoib::TimePoint now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;

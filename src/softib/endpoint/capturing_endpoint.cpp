@@ -1,5 +1,6 @@
-// A packet that a process sends to itself is captured once, as sent: received packets whose source
-// queue pair belongs to this process are left out.
+// A datagram that a process sends to itself is captured once, as sent: received packets whose
+// source queue pair belongs to this process are left out. Packets of a reliable connection do not
+// name theirs, so such a packet is captured twice.
 #include "softib/endpoint/capture.hpp"
 #include "softib/hca/large_packet.hpp"
 
@@ -29,6 +30,18 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
     file_.flush();
   }
   inner_->send(batch);
+}
+
+/// Captures what has been sent, so a packet that was offered in vain is captured once.
+std::size_t CapturingEndpoint::try_send(std::span<const OutgoingPacket> batch) {
+  const std::lock_guard lock(mutex_);
+  const auto now = system_clock::now();
+  const auto sent = inner_->try_send(batch);
+  for (const auto& packet : batch.first(sent)) {
+    hca::for_each_packet(packet, [&](ConstBytes bytes) { file_.add(bytes, Direction::sent, now); });
+  }
+  file_.flush();
+  return sent;
 }
 
 void CapturingEndpoint::send_mad(ConstBytes packet) {
@@ -88,6 +101,10 @@ void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
 
 void CapturingEndpoint::port_changed(const PortAttributes& now) {
   if (receiver_ != nullptr) receiver_->port_changed(now);
+}
+
+void CapturingEndpoint::deadline(ipoib::TimePoint now) {
+  if (receiver_ != nullptr) receiver_->deadline(now);
 }
 
 void CapturingEndpoint::receive_mad(ConstBytes packet) {

@@ -26,6 +26,8 @@ class PacketReceiver {
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The port's current attributes: once after set_receiver(), and after each change.
   virtual void port_changed(const PortAttributes& now) = 0;
+  /// The time of Endpoint::set_deadline() has come. The rings have just been read.
+  virtual void deadline(ipoib::TimePoint /*now*/) {}
 };
 
 /// Called by the engine thread.
@@ -43,7 +45,7 @@ class MadReceiver {
 /// All functions may be called from any thread. When its HCA fails, an endpoint is lost: it still
 /// exists, but sends and receives nothing. Receivers learn it from `failed` or `generation` of the
 /// port, and from device_lost().
-class Endpoint : public PacketSink {
+class Endpoint : public PacketSink, public ConnectedSink {
  public:
   /// The fabric file that a process has mapped, if any. Endpoints of one subnet share the mapping,
   /// since one whose HCA has failed keeps it.
@@ -73,6 +75,8 @@ class Endpoint : public PacketSink {
   virtual void send_mad_to(NodeIndex node, ConstBytes packet) = 0;
   /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline.
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
+  /// The same for PacketReceiver::deadline().
+  virtual void set_deadline(ipoib::TimePoint when) = 0;
   /// Makes the processes of `node` check the port's record; for the subnet process after a change.
   /// Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;
@@ -89,8 +93,8 @@ class Endpoint : public PacketSink {
   /// Makes a socket for add_wakeup_fd().
   [[nodiscard]] virtual ipoib::Result<transport::WakeupSocket> make_wakeup_socket() = 0;
   /// When the socket is a waiter, senders wake the program that waits for it instead of the engine.
-  /// It must exist until remove_wakeup_fd(). Returns its number, or Waiter::kEngine if there are too
-  /// many.
+  /// It must exist until remove_wakeup_fd(). Returns its number, or Waiter::kEngine if there are
+  /// too many.
   [[nodiscard]] virtual std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) = 0;
   virtual void remove_wakeup_fd(std::uint32_t number) = 0;
   /// Adds to a counter of this node, which `softib show` prints.

@@ -1,5 +1,6 @@
 #include "softib/endpoint/live_endpoint.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -94,6 +95,17 @@ void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
   router_.send(batch, send_mode());
 }
 
+std::size_t LiveEndpoint::try_send(std::span<const OutgoingPacket> batch) {
+  if (belongs_to_parent()) return batch.size();
+  if (!is_special_) return router_.try_send(batch);
+  send_over_faulty_link(batch);
+  return batch.size();
+}
+
+bool LiveEndpoint::has_untaken(Lid dlid, Qpn destination) {
+  return !is_inactive() && router_.has_untaken(dlid, destination);
+}
+
 /// Large packets are segmented before: each segment has its own fate.
 void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
   if (lost_) return;
@@ -103,6 +115,7 @@ void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) 
       copy.bytes.assign(bytes.begin(), bytes.end());
       copy.dlid = packet.dlid;
       copy.destination = packet.destination;
+      copy.is_connected = packet.is_connected;
       copy.checksums_valid = packet.checksums_valid || packet.gso.size != 0;
       faulty_link_.send(faults(), std::move(copy));
     });
@@ -118,7 +131,10 @@ void LiveEndpoint::send_now(const WirePacket& packet) {
       out.checksums_valid = packet.checksums_valid;
       out.dlid = packet.dlid;
       out.destination = packet.destination;
-      return router_.send({&out, 1}, send_mode());
+      out.is_connected = packet.is_connected;
+      // A connection sends again what there was no room for.
+      const auto mode = packet.is_connected ? transport::SendMode::as_room_permits : send_mode();
+      return router_.send({&out, 1}, mode);
     }
     case WirePacket::Kind::mad:
       return router_.send_mad(packet.bytes, send_mode());
@@ -146,8 +162,20 @@ void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
                                .node = node});
 }
 
-void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
-  if (!is_inactive()) engine_.set_deadline(when);
+void LiveEndpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) {
+  if (is_inactive()) return;
+  const std::lock_guard lock(deadline_mutex_);
+  which = when;
+  engine_.set_deadline(std::min(mad_deadline_, deadline_));
+}
+
+/// If so, the deadline is over.
+bool LiveEndpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
+  const std::lock_guard lock(deadline_mutex_);
+  if (now < which) return false;
+  which = ipoib::kNever;
+  engine_.set_deadline(std::min(mad_deadline_, deadline_));
+  return true;
 }
 
 bool LiveEndpoint::wake_processes(NodeIndex node) {
@@ -263,8 +291,11 @@ void LiveEndpoint::turn_done() {
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {
+  const bool is_mads = has_passed(mad_deadline_, now);
+  const bool is_packets = has_passed(deadline_, now);
   const std::lock_guard lock(delivery_mutex_);
-  if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+  if (is_mads && mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+  if (is_packets && receiver_ != nullptr) receiver_->deadline(now);
 }
 
 }  // namespace softib::endpoint

@@ -29,9 +29,12 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void detach() override;
   [[nodiscard]] PortAttributes port() const override;
   void send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override;
   void send_mad(ConstBytes packet) override;
   void send_mad_to(NodeIndex node, ConstBytes packet) override;
-  void set_mad_deadline(ipoib::TimePoint when) override;
+  void set_mad_deadline(ipoib::TimePoint when) override { set_deadline(mad_deadline_, when); }
+  void set_deadline(ipoib::TimePoint when) override { set_deadline(deadline_, when); }
   [[nodiscard]] bool wake_processes(NodeIndex node) override;
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
@@ -64,6 +67,8 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
     return generation_ != transport::fork_generation();
   }
   [[nodiscard]] transport::SendMode send_mode() const;
+  void set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when);
+  [[nodiscard]] bool has_passed(ipoib::TimePoint& which, ipoib::TimePoint now);
   void count_received(std::size_t packets, std::uint64_t bytes);
   template <class Change>
   void with_delivery_lock(Change change);
@@ -92,6 +97,10 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   std::atomic<std::uint64_t> faults_ = 0;  ///< LinkFaults::word()
   std::atomic<bool> is_special_ = false;   ///< lost_, or faults_ is not 0
   bool detached_ = false;
+
+  std::mutex deadline_mutex_;  ///< the engine has one deadline, the earlier of these
+  ipoib::TimePoint mad_deadline_ = ipoib::kNever;
+  ipoib::TimePoint deadline_ = ipoib::kNever;
 
   FaultyLink faulty_link_;
   transport::SocketEngine engine_;  ///< last: it uses all of the above

@@ -30,6 +30,10 @@ enum class PortCounter : std::uint8_t {
   drop_mad_full,        ///< an agent's queue is full, or an RMPP limit is reached
   drop_link_fault,      ///< lost by a fault of the link that `softib set link` has set
   link_duplicates,      ///< packets that such a fault has duplicated
+  rc_retries,           ///< times that a reliable connection has sent again
+  rc_rnr_naks,          ///< requests of a connection for which no receive was posted
+  rc_duplicates,        ///< requests of a connection that were received again
+  rc_sequence_errors,   ///< requests of a connection of which an earlier packet was missing
   accept_paused,        ///< no descriptor was left for a new sender, which had to wait
   count_
 };

@@ -51,7 +51,7 @@ class CompletionQueue {
 
   std::uint32_t handle = 0;
   std::uint32_t users = 0;            ///< send and receive queues that complete here
-  std::vector<QueuePair*> receivers;  ///< queue pairs whose receives complete here
+  std::vector<QueuePair*> receivers;  ///< UD queue pairs whose receives complete here
   void* owner = nullptr;              ///< for the creator's use
 
  private:

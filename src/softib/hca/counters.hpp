@@ -25,6 +25,11 @@ struct HcaCounters {
   std::uint64_t drop_qkey = 0;
   std::uint64_t drop_no_receive = 0;    ///< no receive was posted
   std::uint64_t drop_not_attached = 0;  ///< no queue pair is attached to the group
+  // Of reliable connections.
+  std::uint64_t retries = 0;          ///< times that a requester has gone back
+  std::uint64_t rnr_naks = 0;         ///< sent: no receive was posted
+  std::uint64_t duplicates = 0;       ///< requests that were received again
+  std::uint64_t sequence_errors = 0;  ///< requests of which an earlier packet was missing
   std::uint64_t cq_overruns = 0;
   std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending
 };

@@ -1,5 +1,5 @@
-// Objects of the emulated HCA, and its state changes. Sends are in send.cpp, receives in
-// receive.cpp.
+// Objects of the emulated HCA, and its state changes. Datagrams are sent in send.cpp and received
+// in receive.cpp.
 #include "softib/hca/hca.hpp"
 
 #include <algorithm>
@@ -127,12 +127,13 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   ++config.pd->users;
   ++config.send_cq->users;
   ++config.receive_cq->users;
-  config.receive_cq->receivers.push_back(slot.get());
+  if (!slot->is_connected()) config.receive_cq->receivers.push_back(slot.get());
   return slot.get();
 }
 
 Result<void> Hca::destroy(QueuePair& qp) {
   if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
+  if (qp.is_connected()) connections_.remove(qp);
   const auto& config = qp.config();
   config.send_cq->discard(qp);
   config.receive_cq->discard(qp);
@@ -149,7 +150,8 @@ Result<void> Hca::destroy(QueuePair& qp) {
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (port_.failed) return hca_failed();
   if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
-  if (qp.apply(attr, mask) != 0) {
+  const bool is_valid = !qp.is_connected() || are_valid_connection_attributes(attr, mask, port_);
+  if (!is_valid || qp.apply(attr, mask) != 0) {
     return Error{EINVAL, "invalid transition, or attributes that it does not allow"};
   }
   if ((mask & IBV_QP_STATE) == 0) return {};
@@ -159,15 +161,18 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
     reset(qp);
   } else if (attr.qp_state == IBV_QPS_ERR) {
     enter_error(qp);
-  } else if (attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD && qp.notify_drained_) {
+  } else if (!qp.is_connected() && attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD &&
+             qp.notify_drained_) {
     // Packets are handed out and completed together, so the queue is drained here.
     raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
   }
+  if (qp.is_connected()) connections_.change_state(qp, from);
   return {};
 }
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
   if (port_.failed) return hca_failed();
+  if (qp.is_connected()) return Error{EINVAL, "only datagrams have multicast groups"};
   return multicast_.attach(qp, group, lid);
 }
 

@@ -1,8 +1,8 @@
 // The model of one HCA as one process sees it: objects, work requests, packets and events.
 //
-// It has no descriptor, no clock and no lock. Work requests and received packets come in as calls.
-// next_packets() returns the packets to send in batches, so that the caller can send them without
-// the lock that guards the model. Completions wait in completion queues, events in a list.
+// It has no descriptor, no clock and no lock. Work requests and received packets come in as calls,
+// completions wait in completion queues, events in a list. next_packets() returns datagrams to send
+// in batches, so that the caller can send them without the lock that guards the model.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "softib/hca/connections.hpp"
 #include "softib/hca/counters.hpp"
 #include "softib/hca/events.hpp"
 #include "softib/hca/multicast_table.hpp"
@@ -20,10 +21,10 @@
 
 namespace softib::hca {
 
+using ipoib::Result;
+
 class Hca {
  public:
-  template <class T>
-  using Result = ipoib::Result<T>;
   /// `epoch` and `slot` are part of its queue pair numbers.
   Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port);
 
@@ -52,24 +53,24 @@ class Hca {
 
   /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued.
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
-  /// Queues the whole chain or nothing.
-  int post_send_all(QueuePair& qp, ibv_send_wr* chain);
+  int post_send_all(QueuePair& qp, ibv_send_wr* chain);  ///< the whole chain or nothing
   int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind = {});
   /// Completes the sends of the previous batch and returns the next batch, which is valid until the
   /// next call for this queue pair or its destruction. Empty if there is nothing to send.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
 
   void receive(const ArrivedPacket& from);  ///< a packet from the fabric
-  /// Updates the port and raises events for the differences. If `now` is failed or of a later
-  /// generation, the HCA fails permanently, and all queue pairs go into ERR.
+  /// Raises events for what has changed. If `now` is failed or of a later generation, the HCA fails
+  /// permanently, and all queue pairs go into ERR.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
+  [[nodiscard]] Connections& connections() { return connections_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
-  /// Events since the last clear_events(), oldest first.
-  [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }
+  [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }  ///< oldest first
   void clear_events() { events_.clear(); }
 
  private:
+  friend class Connections;
   struct IncomingPacket;
   void receive_large(const ArrivedPacket& from);
   void receive_one(const IncomingPacket& arrival);
@@ -86,7 +87,6 @@ class Hca {
                                            OutgoingPacket& out);
   [[nodiscard]] ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position,
                                               OutgoingPacket& out);
-  /// Writes the headers. Returns false if the port's state or P_Key table drops the packet.
   [[nodiscard]] bool write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   /// Pushes the completion at cq.next(), of the request of `queue` that was processed last.
   void complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited);
@@ -114,6 +114,7 @@ class Hca {
   std::uint32_t next_index_ = 0;
   std::size_t qp_count_ = 0;
   std::vector<HcaEvent> events_;
+  Connections connections_{*this};
 };
 
 }  // namespace softib::hca

@@ -1,13 +1,16 @@
 // Limits of one emulated HCA in one process; verbs reports them as device attributes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
+#include "ipoib/time.hpp"
 #include "softib/core/packet_sink.hpp"
 
 namespace softib::hca {
 
 inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerSlot;
+inline constexpr std::uint32_t kMaxQpn = 0xffffff;
 inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests per queue
 inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
 inline constexpr std::uint32_t kMaxInline = 1024;       ///< bytes per work request
@@ -26,6 +29,19 @@ inline constexpr std::uint32_t kMaxAttachedGroups =
     1024;  ///< multicast groups with attached queue pairs
 inline constexpr std::uint32_t kMaxAttachedQps = 128;  ///< queue pairs per group
 inline constexpr std::uint32_t kGidTableSize = 1;
+/// READs outstanding on a connection, in each direction. Fits the 8 bits of the CM's field.
+inline constexpr std::uint8_t kMaxReads = 16;
+inline constexpr std::uint32_t kMaxMessage = 1U << 31;  ///< bytes (IBA 9.7.2)
+/// A requester has at most so many packets and bytes unacknowledged; READ responses count, too. So
+/// one connection does not fill the ring to its peer, and acknowledgements pace it.
+inline constexpr std::uint32_t kWindowPackets = 128;
+inline constexpr std::uint32_t kWindowBytes = 1U << 18;
+/// A longer READ is sent as several requests, so that responses do not outrun the requester.
+inline constexpr std::uint32_t kReadBytes = 1U << 16;
+/// As physical HCAs do, the HCA waits longer for an acknowledgement than the shortest timers say.
+inline constexpr ipoib::Duration kMinAckTimeout = std::chrono::milliseconds(4);
+/// When packets are offered again to a receiver that had no room.
+inline constexpr ipoib::Duration kRoomRetry = std::chrono::microseconds(100);
 /// A batch of a queue pair ends when it counts at least this many packets (after segmentation).
 inline constexpr std::size_t kSendBatch = 32;
 /// Events beyond this number are dropped and counted.

@@ -95,14 +95,19 @@ MemoryRegion* MemoryTable::find(std::uint32_t key) {
 
 std::uint8_t* MemoryTable::resolve(const ibv_sge& element, const ProtectionDomain* pd,
                                    bool to_write) const {
-  const std::size_t index = std::size_t{element.lkey >> kKeyBits} - 1;
+  return resolve(element.lkey, element.addr, element.length, pd,
+                 to_write ? int{IBV_ACCESS_LOCAL_WRITE} : 0);
+}
+
+std::uint8_t* MemoryTable::resolve(std::uint32_t key, std::uint64_t address, std::uint64_t length,
+                                   const ProtectionDomain* pd, int access) const {
+  const std::size_t index = std::size_t{key >> kKeyBits} - 1;
   if (index >= slots_.size()) return nullptr;
   const MemoryRegion& region = slots_[index];
-  if (region.key != element.lkey || region.pd == nullptr || region.pd != pd) return nullptr;
-  if (to_write && (region.access & IBV_ACCESS_LOCAL_WRITE) == 0) return nullptr;
-  const auto offset = element.addr - region.address;
-  if (element.addr < region.address || offset > region.length ||
-      element.length > region.length - offset) {
+  if (region.key != key || region.pd == nullptr || region.pd != pd) return nullptr;
+  if ((region.access & access) != access) return nullptr;
+  const auto offset = address - region.address;
+  if (address < region.address || offset > region.length || length > region.length - offset) {
     return nullptr;
   }
   return region.memory + offset;

@@ -63,6 +63,10 @@ class MemoryTable {
   /// with local write access if `to_write`.
   [[nodiscard]] std::uint8_t* resolve(const ibv_sge& element, const ProtectionDomain* pd,
                                       bool to_write) const;
+  /// The same for any key and access flags.
+  [[nodiscard]] std::uint8_t* resolve(std::uint32_t key, std::uint64_t address,
+                                      std::uint64_t length, const ProtectionDomain* pd,
+                                      int access) const;
 
  private:
   std::vector<MemoryRegion> slots_;

@@ -12,7 +12,6 @@ namespace {
 
 constexpr unsigned kKnownSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
-constexpr std::uint32_t kMaxQpn = 0xffffff;
 constexpr std::uint32_t kControlledQKey = 0x80000000;
 
 std::uint32_t staging_slots(const ibv_qp_cap& cap) {
@@ -35,26 +34,50 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
       staging_stride_(std::max(config.cap.max_inline_data, config.max_tso_header)),
       staging_(std::size_t{staging_slots(config.cap)} * staging_stride_),
-      staging_mask_(staging_slots(config.cap) - 1),
-      batch_(std::make_unique<Batch>()) {}
+      staging_mask_(staging_slots(config.cap) - 1) {
+  if (config.type == IBV_QPT_RC) {
+    connection_ = std::make_unique<Connection>(sends_, config.cap.max_send_wr);
+  } else {
+    batch_ = std::make_unique<Batch>();
+  }
+}
 
 int QueuePair::enqueue(const ibv_send_wr& wr) {
   // Sends may be posted from RTS on; in SQE and ERR they are flushed (IBA 10.3.1).
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_INIT || state_ == IBV_QPS_RTR) return EINVAL;
-  const bool is_large = wr.opcode == IBV_WR_TSO;
-  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM && !is_large) return EINVAL;
-  if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
-  if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > config_.cap.max_send_sge ||
-      (is_large && !is_valid_large_send(wr))) {
+      !(is_connected() ? is_valid_connected(wr) : is_valid_datagram(wr))) {
     return EINVAL;
   }
   if (sends_.full()) return ENOMEM;
 
   const auto position = sends_.next_position();
   SendRequest& request = sends_.at(position);
-  const auto& ah = static_cast<const AddressHandle&>(*wr.wr.ud.ah);
   request.id = wr.wr_id;
+  request.signalled = config_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  if (is_connected()) {
+    set_connected(wr, position);
+  } else {
+    set_datagram(wr, position);
+  }
+  if (const int error = copy_elements(wr, position)) return error;
+  sends_.post();
+  return 0;
+}
+
+bool QueuePair::is_valid_datagram(const ibv_send_wr& wr) const {
+  const bool is_large = wr.opcode == IBV_WR_TSO;
+  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM && !is_large) return false;
+  if ((wr.send_flags & ~kKnownSendFlags) != 0) return false;
+  if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return false;
+  return !is_large || is_valid_large_send(wr);
+}
+
+void QueuePair::set_datagram(const ibv_send_wr& wr, std::uint32_t position) {
+  SendRequest& request = sends_.at(position);
+  const auto& ah = static_cast<const AddressHandle&>(*wr.wr.ud.ah);
   request.to = ah.attributes;
   request.to_pd = ah.protection_domain;
   request.destination = Qpn(wr.wr.ud.remote_qpn);
@@ -63,17 +86,39 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   request.qkey = (wr.wr.ud.remote_qkey & kControlledQKey) != 0 ? qkey_ : QKey(wr.wr.ud.remote_qkey);
   request.with_immediate = wr.opcode == IBV_WR_SEND_WITH_IMM;
   if (request.with_immediate) request.immediate = from_network(wr.imm_data);
-  request.signalled = config_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
-  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
   request.ip_checksums = (wr.send_flags & IBV_SEND_IP_CSUM) != 0;
-  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
   request.length = 0;
+  const bool is_large = wr.opcode == IBV_WR_TSO;
   request.tso_header = is_large ? wr.tso.hdr_sz : std::uint16_t{0};
   request.tso_size = is_large ? wr.tso.mss : std::uint16_t{0};
   if (is_large) std::memcpy(staged(position), wr.tso.hdr, wr.tso.hdr_sz);
-  if (const int error = copy_elements(wr, position)) return error;
-  sends_.post();
-  return 0;
+}
+
+bool QueuePair::is_valid_connected(const ibv_send_wr& wr) const {
+  constexpr unsigned kFlags = kKnownSendFlags & ~unsigned{IBV_SEND_IP_CSUM};
+  if ((wr.send_flags & ~kFlags) != 0 || total_length(wr) > kMaxMessage) return false;
+  switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return true;
+    case IBV_WR_RDMA_READ:
+      return (wr.send_flags & IBV_SEND_INLINE) == 0 && connection_->attributes.max_sent_reads != 0;
+    default:
+      return false;
+  }
+}
+
+void QueuePair::set_connected(const ibv_send_wr& wr, std::uint32_t position) {
+  SendRequest& request = sends_.at(position);
+  request.length = static_cast<std::uint32_t>(total_length(wr));
+  request.immediate = from_network(wr.imm_data);
+  ConnectedRequest& connected = connection_->requester.at(position);
+  connected.opcode = wr.opcode;
+  connected.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
+  connected.remote_address = wr.wr.rdma.remote_addr;
+  connected.remote_key = wr.wr.rdma.rkey;
 }
 
 bool QueuePair::is_valid_large_send(const ibv_send_wr& wr) const {
@@ -111,7 +156,7 @@ int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
   const bool is_large = kind == ReceiveKind::large;
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
   if (wr.num_sge < 0 || count > config_.cap.max_recv_sge ||
-      (is_large && total_length(wr) < kLargeReceive)) {
+      (is_large && (is_connected() || total_length(wr) < kLargeReceive))) {
     return EINVAL;
   }
   if (is_large && !large_receives_) {

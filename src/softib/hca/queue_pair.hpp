@@ -1,5 +1,5 @@
-// A queue pair of the unreliable-datagram service (IBA 10.2.4, 10.3.1): its state, its attributes
-// and its two queues. Class Hca sends and receives the packets.
+// A queue pair (IBA 10.2.4, 10.3.1): its state, its attributes and its two queues. Class Hca sends
+// and receives the packets of datagrams, class Connections those of reliable connections.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,6 +11,7 @@
 
 #include "ipoib/result.hpp"
 #include "softib/hca/completion_queue.hpp"
+#include "softib/hca/connection.hpp"
 #include "softib/hca/limits.hpp"
 #include "softib/hca/memory_table.hpp"
 #include "softib/hca/work_queue.hpp"
@@ -23,14 +24,16 @@ struct QueuePairConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   ibv_qp_cap cap{};
+  ibv_qp_type type = IBV_QPT_UD;      ///< or IBV_QPT_RC
   std::uint32_t max_tso_header = 0;   ///< bytes; 0: no large sends
   bool signal_all = false;            ///< sq_sig_all
   bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
 };
 
-/// Whether a UD queue pair may make the transition, and `mask` has all required and only allowed
+/// Whether a queue pair may make the transition, and `mask` has all required and only allowed
 /// attributes (IBA 11.2.5.2, the tables of ibv_modify_qp(3)).
 [[nodiscard]] bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask);
+[[nodiscard]] bool is_rc_transition(ibv_qp_state from, ibv_qp_state to, int mask);
 
 class QueuePair {
  public:
@@ -51,6 +54,7 @@ class QueuePair {
   /// ENOMEM if the queue is full.
   int enqueue(const ibv_send_wr& request);
   int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
+  [[nodiscard]] bool is_connected() const { return connection_ != nullptr; }
   [[nodiscard]] bool has_large_receive() const {
     return large_receives_ && large_receives_->waiting() != 0;
   }
@@ -60,9 +64,14 @@ class QueuePair {
 
  private:
   friend class Hca;
+  friend class Connections;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
+  [[nodiscard]] bool is_valid_datagram(const ibv_send_wr& request) const;
   [[nodiscard]] bool is_valid_large_send(const ibv_send_wr& request) const;
+  [[nodiscard]] bool is_valid_connected(const ibv_send_wr& request) const;
+  void set_datagram(const ibv_send_wr& request, std::uint32_t position);
+  void set_connected(const ibv_send_wr& request, std::uint32_t position);
   /// Copies inline data to the staging buffer, or the scatter elements to the queue.
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
   [[nodiscard]] std::uint8_t* staged(std::uint32_t position) {
@@ -87,8 +96,9 @@ class QueuePair {
   std::uint32_t staging_stride_;  ///< bytes
   std::vector<std::uint8_t> staging_;
   std::uint32_t staging_mask_;
-  std::unique_ptr<Batch> batch_;  ///< returned by Hca::next_packets()
-  std::uint32_t in_flight_ = 0;   ///< sends in the batch
+  std::unique_ptr<Batch> batch_;            ///< returned by Hca::next_packets(); of UD only
+  std::uint32_t in_flight_ = 0;             ///< sends in the batch
+  std::unique_ptr<Connection> connection_;  ///< null: UD
 };
 
 }  // namespace softib::hca

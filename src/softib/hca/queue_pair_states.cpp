@@ -1,4 +1,4 @@
-// The states of a UD queue pair and their transitions (IBA 10.3.1, 11.2.5.2; the tables of
+// The states of a queue pair and their transitions (IBA 10.3.1, 11.2.5.2; the tables of
 // ibv_modify_qp(3)).
 //
 //            +-------+  INIT   +------+   RTR   +-----+   RTS   +-----+  SQD   +-----+
@@ -9,10 +9,13 @@
 //                +-----------------------                       +-----+           |
 //   ERR: from any state, or by an error of a receive            | SQE |<----------+
 //                                                               +-----+
+//
+// SQE is for UD only: a connection goes into ERR when a send fails.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <span>
 #include <type_traits>
 
 #include "softib/hca/queue_pair.hpp"
@@ -30,7 +33,7 @@ struct Transition {
 constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 
 // Transitions to RESET and ERR are allowed from every state and take no attributes.
-constexpr std::array kTransitions = {
+constexpr std::array kUdTransitions = {
     Transition{IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0},
     Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kInit},
     Transition{IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
@@ -42,6 +45,36 @@ constexpr std::array kTransitions = {
     Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
+constexpr int kRcInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+constexpr int kRcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kRcRetries =
+    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+
+constexpr std::array kRcTransitions = {
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kRcInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kRcInit},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kRcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, kRcRetries | IBV_QP_SQ_PSN, kRcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+               kRcReady | kRcRetries | kRcInit | IBV_QP_AV | IBV_QP_MAX_DEST_RD_ATOMIC},
+};
+
+bool is_transition(std::span<const Transition> table, ibv_qp_state from, ibv_qp_state to,
+                   int mask) {
+  const int attributes = mask & ~IBV_QP_STATE;
+  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
+  const auto found = std::ranges::find_if(
+      table, [&](const Transition& each) { return each.from == from && each.to == to; });
+  if (found == table.end()) return false;
+  return (attributes & found->required) == found->required &&
+         (attributes & ~(found->required | found->allowed)) == 0;
+}
+
 /// A program in C may pass any number as a state: those that are none have no transition.
 ibv_qp_state state_of(const ibv_qp_state& passed) {
   const auto number = std::bit_cast<std::underlying_type_t<ibv_qp_state>>(passed);
@@ -51,14 +84,11 @@ ibv_qp_state state_of(const ibv_qp_state& passed) {
 }  // namespace
 
 bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
-  const int attributes = mask & ~IBV_QP_STATE;
-  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
-  const auto* const found =
-      std::find_if(kTransitions.begin(), kTransitions.end(),
-                   [&](const Transition& each) { return each.from == from && each.to == to; });
-  if (found == kTransitions.end()) return false;
-  return (attributes & found->required) == found->required &&
-         (attributes & ~(found->required | found->allowed)) == 0;
+  return is_transition(kUdTransitions, from, to, mask);
+}
+
+bool is_rc_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
+  return is_transition(kRcTransitions, from, to, mask);
 }
 
 int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
@@ -66,7 +96,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
     return EINVAL;
   }
   const auto to = (mask & IBV_QP_STATE) != 0 ? state_of(attr.qp_state) : state_;
-  if (!is_ud_transition(state_, to, mask)) return EINVAL;
+  if (!(is_connected() ? is_rc_transition : is_ud_transition)(state_, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
   if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
@@ -74,6 +104,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
   if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & ipoib::wire::Bth::kPsnMask;
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
+  if (is_connected()) connection_->attributes.apply(attr, mask);
   return 0;
 }
 
@@ -87,6 +118,12 @@ ibv_qp_attr QueuePair::attributes() const {
   attr.port_num = port_;
   attr.en_sqd_async_notify = notify_drained_ ? 1 : 0;
   attr.cap = config_.cap;
+  if (is_connected()) {
+    connection_->attributes.report(attr);
+    attr.rq_psn = connection_->responder.expected().value();
+    attr.sq_psn = connection_->requester.next().value();
+    attr.sq_draining = connection_->is_draining ? 1 : 0;
+  }
   return attr;
 }
 

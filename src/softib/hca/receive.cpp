@@ -1,5 +1,6 @@
-// A received packet passes the checks of the port (LID, GID), then those of the queue pair (P_Key,
-// Q_Key, a posted receive); its bytes are copied to the posted memory, and the receive completes.
+// A received datagram passes the checks of the port (LID, GID), then those of the queue pair
+// (P_Key, Q_Key, a posted receive); its bytes are copied to the posted memory, and the receive
+// completes.
 //
 // A large packet is delivered as a whole if its queue pair has a large receive posted; otherwise it
 // is segmented first (LargePacket), and each segment is delivered like a packet.
@@ -72,10 +73,7 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 void Hca::receive(const ArrivedPacket& from) {
   if (from.gso.size != 0) return receive_large(from);
   const auto packet = UdPacket::parse(from.bytes);
-  if (!packet) {
-    ++counters_.drop_malformed;
-    return;
-  }
+  if (!packet) return connections_.receive(from.bytes);
   const auto grh =
       packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
   receive_one({*packet, grh, {}, packet->payload, from.checksums_valid});
@@ -155,7 +153,7 @@ void Hca::receive_multicast(const IncomingPacket& arrival) {
 
 bool Hca::accepts(const QueuePair& qp, const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
-  if (!qp.receives()) {
+  if (!qp.receives() || qp.is_connected()) {
     counters_.drop_qp_state += arrival.gso.packets;
     return false;
   }

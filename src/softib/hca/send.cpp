@@ -1,5 +1,5 @@
-// post_send() queues a send; next_packets() returns it as a packet in a batch; the next call of
-// next_packets() completes it. Sends complete in the order of posting.
+// post_send() queues a send; next_packets() returns a datagram as a packet in a batch; the next
+// call of next_packets() completes it. Sends complete in the order of posting.
 //
 // A send with an error completes with it after the sends before it, and moves the queue pair to
 // SQE, which flushes the sends after it (IBA 10.10.3.1).
@@ -10,24 +10,11 @@
 #include "softib/hca/checksum_offload.hpp"
 #include "softib/hca/hca.hpp"
 #include "softib/hca/large_packet.hpp"
+#include "softib/hca/route.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::hca {
 namespace {
-
-constexpr std::array<std::uint8_t, 3> kPadding{};
-constexpr std::uint32_t kFlowLabelMask = 0xfffff;
-constexpr std::uint8_t kServiceLevelMask = 0xf;
-
-ipoib::wire::Grh make_grh(const ibv_global_route& route, const Gid& source) {
-  ipoib::wire::Grh grh;
-  grh.traffic_class = route.traffic_class;
-  grh.flow_label = route.flow_label & kFlowLabelMask;
-  grh.hop_limit = route.hop_limit;
-  grh.sgid = source;
-  grh.dgid = Gid(std::to_array(route.dgid.raw));
-  return grh;
-}
 
 /// Bytes of payload of the packet; of a large send, of its first segment.
 std::size_t message_size(const SendRequest& request, std::size_t length) {
@@ -43,6 +30,18 @@ ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
              static_cast<std::uint16_t>(plan->count(request.tso_header + request.length))};
   out.checksums_valid = request.ip_checksums;
   return IBV_WC_SUCCESS;
+}
+
+ibv_wc_opcode completion_opcode(const ConnectedRequest& request) {
+  switch (request.opcode) {
+    case IBV_WR_RDMA_READ:
+      return IBV_WC_RDMA_READ;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return IBV_WC_RDMA_WRITE;
+    default:
+      return IBV_WC_SEND;
+  }
 }
 
 }  // namespace
@@ -67,6 +66,10 @@ int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
 
 std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
   complete_in_flight(qp);
+  if (qp.is_connected()) {
+    connections_.activate(qp);
+    return {};
+  }
   std::size_t count = 0;
   std::size_t packets = 0;
   while (qp.state_ == IBV_QPS_RTS && packets < kSendBatch && qp.sends_.waiting() > qp.in_flight_) {
@@ -134,6 +137,7 @@ ibv_wc_status Hca::gather_elements(QueuePair& qp, std::uint32_t position, Outgoi
   return IBV_WC_SUCCESS;
 }
 
+/// Returns false if the port's state or P_Key table drops the packet.
 bool Hca::write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto& request = qp.sends_.at(position);
   const auto pkey = port_.pkeys[qp.pkey_index_];
@@ -203,7 +207,9 @@ void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
   auto& wc = cq.next();
   wc.wr_id = request.id;
   wc.status = status;
-  wc.opcode = request.tso_header != 0 ? IBV_WC_TSO : IBV_WC_SEND;
+  wc.opcode = qp.is_connected()         ? completion_opcode(qp.connection_->requester.at(position))
+              : request.tso_header != 0 ? IBV_WC_TSO
+                                        : IBV_WC_SEND;
   wc.byte_len = status == IBV_WC_SUCCESS ? request.length : 0;
   wc.qp_num = qp.number_.value();
   complete(cq, qp, qp.sends_, false);

@@ -31,10 +31,9 @@ void close_in_child() {
   fork_mutex.unlock();
 }
 
-/// Registered at load, so before the handlers of all mutexes under which ForkLock is taken. Prepare
-/// handlers run in reverse order, so a fork takes those mutexes first, as their holders do.
-[[maybe_unused]] const int fork_handlers =
-    ::pthread_atfork([] { fork_mutex.lock(); }, [] { fork_mutex.unlock(); }, close_in_child);
+/// Before the handlers of all mutexes under which ForkLock is taken. Prepare handlers run in
+/// reverse order, so a fork takes those mutexes first, as their holders do.
+[[maybe_unused]] const bool registered_at_load = (register_fork_handlers(), true);
 
 void mark(int fd, bool on) {
   const auto number = static_cast<std::size_t>(fd);
@@ -48,6 +47,11 @@ void mark(int fd, bool on) {
 }
 
 }  // namespace
+
+void register_fork_handlers() {
+  [[maybe_unused]] static const int registered =
+      ::pthread_atfork([] { fork_mutex.lock(); }, [] { fork_mutex.unlock(); }, close_in_child);
+}
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 

@@ -21,6 +21,10 @@ namespace softib::transport {
 /// parent process and must not be used in this one.
 [[nodiscard]] std::uint32_t fork_generation();
 
+/// Registers the handlers of this file unless that has been done. To be called before the handlers
+/// of a mutex under which a ForkLock is taken are registered.
+void register_fork_handlers();
+
 /// While one exists, no fork begins. Must not be nested, so no guarded descriptor may be closed
 /// meanwhile, and must not be held over calls that block.
 class ForkLock {

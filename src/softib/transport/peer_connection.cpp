@@ -14,6 +14,7 @@ using std::chrono::steady_clock;
 namespace {
 
 std::size_t entry_of(const OutgoingPacket& packet) {
+  if (packet.is_connected) return WakeupEntry::kConnected;
   return ipoib::is_multicast(packet.dlid) ? WakeupEntry::kMulticast
                                           : QpnLayout::index(packet.destination);
 }
@@ -46,7 +47,7 @@ int PeerConnection::send(MessageKind kind, ipoib::ConstBytes body) {
 std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets) {
   const std::size_t count = ring_->put(packets);
   if (!wakeup_table_) read_messages();
-  std::size_t last = WakeupEntry::kMulticast + 1;
+  std::size_t last = WakeupEntry::kCount;
   for (const auto* packet : packets.first(count)) {
     if (const auto entry = entry_of(*packet); entry != last) wake_waiter(last = entry);
   }

@@ -34,6 +34,8 @@ class PeerConnection {
   [[nodiscard]] bool has_ended(std::chrono::nanoseconds patience);
   /// Whether the connection has ended for this side, and the receiver may still take packets.
   [[nodiscard]] bool is_closing() const;
+  /// Whether the receiver lives and has not taken everything. A dead one may be noticed late.
+  [[nodiscard]] bool has_untaken() { return ring_ && !ring_->is_empty() && !has_ended({}); }
   /// After has_ended(): what the receiver has not taken and, unless is_closing(), never will.
   [[nodiscard]] RingWriter::Left count_left() const {
     return ring_ ? ring_->count_left() : RingWriter::Left{};

@@ -100,6 +100,15 @@ bool RingWire::wake(ProcessAddress to, std::uint64_t& lost) {
   return transmit(to, MessageKind::wakeup, {}, SendMode::non_blocking, lost) != Delivery::refused;
 }
 
+bool RingWire::has_untaken(ProcessAddress process) {
+  const auto receiver = peer(process);
+  const Lock lock(receiver->mutex);
+  if (!receiver->connection || receiver->epoch != fabric_.epoch(process.node, process.slot)) {
+    return false;
+  }
+  return receiver->connection->has_untaken();
+}
+
 void RingWire::disconnect() {
   const std::lock_guard lock(mutex_);
   peers_.clear();
@@ -238,7 +247,7 @@ bool RingWire::wait_for_socket(Peer& peer, Lock& lock, SendMode mode, Deadline& 
 }
 
 bool RingWire::wait_for_ring(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline) {
-  if (!may_wait(peer, mode, deadline)) return false;
+  if (mode == SendMode::as_room_permits || !may_wait(peer, mode, deadline)) return false;
   const auto connection = peer.connection;
   const auto seen = connection->seen_taken();
   lock.unlock();

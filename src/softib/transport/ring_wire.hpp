@@ -42,6 +42,7 @@ class RingWire : public Wire {
   Delivery send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
                     std::uint64_t& lost) override;
   [[nodiscard]] bool wake(ProcessAddress to, std::uint64_t& lost) override;
+  [[nodiscard]] bool has_untaken(ProcessAddress process) override;
   /// Closes all connections.
   void disconnect();
 

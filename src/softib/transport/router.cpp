@@ -1,5 +1,6 @@
 #include "softib/transport/router.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "softib/core/mad_packet.hpp"
@@ -66,6 +67,51 @@ void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
     send_chunk(batch.first(kChunk), mode);
   }
   send_chunk(batch, mode);
+}
+
+/// Counts what is done with: sent, or dropped for another reason than room.
+std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
+  std::array<const OutgoingPacket*, kChunk> packets;
+  batch = batch.first(std::min(batch.size(), packets.size()));
+  for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
+  const auto& first = batch.front();
+  const auto node = fabric_.node_at(first.dlid);
+  auto done = batch.size();
+  if (fabric_.port_state(node_) != PortState::active) {
+    count(fabric::PortCounter::drop_port_not_active, done);
+    return done;
+  }
+  if (!node) {
+    count(fabric::PortCounter::drop_unknown_lid, done);
+  } else if (fabric_.port_state(*node) != PortState::active) {
+    count(fabric::PortCounter::drop_port_not_active, done);
+  } else {
+    done = try_deliver({*node, QpnLayout::slot(first.destination)}, {packets.data(), done});
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& packet : batch.first(done)) bytes += packet.size();
+  count(fabric::PortCounter::sent_packets, done);
+  count(fabric::PortCounter::sent_bytes, bytes);
+  return done;
+}
+
+std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
+  if (!is_occupied(to)) {
+    count(fabric::PortCounter::drop_empty_place, packets.size());
+    return packets.size();
+  }
+  Delivery why = Delivery::delivered;
+  std::uint64_t lost = 0;
+  const auto delivered = wire_.send(to, packets, SendMode::as_room_permits, why, lost);
+  count_lost(lost);
+  if (why == Delivery::congested) return delivered;
+  count_undelivered(to, why, packets.size() - delivered);
+  return packets.size();
+}
+
+bool Router::has_untaken(Lid dlid, Qpn destination) {
+  const auto node = fabric_.node_at(dlid);
+  return node && wire_.has_untaken({*node, QpnLayout::slot(destination)});
 }
 
 /// Sends the packets of each destination together, in order.

@@ -22,6 +22,9 @@ class Router {
   /// Sends packets to queue pairs: unicast to the process that the destination QPN names, multicast
   /// to every process of every node in the group, the sender's own included.
   void send(std::span<const OutgoingPacket> batch, SendMode mode);
+  /// See ConnectedSink.
+  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
   /// Sends one MAD packet, LRH to padding.
   void send_mad(ConstBytes packet, SendMode mode);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
@@ -37,6 +40,7 @@ class Router {
   void send_mads(Packets packets, SendMode mode);
   void multicast(Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
+  [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
   bool deliver_mad(ProcessAddress to, ConstBytes packet, SendMode mode);
   template <class Deliver>
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);

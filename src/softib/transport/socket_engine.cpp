@@ -114,6 +114,7 @@ void SocketEngine::turn() {
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) rings_.drain();
+  if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
   if (last_wakeup_fd_ != announced_) {
     announced_ = last_wakeup_fd_;
     for (auto& [fd, sender] : senders_) {
@@ -142,7 +143,8 @@ void SocketEngine::on_readable(int fd) {
   } else if (fd == wake_.get()) {
     (void)::eventfd_read(fd, &number);
   } else if (fd == timer_.get()) {
-    if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
+    // What is in the rings may be what the deadline is about.
+    if (::read(fd, &number, sizeof number) > 0) deadline_passed_ = notified_ = true;
   } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
     by_activity_.splice(by_activity_.end(), by_activity_, sender->second.activity);
     if (!read_from(fd, kMessagesPerTurn)) forget(fd);

@@ -1,6 +1,6 @@
 // The receiving side of the wire, and the thread that acts as the HCA: it accepts connections,
 // reads messages, reads packets from rings, keeps a deadline, and passes all of it to a
-// WireReceiver. It sleeps in epoll_wait(2) only, and never wakes without traffic.
+// WireReceiver. It sleeps in epoll_wait(2) only, and never wakes without traffic or a deadline.
 //
 // Packets need not go through this thread: a thread that polls for completions reads the rings
 // itself, and one that sleeps on a completion channel has a wakeup descriptor. The wakeup table
@@ -49,15 +49,14 @@ class SocketEngine {
   SocketEngine(const SocketEngine&) = delete;
   SocketEngine& operator=(const SocketEngine&) = delete;
 
-  /// Stops and joins the thread and closes all descriptors of the engine. Afterwards the engine uses
-  /// neither the listener nor the receiver, and calls of the other functions have no effect. Must
-  /// not be called by the engine thread.
+  /// Stops and joins the thread and closes all descriptors of the engine. Afterwards the engine
+  /// uses neither the listener nor the receiver, and calls of the other functions have no effect.
+  /// Must not be called by the engine thread.
   void stop();
   [[nodiscard]] bool is_current_thread() const;
   /// From any thread; kNever for none.
   void set_deadline(ipoib::TimePoint when);
-  /// Makes the loop run once. From any thread.
-  void wake();
+  void wake();  ///< makes the loop run once; from any thread
 
   /// Delivers packets from the rings to the receiver, in this thread. False if there were none.
   bool poll_receive_rings() { return rings_.poll(); }
@@ -106,7 +105,8 @@ class SocketEngine {
   MessageReader reader_;
   ReceiveRings rings_;
   WakeupTable wakeup_table_;
-  bool notified_ = false;           ///< the rings have to be read
+  bool notified_ = false;  ///< the rings have to be read
+  bool deadline_passed_ = false;
   bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one
   std::mutex wakeup_fds_mutex_;
   std::map<std::uint32_t, const WakeupSocket*> wakeup_fds_;

@@ -2,8 +2,9 @@
 //
 // The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
 // cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
-// multicast packets). What a sender has done about a word, it remembers itself, so no sender can
-// suppress the wakeup of another. All accesses are sequentially consistent.
+// multicast packets, one for all reliable connections). What a sender has done about a word, it
+// remembers itself, so no sender can suppress the wakeup of another. All accesses are sequentially
+// consistent.
 //
 //   entry   | time 40 | waiter 24 |   waiter: kEngine, kNone, or the number of a wakeup descriptor
 //   engine  | time 63 | asleep 1 |
@@ -16,9 +17,9 @@
 // algorithm), so either the sender wakes the receiver, or the receiver finds the packet before it
 // sleeps.
 //
-// The engine's word: a sender stores `engine_requested` of its ring, then loads the word. The engine
-// stores `asleep`, then loads `engine_requested` of all rings, and does not sleep if one is set.
-// After it has slept, it stores `awake` and loads them again.
+// The engine's word: a sender stores `engine_requested` of its ring, then loads the word. The
+// engine stores `asleep`, then loads `engine_requested` of all rings, and does not sleep if one is
+// set. After it has slept, it stores `awake` and loads them again.
 #pragma once
 
 #include <array>
@@ -38,20 +39,22 @@ struct Waiter {
   static constexpr std::uint32_t kMask = (1U << 24) - 1;
 };
 
-/// Wakeup descriptors of one process at a time; each is for the WakeupSocket of a completion channel.
-/// The engine receives for further channels.
+/// Wakeup descriptors of one process at a time; each is for the WakeupSocket of a completion
+/// channel. The engine receives for further channels.
 inline constexpr std::size_t kMaxWakeupFds = 64;
 
 /// Which entry is read for a packet.
 struct WakeupEntry {
-  /// For a queue pair it is QpnLayout::index() of its number; this one is for multicast.
+  /// For a queue pair of datagrams it is QpnLayout::index() of its number.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
+  static constexpr std::size_t kConnected = kMulticast + 1;  ///< all reliable connections
+  static constexpr std::size_t kCount = kConnected + 1;
 };
 
 struct WakeupLayout {
   static constexpr std::uint64_t kAsleep = 1;
   std::atomic<std::uint64_t> engine;
-  alignas(64) std::array<std::atomic<std::uint64_t>, WakeupEntry::kMulticast + 1> waiters;
+  alignas(64) std::array<std::atomic<std::uint64_t>, WakeupEntry::kCount> waiters;
 };
 
 /// The receiver's side; any thread may set waiters.

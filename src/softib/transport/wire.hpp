@@ -28,7 +28,11 @@ enum class Delivery : std::uint8_t {
 
 /// Whether a sender may wait for a congested receiver. The engine thread never blocks: it drains
 /// the rings of its own process, so two engines that waited for each other would deadlock.
-enum class SendMode : std::uint8_t { blocking, non_blocking };
+enum class SendMode : std::uint8_t {
+  blocking,
+  non_blocking,
+  as_room_permits,  ///< does not wait either, and offers again what there was no room for
+};
 
 /// May be called from any thread. Packets that one thread sends to one process keep their order.
 class Wire {
@@ -45,6 +49,8 @@ class Wire {
   /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
   /// that; then a process may be there that has not been woken. `lost`: see send().
   [[nodiscard]] virtual bool wake(ProcessAddress to, std::uint64_t& lost) = 0;
+  /// Whether a process lives and has not taken all packets that were sent to it.
+  [[nodiscard]] virtual bool has_untaken(ProcessAddress process) = 0;
 };
 
 /// Called by the engine thread, except where stated otherwise.

@@ -69,8 +69,7 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
     yield_to_engine();
     return 0;
   }
-  const auto hca = device.hca();
-  return cq.model->poll(std::span(out, static_cast<std::size_t>(room)));
+  return device.poll(cq, std::span(out, static_cast<std::size_t>(room)));
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {

@@ -46,6 +46,9 @@ void count_taken(const ibv_async_event& event) {
       ++of(event.element.cq).async_events_taken;
       break;
     case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
       ++of(event.element.qp).async_events_taken;
       break;
@@ -69,17 +72,26 @@ bool is_of(const ibv_async_event& event, const Cq& cq) {
 }
 
 bool is_of(const ibv_async_event& event, const Qp& qp) {
-  const bool of_a_qp =
-      event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_SQ_DRAINED;
-  return of_a_qp && &of(event.element.qp) == &qp;
+  switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+      return &of(event.element.qp) == &qp;
+    default:
+      return false;
+  }
 }
 
 Context::Context(Device& on, transport::WakeupSocket events)
     : verbs_context{}, device(on), async_events(std::move(events)) {
   sz = sizeof(verbs_context);
   context.device = &on.listed();
-  context.cmd_fd = -1;
   context.async_fd = async_events.fd();
+  // Nothing is written to it, but programs duplicate it to share objects with other processes, which
+  // ibv_import_device() then refuses.
+  context.cmd_fd = context.async_fd;
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&context.mutex, nullptr);
@@ -167,6 +179,9 @@ SOFTIB_ABI void ibv_ack_async_event(ibv_async_event* event) {
       break;
     }
     case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED: {
       auto& qp = *event->element.qp;
       acknowledge(qp.mutex, qp.cond, qp.events_completed);

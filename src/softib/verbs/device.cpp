@@ -9,8 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/core/prefetch.hpp"
 #include "softib/fabric/folder.hpp"
+#include "softib/transport/fork_guard.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
@@ -41,6 +43,10 @@ constexpr std::array kDrops = {
     Drop{&hca::HcaCounters::drop_qkey, fabric::PortCounter::drop_qkey},
     Drop{&hca::HcaCounters::drop_no_receive, fabric::PortCounter::drop_no_receive},
     Drop{&hca::HcaCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
+    Drop{&hca::HcaCounters::retries, fabric::PortCounter::rc_retries},
+    Drop{&hca::HcaCounters::rnr_naks, fabric::PortCounter::rc_rnr_naks},
+    Drop{&hca::HcaCounters::duplicates, fabric::PortCounter::rc_duplicates},
+    Drop{&hca::HcaCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
 };
 
 /// The part that a single packet can have; the payload of a large packet is longer.
@@ -71,9 +77,10 @@ void Device::unlock_after_fork() {
 
 /// Registered when the library is loaded, before the handlers of process_endpoint(). "prepare"
 /// handlers run in reverse order, so fork() takes the lock of process_endpoint() first, as does the
-/// thread that detaches an endpoint.
+/// thread that detaches an endpoint. A connection may open descriptors under this lock.
 [[maybe_unused]] const int Device::fork_handlers_ =
-    ::pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+    (transport::register_fork_handlers(),
+     ::pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork));
 
 ipoib::Result<Device*> Device::of_process() {
   const auto endpoint = endpoint::process_endpoint();
@@ -105,8 +112,46 @@ void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch)
 }
 
 bool Device::poll_receive_rings(Cq& cq) {
-  if (cq.waiter != transport::Waiter::kNone) hca().waiters().on_polled(cq);
+  if (cq.waiter != transport::Waiter::kNone || waiters_.must_note_poll()) {
+    const auto access = hca();
+    access.waiters().on_polled(cq);
+    if (waiters_.attends_by_polling()) set_deadline(waiters_.start_checks());
+  }
   return endpoint_.poll_receive_rings();
+}
+
+int Device::poll(Cq& cq, std::span<ibv_wc> out) {
+  bool must_look = false;
+  int count = 0;
+  {
+    const auto access = hca();
+    count = cq.model->poll(out);
+    must_look = count > 0 && waiters_.let_engine_attend();
+  }
+  if (must_look) (void)endpoint_.poll_receive_rings();
+  return count;
+}
+
+void Device::serve_connections() {
+  auto& connections = hca_.connections();
+  if (connections.has_active()) set_deadline(connections.serve(ipoib::monotonic_now(), endpoint_));
+}
+
+/// Only an earlier deadline has to be set: when one passes that is not needed any more, the next
+/// one is set.
+void Device::set_deadline(ipoib::TimePoint when) {
+  if (when >= deadline_) return;
+  deadline_ = when;
+  endpoint_.set_deadline(when);
+}
+
+void Device::deadline(ipoib::TimePoint now) {
+  const auto access = hca();
+  deadline_ = ipoib::kNever;
+  set_deadline(waiters_.check_attendance(now));
+  access->connections().expire(now);
+  set_deadline(access->connections().serve(now, endpoint_));
+  report_drops();
 }
 
 void Device::receive_for(const CompChannel& channel) {
@@ -125,8 +170,10 @@ ipoib::Result<void> Device::destroy(Cq& cq) {
 ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   const auto access = hca();
   const Qpn number = qp.number();
+  const bool is_connected = qp.is_connected();
   auto destroyed = access->destroy(qp);
-  if (destroyed) waiters_.remove(number);
+  if (destroyed && is_connected) waiters_.remove_connection();
+  if (destroyed && !is_connected) waiters_.remove(number);
   return destroyed;
 }
 

@@ -37,13 +37,17 @@ class Device final : public endpoint::PacketReceiver {
   explicit Device(endpoint::Endpoint& endpoint);
   ~Device() override;
 
-  /// Locked access to the model. When it ends, the events of the model are dispatched.
+  /// Locked access to the model. When it ends, connections send, and the events of the model are
+  /// dispatched.
   class Access {
    public:
     explicit Access(Device& device) : device_(device), lock_(device.mutex_) {}
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
-    ~Access() { device_.dispatch_events(); }
+    ~Access() {
+      device_.serve_connections();
+      device_.dispatch_events();
+    }
     hca::Hca* operator->() const { return &device_.hca_; }
     [[nodiscard]] WaiterRegistry& waiters() const { return device_.waiters_; }
 
@@ -62,6 +66,9 @@ class Device final : public endpoint::PacketReceiver {
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
   void receive_for(const CompChannel& channel);
+  /// Takes completions. The program may do something else now, so the engine waits for the packets
+  /// of connections again.
+  [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out);
 
   // Destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
@@ -80,6 +87,9 @@ class Device final : public endpoint::PacketReceiver {
   void port_changed(const PortAttributes& now) override;
 
  private:
+  void deadline(ipoib::TimePoint now) override;
+  void serve_connections();
+  void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
   void report_drops();
@@ -92,7 +102,8 @@ class Device final : public endpoint::PacketReceiver {
   std::mutex mutex_;
   hca::Hca hca_;
   WaiterRegistry waiters_;
-  hca::HcaCounters reported_;  ///< counted by the endpoint already
+  ipoib::TimePoint deadline_ = ipoib::kNever;  ///< of the endpoint
+  hca::HcaCounters reported_;                  ///< counted by the endpoint already
   std::vector<Context*> contexts_;
 };
 

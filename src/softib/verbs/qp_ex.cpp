@@ -1,6 +1,6 @@
 // The functions of an ibv_qp_ex, which build work requests call by call (ibv_wr_post(3)).
-// Operations that UD does not have are null: ibv_create_qp_ex() has refused a queue pair that needs
-// them.
+// Operations that a queue pair does not have are null: ibv_create_qp_ex() has refused one that
+// needs them.
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -63,6 +63,26 @@ void send_large(ibv_qp_ex* ibv, void* header, std::uint16_t header_size, std::ui
   });
 }
 
+void remote(ibv_qp_ex* ibv, ibv_wr_opcode opcode, std::uint32_t key, std::uint64_t address,
+            __be32 immediate = 0) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(opcode, ibv->wr_id, ibv->wr_flags, immediate);
+    builder.set_remote(key, address);
+  });
+}
+
+void write(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address) {
+  remote(ibv, IBV_WR_RDMA_WRITE, key, address);
+}
+
+void write_immediate(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, __be32 immediate) {
+  remote(ibv, IBV_WR_RDMA_WRITE_WITH_IMM, key, address, immediate);
+}
+
+void read(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address) {
+  remote(ibv, IBV_WR_RDMA_READ, key, address);
+}
+
 void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
 }
@@ -94,8 +114,14 @@ void fill_in_qp_ex(Qp& qp) {
   qp.wr_abort = abort;
   qp.wr_send = send;
   qp.wr_send_imm = send_immediate;
-  qp.wr_send_tso = send_large;
-  qp.wr_set_ud_addr = set_destination;
+  if (qp.model->is_connected()) {
+    qp.wr_rdma_write = write;
+    qp.wr_rdma_write_imm = write_immediate;
+    qp.wr_rdma_read = read;
+  } else {
+    qp.wr_send_tso = send_large;
+    qp.wr_set_ud_addr = set_destination;
+  }
   qp.wr_set_sge = set_element;
   qp.wr_set_sge_list = set_elements;
   qp.wr_set_inline_data = set_inline;

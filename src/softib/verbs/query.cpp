@@ -13,8 +13,6 @@ namespace softib::verbs {
 namespace {
 
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
-// The limit of the length fields of verbs. The MTU also limits a datagram.
-constexpr std::uint32_t kMaxMessage = 1U << 30;
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
@@ -30,8 +28,13 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_qp_wr = hca::kMaxQueueWr;
   attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                           IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM;
+                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM |
+                          IBV_DEVICE_RC_RNR_NAK_GEN;
   attr.max_sge = hca::kMaxSge;
+  attr.max_qp_rd_atom = hca::kMaxReads;
+  attr.max_qp_init_rd_atom = hca::kMaxReads;
+  attr.max_res_rd_atom = hca::kMaxReads * hca::kMaxQueuePairs;
+  attr.max_sge_rd = hca::kMaxSge;
   attr.max_cq = hca::kMaxCompletionQueues;
   attr.max_cqe = hca::kMaxCqe;
   attr.max_mr = hca::kMaxMemoryRegions;
@@ -70,7 +73,7 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.active_mtu = static_cast<ibv_mtu>(info.neighbor_mtu);
   attr.gid_tbl_len = hca::kGidTableSize;
   attr.port_cap_flags = info.capability_mask;
-  attr.max_msg_sz = kMaxMessage;
+  attr.max_msg_sz = hca::kMaxMessage;
   attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
   attr.qkey_viol_cntr = static_cast<std::uint32_t>(counters.drop_qkey);
   attr.pkey_tbl_len = kPKeyTableSize;

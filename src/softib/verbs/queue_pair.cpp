@@ -13,8 +13,11 @@ namespace {
 constexpr std::uint32_t kSupportedMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
                                          IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                                          IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-constexpr std::uint64_t kSupportedSendOps =
+constexpr std::uint64_t kUdSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
+constexpr std::uint64_t kRcSendOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                     IBV_QP_EX_WITH_RDMA_WRITE |
+                                     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
 
 // As documented in softibdv.h.
 static_assert(SOFTIBDV_LARGE_RECV_SIZE == hca::kLargeReceive);
@@ -25,10 +28,15 @@ bool is_supported(const ibv_qp_init_attr_ex& attr) {
   const auto flags = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
   const auto sends =
       (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr.send_ops_flags : 0;
-  return attr.qp_type == IBV_QPT_UD && attr.srq == nullptr &&
-         (attr.comp_mask & ~kSupportedMask) == 0 &&
-         (flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) == 0 &&
-         (sends & ~kSupportedSendOps) == 0;
+  const bool is_rc = attr.qp_type == IBV_QPT_RC;
+  if (is_rc && (attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 &&
+      attr.max_tso_header != 0) {
+    return false;
+  }
+  const std::uint32_t known_flags = is_rc ? 0U : std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB};
+  return (attr.qp_type == IBV_QPT_UD || is_rc) && attr.srq == nullptr &&
+         (attr.comp_mask & ~kSupportedMask) == 0 && (flags & ~known_flags) == 0 &&
+         (sends & ~(is_rc ? kRcSendOps : kUdSendOps)) == 0;
 }
 
 hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
@@ -37,6 +45,7 @@ hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
   if (attr.send_cq != nullptr) config.send_cq = of(attr.send_cq).model;
   if (attr.recv_cq != nullptr) config.receive_cq = of(attr.recv_cq).model;
   config.cap = attr.cap;
+  config.type = attr.qp_type;
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0) {
     config.max_tso_header = attr.max_tso_header;
   }
@@ -55,11 +64,11 @@ void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const hca::QueuePair&
   qp.handle = model.number().value();
   qp.qp_num = model.number().value();
   qp.state = IBV_QPS_RESET;
-  qp.qp_type = IBV_QPT_UD;
+  qp.qp_type = attr.qp_type;
 }
 
 ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
-  if (!is_supported(attr)) return unsupported("queue pair types other than UD");
+  if (!is_supported(attr)) return unsupported("queue pair types other than RC and UD");
   if (attr.pd == nullptr) return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
   auto& context = of(attr.pd->context);
   auto qp = std::make_unique<Qp>();
@@ -69,7 +78,11 @@ ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
     if (!model) return model.error();
     qp->model = *model;
     qp->model->owner = qp.get();
-    hca.waiters().add((*model)->number(), of(attr.recv_cq));
+    if ((*model)->is_connected()) {
+      hca.waiters().add_connection();
+    } else {
+      hca.waiters().add((*model)->number(), of(attr.recv_cq));
+    }
   }
   describe(qp->qp_base, attr, *qp->model);
   pthread_mutex_init(&qp->qp_base.mutex, nullptr);

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
@@ -28,10 +31,51 @@ void WaiterRegistry::remove(Qpn qp) {
 }
 
 void WaiterRegistry::on_polled(Cq& cq) {
-  if (!cq.model->is_armed()) set_waiter(cq, transport::Waiter::kNone);
+  if (!cq.model->is_armed() && cq.waiter != transport::Waiter::kNone) {
+    set_waiter(cq, transport::Waiter::kNone);
+  }
+  if (attendance_ != Attendance::engine || is_any_armed()) return;
+  attendance_ = Attendance::poller;
+  has_polled_ = true;
+  endpoint_.set_waiter(transport::WakeupEntry::kConnected, transport::Waiter::kNone);
+}
+
+void WaiterRegistry::add_connection() {
+  if (connections_++ == 0) attendance_ = Attendance::engine;
+}
+
+void WaiterRegistry::remove_connection() {
+  if (--connections_ != 0) return;
+  (void)let_engine_attend();
+  attendance_ = Attendance::nobody;
+}
+
+bool WaiterRegistry::let_engine_attend() {
+  if (attendance_ != Attendance::poller) return false;
+  attendance_ = Attendance::engine;
+  endpoint_.set_waiter(transport::WakeupEntry::kConnected, transport::Waiter::kEngine);
+  return true;
+}
+
+ipoib::TimePoint WaiterRegistry::start_checks() {
+  if (check_at_ == ipoib::kNever) check_at_ = ipoib::monotonic_now() + kAttendanceCheck;
+  return check_at_;
+}
+
+/// After it has made the engine the waiter, it lets the rings be read once more.
+ipoib::TimePoint WaiterRegistry::check_attendance(ipoib::TimePoint now) {
+  if (now < check_at_) return check_at_;
+  const bool is_polled = attends_by_polling();
+  if (!has_polled_.exchange(false)) (void)let_engine_attend();
+  return check_at_ = is_polled ? now + kAttendanceCheck : ipoib::kNever;
+}
+
+bool WaiterRegistry::is_any_armed() const {
+  return std::ranges::any_of(all_, [](const Cq* cq) { return cq->model->is_armed(); });
 }
 
 void WaiterRegistry::on_armed(Cq& cq) {
+  (void)let_engine_attend();
   if (cq.channel != nullptr) set_waiter(cq, waiter_of(of(cq.channel), endpoint_));
 }
 

@@ -5,8 +5,14 @@
 // A sender wakes the channel's program for a packet before it is known whether that completes a
 // receive. The program that reads the channel (ibv_get_cq_event) then receives the
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
+//
+// The packets of reliable connections matter to programs that do not poll, too: memory is written,
+// and requests are acknowledged. So the engine waits for them, unless the last call of the program
+// was a poll that found nothing: then it will probably poll again. If it has not within
+// kAttendanceCheck, the engine waits again.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "softib/endpoint/endpoint.hpp"
@@ -17,7 +23,10 @@ namespace softib::verbs {
 struct CompChannel;
 struct Cq;
 
-/// Guarded by the lock of the model.
+/// How often the engine checks whether a program that polled still does.
+inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
+
+/// Guarded by the lock of the model, except where stated otherwise.
 class WaiterRegistry {
  public:
   explicit WaiterRegistry(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
@@ -30,6 +39,24 @@ class WaiterRegistry {
 
   /// A program has polled the queue and found it empty. Unless it is armed, it will poll again.
   void on_polled(Cq& cq);
+  // Connections.
+  void add_connection();
+  void remove_connection();
+  /// Whether on_polled() must be called although the waiter of the queue is right. Without a lock.
+  [[nodiscard]] bool must_note_poll() {
+    const auto attendance = attendance_.load(std::memory_order_relaxed);
+    if (attendance == Attendance::poller) has_polled_.store(true, std::memory_order_relaxed);
+    return attendance == Attendance::engine;
+  }
+  [[nodiscard]] bool attends_by_polling() const { return attendance_ == Attendance::poller; }
+  /// Makes the engine the waiter. Returns false if it is already; otherwise the caller has to read
+  /// the rings.
+  bool let_engine_attend();
+  /// Returns the time of the next check, for check_attendance().
+  [[nodiscard]] ipoib::TimePoint start_checks();
+  /// The rings have just been read. Returns the time of the next check, or kNever.
+  [[nodiscard]] ipoib::TimePoint check_attendance(ipoib::TimePoint now);
+
   /// The queue has just been armed. Packets that arrived before wake no thread: after arming, a
   /// program polls once more.
   void on_armed(Cq& cq);
@@ -38,11 +65,18 @@ class WaiterRegistry {
   void on_channel_read(const CompChannel& channel);
 
  private:
+  /// Who takes the packets of connections.
+  enum class Attendance : std::uint8_t { nobody, engine, poller };
+  [[nodiscard]] bool is_any_armed() const;
   void set_waiter(Cq& cq, std::uint32_t waiter);
   void set_multicast_waiter();
 
   endpoint::Endpoint& endpoint_;
   std::vector<Cq*> all_;
+  std::size_t connections_ = 0;
+  std::atomic<Attendance> attendance_ = Attendance::nobody;  ///< nobody: there are no connections
+  std::atomic<bool> has_polled_ = false;                     ///< since the last check
+  ipoib::TimePoint check_at_ = ipoib::kNever;
 };
 
 }  // namespace softib::verbs

@@ -30,6 +30,12 @@ void WrBuilder::fail(int error) {
   if (error_ == 0) error_ = error;
 }
 
+void WrBuilder::set_remote(std::uint32_t key, std::uint64_t address) {
+  auto& to = built_.back().request.wr.rdma;
+  to.rkey = key;
+  to.remote_addr = address;
+}
+
 void WrBuilder::set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   if (built_.empty()) return fail(EINVAL);
   auto& to = built_.back().request.wr.ud;

@@ -1,4 +1,4 @@
-// The UD transitions of ibv_modify_qp(3), and the effects of states on work requests.
+// The transitions of ibv_modify_qp(3), and the effects of states on work requests.
 #include "hca_fixture.hpp"
 
 namespace softib::hca {
@@ -25,35 +25,59 @@ const std::vector<Row> kRows = {
     {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
     {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
-const Row* find_row(ibv_qp_state from, ibv_qp_state to) {
-  for (const auto& row : kRows) {
-    if (row.from == from && row.to == to) return &row;
+constexpr int kRcInitBits = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRcReadyBits = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+const std::vector<Row> kRcRows = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kRcInitBits, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kRcInitBits},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+     kRcReadyBits},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcReadyBits},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReadyBits},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     kRcReadyBits | kRcInitBits | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC},
+};
+
+using IsTransition = bool (*)(ibv_qp_state from, ibv_qp_state to, int mask);
+
+/// Tries a transition with each attribute added or removed.
+void check_transition(const std::vector<Row>& rows, IsTransition is_transition, ibv_qp_state from,
+                      ibv_qp_state to) {
+  const auto row = std::ranges::find_if(
+      rows, [&](const Row& each) { return each.from == from && each.to == to; });
+  const bool found = row != rows.end();
+  const bool possible = to == IBV_QPS_RESET || to == IBV_QPS_ERR || found;
+  const int required = found ? row->required : 0;
+  const int allowed = found ? row->allowed : 0;
+  EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required), possible) << from << to;
+  EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required | allowed), possible);
+  for (int bit = 1; bit < 26; ++bit) {
+    const int attribute = 1 << bit;
+    const bool known = ((required | allowed) & attribute) != 0;
+    EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required | attribute), possible && known)
+        << from << " to " << to << " with bit " << bit;
+    if ((required & attribute) != 0) {
+      EXPECT_FALSE(is_transition(from, to, (IBV_QP_STATE | required) & ~attribute));
+    }
   }
-  return nullptr;
 }
 
-/// Tries each pair of states with each attribute added or removed.
 TEST(QueuePairStates, EachTransitionChecksItsAttributes) {
   for (const auto from : kStates) {
-    for (const auto to : kStates) {
-      const bool to_anywhere = to == IBV_QPS_RESET || to == IBV_QPS_ERR;
-      const Row* const row = find_row(from, to);
-      const bool possible = to_anywhere || row != nullptr;
-      const int required = row != nullptr ? row->required : 0;
-      const int allowed = row != nullptr ? row->allowed : 0;
-      EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required), possible) << from << to;
-      EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required | allowed), possible);
-      for (int bit = 1; bit < 26; ++bit) {
-        const int attribute = 1 << bit;
-        const bool known = ((required | allowed) & attribute) != 0;
-        EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required | attribute),
-                  possible && known)
-            << from << " to " << to << " with bit " << bit;
-        if ((required & attribute) != 0) {
-          EXPECT_FALSE(is_ud_transition(from, to, (IBV_QP_STATE | required) & ~attribute));
-        }
-      }
-    }
+    for (const auto to : kStates) check_transition(kRows, is_ud_transition, from, to);
+  }
+}
+
+TEST(QueuePairStates, EachTransitionOfAConnectionChecksItsAttributes) {
+  for (const auto from : kStates) {
+    for (const auto to : kStates) check_transition(kRcRows, is_rc_transition, from, to);
   }
 }
 

@@ -36,6 +36,9 @@ class FakeEndpoint : public endpoint::Endpoint {
   void send(std::span<const OutgoingPacket>) override {}
   void send_mad_to(NodeIndex, ConstBytes) override {}
   void set_mad_deadline(ipoib::TimePoint) override {}
+  void set_deadline(ipoib::TimePoint) override {}
+  std::size_t try_send(std::span<const OutgoingPacket> batch) override { return batch.size(); }
+  bool has_untaken(Lid, Qpn) override { return false; }
   [[nodiscard]] bool wake_processes(NodeIndex) override { return true; }
   void set_receiver(endpoint::PacketReceiver*) override {}
   void set_mad_receiver(endpoint::MadReceiver*) override {}

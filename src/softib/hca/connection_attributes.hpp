@@ -1,0 +1,45 @@
+// The attributes of a reliable connection, which ibv_modify_qp() sets (IBA 11.2.5.2).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
+
+namespace softib::hca {
+
+struct ConnectionAttributes {
+  ibv_ah_attr path{};
+  ibv_mtu path_mtu = IBV_MTU_256;
+  Qpn peer;
+  int access = 0;                       ///< IBV_ACCESS_REMOTE_*: what the peer may do
+  std::uint32_t receive_psn = 0;        ///< the first PSN of the peer's requests
+  std::uint32_t send_psn = 0;           ///< the first PSN of our requests
+  std::uint8_t max_sent_reads = 0;      ///< max_rd_atomic
+  std::uint8_t max_received_reads = 0;  ///< max_dest_rd_atomic
+  std::uint8_t min_rnr_timer = 0;       ///< code of wire::rnr_delay()
+  std::uint8_t timeout = 0;             ///< code: 4.096 us * 2^timeout; 0: none
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry = 0;
+
+  /// Takes over the attributes of `mask`.
+  void apply(const ibv_qp_attr& attr, int mask);
+  /// Fills in what ibv_query_qp() reports.
+  void report(ibv_qp_attr& attr) const;
+  /// Bytes of payload of a packet that is not the last of its message.
+  [[nodiscard]] std::uint32_t mtu() const;
+  /// How long to wait for an acknowledgement; zero: without end.
+  [[nodiscard]] ipoib::Duration ack_timeout() const;
+};
+
+/// Packets of a message of `length` bytes, with `mtu` bytes in each but the last.
+[[nodiscard]] constexpr std::uint32_t packet_count(std::uint32_t length, std::uint32_t mtu) {
+  return length == 0 ? 1 : (length - 1) / mtu + 1;
+}
+
+/// Whether a port can carry a connection with the attributes of `mask`: their ranges, the path and
+/// its MTU.
+[[nodiscard]] bool are_valid_connection_attributes(const ibv_qp_attr& attr, int mask,
+                                                   const PortAttributes& port);
+
+}  // namespace softib::hca

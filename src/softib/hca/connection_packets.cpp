@@ -1,0 +1,226 @@
+// The packets of a connection: responses that it owes, and requests. Their payload is read from the
+// memory of the program when they are sent, each time.
+#include <algorithm>
+
+#include "softib/hca/connections.hpp"
+#include "softib/hca/hca.hpp"
+#include "softib/hca/route.hpp"
+
+namespace softib::hca {
+
+using ipoib::wire::Aeth;
+using ipoib::wire::RcOpcode;
+using ipoib::wire::RcPacket;
+
+namespace {
+
+/// The opcodes of the packets of a message.
+struct MessageOpcodes {
+  RcOpcode first, middle, last, last_immediate, only, only_immediate;
+};
+constexpr MessageOpcodes kSend = {RcOpcode::send_first, RcOpcode::send_middle,
+                                  RcOpcode::send_last,  RcOpcode::send_last_immediate,
+                                  RcOpcode::send_only,  RcOpcode::send_only_immediate};
+constexpr MessageOpcodes kWrite = {RcOpcode::write_first, RcOpcode::write_middle,
+                                   RcOpcode::write_last,  RcOpcode::write_last_immediate,
+                                   RcOpcode::write_only,  RcOpcode::write_only_immediate};
+
+RcOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool immediate) {
+  if (is_last) {
+    if (is_first) return immediate ? all.only_immediate : all.only;
+    return immediate ? all.last_immediate : all.last;
+  }
+  return is_first ? all.first : all.middle;
+}
+
+RcOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& packet) {
+  if (request.is_read()) return RcOpcode::read_request;
+  const bool is_send = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
+  const bool immediate =
+      request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  return opcode_of(is_send ? kSend : kWrite, packet.index == 0, packet.is_last, immediate);
+}
+
+RcOpcode response_opcode(bool is_first, bool is_last) {
+  if (is_first) return is_last ? RcOpcode::read_response_only : RcOpcode::read_response_first;
+  return is_last ? RcOpcode::read_response_last : RcOpcode::read_response_middle;
+}
+
+void clear(OutgoingPacket& out) {
+  out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
+  out.checksums_valid = false;
+  out.gso = {};
+  out.is_connected = true;
+}
+
+}  // namespace
+
+Connections::Left Connections::send_responses(QueuePair& qp, ConnectedSink& sink) {
+  auto& responder = qp.connection_->responder;
+  const auto count = build_responses(qp);
+  const auto sent = send(qp, count, sink);
+  for (std::size_t i = 0; i < sent; ++i) responder.sent();
+  if (sent < count) return Left::no_room;
+  return responder.owes() ? Left::more : Left::nothing;
+}
+
+std::size_t Connections::build_responses(QueuePair& qp) {
+  auto& responder = qp.connection_->responder;
+  std::size_t count = 0;
+  for (std::size_t entry = 0; entry < responder.responses().size(); ++entry) {
+    const auto& response = responder.responses()[entry];
+    for (auto index = response.sent; index < response.packets; ++index) {
+      if (count == batch_.size()) return count;
+      if (build_response(qp, response, index, batch_[count])) {
+        ++count;
+        continue;
+      }
+      // The memory has been deregistered since the READ was accepted.
+      if (count != 0) return count;
+      responder.replace_responses(Aeth::kRemoteAccessError);
+      hca_.raise(AsyncEvent{IBV_EVENT_QP_ACCESS_ERR, nullptr, &qp});
+      hca_.enter_error(qp);
+      (void)build_response(qp, responder.responses().front(), 0, batch_[0]);
+      return 1;
+    }
+  }
+  return count;
+}
+
+/// Returns false if the memory cannot be read any more.
+bool Connections::build_response(const QueuePair& qp, const Response& response, std::uint32_t index,
+                                 OutgoingPacket& out) {
+  clear(out);
+  const auto& attributes = qp.connection_->attributes;
+  RcPacket packet;
+  packet.bth.psn = (response.psn + index).value();
+  packet.aeth = response.aeth;
+  if (response.is_read) {
+    const auto mtu = attributes.mtu();
+    const auto offset = std::uint64_t{index} * mtu;
+    const auto size =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, response.read.length - offset));
+    packet.opcode = response_opcode(index == 0, index + 1 == response.packets);
+    if (size != 0) {
+      const auto* const memory =
+          hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
+                               qp.config_.pd, IBV_ACCESS_REMOTE_READ);
+      if (memory == nullptr) return false;
+      out.add({memory, size});
+    }
+  }
+  write_headers(qp, packet, out);
+  return true;
+}
+
+Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink) {
+  auto& requester = qp.connection_->requester;
+  const auto count = build_requests(qp);
+  const auto sent = send(qp, count, sink);
+  for (std::size_t i = 0; i < sent; ++i) requester.sent(plan_[i]);
+  if (sent < count) return Left::no_room;
+  // A shorter batch was ended by the window, an error, or the last request.
+  return sent == 0 ? Left::nothing : Left::more;
+}
+
+/// A request whose memory may not be used fails when those before it are complete.
+std::size_t Connections::build_requests(QueuePair& qp) {
+  auto& connection = *qp.connection_;
+  const auto planned =
+      connection.requester.plan(plan_, connection.attributes, qp.state_ == IBV_QPS_RTS);
+  for (std::size_t count = 0; count < planned; ++count) {
+    const auto status = build_request(qp, plan_[count], batch_[count]);
+    if (status == IBV_WC_SUCCESS) continue;
+    if (count == 0 && plan_[0].position == qp.sends_.processed()) fail(qp, status);
+    return count;
+  }
+  return planned;
+}
+
+ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& planned,
+                                         OutgoingPacket& out) {
+  clear(out);
+  const auto& send = qp.sends_.at(planned.position);
+  const auto& request = qp.connection_->requester.at(planned.position);
+  const auto mtu = qp.connection_->attributes.mtu();
+  const auto offset = std::uint64_t{planned.index} * mtu;
+  const auto size =
+      std::min<std::uint64_t>(std::uint64_t{planned.packets} * mtu, send.length - offset);
+  RcPacket packet;
+  packet.opcode = opcode_of(request, planned);
+  packet.bth.psn = planned.psn.value();
+  packet.bth.ack_request = planned.requests_ack;
+  packet.bth.solicited = planned.is_last && send.solicited;
+  packet.immediate = send.immediate;
+  packet.reth = {request.remote_address, request.remote_key, send.length};
+  if (request.is_read()) {
+    packet.reth.address += offset;
+    packet.reth.length = static_cast<std::uint32_t>(size);
+  } else {
+    const auto status = gather(qp, planned.position, offset, size, out);
+    if (status != IBV_WC_SUCCESS) return status;
+  }
+  write_headers(qp, packet, out);
+  return IBV_WC_SUCCESS;
+}
+
+/// Adds a part of the message of a request.
+ibv_wc_status Connections::gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
+                                  std::size_t size, OutgoingPacket& out) {
+  const auto& send = qp.sends_.at(position);
+  if (send.is_inline) {
+    if (size != 0) out.add({qp.staged(position) + offset, size});
+    return IBV_WC_SUCCESS;
+  }
+  for (const auto& element : qp.sends_.elements(position).first(send.element_count)) {
+    if (size == 0) break;
+    if (offset >= element.length) {
+      offset -= element.length;
+      continue;
+    }
+    const auto length = std::min<std::size_t>(element.length - offset, size);
+    const auto* const begin = hca_.memory_.resolve(element, qp.config_.pd, false);
+    if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
+    out.add({begin + offset, length});
+    size -= length;
+    offset = 0;
+  }
+  return IBV_WC_SUCCESS;
+}
+
+void Connections::write_headers(const QueuePair& qp, RcPacket& packet, OutgoingPacket& out) {
+  const auto& attributes = qp.connection_->attributes;
+  const auto& path = attributes.path;
+  packet.lrh.sl = ServiceLevel(path.sl & kServiceLevelMask);
+  packet.lrh.dlid = Lid(path.dlid);
+  packet.lrh.slid = hca_.port_.source_lid(path.src_path_bits);
+  if (path.is_global != 0) packet.grh = make_grh(path.grh, hca_.port_.gid());
+  packet.bth.pkey = hca_.port_.pkeys[qp.pkey_index_];
+  packet.bth.destination = attributes.peer;
+  out.header_size = packet.emit_headers(out.payload_size, out.header);
+  if (packet.bth.pad != 0) out.add(ConstBytes(kPadding).first(packet.bth.pad));
+  out.dlid = packet.lrh.dlid;
+  out.destination = attributes.peer;
+}
+
+/// Sends the first packets of the batch. Returns how many are done with. What the port cannot send
+/// is lost, and sent again when no acknowledgement comes.
+std::size_t Connections::send(const QueuePair& qp, std::size_t count, ConnectedSink& sink) {
+  if (count == 0) return 0;
+  auto& counters = hca_.counters_;
+  const auto& port = hca_.port_;
+  if (port.state != PortState::active || qp.port_ != port.number) {
+    counters.send_drop_port += count;
+    return count;
+  }
+  if (!port.pkeys[qp.pkey_index_].is_valid()) {
+    counters.send_drop_pkey += count;
+    return count;
+  }
+  const auto sent = sink.try_send(std::span(batch_).first(count));
+  counters.sent_packets += sent;
+  for (std::size_t i = 0; i < sent; ++i) counters.sent_bytes += batch_[i].payload_size;
+  return sent;
+}
+
+}  // namespace softib::hca

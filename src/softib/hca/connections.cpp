@@ -1,0 +1,168 @@
+#include "softib/hca/connections.hpp"
+
+#include <algorithm>
+
+#include "softib/core/mad_packet.hpp"
+#include "softib/hca/hca.hpp"
+#include "wire/sa_records.hpp"
+
+namespace softib::hca {
+
+using ipoib::TimePoint;
+using ipoib::wire::RcPacket;
+
+namespace {
+
+/// A packet names no source queue pair, so it must come from where the connection leads (IBA
+/// 9.6.1.5).
+bool comes_from_peer(const RcPacket& packet, const ConnectionAttributes& connection) {
+  const auto& path = connection.path;
+  if (packet.lrh.slid != Lid(path.dlid)) return false;
+  return !packet.grh || path.is_global == 0 ||
+         packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
+}
+
+}  // namespace
+
+void Connections::remove(QueuePair& qp) {
+  auto& connection = *qp.connection_;
+  if (connection.is_active) std::erase(active_, &qp);
+  if (connection.scheduled_at != ipoib::kNever) timers_.erase({connection.scheduled_at, &qp});
+}
+
+void Connections::activate(QueuePair& qp) {
+  if (std::exchange(qp.connection_->is_active, true)) return;
+  active_.push_back(&qp);
+}
+
+void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
+  auto& connection = *qp.connection_;
+  switch (qp.state_) {
+    case IBV_QPS_RTR:
+      connection.responder.start(Psn(connection.attributes.receive_psn));
+      connection.is_established = false;
+      break;
+    case IBV_QPS_RTS:
+      if (from == IBV_QPS_RTR) connection.requester.start(Psn(connection.attributes.send_psn));
+      connection.is_draining = false;
+      break;
+    case IBV_QPS_SQD:
+      if (from == IBV_QPS_RTS) connection.is_draining = true;
+      break;
+    case IBV_QPS_RESET:
+      connection.requester.start(Psn());
+      connection.attributes = {};
+      [[fallthrough]];
+    case IBV_QPS_ERR:
+      connection.responder.forget_responses();
+      connection.is_draining = false;
+      break;
+    case IBV_QPS_INIT:
+    case IBV_QPS_SQE:
+    case IBV_QPS_UNKNOWN:
+      break;
+  }
+  activate(qp);
+}
+
+void Connections::receive(ConstBytes bytes) {
+  const auto packet = RcPacket::parse(bytes);
+  if (!packet) {
+    ++hca_.counters_.drop_malformed;
+    return;
+  }
+  QueuePair* const qp = accept(*packet);
+  if (qp == nullptr) return;
+  auto& connection = *qp->connection_;
+  ++hca_.counters_.received_packets;
+  hca_.counters_.received_bytes += packet->payload.size();
+  if (!std::exchange(connection.is_established, true) && qp->state_ == IBV_QPS_RTR) {
+    hca_.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, qp});
+  }
+  activate(*qp);
+  if (packet->opcode == ipoib::wire::RcOpcode::acknowledge) {
+    handle_ack(*qp, *packet);
+  } else if (ipoib::wire::is_read_response(packet->opcode)) {
+    handle_read_response(*qp, *packet);
+  } else {
+    execute(*qp, *packet);
+  }
+}
+
+/// The checks of IBA 9.6: of the port, then of the queue pair.
+QueuePair* Connections::accept(const RcPacket& packet) {
+  auto& counters = hca_.counters_;
+  const auto& port = hca_.port_;
+  const auto drop = [](std::uint64_t& counter) -> QueuePair* {
+    ++counter;
+    return nullptr;
+  };
+  if (port.state != PortState::active) return drop(counters.drop_port);
+  if (packet.payload.size() > ipoib::wire::mtu_bytes(port.mtu)) return drop(counters.drop_length);
+  if (!port.has(packet.lrh.dlid)) return drop(counters.drop_lid);
+  if (!admits_route(port, packet.grh)) return drop(counters.drop_gid);
+  QueuePair* const qp = hca_.find(packet.bth.destination);
+  if (qp == nullptr || qp->connection_ == nullptr) return drop(counters.drop_unknown_qp);
+  if (!qp->receives()) return drop(counters.drop_qp_state);
+  if (qp->port_ != port.number) return drop(counters.drop_port);
+  if (!port.pkeys[qp->pkey_index()].admits(packet.bth.pkey)) return drop(counters.drop_pkey);
+  if (!comes_from_peer(packet, qp->connection_->attributes)) return drop(counters.drop_lid);
+  return qp;
+}
+
+void Connections::expire(TimePoint now) {
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    QueuePair& qp = *timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    qp.connection_->scheduled_at = ipoib::kNever;
+    activate(qp);
+  }
+}
+
+TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {
+  while (!active_.empty()) {
+    QueuePair& qp = *active_.front();
+    active_.pop_front();
+    qp.connection_->is_active = false;
+    serve(qp, now, sink);
+  }
+  return timers_.empty() ? ipoib::kNever : timers_.begin()->first;
+}
+
+void Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
+  auto& connection = *qp.connection_;
+  auto& requester = connection.requester;
+  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT) return;
+  check_timeout(qp, now, sink);
+  auto left = send_responses(qp, sink);
+  const bool sends = qp.state_ == IBV_QPS_RTS || qp.state_ == IBV_QPS_SQD;
+  if (left != Left::no_room && sends && !requester.is_paused(now)) {
+    left = std::max(left, send_requests(qp, sink));
+  }
+  if (left == Left::more) activate(qp);
+  if (left == Left::no_room) schedule(qp, now + kRoomRetry);
+  if (sends) {
+    schedule(qp, requester.update_deadline(now, connection.attributes.ack_timeout()));
+    finish_draining(qp);
+  }
+}
+
+/// A deadline that has become later is left as it is: when it passes, the connection is served, and
+/// the later one is set.
+void Connections::schedule(QueuePair& qp, TimePoint when) {
+  auto& scheduled = qp.connection_->scheduled_at;
+  if (when >= scheduled) return;
+  if (scheduled != ipoib::kNever) timers_.erase({scheduled, &qp});
+  timers_.insert({when, &qp});
+  scheduled = when;
+}
+
+/// "Send Queue Drained" (IBA 11.6.3.2): the requests that were begun are complete.
+void Connections::finish_draining(QueuePair& qp) {
+  auto& connection = *qp.connection_;
+  if (!connection.is_draining || connection.requester.has_unacked()) return;
+  connection.is_draining = false;
+  if (qp.notify_drained_) hca_.raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
+}
+
+}  // namespace softib::hca

@@ -1,0 +1,100 @@
+// The reliable connections of an HCA (IBA 9.7): executes the requests of the peers, completes our
+// own, and sends the packets of both.
+//
+// Nothing is sent at once. Whatever may give a connection something to send makes it active, and
+// serve() sends for all active ones in turn: responses first, then requests. What the receiver has
+// no room for is offered again later.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "softib/core/packet_sink.hpp"
+#include "softib/hca/completion_queue.hpp"
+#include "softib/hca/connection.hpp"
+#include "softib/hca/work_requests.hpp"
+
+namespace softib::hca {
+
+class Hca;
+class QueuePair;
+
+class Connections {
+ public:
+  explicit Connections(Hca& hca) : hca_(hca) {}
+
+  void remove(QueuePair& qp);
+  /// The queue pair may have something to send, or a deadline to set.
+  void activate(QueuePair& qp);
+  /// A packet from the fabric that is not one of UD.
+  void receive(ConstBytes bytes);
+  /// The state of the queue pair was `from`, and its attributes have been applied.
+  void change_state(QueuePair& qp, ibv_qp_state from);
+
+  [[nodiscard]] bool has_active() const { return !active_.empty(); }
+  /// Activates the connections whose deadline has passed.
+  void expire(ipoib::TimePoint now);
+  /// Sends for the active connections. Returns the next deadline, for expire().
+  [[nodiscard]] ipoib::TimePoint serve(ipoib::TimePoint now, ConnectedSink& sink);
+
+ private:
+  using RcPacket = ipoib::wire::RcPacket;
+  using Aeth = ipoib::wire::Aeth;
+  /// What sending has led to: nothing is left, or something is, or the receiver has no room.
+  enum class Left : std::uint8_t { nothing, more, no_room };
+
+  // connections.cpp
+  [[nodiscard]] QueuePair* accept(const RcPacket& packet);
+  void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
+  void schedule(QueuePair& qp, ipoib::TimePoint when);
+  void finish_draining(QueuePair& qp);
+
+  // connection_packets.cpp
+  [[nodiscard]] Left send_responses(QueuePair& qp, ConnectedSink& sink);
+  [[nodiscard]] Left send_requests(QueuePair& qp, ConnectedSink& sink);
+  [[nodiscard]] std::size_t build_responses(QueuePair& qp);
+  [[nodiscard]] std::size_t build_requests(QueuePair& qp);
+  [[nodiscard]] bool build_response(const QueuePair& qp, const Response& response,
+                                    std::uint32_t index, OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status build_request(QueuePair& qp, const RequestPacket& planned,
+                                            OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
+                                     std::size_t size, OutgoingPacket& out);
+  void write_headers(const QueuePair& qp, RcPacket& packet, OutgoingPacket& out);
+  [[nodiscard]] std::size_t send(const QueuePair& qp, std::size_t count, ConnectedSink& sink);
+
+  // inbound_requests.cpp
+  void execute(QueuePair& qp, const RcPacket& packet);
+  void execute_send(QueuePair& qp, const RcPacket& packet);
+  void execute_write(QueuePair& qp, const RcPacket& packet);
+  void execute_read(QueuePair& qp, const RcPacket& packet);
+  void repeat(QueuePair& qp, const RcPacket& packet);
+  [[nodiscard]] bool has_receive(QueuePair& qp);
+  [[nodiscard]] bool may_read(const QueuePair& qp, const ipoib::wire::Reth& read) const;
+  void complete_receive(QueuePair& qp, const RcPacket& packet, ibv_wc_status status);
+  void refuse(QueuePair& qp, const RcPacket& packet, std::uint8_t nak);
+  [[nodiscard]] ibv_wc_status scatter(const QueuePair& qp, std::span<const ibv_sge> elements,
+                                      std::uint64_t offset, ConstBytes from);
+
+  // inbound_responses.cpp
+  void handle_ack(QueuePair& qp, const RcPacket& packet);
+  void handle_nak(QueuePair& qp, const RcPacket& packet);
+  void handle_read_response(QueuePair& qp, const RcPacket& packet);
+  [[nodiscard]] bool acknowledge(QueuePair& qp, Psn psn);
+  void recover(QueuePair& qp);
+  void retry(QueuePair& qp);
+  void retry_when_ready(QueuePair& qp, std::uint8_t timer);
+  void fail(QueuePair& qp, ibv_wc_status status);
+  void check_timeout(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
+
+  Hca& hca_;
+  std::deque<QueuePair*> active_;
+  std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
+  std::array<RequestPacket, kSendBatch> plan_;
+  std::vector<OutgoingPacket> batch_ = std::vector<OutgoingPacket>(kSendBatch);
+};
+
+}  // namespace softib::hca

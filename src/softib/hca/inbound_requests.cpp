@@ -1,0 +1,216 @@
+// The responder's side of a connection: checks a request, executes it on the memory of the program,
+// and lets the Responder owe the response (IBA 9.7.4, 9.7.5).
+//
+// A request that may not be executed is refused by a NAK, and moves the queue pair to ERR. If it
+// was about to complete a receive, this one completes with an error, otherwise the program gets an
+// asynchronous event. One that only finds no receive is refused for a while (RNR NAK).
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "softib/hca/connections.hpp"
+#include "softib/hca/hca.hpp"
+#include "softib/hca/network_order.hpp"
+
+namespace softib::hca {
+
+using ipoib::wire::Aeth;
+using ipoib::wire::RcOpcode;
+using ipoib::wire::RcPacket;
+using ipoib::wire::Reth;
+
+namespace {
+
+bool is_send(RcOpcode opcode) { return opcode <= RcOpcode::send_only_immediate; }
+
+/// Copies such that the last bytes become visible last: programs poll them (IBA o9-20).
+void copy_in_order(std::uint8_t* to, ConstBytes from) {
+  using Word = std::uint64_t;
+  const auto size = from.size();
+  auto* const end = to + size;
+  const bool has_word =
+      size >= sizeof(Word) && std::bit_cast<std::uintptr_t>(end) % sizeof(Word) == 0;
+  const auto tail = has_word ? sizeof(Word) : std::size_t{1};
+  std::memcpy(to, from.data(), size - tail);
+  if (has_word) {
+    Word word = 0;
+    std::memcpy(&word, from.data() + size - tail, tail);
+    std::atomic_ref(*reinterpret_cast<Word*>(end - tail)).store(word, std::memory_order_release);
+  } else {
+    std::atomic_ref(*(end - 1)).store(from.back(), std::memory_order_release);
+  }
+}
+
+/// The NAK for a receive that cannot take the message.
+std::uint8_t nak_of(ibv_wc_status status) {
+  return status == IBV_WC_LOC_LEN_ERR ? Aeth::kInvalidRequest : Aeth::kRemoteOperationError;
+}
+
+}  // namespace
+
+void Connections::execute(QueuePair& qp, const RcPacket& packet) {
+  auto& responder = qp.connection_->responder;
+  const auto distance = packet.psn() - responder.expected();
+  if (distance < 0) return repeat(qp, packet);
+  if (distance > 0) {
+    ++hca_.counters_.sequence_errors;
+    return responder.reject_early();
+  }
+  if (!responder.may_follow(packet, qp.connection_->attributes.mtu())) {
+    return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  if (packet.opcode == RcOpcode::read_request) {
+    execute_read(qp, packet);
+  } else if (is_send(packet.opcode)) {
+    execute_send(qp, packet);
+  } else {
+    execute_write(qp, packet);
+  }
+}
+
+/// The response to this packet was lost, or the packet was duplicated (IBA 9.7.5.1.2).
+void Connections::repeat(QueuePair& qp, const RcPacket& packet) {
+  ++hca_.counters_.duplicates;
+  auto& responder = qp.connection_->responder;
+  if (packet.opcode != RcOpcode::read_request) return responder.owe_ack();
+  if (responder.is_full() || !may_read(qp, packet.reth)) return;
+  responder.repeat_read(packet, qp.connection_->attributes.mtu());
+}
+
+/// Otherwise owes an RNR NAK.
+bool Connections::has_receive(QueuePair& qp) {
+  if (qp.receives_.waiting() != 0) return true;
+  ++hca_.counters_.rnr_naks;
+  auto& connection = *qp.connection_;
+  connection.responder.reject(Aeth::Kind::rnr_nak, connection.attributes.min_rnr_timer);
+  return false;
+}
+
+void Connections::execute_send(QueuePair& qp, const RcPacket& packet) {
+  auto& responder = qp.connection_->responder;
+  const bool begins = responder.message() == Responder::Message::none;
+  if (begins && !has_receive(qp)) return;
+  const auto position = qp.receives_.processed();
+  const auto elements =
+      qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
+  const auto offset = begins ? 0 : responder.received();
+  const auto status = scatter(qp, elements, offset, packet.payload);
+  if (status != IBV_WC_SUCCESS) {
+    responder.reject(Aeth::Kind::nak, nak_of(status));
+    complete_receive(qp, packet, status);
+    return hca_.enter_error(qp);
+  }
+  responder.accept(packet);
+  if (ipoib::wire::ends_message(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
+}
+
+void Connections::execute_write(QueuePair& qp, const RcPacket& packet) {
+  const auto& attributes = qp.connection_->attributes;
+  auto& responder = qp.connection_->responder;
+  const bool begins = responder.message() == Responder::Message::none;
+  const bool ends = ipoib::wire::ends_message(packet.opcode);
+  const Reth to = responder.destination(packet);
+  const auto done = begins ? 0 : responder.received();
+  const auto after = done + packet.payload.size();
+  if ((attributes.access & IBV_ACCESS_REMOTE_WRITE) == 0 || to.length > kMaxMessage ||
+      after > to.length || (ends && after != to.length)) {
+    return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  const auto resolve = [&](std::uint64_t offset, std::uint64_t size) {
+    return hca_.memory_.resolve(to.key, to.address + offset, size, qp.config_.pd,
+                                IBV_ACCESS_REMOTE_WRITE);
+  };
+  if (begins && to.length != 0 && resolve(0, to.length) == nullptr) {
+    return refuse(qp, packet, Aeth::kRemoteAccessError);
+  }
+  if (has_immediate(packet.opcode) && !has_receive(qp)) return;
+  if (!packet.payload.empty()) {
+    auto* const memory = resolve(done, packet.payload.size());
+    if (memory == nullptr) return refuse(qp, packet, Aeth::kRemoteAccessError);
+    copy_in_order(memory, packet.payload);
+  }
+  responder.accept(packet);
+  if (has_immediate(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
+}
+
+void Connections::execute_read(QueuePair& qp, const RcPacket& packet) {
+  auto& connection = *qp.connection_;
+  auto& responder = connection.responder;
+  const auto& attributes = connection.attributes;
+  if ((attributes.access & IBV_ACCESS_REMOTE_READ) == 0 || packet.reth.length > kMaxMessage ||
+      responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
+    return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  if (!may_read(qp, packet.reth)) return refuse(qp, packet, Aeth::kRemoteAccessError);
+  responder.accept_read(packet, attributes.mtu());
+}
+
+bool Connections::may_read(const QueuePair& qp, const Reth& read) const {
+  if ((qp.connection_->attributes.access & IBV_ACCESS_REMOTE_READ) == 0) return false;
+  if (read.length == 0) return true;
+  return read.length <= kMaxMessage &&
+         hca_.memory_.resolve(read.key, read.address, read.length, qp.config_.pd,
+                              IBV_ACCESS_REMOTE_READ) != nullptr;
+}
+
+void Connections::refuse(QueuePair& qp, const RcPacket& packet, std::uint8_t nak) {
+  auto& responder = qp.connection_->responder;
+  responder.reject(Aeth::Kind::nak, nak);
+  if (responder.message() == Responder::Message::send && qp.receives_.waiting() != 0) {
+    complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
+  } else {
+    const auto event =
+        nak == Aeth::kRemoteAccessError ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
+    hca_.raise(AsyncEvent{event, nullptr, &qp});
+  }
+  hca_.enter_error(qp);
+}
+
+void Connections::complete_receive(QueuePair& qp, const RcPacket& packet, ibv_wc_status status) {
+  auto& queue = qp.receives_;
+  auto& cq = *qp.config_.receive_cq;
+  auto& wc = cq.next();
+  wc.wr_id = queue.at(queue.processed()).id;
+  wc.status = status;
+  wc.opcode = is_send(packet.opcode) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
+  wc.qp_num = qp.number().value();
+  if (status == IBV_WC_SUCCESS) {
+    const auto& attributes = qp.connection_->attributes;
+    wc.byte_len = static_cast<std::uint32_t>(qp.connection_->responder.received());
+    wc.src_qp = attributes.peer.value();
+    wc.slid = packet.lrh.slid.value();
+    wc.sl = packet.lrh.sl.value();
+    wc.dlid_path_bits = hca_.port_.path_bits_of(packet.lrh.dlid);
+    wc.pkey_index = qp.pkey_index();
+    if (has_immediate(packet.opcode)) {
+      wc.wc_flags = IBV_WC_WITH_IMM;
+      wc.imm_data = to_network(packet.immediate);
+    }
+  } else {
+    ++hca_.counters_.receive_errors;
+  }
+  queue.advance(1);
+  hca_.complete(cq, qp, queue, packet.bth.solicited);
+}
+
+/// Writes a part of a message, which begins at `offset`, to the memory that is for the message.
+ibv_wc_status Connections::scatter(const QueuePair& qp, std::span<const ibv_sge> elements,
+                                   std::uint64_t offset, ConstBytes from) {
+  for (const auto& element : elements) {
+    if (from.empty()) break;
+    if (offset >= element.length) {
+      offset -= element.length;
+      continue;
+    }
+    auto* const to = hca_.memory_.resolve(element, qp.config_.pd, true);
+    if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
+    const auto size = std::min<std::size_t>(element.length - offset, from.size());
+    std::memcpy(to + offset, from.data(), size);
+    from = from.subspan(size);
+    offset = 0;
+  }
+  return from.empty() ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
+}
+
+}  // namespace softib::hca

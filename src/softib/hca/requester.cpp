@@ -1,0 +1,134 @@
+#include "softib/hca/requester.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "softib/hca/limits.hpp"
+
+namespace softib::hca {
+
+namespace {
+
+std::uint32_t window_of(std::uint32_t mtu) { return std::min(kWindowPackets, kWindowBytes / mtu); }
+
+std::size_t ring_size(std::uint32_t limit) { return std::bit_ceil(std::max(limit, 1U)); }
+
+}  // namespace
+
+Requester::Requester(WorkQueue<SendRequest>& sends, std::uint32_t limit)
+    : sends_(sends),
+      requests_(ring_size(limit)),
+      mask_(static_cast<std::uint32_t>(requests_.size() - 1)) {}
+
+void Requester::start(Psn first) {
+  started_ = sends_.next_position();
+  cursor_ = {started_, 0, first};
+  unacked_ = end_ = first;
+  reads_.clear();
+  is_recovering_ = restarts_timer_ = false;
+  has_sent_since_pause_ = true;
+  retries = rnr_retries = 0;
+  pause_ = {};
+  paused_until_ = {};
+  deadline_ = ipoib::kNever;
+}
+
+std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
+                            bool may_start) {
+  // Acknowledgements of what was sent before it went back may have overtaken the cursor.
+  if (cursor_.psn - unacked_ < 0) move_cursor_to_unacked();
+  const auto mtu = with.mtu();
+  const auto window = window_of(mtu);
+  auto next = cursor_;
+  auto reads = reads_.size();
+  std::size_t count = 0;
+  while (count < out.size()) {
+    if (next.position == started_ && !(may_start && start_next(next.psn, mtu, reads != 0))) break;
+    const auto& request = at(next.position);
+    std::uint32_t packets = 1;
+    if (request.is_read()) {
+      if (reads >= with.max_sent_reads) break;
+      packets = std::min({request.packets - next.index, kReadBytes / mtu, window});
+      ++reads;
+    }
+    const auto outstanding = static_cast<std::uint32_t>(next.psn - unacked_);
+    if (outstanding + packets > window) break;
+    // Several acknowledgements for each window keep the packets flowing.
+    const auto share = window / 4;
+    const bool is_last = next.index + packets == request.packets;
+    out[count] = {next.position, next.index, packets,
+                  next.psn,      is_last,    is_last || next.index % share == share - 1};
+    next = after(out[count++]);
+  }
+  return count;
+}
+
+bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
+  if (started_ == sends_.next_position()) return false;
+  auto& request = at(started_);
+  // "A fenced request shall not begin before all prior RDMA READs are complete" (IBA 10.8.3.3).
+  if (request.fence && reads_pending) return false;
+  request.first = psn;
+  request.packets = packet_count(sends_.at(started_).length, mtu);
+  ++started_;
+  return true;
+}
+
+Requester::Cursor Requester::after(const RequestPacket& packet) {
+  const auto psn = packet.psn + packet.packets;
+  if (packet.is_last) return {packet.position + 1, 0, psn};
+  return {packet.position, packet.index + packet.packets, psn};
+}
+
+void Requester::sent(const RequestPacket& packet) {
+  has_sent_since_pause_ = true;
+  cursor_ = after(packet);
+  if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
+  if (at(packet.position).is_read()) reads_.push_back(cursor_.psn.previous());
+}
+
+void Requester::acknowledge(Psn psn) {
+  unacked_ = psn + 1;
+  while (!reads_.empty() && reads_.front() - unacked_ < 0) reads_.pop_front();
+  retries = rnr_retries = 0;
+  is_recovering_ = false;
+  restarts_timer_ = true;
+}
+
+void Requester::go_back() {
+  move_cursor_to_unacked();
+  reads_.clear();
+  is_recovering_ = true;
+  restarts_timer_ = true;
+}
+
+void Requester::move_cursor_to_unacked() {
+  const auto position = sends_.processed();
+  const bool is_started = position != started_;
+  const auto index = is_started ? static_cast<std::uint32_t>(unacked_ - at(position).first) : 0;
+  cursor_ = {position, index, unacked_};
+}
+
+bool Requester::is_paused(ipoib::TimePoint now) {
+  if (pause_ != ipoib::Duration::zero()) {
+    paused_until_ = now + pause_;
+    pause_ = {};
+  }
+  return now < paused_until_;
+}
+
+ipoib::TimePoint Requester::update_deadline(ipoib::TimePoint now, ipoib::Duration timeout) {
+  if (is_paused(now)) {
+    deadline_ = ipoib::kNever;
+    return paused_until_;
+  }
+  if (!has_unacked() || timeout == ipoib::Duration::zero()) {
+    deadline_ = ipoib::kNever;
+  } else if (restarts_timer_ || deadline_ == ipoib::kNever) {
+    deadline_ = now + timeout;
+  }
+  restarts_timer_ = false;
+  return deadline_;
+}
+
+}  // namespace softib::hca

@@ -1,0 +1,117 @@
+// The requester of a reliable connection (IBA 9.7.2 to 9.7.6): which packet to send next, what an
+// acknowledgement completes, and from where to send again.
+//
+// Each packet of a request has a PSN; a READ has one for each packet of its response. The packets
+// of started requests follow each other:
+//
+//   acknowledged | sent, not acknowledged | to be sent (again) | requests that are not started
+//                ^ unacked                ^ cursor             ^ next PSN
+//
+// Sending again means to move the cursor back to `unacked` (go-back-N). A READ is sent again from
+// the first response that is missing.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "softib/hca/connection_attributes.hpp"
+#include "softib/hca/work_requests.hpp"
+#include "wire/psn.hpp"
+
+namespace softib::hca {
+
+using ipoib::wire::Psn;
+
+/// What the send queue of a connection stores in addition to SendRequest.
+struct ConnectedRequest {
+  ibv_wr_opcode opcode = IBV_WR_SEND;
+  bool fence = false;
+  std::uint64_t remote_address = 0;
+  std::uint32_t remote_key = 0;
+  Psn first;                  ///< set when the request is started
+  std::uint32_t packets = 0;  ///< likewise
+
+  [[nodiscard]] bool is_read() const { return opcode == IBV_WR_RDMA_READ; }
+};
+
+/// A packet of a request.
+struct RequestPacket {
+  std::uint32_t position = 0;  ///< of the request in the send queue
+  std::uint32_t index = 0;     ///< of the packet in the request
+  std::uint32_t packets = 1;   ///< PSNs that it takes: of a READ, responses
+  Psn psn;
+  bool is_last = true;  ///< packet of the request
+  bool requests_ack = true;
+};
+
+class Requester {
+ public:
+  /// `sends`, of at most `limit` requests, must outlive the requester.
+  Requester(WorkQueue<SendRequest>& sends, std::uint32_t limit);
+
+  [[nodiscard]] ConnectedRequest& at(std::uint32_t position) { return requests_[position & mask_]; }
+  /// The oldest request that is not complete. Requires has_unacked().
+  [[nodiscard]] ConnectedRequest& oldest() { return at(sends_.processed()); }
+  [[nodiscard]] bool has_unacked() const { return unacked_ != end_; }
+  [[nodiscard]] Psn unacked() const { return unacked_; }
+  [[nodiscard]] Psn next() const { return end_; }  ///< of the next packet that is new
+  /// Whether a packet with this PSN was sent and is not acknowledged.
+  [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
+
+  /// Begins with PSN `first`. Requires that no request is posted.
+  void start(Psn first);
+  /// Fills `out` with the packets to send next, and returns how many. Starts requests if
+  /// `may_start`.
+  [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
+                                 bool may_start);
+  /// The next packet of the last plan has been sent.
+  void sent(const RequestPacket& packet);
+  /// Packets up to `psn` are acknowledged, all of one request. This is progress.
+  void acknowledge(Psn psn);
+  /// Sends again from the first packet that is not acknowledged.
+  void go_back();
+  [[nodiscard]] bool is_recovering() const { return is_recovering_; }  ///< no progress since
+  /// Sends nothing for `delay` from the next call of is_paused() on.
+  void pause(ipoib::Duration delay) { pause_ = delay, has_sent_since_pause_ = false; }
+  [[nodiscard]] bool has_sent_since_pause() const { return has_sent_since_pause_; }
+  [[nodiscard]] bool is_paused(ipoib::TimePoint now);
+  /// Whether an acknowledgement should have come by now.
+  [[nodiscard]] bool is_overdue(ipoib::TimePoint now) const { return now >= deadline_; }
+  void restart_timer() { restarts_timer_ = true; }
+  /// When is_paused() or is_overdue() changes; `timeout` is that of an acknowledgement, or zero.
+  [[nodiscard]] ipoib::TimePoint update_deadline(ipoib::TimePoint now, ipoib::Duration timeout);
+
+  std::uint8_t retries = 0;      ///< since the last progress
+  std::uint8_t rnr_retries = 0;  ///< likewise
+
+ private:
+  struct Cursor {
+    std::uint32_t position = 0;
+    std::uint32_t index = 0;
+    Psn psn;
+  };
+  [[nodiscard]] bool start_next(Psn psn, std::uint32_t mtu, bool reads_pending);
+  [[nodiscard]] Cursor after(const RequestPacket& packet);
+  void move_cursor_to_unacked();
+
+  WorkQueue<SendRequest>& sends_;
+  std::vector<ConnectedRequest> requests_;  ///< by position
+  std::uint32_t mask_;
+  std::uint32_t started_ = 0;  ///< requests before this position have PSNs
+  Cursor cursor_;
+  Psn unacked_;
+  Psn end_;                ///< after the last packet that was ever sent
+  std::deque<Psn> reads_;  ///< the last PSN of each READ packet that waits for responses
+  bool is_recovering_ = false;
+  bool restarts_timer_ = false;
+  bool has_sent_since_pause_ = true;
+  ipoib::Duration pause_{};
+  ipoib::TimePoint paused_until_{};
+  ipoib::TimePoint deadline_ = ipoib::kNever;
+};
+
+}  // namespace softib::hca

@@ -1,0 +1,91 @@
+// The responder of a reliable connection (IBA 9.7.4, 9.7.5): which packet it expects, what a
+// message may consist of, and the responses that it owes.
+//
+// Responses leave in the order of their requests: an acknowledgement that overtook the response of
+// a READ would tell the requester that this was lost.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "softib/hca/limits.hpp"
+#include "wire/psn.hpp"
+#include "wire/rc_packet.hpp"
+
+namespace softib::hca {
+
+/// An acknowledgement, or the response of a READ.
+struct Response {
+  ipoib::wire::Psn psn;  ///< of its first packet
+  ipoib::wire::Aeth aeth;
+  bool is_read = false;
+  ipoib::wire::Reth read{};   ///< what to read
+  std::uint32_t packets = 1;  ///< at least one
+  std::uint32_t sent = 0;     ///< of its packets
+};
+
+class Responder {
+ public:
+  using Psn = ipoib::wire::Psn;
+  using Aeth = ipoib::wire::Aeth;
+  using RcPacket = ipoib::wire::RcPacket;
+  /// The message of which further packets are expected.
+  enum class Message : std::uint8_t { none, send, write };
+  /// Bound of `responses`, beyond the READs that the peer may have outstanding.
+  static constexpr std::size_t kMaxResponses = 4 * kMaxReads;
+
+  void start(Psn first);
+  [[nodiscard]] Psn expected() const { return expected_; }
+  [[nodiscard]] Message message() const { return message_; }
+  /// Bytes of the message that have been received.
+  [[nodiscard]] std::uint64_t received() const { return received_; }
+  /// The destination of the RDMA WRITE to which the packet belongs.
+  [[nodiscard]] const ipoib::wire::Reth& destination(const RcPacket& packet) const {
+    return message_ == Message::none ? packet.reth : write_;
+  }
+  /// Whether the packet may come next: its opcode, and its size with this path MTU (IBA 9.7.4.1.3,
+  /// 9.7.4.1.4).
+  [[nodiscard]] bool may_follow(const RcPacket& packet, std::uint32_t mtu) const;
+
+  /// The expected packet, of a SEND or an RDMA WRITE, has been executed. Owes an acknowledgement if
+  /// it requests one.
+  void accept(const RcPacket& packet);
+  /// The expected packet is a READ: owes its response.
+  void accept_read(const RcPacket& packet, std::uint32_t mtu);
+  /// Owes the response of a READ that was executed before.
+  void repeat_read(const RcPacket& packet, std::uint32_t mtu);
+  /// Owes an acknowledgement of all packets before the expected one.
+  void owe_ack();
+  /// Owes a NAK of the expected packet, which has come and cannot be executed.
+  void reject(Aeth::Kind kind, std::uint8_t value);
+  /// A later packet than the expected one has come. Owes a NAK, unless the expected one has been
+  /// rejected since the last one was accepted.
+  void reject_early();
+
+  [[nodiscard]] bool owes() const { return !responses_.empty(); }
+  [[nodiscard]] bool is_full() const { return responses_.size() >= kMaxResponses; }
+  /// READs whose response has not been sent completely.
+  [[nodiscard]] std::size_t pending_reads() const { return pending_reads_; }
+  [[nodiscard]] const std::deque<Response>& responses() const { return responses_; }
+  /// The next packet has been sent.
+  void sent();
+  /// Instead of the response at the front, which cannot be read any more, and of all others: a NAK.
+  void replace_responses(std::uint8_t nak);
+  void forget_responses();
+
+ private:
+  void advance(std::uint32_t packets);
+  void add_read(const RcPacket& packet, std::uint32_t mtu);
+
+  Psn expected_;
+  std::uint32_t msn_ = 0;
+  Message message_ = Message::none;
+  std::uint64_t received_ = 0;
+  ipoib::wire::Reth write_;  ///< of the RDMA WRITE in progress
+  bool has_rejected_ = false;
+  std::deque<Response> responses_;
+  std::size_t pending_reads_ = 0;
+};
+
+}  // namespace softib::hca

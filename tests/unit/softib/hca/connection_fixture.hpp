@@ -1,0 +1,209 @@
+// Two HCAs with connected queue pairs, and a network between them that loses, duplicates and
+// reorders packets, in virtual time.
+#pragma once
+
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "hca_fixture.hpp"
+
+namespace softib::hca {
+
+using ipoib::Duration;
+using ipoib::TimePoint;
+using ipoib::wire::RcPacket;
+
+/// Shares of the packets, in a thousand.
+struct NetworkFaults {
+  unsigned loss = 0;
+  unsigned duplicate = 0;
+  unsigned reorder = 0;
+};
+
+class Network {
+ public:
+  static constexpr Duration kDelay = std::chrono::microseconds(1);
+  static constexpr Duration kReorderedDelay = std::chrono::microseconds(200);
+
+  explicit Network(std::uint32_t seed = 1) : random_(seed) {}
+  void add(Hca& hca) { hcas_.push_back(std::make_unique<Port>(*this, hca)); }
+
+  /// Serves the HCAs and delivers the packets that arrive next. Returns false when nothing is left.
+  bool step() {
+    TimePoint next = ipoib::kNever;
+    for (auto& port : hcas_) next = std::min(next, port->hca.connections().serve(now, *port));
+    if (!packets_.empty()) next = std::min(next, packets_.begin()->first);
+    if (next == ipoib::kNever) return false;
+    now = std::max(now, next);
+    while (!packets_.empty() && packets_.begin()->first <= now) {
+      const auto bytes = std::move(packets_.begin()->second);
+      packets_.erase(packets_.begin());
+      for (auto& port : hcas_) {
+        const auto lrh = ipoib::wire::Lrh::parse(bytes);
+        if (port->hca.port().has(lrh->dlid)) port->hca.receive({bytes});
+      }
+    }
+    for (auto& port : hcas_) port->hca.connections().expire(now);
+    return true;
+  }
+  void run() {
+    for (std::size_t steps = 0; step(); ++steps) ASSERT_LT(steps, 1'000'000U) << "never ends";
+  }
+  void send(ConstBytes bytes) {
+    if (on_packet) on_packet(*RcPacket::parse(bytes));
+    if (happens(faults.loss)) return;
+    const int copies = happens(faults.duplicate) ? 2 : 1;
+    for (int i = 0; i < copies; ++i) {
+      const auto delay = happens(faults.reorder) ? kReorderedDelay : kDelay;
+      packets_.emplace(now + delay, std::vector(bytes.begin(), bytes.end()));
+    }
+  }
+
+  TimePoint now{};
+  NetworkFaults faults;
+  std::size_t room = 1000;   ///< packets that a receiver takes at once
+  bool has_untaken = false;  ///< what ConnectedSink reports
+  std::function<void(const RcPacket&)> on_packet;
+
+ private:
+  struct Port : ConnectedSink {
+    Port(Network& of, Hca& which) : network(of), hca(which) {}
+    std::size_t try_send(std::span<const OutgoingPacket> batch) override {
+      const auto count = std::min(batch.size(), network.room);
+      for (const auto& packet : batch.first(count)) {
+        EXPECT_TRUE(packet.is_connected);
+        std::vector<std::uint8_t> bytes(packet.size());
+        write_packet(packet, bytes.data());
+        network.send(bytes);
+      }
+      return count;
+    }
+    bool has_untaken(Lid, Qpn) override { return network.has_untaken; }
+    Network& network;
+    Hca& hca;
+  };
+  bool happens(unsigned share) { return random_() % 1000 < share; }
+
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Port>> hcas_;
+  std::multimap<TimePoint, std::vector<std::uint8_t>> packets_;
+};
+
+inline constexpr int kRcToInit =
+    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+inline constexpr int kRcToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+inline constexpr int kRcToRts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+inline constexpr int kAllAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+inline constexpr std::uint32_t kFirstPsn = 0xfffff0;  ///< soon wraps
+
+/// A host whose memory the peer may read and write.
+struct RcHost : Host {
+  explicit RcHost(std::uint16_t lid, std::size_t bytes = 1 << 20) : Host(lid), area(bytes) {
+    std::iota(area.begin(), area.end(), static_cast<std::uint8_t>(lid));
+    all = *hca.register_memory(*pd, area.data(), area.size(), address(0), kAllAccess);
+  }
+  [[nodiscard]] std::uint64_t address(std::size_t offset) {
+    return std::bit_cast<std::uint64_t>(area.data() + offset);
+  }
+  [[nodiscard]] ibv_sge part(std::size_t offset, std::size_t size) {
+    return {address(offset), static_cast<std::uint32_t>(size), all.key};
+  }
+  [[nodiscard]] std::vector<std::uint8_t> bytes(std::size_t offset, std::size_t size) const {
+    const auto begin = area.begin() + static_cast<std::ptrdiff_t>(offset);
+    return {begin, begin + static_cast<std::ptrdiff_t>(size)};
+  }
+  QueuePair& make_rc(std::uint32_t max_requests = kQueue) {
+    auto with = config();
+    with.type = IBV_QPT_RC;
+    with.cap.max_send_wr = with.cap.max_recv_wr = max_requests;
+    return **hca.create_queue_pair(with);
+  }
+  [[nodiscard]] ibv_qp_attr connected_attributes(Qpn peer, std::uint16_t peer_lid) const {
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer.value();
+    attr.rq_psn = attr.sq_psn = kFirstPsn;
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
+    attr.min_rnr_timer = 12;
+    attr.timeout = 14;
+    attr.retry_cnt = 7;
+    attr.rnr_retry = 7;
+    attr.ah_attr.dlid = peer_lid;
+    attr.ah_attr.port_num = 1;
+    return attr;
+  }
+  void bring_rc(QueuePair& qp, ibv_qp_attr attr, ibv_qp_state to = IBV_QPS_RTS) {
+    const std::array<std::pair<ibv_qp_state, int>, 3> steps = {
+        {{IBV_QPS_INIT, kRcToInit}, {IBV_QPS_RTR, kRcToRtr}, {IBV_QPS_RTS, kRcToRts}}};
+    for (const auto& [state, mask] : steps) {
+      if (state > to) break;
+      attr.qp_state = state;
+      ASSERT_TRUE(hca.modify(qp, attr, mask)) << state;
+    }
+  }
+  /// Posts one request; `wr` needs neither elements nor id.
+  int post(QueuePair& qp, ibv_send_wr wr, std::vector<ibv_sge> elements, std::uint64_t id = 1,
+           unsigned flags = IBV_SEND_SIGNALED) {
+    wr.wr_id = id;
+    wr.sg_list = elements.data();
+    wr.num_sge = static_cast<int>(elements.size());
+    wr.send_flags = flags;
+    ibv_send_wr* bad = nullptr;
+    const int error = hca.post_send(qp, &wr, &bad);
+    (void)hca.next_packets(qp);
+    return error;
+  }
+  int post_receive(QueuePair& qp, std::size_t offset, std::size_t size, std::uint64_t id = 2) {
+    auto sge = part(offset, size);
+    ibv_recv_wr wr{id, nullptr, &sge, 1};
+    ibv_recv_wr* bad = nullptr;
+    return hca.post_receive(qp, &wr, &bad);
+  }
+  [[nodiscard]] static ibv_send_wr request(ibv_wr_opcode opcode, std::uint64_t address = 0,
+                                           std::uint32_t key = 0) {
+    ibv_send_wr wr{};
+    wr.opcode = opcode;
+    wr.imm_data = 0x01020304;
+    wr.wr.rdma = {address, key};
+    return wr;
+  }
+
+  std::vector<std::uint8_t> area;
+  MemoryRegion all;
+};
+
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    network.add(a.hca);
+    network.add(b.hca);
+    connect();
+  }
+  void connect() {
+    a.bring_rc(qa, a.connected_attributes(qb.number(), 6));
+    b.bring_rc(qb, b.connected_attributes(qa.number(), 5));
+  }
+  /// A request of `a` on the memory of `b` from `offset` on.
+  [[nodiscard]] ibv_send_wr remote(ibv_wr_opcode opcode, std::size_t offset) {
+    return RcHost::request(opcode, b.address(offset), b.all.key);
+  }
+  [[nodiscard]] static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
+    std::vector<ibv_wc_status> out;
+    for (const auto& wc : completions) out.push_back(wc.status);
+    return out;
+  }
+
+  RcHost a{5};
+  RcHost b{6};
+  QueuePair& qa = a.make_rc();
+  QueuePair& qb = b.make_rc();
+  Network network;
+};
+
+}  // namespace softib::hca

@@ -1,0 +1,207 @@
+// Reliable connections between two devices, over real rings and engines.
+#include <atomic>
+
+#include "verbs_fixture.hpp"
+
+namespace softib::verbs {
+namespace {
+
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+class ConnectedTest : public VerbsTest {
+ protected:
+  ConnectedTest()
+      : near_qp_(make_qp(near_)),
+        far_qp_(make_qp(far_)),
+        far_mr_(ibv_reg_mr(far_.pd, far_.memory.data(), far_.memory.size(), kAccess)) {
+    connect(near_qp_, far_qp_->qp_num, far_lid());
+    connect(far_qp_, near_qp_->qp_num, near_lid());
+  }
+  static ibv_qp* make_qp(Side& side) {
+    auto init = side.initial();
+    init.qp_type = IBV_QPT_RC;
+    auto* const qp = ibv_create_qp(side.pd, &init);
+    EXPECT_NE(qp, nullptr);
+    return qp;
+  }
+  static void connect(ibv_qp* qp, std::uint32_t peer, Lid lid) {
+    ibv_qp_attr attr{};
+    attr.port_num = attr.ah_attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer;
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
+    attr.min_rnr_timer = 1;
+    attr.timeout = 14;
+    attr.retry_cnt = attr.rnr_retry = 7;
+    attr.ah_attr.dlid = lid.value();
+    attr.qp_state = IBV_QPS_INIT;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+              0);
+    attr.qp_state = IBV_QPS_RTR;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              0);
+    attr.qp_state = IBV_QPS_RTS;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              0);
+  }
+  /// Posts a request of `near_` on the memory of `far_`.
+  void post(ibv_wr_opcode opcode, std::size_t size = 5000) {
+    auto sge = near_.element(0, size);
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {std::bit_cast<std::uint64_t>(far_.memory.data()), far_mr_->rkey};
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(near_qp_, &wr, &bad), 0);
+  }
+  [[nodiscard]] bool far_has(std::uint8_t value) {
+    return eventually([&] { return std::atomic_ref(far_.memory[4999]).load() == value; });
+  }
+
+  ibv_qp* near_qp_;
+  ibv_qp* far_qp_;
+  ibv_mr* far_mr_;
+};
+
+TEST_F(ConnectedTest, SendWriteAndRead) {
+  std::fill_n(near_.memory.begin(), 5000, std::uint8_t{1});
+  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+  post(IBV_WR_SEND);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  const auto received = far_.next_completion();
+  EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(received.byte_len, 5000U);
+  EXPECT_EQ(far_.memory[8000 + 4999], 1);
+
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RDMA_WRITE);
+  EXPECT_TRUE(far_has(1));
+
+  far_.memory[4999] = 77;
+  post(IBV_WR_RDMA_READ);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RDMA_READ);
+  EXPECT_EQ(near_.memory[4999], 77);
+}
+
+/// The program of the target calls no verb, neither at first nor after it has polled in vain.
+TEST_F(ConnectedTest, ATargetThatCallsNoVerbIsServed) {
+  for (std::uint8_t round = 1; round <= 5; ++round) {
+    std::fill_n(near_.memory.begin(), 5000, round);
+    post(IBV_WR_RDMA_WRITE);
+    EXPECT_TRUE(far_has(round));
+    EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+    ibv_wc wc;
+    EXPECT_EQ(ibv_poll_cq(far_.cq, 1, &wc), 0);
+  }
+}
+
+TEST_F(ConnectedTest, ACompletionMakesTheChannelReadable) {
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(ibv_req_notify_cq(far_.cq, 0), 0);
+    ibv_wc wc;
+    ASSERT_EQ(ibv_poll_cq(far_.cq, 1, &wc), 0);
+    ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+    post(IBV_WR_SEND);
+    ASSERT_TRUE(is_readable(far_.channel->fd, kTimeout));
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(far_.channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(ConnectedTest, AnErrorOfThePeerIsAnEvent) {
+  auto sge = near_.element(0, 8);
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {std::bit_cast<std::uint64_t>(far_.memory.data()), far_mr_->rkey + 1};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(near_qp_, &wr, &bad), 0);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_REM_ACCESS_ERR);
+  ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(far_.context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_EQ(event.element.qp, far_qp_);
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(ibv_destroy_qp(far_qp_), 0);
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/// Packets to a queue pair that does not exist are dropped, so no answer comes.
+TEST_F(ConnectedTest, ADestroyedPeerIsNoticed) {
+  ASSERT_EQ(ibv_destroy_qp(far_qp_), 0);
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(ConnectedTest, ExtendedRequests) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = near_.cq;
+  init.cap = {8, 8, 1, 1, 64};
+  init.pd = near_.pd;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.send_ops_flags =
+      IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  auto* const qp = ibv_create_qp_ex(near_.context, &init);
+  ASSERT_NE(qp, nullptr);
+  auto* const other = make_qp(far_);
+  connect(qp, other->qp_num, far_lid());
+  connect(other, qp->qp_num, near_lid());
+  ASSERT_EQ(far_.post_receive(other, 8000, 8), 0);
+
+  auto* const extended = ibv_qp_to_qp_ex(qp);
+  const auto to = std::bit_cast<std::uint64_t>(far_.memory.data());
+  std::uint8_t data[8] = {9, 9, 9, 9, 9, 9, 9, 9};
+  ibv_wr_start(extended);
+  extended->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(extended, far_mr_->rkey, to);
+  ibv_wr_set_inline_data(extended, data, sizeof data);
+  ibv_wr_rdma_read(extended, far_mr_->rkey, to);
+  ibv_wr_set_sge(extended, near_.mr->lkey, std::bit_cast<std::uint64_t>(near_.memory.data()), 8);
+  extended->wr_flags |= IBV_SEND_FENCE;  // otherwise it may overtake the READ
+  ibv_wr_rdma_write_imm(extended, far_mr_->rkey, to, 5);
+  ibv_wr_set_sge(extended, near_.mr->lkey, std::bit_cast<std::uint64_t>(near_.memory.data()), 8);
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  for (const auto opcode : {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE}) {
+    const auto done = near_.next_completion();
+    EXPECT_EQ(done.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(done.opcode, opcode);
+  }
+  EXPECT_EQ(near_.memory[0], 9);
+  EXPECT_EQ(far_.next_completion().imm_data, 5U);
+}
+
+TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = near_.cq;
+  init.cap = {8, 8, 1, 1, 64};
+  init.pd = near_.pd;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.send_ops_flags = IBV_QP_EX_WITH_TSO;
+  EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  init.qp_type = IBV_QPT_UD;
+  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
+  init.qp_type = IBV_QPT_UC;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
+}
+
+}  // namespace
+}  // namespace softib::verbs
