@@ -167,7 +167,8 @@ struct ibarp_trace_record {
 #define IBARP_LINK 0x2u
 #define IBARP_GROUPS 0x4u
 #define IBARP_STATS 0x8u
-#define IBARP_LOST 0x10u /* only the type of an event: some are missing here */
+#define IBARP_LOST 0x10u     /* only the type of an event: some are missing here */
+#define IBARP_TAKEOVER 0x20u /* likewise: another ipoibd serves the interface from now on */
 
 /* Its pointers are NULL unless stated otherwise, and valid until the next ibarp_next_event(),
  * ibarp_subscribe(), ibarp_unsubscribe() or ibarp_close() with the handle. */

@@ -167,8 +167,9 @@ class Events:
         "group"      "change" ("joining", "joined", "failed", "left"), "why", "group"
         "stats"      "interval_ms", "counters": those that have changed, with their "delta"
         "lost"       "events": how many are missing here
+        "takeover"   nothing: another daemon serves the interface from now on
 
-    Raises BrokenPipeError when the daemon has ended."""
+    Raises BrokenPipeError when the daemon has ended, also after "takeover"; then subscribe again."""
 
     def __init__(self, interface, topics, interval):
         self._interface = interface
@@ -246,6 +247,8 @@ class Events:
             return {"event": "stats", "interval_ms": out.interval_ms, "counters": counters}
         if out.type == _lib.IBARP_LOST:
             return {"event": "lost", "events": out.lost}
+        if out.type == _lib.IBARP_TAKEOVER:
+            return {"event": "takeover"}
         return None
 
 

@@ -61,6 +61,8 @@ json::object to_object(const LostEvent& event) {
   return {{"event", "lost"}, {"events", event.events}};
 }
 
+json::object to_object(const TakeoverEvent& /*event*/) { return {{"event", "takeover"}}; }
+
 Event read_neighbour(JsonReader& reader) {
   return NeighbourEvent{reader.text("change"), reader.text("why"),
                         read_part(reader, "entry", read_entry)};
@@ -91,6 +93,8 @@ Event read_stats(JsonReader& reader) {
 
 Event read_lost(JsonReader& reader) { return LostEvent{reader.number<std::uint64_t>("events")}; }
 
+Event read_takeover(JsonReader& /*reader*/) { return TakeoverEvent{}; }
+
 struct Kind {
   std::string_view name;
   Event (*read)(JsonReader&);
@@ -99,7 +103,8 @@ constexpr std::array<Kind, std::variant_size_v<Event>> kKinds{{{"neighbour", rea
                                                                {"link", read_link},
                                                                {"group", read_group_event},
                                                                {"stats", read_stats},
-                                                               {"lost", read_lost}}};
+                                                               {"lost", read_lost},
+                                                               {"takeover", read_takeover}}};
 
 Error invalid_event(const std::string& why) {
   return {EPROTO, "an event of ipoibd is not valid: " + why};

@@ -88,7 +88,14 @@ struct LostEvent {
   friend bool operator==(const LostEvent&, const LostEvent&) = default;
 };
 
-using Event = std::variant<NeighbourEvent, LinkEvent, GroupEvent, StatsEvent, LostEvent>;
+/// Another daemon serves the interface from now on. This connection ends; the new daemon's sockets are
+/// there soon.
+struct TakeoverEvent {
+  friend bool operator==(const TakeoverEvent&, const TakeoverEvent&) = default;
+};
+
+using Event =
+    std::variant<NeighbourEvent, LinkEvent, GroupEvent, StatsEvent, LostEvent, TakeoverEvent>;
 
 /// Returns one line with its newline.
 [[nodiscard]] std::string emit(const Event& event);

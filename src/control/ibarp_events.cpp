@@ -64,6 +64,7 @@ ibarp_event to_c(CurrentEvent& current) {
                    out.type = IBARP_LOST;
                    out.lost = event.events;
                  },
+                 [&](const TakeoverEvent&) { out.type = IBARP_TAKEOVER; },
              },
              current.event);
   return out;

@@ -21,6 +21,7 @@ bool wants(const Topics& topics, const Event& event) {
                         [&](const GroupEvent&) { return topics.groups; },
                         [&](const StatsEvent&) { return topics.stats; },
                         [&](const LostEvent&) { return topics.neighbours || topics.groups; },
+                        [&](const TakeoverEvent&) { return true; },
                     },
                     event);
 }

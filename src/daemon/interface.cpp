@@ -190,7 +190,8 @@ void Interface::set_mode(PumpMode mode) {
   if (mode == PumpMode::active) {
     tun_->keep();  // the other daemon may have ended in an orderly way
     serve_again();
-  } else {
+  } else if (server_) {
+    server_->publish(control::TakeoverEvent{});
     server_.reset();
   }
   control_.set_mode(mode);

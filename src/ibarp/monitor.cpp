@@ -136,9 +136,11 @@ class Monitor {
     while (goes_on_) {
       goes_on_ = watched_.wait_with_output(look_at);
       watched_.take([this](const auto& name, const auto& event) { on_event(name, event); },
-                    [this](const auto& name) { on_end(name); });
+                    [this](const auto& name) { on_daemon("end", name, "its ipoibd has ended"); });
       if (Watched::Clock::now() < look_at) continue;
-      for (const auto& name : watched_.look()) on_start(name);
+      for (const auto& name : watched_.look()) {
+        on_daemon("start", name, "its ipoibd is running");
+      }
       look_at = Watched::Clock::now() + Watched::kLook;
     }
     return kDone;
@@ -181,6 +183,8 @@ class Monitor {
         return on_stats(name, event);
       case IBARP_LOST:
         return on_lost(name, event);
+      case IBARP_TAKEOVER:
+        return on_daemon("takeover", name, "another ipoibd takes over");
       default:
         return;  // of a later version
     }
@@ -238,13 +242,9 @@ class Monitor {
     if (command_.json) return print_object({{"event", "lost"}, {"events", event.lost}}, name);
     print_text("lost", ink(Ink::interface, name) + ": " + std::to_string(event.lost) + " events lost");
   }
-  void on_end(const std::string& name) {
-    if (command_.json) return print_object({{"event", "end"}}, name);
-    print_text("daemon", ink(Ink::interface, name) + ": its ipoibd has ended");
-  }
-  void on_start(const std::string& name) {
-    if (command_.json) return print_object({{"event", "start"}}, name);
-    print_text("daemon", ink(Ink::interface, name) + ": its ipoibd is running");
+  void on_daemon(const char* event, const std::string& name, const std::string& text) {
+    if (command_.json) return print_object({{"event", event}}, name);
+    print_text("daemon", ink(Ink::interface, name) + ": " + text);
   }
 
   const Command& command_;

@@ -131,7 +131,8 @@ class Output(hosts.Pair):
         monitor.wait_for("the end", lambda event: event["event"] == "end")
         self.left.start()
         monitor.wait_for("the start", lambda event: event["event"] == "start")
-        for event in [*monitor.events(), {"event": "lost", "interface": "ib0", "events": 7}]:
+        for event in [*monitor.events(), {"event": "lost", "interface": "ib0", "events": 7},
+                      {"event": "takeover", "interface": "ib0"}]:
             self.check("ibarp-monitor", json.dumps(event))
 
     def test_of_top(self):

@@ -11,6 +11,7 @@ import sys
 import hosts
 import streams
 from hosts import wait_until
+from monitor import Monitor
 
 
 class FastPings(hosts.Pings):
@@ -108,6 +109,15 @@ class Takeover(Successors):
             self.assertLessEqual(each.end(), 1)
         self.assertEqual(self.left.daemon.end(), 0)
         self.assertIsNone(self.left.link(), "the new daemon removes what it has taken over")
+
+    def test_subscribers_are_told(self):
+        self.start()
+        monitor = Monitor(self.left, "link")
+        self.addCleanup(lambda: monitor.process.end(signal.SIGKILL))
+        self.take_over("--pkey", "0xffff")
+        monitor.wait_for("the new daemon", lambda event: event["event"] == "start")
+        daemon = [event["event"] for event in monitor.events() if event["event"] != "link"]
+        self.assertEqual(daemon, ["takeover", "end", "start"])
 
     def test_a_stream_survives_several(self):
         self.start()

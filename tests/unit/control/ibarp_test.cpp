@@ -441,6 +441,7 @@ TEST(IbarpEvents, HaveTheMembersOfTheirType) {
   server.publish(link);
   server.publish(GroupEvent{"joined", "joined", {Gid{}, Lid(0xc000), "full"}});
   server.publish(LostEvent{3});
+  server.publish(TakeoverEvent{});
 
   ibarp_event event = next_event(handle.get());
   EXPECT_EQ(event.type, IBARP_NEIGHBOURS);
@@ -460,6 +461,7 @@ TEST(IbarpEvents, HaveTheMembersOfTheirType) {
   event = next_event(handle.get());
   EXPECT_EQ(event.type, IBARP_LOST);
   EXPECT_EQ(event.lost, 3U);
+  EXPECT_EQ(next_event(handle.get()).type, IBARP_TAKEOVER);
 }
 
 TEST(IbarpEvents, CountersComeWithTheirDifferences) {

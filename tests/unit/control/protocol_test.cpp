@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     LinkEvent{{"state", "mtu"}, info_without_groups()},
                     GroupEvent{"failed", "no response", full_info().groups.back()},
                     StatsEvent{milliseconds(1000), {{{"neighbours", 7, false}, -3}}},
-                    LostEvent{~std::uint64_t{0}}));
+                    LostEvent{~std::uint64_t{0}}, TakeoverEvent{}));
 
 TEST(Event, IsRefusedIfItIsNotValid) {
   for (const std::string_view line :

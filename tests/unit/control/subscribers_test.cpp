@@ -119,6 +119,21 @@ TEST(Subscribers, AreToldWhatTheInterfaceHasLost) {
   EXPECT_EQ(links.next(), link_event()) << "nothing of this topic is missing";
 }
 
+/// Although the server ends at once.
+TEST(Subscribers, AreToldThatAnotherDaemonTakesOver) {
+  std::optional<RunningServer> server(std::in_place);
+  std::deque<Subscriber> all;
+  for (const Topics& topics : {Topics{.neighbours = true}, {.link = true}, {.stats = true}}) {
+    all.emplace_back(*server, topics);
+  }
+  server->publish(TakeoverEvent{});
+  server.reset();
+  for (auto& each : all) {
+    EXPECT_EQ(each.next(), Event(TakeoverEvent{}));
+    EXPECT_FALSE(each.line()) << "the end";
+  }
+}
+
 TEST(Subscribers, GetTheDifferencesOfCounters) {
   RunningServer server;
   Subscriber client(server, {.stats = true}, kReadSocket, SubscribeRequest::kMinInterval);

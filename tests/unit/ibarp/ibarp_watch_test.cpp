@@ -173,6 +173,16 @@ TEST_F(IbarpWatch, MonitorOutlivesTheDaemon) {
   EXPECT_EQ(monitor.line(), "[daemon] " + other.name() + ": its ipoibd is running");
 }
 
+TEST_F(IbarpWatch, MonitorTellsATakeoverFromAnEnd) {
+  RunningServer server;
+  RunningProgram text({"monitor", "groups"});
+  RunningProgram object({"--json", "monitor", "groups"});
+  while (server.counters().subscriptions < 2) std::this_thread::yield();
+  server.publish(control::TakeoverEvent{});
+  EXPECT_EQ(text.line(), server.name() + ": another ipoibd takes over");
+  EXPECT_EQ(json::parse(object.line()).at("event"), "takeover");
+}
+
 TEST_F(IbarpWatch, MonitorEndsWhenNobodyReads) {
   RunningServer server;
   RunningProgram monitor({"monitor"});
