@@ -17,7 +17,8 @@ class AncillaryDescriptors {
  public:
   static constexpr std::size_t kMost = 8;
 
-  /// For sendmsg(): the message carries these, at most kMost, which stay open. None: no control data.
+  /// For sendmsg(): the message carries these, at most kMost, which stay open. None: no control
+  /// data.
   void attach(msghdr& header, std::span<const int> descriptors);
   /// For recvmsg(): room for `count`, at most kMost. The kernel closes what comes in addition, and
   /// sets MSG_CTRUNC; it does the same if the process can open no more.

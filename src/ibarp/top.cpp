@@ -79,7 +79,8 @@ std::string brief(double value) {
     value /= 1000;
     ++unit;
   }
-  const bool is_whole = unit == 0 && value == static_cast<double>(static_cast<std::uint64_t>(value));
+  const bool is_whole =
+      unit == 0 && value == static_cast<double>(static_cast<std::uint64_t>(value));
   const int digits = is_whole || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.*f%s", digits, value, kUnits.at(unit));
@@ -229,8 +230,9 @@ void Top::add_rates(const Sample& before) {
 void Top::sort() {
   const auto before = [](const NeighbourLine& a, const NeighbourLine& b) {
     const auto key = [](const NeighbourLine& line) {
-      return std::pair(line.entry.address.family,
-                       std::string_view(reinterpret_cast<const char*>(line.entry.address.bytes), 16));
+      return std::pair(
+          line.entry.address.family,
+          std::string_view(reinterpret_cast<const char*>(line.entry.address.bytes), 16));
     };
     return std::pair(key(a), a.interface) < std::pair(key(b), b.interface);
   };
@@ -314,8 +316,7 @@ std::string Top::header() const {
   std::array<char, 32> every{};
   std::snprintf(every.data(), every.size(), "%g", std::chrono::duration<double>(interval_).count());
   return "ibarp top  " + std::string(clock.data()) + "  every " + every.data() + " s, by " +
-         std::string(word_for(sort_)) +
-         "; keys: rate address state idle uses quit\n\n";
+         std::string(word_for(sort_)) + "; keys: rate address state idle uses quit\n\n";
 }
 
 table::Table Top::interface_table() const {
@@ -329,12 +330,14 @@ table::Table Top::interface_table() const {
                       {"NEIGHBOURS", Align::right}});
   for (const auto& [name, line] : now_.interfaces) {
     if (!line.failure.empty()) {
-      table.add({ink(Ink::interface, name), ink(Ink::bad, "not running"), "-", "-", "-", "-", "-", "-"});
+      table.add(
+          {ink(Ink::interface, name), ink(Ink::bad, "not running"), "-", "-", "-", "-", "-", "-"});
       continue;
     }
     const Rates rates = rates_of(name, line);
     const bool is_down = line.info.admin_up == 0;
-    table.add({ink(Ink::interface, name), is_down ? ink(Ink::bad, "down") : ink_state(line.info.state),
+    table.add({ink(Ink::interface, name),
+               is_down ? ink(Ink::bad, "down") : ink_state(line.info.state),
                brief(rates.tx_packets), brief(rates.rx_packets), brief(rates.tx_bits),
                brief(rates.rx_bits), brief(rates.drops), std::to_string(line.neighbours)});
   }
