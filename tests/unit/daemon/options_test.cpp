@@ -228,6 +228,8 @@ TEST(OptionsTest, ParsesLogLevels) {
   EXPECT_THAT(
       parse({"--log", "warning,link=trace"}).log,
       ElementsAre(control::ModuleLevel{"all", "warning"}, control::ModuleLevel{"link", "trace"}));
+  EXPECT_THAT(error_for({"--log", "weather=debug"}), HasSubstr("--log: weather: no such module"));
+  EXPECT_THAT(error_for({"--log", "link=loud"}), HasSubstr("--log: loud: no such level"));
 }
 
 class ConfigFileTest : public ::testing::Test {
