@@ -12,16 +12,17 @@ constexpr std::uint8_t kAethValueMask = (1U << kAethValueBits) - 1;
 
 /// What an opcode says about its packet.
 enum Has : std::uint8_t {
-  kNothing = 0,
   kReth = 1,
   kAeth = 2,
   kImmediate = 4,
   kPayload = 8,
-  kEnd = 16
+  kEnd = 16,
+  kAtomicEth = 32,
+  kAtomicAckEth = 64,
 };
 
 /// By opcode.
-constexpr std::array<unsigned, 18> kOpcodes = {
+constexpr std::array<unsigned, 21> kOpcodes = {
     kPayload,                      // SEND First
     kPayload,                      // SEND Middle
     kPayload | kEnd,               // SEND Last
@@ -34,19 +35,24 @@ constexpr std::array<unsigned, 18> kOpcodes = {
     kPayload | kEnd | kImmediate,  // RDMA WRITE Last with Immediate
     kPayload | kEnd | kReth,       // RDMA WRITE Only
     kPayload | kEnd | kReth | kImmediate,
-    kEnd | kReth,             // RDMA READ Request
-    kPayload | kAeth,         // RDMA READ response First
-    kPayload,                 // RDMA READ response Middle
-    kPayload | kEnd | kAeth,  // RDMA READ response Last
-    kPayload | kEnd | kAeth,  // RDMA READ response Only
-    kEnd | kAeth,             // Acknowledge
+    kEnd | kReth,                  // RDMA READ Request
+    kPayload | kAeth,              // RDMA READ response First
+    kPayload,                      // RDMA READ response Middle
+    kPayload | kEnd | kAeth,       // RDMA READ response Last
+    kPayload | kEnd | kAeth,       // RDMA READ response Only
+    kEnd | kAeth,                  // Acknowledge
+    kEnd | kAeth | kAtomicAckEth,  // ATOMIC Acknowledge
+    kEnd | kAtomicEth,             // CmpSwap
+    kEnd | kAtomicEth,             // FetchAdd
 };
 
 unsigned parts_of(RcOpcode opcode) { return kOpcodes[static_cast<std::size_t>(opcode)]; }
 
 std::size_t extended_size(unsigned parts) {
   return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
-         ((parts & kImmediate) != 0 ? Lrh::kWord : 0);
+         ((parts & kImmediate) != 0 ? Lrh::kWord : 0) +
+         ((parts & kAtomicEth) != 0 ? AtomicEth::kSize : 0) +
+         ((parts & kAtomicAckEth) != 0 ? sizeof(RcPacket::original) : 0);
 }
 
 Aeth read_aeth(ByteReader& reader) {
@@ -58,6 +64,15 @@ Aeth read_aeth(ByteReader& reader) {
   return aeth;
 }
 
+AtomicEth read_atomic(ByteReader& reader) {
+  AtomicEth atomic;
+  atomic.address = reader.u64();
+  atomic.key = reader.u32();
+  atomic.operand = reader.u64();
+  atomic.compare = reader.u64();
+  return atomic;
+}
+
 void read_extended(ByteReader& reader, RcPacket& packet) {
   const auto parts = parts_of(packet.opcode);
   if ((parts & kReth) != 0) {
@@ -65,8 +80,10 @@ void read_extended(ByteReader& reader, RcPacket& packet) {
     packet.reth.key = reader.u32();
     packet.reth.length = reader.u32();
   }
+  if ((parts & kAtomicEth) != 0) packet.atomic = read_atomic(reader);
   if ((parts & kAeth) != 0) packet.aeth = read_aeth(reader);
   if ((parts & kImmediate) != 0) packet.immediate = reader.u32();
+  if ((parts & kAtomicAckEth) != 0) packet.original = reader.u64();
 }
 
 void write_extended(ByteWriter& writer, const RcPacket& packet) {
@@ -76,12 +93,19 @@ void write_extended(ByteWriter& writer, const RcPacket& packet) {
     writer.u32(packet.reth.key);
     writer.u32(packet.reth.length);
   }
+  if ((parts & kAtomicEth) != 0) {
+    writer.u64(packet.atomic.address);
+    writer.u32(packet.atomic.key);
+    writer.u64(packet.atomic.operand);
+    writer.u64(packet.atomic.compare);
+  }
   if ((parts & kAeth) != 0) {
     writer.u8(static_cast<std::uint8_t>(static_cast<unsigned>(packet.aeth.kind) << kAethValueBits |
                                         (packet.aeth.value & kAethValueMask)));
     writer.u24(packet.aeth.msn);
   }
   if ((parts & kImmediate) != 0) writer.u32(packet.immediate);
+  if ((parts & kAtomicAckEth) != 0) writer.u64(packet.original);
 }
 
 bool read_route(ByteReader& reader, RcPacket& packet) {
@@ -100,6 +124,10 @@ bool has_immediate(RcOpcode opcode) { return (parts_of(opcode) & kImmediate) != 
 
 bool is_read_response(RcOpcode opcode) {
   return opcode >= RcOpcode::read_response_first && opcode <= RcOpcode::read_response_only;
+}
+
+bool is_atomic(RcOpcode opcode) {
+  return opcode == RcOpcode::compare_swap || opcode == RcOpcode::fetch_add;
 }
 
 bool ends_message(RcOpcode opcode) { return (parts_of(opcode) & kEnd) != 0; }

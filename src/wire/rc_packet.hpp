@@ -1,9 +1,10 @@
 // Packets of the reliable connection service: BTH, then the extended headers that the opcode names
 // (IBA 9.2 to 9.4).
 //
-//   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 | AETH 4 | ImmDt 4 | payload, pad to 4 |
+//   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 or AtomicETH 28 | ImmDt 4 | payload, pad to 4 |
+//                                         | AETH 4 | AtomicAckETH 8 |           payload, pad to 4 |
 //
-// A request has a RETH or not, a response an AETH or not, and no packet both.
+// The second line is that of responses.
 #pragma once
 
 #include <chrono>
@@ -36,10 +37,14 @@ enum class RcOpcode : std::uint8_t {
   read_response_last = 0x0f,
   read_response_only = 0x10,
   acknowledge = 0x11,
+  atomic_acknowledge = 0x12,
+  compare_swap = 0x13,
+  fetch_add = 0x14,
 };
 
 [[nodiscard]] bool has_immediate(RcOpcode opcode);
 [[nodiscard]] bool is_read_response(RcOpcode opcode);
+[[nodiscard]] bool is_atomic(RcOpcode opcode);  ///< a request
 /// Whether it is the last packet of a message, or the only one.
 [[nodiscard]] bool ends_message(RcOpcode opcode);
 
@@ -50,6 +55,17 @@ struct Reth {
   std::uint32_t key = 0;
   std::uint32_t length = 0;  ///< bytes
   friend bool operator==(const Reth&, const Reth&) = default;
+};
+
+/// Atomic extended transport header (IBA 9.3.5):
+///   | address 64 | R_Key 32 | swap or add data 64 | compare data 64 |
+struct AtomicEth {
+  static constexpr std::size_t kSize = 28;
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
+  std::uint64_t operand = 0;  ///< to swap in, or to add
+  std::uint64_t compare = 0;
+  friend bool operator==(const AtomicEth&, const AtomicEth&) = default;
 };
 
 /// ACK extended transport header (IBA 9.7.5.2):  | 0 1, kind 2, value 5 | MSN 24 |
@@ -76,13 +92,15 @@ struct Aeth {
 /// A packet without its CRCs: headers and payload.
 struct RcPacket {
   static constexpr std::size_t kMaxHeaderSize =
-      Lrh::kSize + Grh::kSize + Bth::kSize + Reth::kSize + 4;
+      Lrh::kSize + Grh::kSize + Bth::kSize + AtomicEth::kSize;
   Lrh lrh;
   std::optional<Grh> grh;
   Bth bth;  ///< its opcode is set by emit_headers()
   RcOpcode opcode = RcOpcode::acknowledge;
   Reth reth;                    ///< of the opcodes that have one
   Aeth aeth;                    ///< likewise
+  AtomicEth atomic;             ///< likewise
+  std::uint64_t original = 0;   ///< likewise: what an atomic operation has found
   std::uint32_t immediate = 0;  ///< likewise
   ConstBytes payload;           ///< without padding
 

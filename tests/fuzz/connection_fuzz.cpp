@@ -60,7 +60,7 @@ class Target {
     packet.lrh.slid = Lid(6);
     packet.bth.pkey = ipoib::kDefaultPKey;
     packet.bth.destination = qp_->number();
-    packet.opcode = static_cast<ipoib::wire::RcOpcode>(reader.u8() % 0x12);
+    packet.opcode = static_cast<ipoib::wire::RcOpcode>(reader.u8() % 0x15);
     packet.bth.psn = (ipoib::wire::Psn(kFirstPsn) + reader.u8()).value();
     packet.bth.ack_request = (how & 1) != 0;
     const auto value = reader.u8();
@@ -69,6 +69,8 @@ class Target {
     const std::uint32_t key = (how & 2) != 0 ? shared_.key : shared_.key + value;
     packet.reth = {address(guarded_.data() + 1) + ((how & 4) != 0 ? value : 0U), key,
                    (how & 8) != 0 ? 0xffffffff - value : value * 4U};
+    packet.atomic = {packet.reth.address, key, value, how};
+    packet.original = value;
     const auto payload = reader.rest().first(std::min(reader.left(), kMaxPayload));
     receive(packet, (how & 16) != 0 ? full(payload) : payload);
     if ((how & 32) != 0) serve(how);
@@ -89,7 +91,8 @@ class Target {
   void connect() {
     ibv_qp_attr attr{};
     attr.port_num = attr.ah_attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.qp_access_flags =
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     attr.path_mtu = IBV_MTU_256;
     attr.rq_psn = attr.sq_psn = kFirstPsn;
     attr.max_dest_rd_atomic = attr.max_rd_atomic = 2;
@@ -114,7 +117,7 @@ class Target {
 
   void post() {
     constexpr std::array kOpcodes = {IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
-                                     IBV_WR_RDMA_READ};
+                                     IBV_WR_ATOMIC_FETCH_AND_ADD};
     for (std::uint32_t i = 0; i < kRequests; ++i) {
       ibv_sge local{address(local_.data() + 1), 600, own_.key};
       ibv_send_wr send{};
@@ -134,7 +137,7 @@ class Target {
 
   void receive(RcPacket& packet, ipoib::ConstBytes payload) {
     using ipoib::wire::RcOpcode;
-    if (packet.opcode == RcOpcode::acknowledge || packet.opcode == RcOpcode::read_request) {
+    if (packet.opcode >= RcOpcode::acknowledge || packet.opcode == RcOpcode::read_request) {
       payload = {};
     }
     std::vector<std::uint8_t> bytes(RcPacket::kMaxHeaderSize);
@@ -172,9 +175,10 @@ class Target {
                                                  .type = IBV_QPT_RC});
   std::vector<std::uint8_t> guarded_ = std::vector<std::uint8_t>(kBuffer + 2, kUntouched);
   std::vector<std::uint8_t> local_ = std::vector<std::uint8_t>(600 + 2, kUntouched);
-  hca::MemoryRegion shared_ = *hca_.register_memory(
-      *pd_, guarded_.data() + 1, kBuffer, address(guarded_.data() + 1),
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  hca::MemoryRegion shared_ =
+      *hca_.register_memory(*pd_, guarded_.data() + 1, kBuffer, address(guarded_.data() + 1),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
   hca::MemoryRegion own_ = *hca_.register_memory(
       *pd_, local_.data() + 1, 600, address(local_.data() + 1), IBV_ACCESS_LOCAL_WRITE);
   Sink sink_;

@@ -50,6 +50,7 @@ void fuzz_rc_packet(ConstBytes bytes) {
   require(again.has_value() && again->opcode == copy.opcode);
   require(again->lrh == copy.lrh && again->grh == copy.grh && again->bth == copy.bth);
   require(again->reth == copy.reth && again->aeth == copy.aeth);
+  require(again->atomic == copy.atomic && again->original == copy.original);
   require(again->immediate == copy.immediate);
   require(std::ranges::equal(again->payload, packet->payload));
   require(emitted.size() == bytes.size());
@@ -87,7 +88,7 @@ ConstBytes with_valid_headers(ConstBytes bytes, bool is_connected) {
     store_be(&out[12], static_cast<std::uint16_t>(payload));
     out[14] = wire::Grh::kNextHeaderIba;
   }
-  out[bth] = is_connected ? static_cast<std::uint8_t>(out[bth] % 0x12)
+  out[bth] = is_connected ? static_cast<std::uint8_t>(out[bth] % 0x15)
                           : static_cast<std::uint8_t>(wire::Bth::kUdSendOnly | (out[bth] & 1));
   out[bth + 1] &= 0xf0;
   return out;

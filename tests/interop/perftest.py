@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from softib_subnet import (PATIENCE, Subnet, free_tcp_port, is_listening, need, play, run_tests,
                            wait_for)
 
-need("ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")
+need(*(f"ib_{operation}_{kind}" for operation in ("atomic", "read", "send", "write")
+       for kind in ("bw", "lat")))
 SOFTIB = sys.argv[1]
 
 
@@ -58,25 +59,28 @@ def latency_by_polling_and_by_events():
 
 
 def connected_bandwidth():
-    """Of each operation and way to post, with one and several queue pairs."""
-    for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
-        with Subnet(SOFTIB) as subnet:
-            ways = [[], ["--use_old_post_send"], ["--post_list", "20"], ["-q", "4"], ["-b"],
-                    ["-s", "1", "-n", "1000"], ["-s", "1000001"]]
-            ways += [["--events"]] if program != "ib_write_bw" else []
-            ways += [["-I", "64", "-s", "64"]] if program != "ib_read_bw" else []
-            for way in ways:
+    """Of each operation, each with its ways to post."""
+    ways = {
+        "ib_send_bw": ([], ["--events"], ["--post_list", "20"], ["-I", "64", "-s", "64"], ["-b"]),
+        "ib_write_bw": (["--use_old_post_send"], ["-q", "4"], ["-s", "1000001"], ["-s", "1"]),
+        "ib_read_bw": ([], ["--events"], ["-q", "4"], ["-s", "1000001"]),
+        "ib_atomic_bw": ([], ["-A", "CMP_AND_SWAP"]),
+    }
+    with Subnet(SOFTIB) as subnet:
+        for program, options in ways.items():
+            for way in options:
                 _, client = play(subnet, program, "-n", "100", *way)
-                assert len(results(client)) == 1, (way, client)
+                assert len(results(client)) == 1, (program, way, client)
 
 
 def connected_latency():
     """ib_write_lat polls memory and calls no verb meanwhile."""
-    for program in ("ib_send_lat", "ib_write_lat", "ib_read_lat"):
-        with Subnet(SOFTIB) as subnet:
-            for options in (["-n", "1000"], ["-a", "-n", "20"]):
-                _, client = play(subnet, program, *options)
-                assert len(results(client)) == (1 if options[0] == "-n" else 23), client
+    with Subnet(SOFTIB) as subnet:
+        for program in ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_atomic_lat"):
+            _, client = play(subnet, program, "-n", "500")
+            assert len(results(client)) == 1, (program, client)
+        _, client = play(subnet, "ib_write_lat", "-a", "-n", "10")
+        assert len(results(client)) == 23, client
 
 
 def a_killed_target_is_noticed():

@@ -35,6 +35,8 @@ RcOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool 
 
 RcOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& packet) {
   if (request.is_read()) return RcOpcode::read_request;
+  if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) return RcOpcode::compare_swap;
+  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) return RcOpcode::fetch_add;
   const bool is_send = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
   const bool immediate =
       request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -95,7 +97,9 @@ bool Connections::build_response(const QueuePair& qp, const Response& response, 
   RcPacket packet;
   packet.bth.psn = (response.psn + index).value();
   packet.aeth = response.aeth;
-  if (response.is_read) {
+  packet.original = response.original;
+  if (response.kind == Response::Kind::atomic) packet.opcode = RcOpcode::atomic_acknowledge;
+  if (response.kind == Response::Kind::read) {
     const auto mtu = attributes.mtu();
     const auto offset = std::uint64_t{index} * mtu;
     const auto size =
@@ -153,10 +157,11 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
   packet.bth.solicited = planned.is_last && send.solicited;
   packet.immediate = send.immediate;
   packet.reth = {request.remote_address, request.remote_key, send.length};
+  packet.atomic = {request.remote_address, request.remote_key, request.operand, request.compare};
   if (request.is_read()) {
     packet.reth.address += offset;
     packet.reth.length = static_cast<std::uint32_t>(size);
-  } else {
+  } else if (!request.is_atomic()) {
     const auto status = gather(qp, planned.position, offset, size, out);
     if (status != IBV_WC_SUCCESS) return status;
   }

@@ -82,8 +82,9 @@ void Connections::receive(ConstBytes bytes) {
   activate(*qp);
   if (packet->opcode == ipoib::wire::RcOpcode::acknowledge) {
     handle_ack(*qp, *packet);
-  } else if (ipoib::wire::is_read_response(packet->opcode)) {
-    handle_read_response(*qp, *packet);
+  } else if (ipoib::wire::is_read_response(packet->opcode) ||
+             packet->opcode == ipoib::wire::RcOpcode::atomic_acknowledge) {
+    handle_response(*qp, *packet);
   } else {
     execute(*qp, *packet);
   }

@@ -71,6 +71,7 @@ class Connections {
   void execute_send(QueuePair& qp, const RcPacket& packet);
   void execute_write(QueuePair& qp, const RcPacket& packet);
   void execute_read(QueuePair& qp, const RcPacket& packet);
+  void execute_atomic(QueuePair& qp, const RcPacket& packet);
   void repeat(QueuePair& qp, const RcPacket& packet);
   [[nodiscard]] bool has_receive(QueuePair& qp);
   [[nodiscard]] bool may_read(const QueuePair& qp, const ipoib::wire::Reth& read) const;
@@ -82,7 +83,7 @@ class Connections {
   // inbound_responses.cpp
   void handle_ack(QueuePair& qp, const RcPacket& packet);
   void handle_nak(QueuePair& qp, const RcPacket& packet);
-  void handle_read_response(QueuePair& qp, const RcPacket& packet);
+  void handle_response(QueuePair& qp, const RcPacket& packet);
   [[nodiscard]] bool acknowledge(QueuePair& qp, Psn psn);
   void recover(QueuePair& qp);
   void retry(QueuePair& qp);

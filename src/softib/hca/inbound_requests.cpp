@@ -62,6 +62,8 @@ void Connections::execute(QueuePair& qp, const RcPacket& packet) {
   }
   if (packet.opcode == RcOpcode::read_request) {
     execute_read(qp, packet);
+  } else if (is_atomic(packet.opcode)) {
+    execute_atomic(qp, packet);
   } else if (is_send(packet.opcode)) {
     execute_send(qp, packet);
   } else {
@@ -73,9 +75,11 @@ void Connections::execute(QueuePair& qp, const RcPacket& packet) {
 void Connections::repeat(QueuePair& qp, const RcPacket& packet) {
   ++hca_.counters_.duplicates;
   auto& responder = qp.connection_->responder;
-  if (packet.opcode != RcOpcode::read_request) return responder.owe_ack();
-  if (responder.is_full() || !may_read(qp, packet.reth)) return;
-  responder.repeat_read(packet, qp.connection_->attributes.mtu());
+  const bool is_read = packet.opcode == RcOpcode::read_request;
+  if (!is_read && !is_atomic(packet.opcode)) return responder.owe_ack();
+  if (responder.is_full()) return;
+  if (!is_read) return responder.repeat_atomic(packet);
+  if (may_read(qp, packet.reth)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
 }
 
 /// Otherwise owes an RNR NAK.
@@ -144,6 +148,33 @@ void Connections::execute_read(QueuePair& qp, const RcPacket& packet) {
   }
   if (!may_read(qp, packet.reth)) return refuse(qp, packet, Aeth::kRemoteAccessError);
   responder.accept_read(packet, attributes.mtu());
+}
+
+/// The memory must be aligned to its size (IBA 9.4.5). The processor's own instructions make the
+/// operation atomic for all who use the memory.
+void Connections::execute_atomic(QueuePair& qp, const RcPacket& packet) {
+  using Word = std::uint64_t;
+  auto& connection = *qp.connection_;
+  auto& responder = connection.responder;
+  const auto& attributes = connection.attributes;
+  const auto& atomic = packet.atomic;
+  if ((attributes.access & IBV_ACCESS_REMOTE_ATOMIC) == 0 || atomic.address % sizeof(Word) != 0 ||
+      responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
+    return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  auto* const memory = hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word), qp.config_.pd,
+                                            IBV_ACCESS_REMOTE_ATOMIC);
+  if (memory == nullptr || std::bit_cast<std::uintptr_t>(memory) % sizeof(Word) != 0) {
+    return refuse(qp, packet, Aeth::kRemoteAccessError);
+  }
+  const std::atomic_ref word(*reinterpret_cast<Word*>(memory));
+  Word original = atomic.compare;
+  if (packet.opcode == RcOpcode::fetch_add) {
+    original = word.fetch_add(atomic.operand);
+  } else {
+    (void)word.compare_exchange_strong(original, atomic.operand);
+  }
+  responder.accept_atomic(packet, original);
 }
 
 bool Connections::may_read(const QueuePair& qp, const Reth& read) const {

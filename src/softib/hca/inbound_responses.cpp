@@ -1,6 +1,8 @@
-// The requester's side of a connection: acknowledgements and READ responses complete requests; NAKs
-// and time-outs make it send again, or fail (IBA 9.7.5.2, 9.7.6).
+// The requester's side of a connection: acknowledgements and responses complete requests; NAKs and
+// time-outs make it send again, or fail (IBA 9.7.5.2, 9.7.6).
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "softib/hca/connections.hpp"
 #include "softib/hca/hca.hpp"
@@ -14,6 +16,9 @@ using ipoib::wire::RcPacket;
 namespace {
 
 constexpr std::uint8_t kRetryForever = 7;  ///< as rnr_retry (IBA 9.7.5.2.8)
+
+/// What an atomic operation has found, as it is stored in memory.
+using OriginalBytes = std::array<std::uint8_t, sizeof(RcPacket::original)>;
 
 bool sends(const QueuePair& qp) { return qp.state() == IBV_QPS_RTS || qp.state() == IBV_QPS_SQD; }
 
@@ -36,7 +41,7 @@ bool Connections::acknowledge(QueuePair& qp, Psn psn) {
   auto& requester = qp.connection_->requester;
   while (requester.has_unacked() && psn - requester.unacked() >= 0) {
     const auto& request = requester.oldest();
-    if (request.is_read()) return false;
+    if (request.returns_data()) return false;
     const Psn last = request.first + (request.packets - 1);
     if (psn - last < 0) {
       requester.acknowledge(psn);
@@ -66,7 +71,7 @@ void Connections::handle_nak(QueuePair& qp, const RcPacket& packet) {
   }
 }
 
-void Connections::handle_read_response(QueuePair& qp, const RcPacket& packet) {
+void Connections::handle_response(QueuePair& qp, const RcPacket& packet) {
   auto& requester = qp.connection_->requester;
   const auto psn = packet.psn();
   if (!sends(qp) || !requester.is_outstanding(psn)) return;
@@ -76,15 +81,18 @@ void Connections::handle_read_response(QueuePair& qp, const RcPacket& packet) {
   const auto& request = requester.oldest();
   const auto position = qp.sends_.processed();
   const auto& send = qp.sends_.at(position);
-  const auto mtu = qp.connection_->attributes.mtu();
   const auto index = static_cast<std::uint32_t>(psn - request.first);
-  const auto offset = std::uint64_t{index} * mtu;
-  if (!request.is_read() ||
-      packet.payload.size() != std::min<std::uint64_t>(mtu, send.length - offset)) {
+  const auto offset = std::uint64_t{index} * qp.connection_->attributes.mtu();
+  const auto original = std::bit_cast<OriginalBytes>(packet.original);
+  const bool is_atomic = packet.opcode == ipoib::wire::RcOpcode::atomic_acknowledge;
+  const ConstBytes data = is_atomic ? ConstBytes(original) : packet.payload;
+  const auto expected =
+      std::min<std::uint64_t>(qp.connection_->attributes.mtu(), send.length - offset);
+  if (!(is_atomic ? request.is_atomic() : request.is_read()) || data.size() != expected) {
     return fail(qp, IBV_WC_BAD_RESP_ERR);
   }
   const auto elements = qp.sends_.elements(position).first(send.element_count);
-  const auto status = scatter(qp, elements, offset, packet.payload);
+  const auto status = scatter(qp, elements, offset, data);
   if (status != IBV_WC_SUCCESS) return fail(qp, status);
   const bool is_last = index + 1 == request.packets;
   requester.acknowledge(psn);

@@ -29,13 +29,15 @@ inline constexpr std::uint32_t kMaxAttachedGroups =
     1024;  ///< multicast groups with attached queue pairs
 inline constexpr std::uint32_t kMaxAttachedQps = 128;  ///< queue pairs per group
 inline constexpr std::uint32_t kGidTableSize = 1;
-/// READs outstanding on a connection, in each direction. Fits the 8 bits of the CM's field.
+/// READs and atomic operations outstanding on a connection, in each direction. Fits the 8 bits of
+/// the CM's field.
 inline constexpr std::uint8_t kMaxReads = 16;
 inline constexpr std::uint32_t kMaxMessage = 1U << 31;  ///< bytes (IBA 9.7.2)
 /// A requester has at most so many packets and bytes unacknowledged; READ responses count, too. So
 /// one connection does not fill the ring to its peer, and acknowledgements pace it.
 inline constexpr std::uint32_t kWindowPackets = 128;
 inline constexpr std::uint32_t kWindowBytes = 1U << 18;
+inline constexpr std::uint32_t kAtomicBytes = 8;  ///< operand of an atomic operation
 /// A longer READ is sent as several requests, so that responses do not outrun the requester.
 inline constexpr std::uint32_t kReadBytes = 1U << 16;
 /// As physical HCAs do, the HCA waits longer for an acknowledgement than the shortest timers say.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 #include "softib/hca/network_order.hpp"
 
@@ -23,6 +24,18 @@ std::uint64_t total_length(const Request& wr) {
   std::uint64_t length = 0;
   for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
   return length;
+}
+
+using AtomicOperation = std::remove_cvref_t<decltype(ibv_send_wr::wr.atomic)>;
+
+/// The local memory may be longer than the result.
+void set_atomic(const AtomicOperation& from, SendRequest& request, ConnectedRequest& to) {
+  const bool is_swap = to.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+  request.length = kAtomicBytes;
+  to.remote_address = from.remote_addr;
+  to.remote_key = from.rkey;
+  to.operand = is_swap ? from.swap : from.compare_add;
+  to.compare = is_swap ? from.compare_add : 0;
 }
 
 }  // namespace
@@ -105,6 +118,10 @@ bool QueuePair::is_valid_connected(const ibv_send_wr& wr) const {
       return true;
     case IBV_WR_RDMA_READ:
       return (wr.send_flags & IBV_SEND_INLINE) == 0 && connection_->attributes.max_sent_reads != 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return (wr.send_flags & IBV_SEND_INLINE) == 0 && total_length(wr) >= kAtomicBytes &&
+             connection_->attributes.max_sent_reads != 0;
     default:
       return false;
   }
@@ -119,6 +136,7 @@ void QueuePair::set_connected(const ibv_send_wr& wr, std::uint32_t position) {
   connected.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
   connected.remote_address = wr.wr.rdma.remote_addr;
   connected.remote_key = wr.wr.rdma.rkey;
+  if (connected.is_atomic()) set_atomic(wr.wr.atomic, request, connected);
 }
 
 bool QueuePair::is_valid_large_send(const ibv_send_wr& wr) const {

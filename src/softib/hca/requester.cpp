@@ -46,7 +46,7 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
     if (next.position == started_ && !(may_start && start_next(next.psn, mtu, reads != 0))) break;
     const auto& request = at(next.position);
     std::uint32_t packets = 1;
-    if (request.is_read()) {
+    if (request.returns_data()) {
       if (reads >= with.max_sent_reads) break;
       packets = std::min({request.packets - next.index, kReadBytes / mtu, window});
       ++reads;
@@ -66,7 +66,8 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
 bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
   if (started_ == sends_.next_position()) return false;
   auto& request = at(started_);
-  // "A fenced request shall not begin before all prior RDMA READs are complete" (IBA 10.8.3.3).
+  // "A fenced request shall not begin before all prior RDMA READs and atomics are complete" (IBA
+  // 10.8.3.3).
   if (request.fence && reads_pending) return false;
   request.first = psn;
   request.packets = packet_count(sends_.at(started_).length, mtu);
@@ -84,7 +85,7 @@ void Requester::sent(const RequestPacket& packet) {
   has_sent_since_pause_ = true;
   cursor_ = after(packet);
   if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
-  if (at(packet.position).is_read()) reads_.push_back(cursor_.psn.previous());
+  if (at(packet.position).returns_data()) reads_.push_back(cursor_.psn.previous());
 }
 
 void Requester::acknowledge(Psn psn) {

@@ -5,10 +5,10 @@
 // of started requests follow each other:
 //
 //   acknowledged | sent, not acknowledged | to be sent (again) | requests that are not started
-//                ^ unacked                ^ cursor             ^ next PSN
+//                ^ unacked                ^ cursor
 //
-// Sending again means to move the cursor back to `unacked` (go-back-N). A READ is sent again from
-// the first response that is missing.
+// Sending again moves the cursor back to `unacked` (go-back-N): of a READ, to the first response
+// that is missing.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -32,10 +32,16 @@ struct ConnectedRequest {
   bool fence = false;
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;
+  std::uint64_t operand = 0;  ///< of an atomic operation: to swap in, or to add
+  std::uint64_t compare = 0;  ///< of compare and swap
   Psn first;                  ///< set when the request is started
   std::uint32_t packets = 0;  ///< likewise
 
   [[nodiscard]] bool is_read() const { return opcode == IBV_WR_RDMA_READ; }
+  [[nodiscard]] bool is_atomic() const {
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  [[nodiscard]] bool returns_data() const { return is_read() || is_atomic(); }  ///< in a response
 };
 
 /// A packet of a request.
@@ -62,18 +68,15 @@ class Requester {
   /// Whether a packet with this PSN was sent and is not acknowledged.
   [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
 
-  /// Begins with PSN `first`. Requires that no request is posted.
-  void start(Psn first);
+  void start(Psn first);  ///< with this PSN; requires that no request is posted
   /// Fills `out` with the packets to send next, and returns how many. Starts requests if
   /// `may_start`.
   [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
                                  bool may_start);
-  /// The next packet of the last plan has been sent.
-  void sent(const RequestPacket& packet);
+  void sent(const RequestPacket& packet);  ///< the next packet of the last plan
   /// Packets up to `psn` are acknowledged, all of one request. This is progress.
   void acknowledge(Psn psn);
-  /// Sends again from the first packet that is not acknowledged.
-  void go_back();
+  void go_back();  ///< to the first packet that is not acknowledged
   [[nodiscard]] bool is_recovering() const { return is_recovering_; }  ///< no progress since
   /// Sends nothing for `delay` from the next call of is_paused() on.
   void pause(ipoib::Duration delay) { pause_ = delay, has_sent_since_pause_ = false; }
@@ -105,7 +108,7 @@ class Requester {
   Cursor cursor_;
   Psn unacked_;
   Psn end_;                ///< after the last packet that was ever sent
-  std::deque<Psn> reads_;  ///< the last PSN of each READ packet that waits for responses
+  std::deque<Psn> reads_;  ///< the last PSN of each READ or atomic packet that waits for responses
   bool is_recovering_ = false;
   bool restarts_timer_ = false;
   bool has_sent_since_pause_ = true;

@@ -1,5 +1,7 @@
 #include "softib/hca/responder.hpp"
 
+#include <algorithm>
+
 #include "softib/hca/connection_attributes.hpp"
 
 namespace softib::hca {
@@ -19,7 +21,7 @@ struct Part {
   bool ends;
 };
 
-/// A READ is complete in one packet, and belongs to no message.
+/// A READ or atomic operation is complete in one packet, and belongs to no message.
 Part part_of(RcOpcode opcode) {
   using enum Responder::Message;
   switch (opcode) {
@@ -49,9 +51,19 @@ Part part_of(RcOpcode opcode) {
     case RcOpcode::read_response_last:
     case RcOpcode::read_response_only:
     case RcOpcode::acknowledge:
+    case RcOpcode::atomic_acknowledge:
+    case RcOpcode::compare_swap:
+    case RcOpcode::fetch_add:
       break;
   }
   return {none, true, true};
+}
+
+Response read_response(const RcPacket& packet, std::uint32_t mtu) {
+  return {.psn = packet.psn(),
+          .kind = Response::Kind::read,
+          .read = packet.reth,
+          .packets = packet_count(packet.reth.length, mtu)};
 }
 
 }  // namespace
@@ -62,6 +74,7 @@ void Responder::start(Psn first) {
   message_ = Message::none;
   received_ = 0;
   has_rejected_ = false;
+  atomic_results_.clear();
   forget_responses();
 }
 
@@ -89,19 +102,39 @@ void Responder::accept(const RcPacket& packet) {
 
 void Responder::accept_read(const RcPacket& packet, std::uint32_t mtu) {
   msn_ = (msn_ + 1) & kMsnMask;
-  add_read(packet, mtu);
+  add(read_response(packet, mtu));
   advance(responses_.back().packets);
 }
 
-void Responder::repeat_read(const RcPacket& packet, std::uint32_t mtu) { add_read(packet, mtu); }
+void Responder::repeat_read(const RcPacket& packet, std::uint32_t mtu) {
+  auto response = read_response(packet, mtu);
+  response.is_repeated = true;
+  add(response);
+}
 
-void Responder::add_read(const RcPacket& packet, std::uint32_t mtu) {
-  responses_.push_back({.psn = packet.psn(),
-                        .aeth = {.msn = msn_},
-                        .is_read = true,
-                        .read = packet.reth,
-                        .packets = packet_count(packet.reth.length, mtu)});
-  ++pending_reads_;
+void Responder::accept_atomic(const RcPacket& packet, std::uint64_t original) {
+  msn_ = (msn_ + 1) & kMsnMask;
+  if (atomic_results_.size() == kMaxReads) atomic_results_.pop_front();
+  atomic_results_.push_back({packet.psn(), original});
+  add({.psn = packet.psn(), .kind = Response::Kind::atomic, .original = original});
+  advance(1);
+}
+
+void Responder::repeat_atomic(const RcPacket& packet) {
+  const auto found = std::ranges::find(atomic_results_, packet.psn(), &AtomicResult::psn);
+  if (found == atomic_results_.end()) return;
+  add({.psn = found->psn,
+       .kind = Response::Kind::atomic,
+       .original = found->original,
+       .is_repeated = true});
+}
+
+/// Repeated ones do not count as pending: the requester counts a request once, however often it
+/// arrives.
+void Responder::add(const Response& response) {
+  responses_.push_back(response);
+  responses_.back().aeth.msn = msn_;
+  if (!response.is_repeated) ++pending_reads_;
 }
 
 void Responder::advance(std::uint32_t packets) {
@@ -112,7 +145,8 @@ void Responder::advance(std::uint32_t packets) {
 /// One acknowledgement does for all requests since the last one, so for a whole batch of packets.
 void Responder::owe_ack() {
   const Response ack{.psn = expected_.previous(), .aeth = {.msn = msn_}};
-  if (owes() && !responses_.back().is_read && responses_.back().aeth.kind == Aeth::Kind::ack) {
+  if (owes() && responses_.back().kind == Response::Kind::acknowledge &&
+      responses_.back().aeth.kind == Aeth::Kind::ack) {
     responses_.back() = ack;
   } else if (!is_full()) {
     responses_.push_back(ack);
@@ -132,7 +166,7 @@ void Responder::reject(Aeth::Kind kind, std::uint8_t value) {
 void Responder::sent() {
   auto& front = responses_.front();
   if (++front.sent < front.packets) return;
-  if (front.is_read) --pending_reads_;
+  if (front.kind != Response::Kind::acknowledge && !front.is_repeated) --pending_reads_;
   responses_.pop_front();
 }
 

@@ -15,14 +15,17 @@
 
 namespace softib::hca {
 
-/// An acknowledgement, or the response of a READ.
+/// An acknowledgement, or the response of a READ or of an atomic operation.
 struct Response {
+  enum class Kind : std::uint8_t { acknowledge, read, atomic };
   ipoib::wire::Psn psn;  ///< of its first packet
-  ipoib::wire::Aeth aeth;
-  bool is_read = false;
-  ipoib::wire::Reth read{};   ///< what to read
-  std::uint32_t packets = 1;  ///< at least one
-  std::uint32_t sent = 0;     ///< of its packets
+  ipoib::wire::Aeth aeth{};
+  Kind kind = Kind::acknowledge;
+  ipoib::wire::Reth read{};    ///< what to read
+  std::uint64_t original = 0;  ///< what the atomic operation has found
+  bool is_repeated = false;    ///< the request had been executed before
+  std::uint32_t packets = 1;   ///< at least one
+  std::uint32_t sent = 0;      ///< of its packets
 };
 
 class Responder {
@@ -53,8 +56,13 @@ class Responder {
   void accept(const RcPacket& packet);
   /// The expected packet is a READ: owes its response.
   void accept_read(const RcPacket& packet, std::uint32_t mtu);
+  /// The expected packet, an atomic operation, has found `original`: owes its response.
+  void accept_atomic(const RcPacket& packet, std::uint64_t original);
   /// Owes the response of a READ that was executed before.
   void repeat_read(const RcPacket& packet, std::uint32_t mtu);
+  /// The same for an atomic operation, which is not executed again. Only the last kMaxReads are
+  /// known, which are all that a requester may have outstanding.
+  void repeat_atomic(const RcPacket& packet);
   /// Owes an acknowledgement of all packets before the expected one.
   void owe_ack();
   /// Owes a NAK of the expected packet, which has come and cannot be executed.
@@ -65,7 +73,7 @@ class Responder {
 
   [[nodiscard]] bool owes() const { return !responses_.empty(); }
   [[nodiscard]] bool is_full() const { return responses_.size() >= kMaxResponses; }
-  /// READs whose response has not been sent completely.
+  /// READs and atomic operations whose first response has not been sent completely.
   [[nodiscard]] std::size_t pending_reads() const { return pending_reads_; }
   [[nodiscard]] const std::deque<Response>& responses() const { return responses_; }
   /// The next packet has been sent.
@@ -76,7 +84,7 @@ class Responder {
 
  private:
   void advance(std::uint32_t packets);
-  void add_read(const RcPacket& packet, std::uint32_t mtu);
+  void add(const Response& response);
 
   Psn expected_;
   std::uint32_t msn_ = 0;
@@ -86,6 +94,11 @@ class Responder {
   bool has_rejected_ = false;
   std::deque<Response> responses_;
   std::size_t pending_reads_ = 0;
+  struct AtomicResult {
+    Psn psn;
+    std::uint64_t original;
+  };
+  std::deque<AtomicResult> atomic_results_;  ///< the last ones, the oldest first
 };
 
 }  // namespace softib::hca

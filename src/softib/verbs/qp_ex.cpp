@@ -83,6 +83,21 @@ void read(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address) {
   remote(ibv, IBV_WR_RDMA_READ, key, address);
 }
 
+void compare_swap(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, std::uint64_t compare,
+                  std::uint64_t swap) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_ATOMIC_CMP_AND_SWP, ibv->wr_id, ibv->wr_flags);
+    builder.set_atomic(key, address, compare, swap);
+  });
+}
+
+void fetch_add(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, std::uint64_t add) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_ATOMIC_FETCH_AND_ADD, ibv->wr_id, ibv->wr_flags);
+    builder.set_atomic(key, address, add, 0);
+  });
+}
+
 void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
 }
@@ -118,6 +133,8 @@ void fill_in_qp_ex(Qp& qp) {
     qp.wr_rdma_write = write;
     qp.wr_rdma_write_imm = write_immediate;
     qp.wr_rdma_read = read;
+    qp.wr_atomic_cmp_swp = compare_swap;
+    qp.wr_atomic_fetch_add = fetch_add;
   } else {
     qp.wr_send_tso = send_large;
     qp.wr_set_ud_addr = set_destination;

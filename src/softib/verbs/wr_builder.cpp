@@ -36,6 +36,12 @@ void WrBuilder::set_remote(std::uint32_t key, std::uint64_t address) {
   to.remote_addr = address;
 }
 
+void WrBuilder::set_atomic(std::uint32_t key, std::uint64_t address, std::uint64_t compare_add,
+                           std::uint64_t swap) {
+  auto& to = built_.back().request.wr.atomic;
+  to = {address, compare_add, swap, key};
+}
+
 void WrBuilder::set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   if (built_.empty()) return fail(EINVAL);
   auto& to = built_.back().request.wr.ud;

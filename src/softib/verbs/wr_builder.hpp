@@ -23,6 +23,8 @@ class WrBuilder {
 
   /// The memory of an RDMA operation.
   void set_remote(std::uint32_t key, std::uint64_t address);
+  void set_atomic(std::uint32_t key, std::uint64_t address, std::uint64_t compare_add,
+                  std::uint64_t swap);
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
   void set_elements(std::size_t count, const ibv_sge* elements);
   /// Copies the data. `limit` is the queue pair's max_inline_data.

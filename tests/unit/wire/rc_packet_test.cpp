@@ -1,5 +1,7 @@
 #include "wire/rc_packet.hpp"
 
+#include <map>
+
 #include "golden.hpp"
 
 namespace ipoib::wire {
@@ -69,6 +71,22 @@ TEST(RcPacket, AcknowledgeHasTheLayoutOfIba) {
   EXPECT_EQ(assemble(nak).at(20), 0x1f) << "an acknowledgement without credits";
 }
 
+TEST(RcPacket, AtomicOperationsHaveTheLayoutOfIba) {
+  auto swap = packet(RcOpcode::compare_swap);
+  swap.atomic = {0x1122334455667788, 0xaabbccdd, 0x0102030405060708, 0x1112131415161718};
+  const auto request = assemble(swap);
+  EXPECT_EQ(request, from_hex("00 02 0005 000d 0004  13 00 ffff 00 000801 00 000009"
+                              "1122334455667788 aabbccdd 0102030405060708 1112131415161718"));
+  EXPECT_EQ(RcPacket::parse(request)->atomic, swap.atomic);
+  auto response = packet(RcOpcode::atomic_acknowledge);
+  response.aeth.msn = 3;
+  response.original = 0x2122232425262728;
+  const auto bytes = assemble(response);
+  EXPECT_EQ(bytes, from_hex("00 02 0005 0009 0004  12 00 ffff 00 000801 00 000009"
+                            "1f 000003 2122232425262728"));
+  EXPECT_EQ(RcPacket::parse(bytes)->original, response.original);
+}
+
 TEST(RcPacket, GrhPayloadLengthIncludesTheIcrc) {
   auto send = packet(RcOpcode::send_only);
   send.grh.emplace().hop_limit = 7;
@@ -79,21 +97,21 @@ TEST(RcPacket, GrhPayloadLengthIncludesTheIcrc) {
   EXPECT_EQ(parsed->grh->hop_limit, 7);
 }
 
-/// Each opcode with its headers, in the order of the packet: R(ETH), A(ETH), I(mmDt), payload or -.
+/// Each opcode with its headers: R(ETH), T: AtomicETH, A(ETH), O: AtomicAckETH, I(mmDt), P(ayload).
 TEST(RcPacket, EachOpcodeHasItsHeaders) {
-  const std::array<const char*, 18> kHeaders = {"P",  "P",  "P", "IP", "P",  "IP",
-                                                "RP", "P",  "P", "IP", "RP", "RIP",
-                                                "R-", "AP", "P", "AP", "AP", "A-"};
+  const std::array<std::string, 21> kHeaders = {"P", "P",  "P",  "IP", "P",   "IP", "RP",
+                                                "P", "P",  "IP", "RP", "RIP", "R",  "AP",
+                                                "P", "AP", "AP", "A",  "AO",  "T",  "T"};
+  const std::map<char, std::size_t> kSizes = {{'R', 16}, {'T', 28}, {'A', 4},
+                                              {'O', 8},  {'I', 4},  {'P', 0}};
   for (std::size_t code = 0; code < kHeaders.size(); ++code) {
-    const std::string expected = kHeaders[code];
+    SCOPED_TRACE(code);
     std::size_t size = Lrh::kSize + Bth::kSize;
-    for (const char header : expected)
-      size += header == 'R' ? 16 : header == 'A' || header == 'I' ? 4 : 0;
-    const auto bytes = assemble(packet(static_cast<RcOpcode>(code)));
-    EXPECT_EQ(bytes.size(), size) << "opcode " << code;
-    const auto with_payload = assemble(packet(static_cast<RcOpcode>(code)), from_hex("01020304"));
-    EXPECT_EQ(RcPacket::parse(with_payload).has_value(), expected.back() == 'P')
-        << "opcode " << code;
+    for (const char header : kHeaders[code]) size += kSizes.at(header);
+    const auto opcode = static_cast<RcOpcode>(code);
+    EXPECT_EQ(assemble(packet(opcode)).size(), size);
+    const auto with_payload = assemble(packet(opcode), from_hex("01020304"));
+    EXPECT_EQ(RcPacket::parse(with_payload).has_value(), kHeaders[code].back() == 'P');
   }
 }
 
@@ -103,7 +121,7 @@ TEST(RcPacket, RefusesOtherOpcodesAndLengths) {
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_FALSE(RcPacket::parse(ConstBytes(good).first(size)));
   }
-  for (const int code : {0x12, 0x13, 0x14, 0x24, 0x64, 0xff}) {
+  for (const int code : {0x15, 0x16, 0x24, 0x64, 0xff}) {
     auto other = good;
     other[8] = static_cast<std::uint8_t>(code);
     EXPECT_FALSE(RcPacket::parse(other)) << code;

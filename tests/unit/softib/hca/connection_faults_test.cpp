@@ -168,6 +168,36 @@ TEST(ConnectionFaults, EachOperationCompletesOnceAndCorrectly) {
   EXPECT_GT(waits, 100U);
 }
 
+/// Each is executed once, although requests and responses are lost and repeated.
+TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
+  constexpr std::uint64_t kAdditions = 60;
+  std::uint64_t duplicates = 0;
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    RcHost a{5};
+    RcHost b{6};
+    auto& qa = a.make_rc();
+    auto& qb = b.make_rc();
+    Network network(seed);
+    network.add(a.hca);
+    network.add(b.hca);
+    network.faults = {.loss = 50, .duplicate = 50, .reorder = 50};
+    a.bring_rc(qa, a.connected_attributes(qb.number(), 6));
+    b.bring_rc(qb, b.connected_attributes(qa.number(), 5));
+    b.set_word(0, 0);
+    for (std::uint64_t i = 0; i < kAdditions; ++i) {
+      const auto add = RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), b.all.key, 1);
+      ASSERT_EQ(a.post(qa, add, {a.part(8 * i, 8)}), 0);
+    }
+    ASSERT_NO_FATAL_FAILURE(network.run());
+    EXPECT_EQ(a.poll().size(), kAdditions);
+    EXPECT_EQ(b.word(0), kAdditions);
+    for (std::uint64_t i = 0; i < kAdditions; ++i) EXPECT_EQ(a.word(8 * i), i);
+    duplicates += b.hca.counters().duplicates;
+  }
+  EXPECT_GT(duplicates, 20U);
+}
+
 TEST(ConnectionFaults, AConnectionThatFailsDoesSoInOrder) {
   std::size_t failed = 0;
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {

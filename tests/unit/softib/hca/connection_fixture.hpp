@@ -96,8 +96,8 @@ inline constexpr int kRcToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRcToRts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-inline constexpr int kAllAccess =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 inline constexpr std::uint32_t kFirstPsn = 0xfffff0;  ///< soon wraps
 
 /// A host whose memory the peer may read and write.
@@ -125,7 +125,7 @@ struct RcHost : Host {
   [[nodiscard]] ibv_qp_attr connected_attributes(Qpn peer, std::uint16_t peer_lid) const {
     ibv_qp_attr attr{};
     attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.qp_access_flags = kAllAccess;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = peer.value();
     attr.rq_psn = attr.sq_psn = kFirstPsn;
@@ -172,6 +172,24 @@ struct RcHost : Host {
     wr.imm_data = 0x01020304;
     wr.wr.rdma = {address, key};
     return wr;
+  }
+
+  /// An atomic operation on memory of the peer.
+  [[nodiscard]] static ibv_send_wr atomic(ibv_wr_opcode opcode, std::uint64_t address,
+                                          std::uint32_t key, std::uint64_t compare_add,
+                                          std::uint64_t swap = 0) {
+    ibv_send_wr wr{};
+    wr.opcode = opcode;
+    wr.wr.atomic = {address, compare_add, swap, key};
+    return wr;
+  }
+  [[nodiscard]] std::uint64_t word(std::size_t offset) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, area.data() + offset, sizeof value);
+    return value;
+  }
+  void set_word(std::size_t offset, std::uint64_t value) {
+    std::memcpy(area.data() + offset, &value, sizeof value);
   }
 
   std::vector<std::uint8_t> area;

@@ -97,6 +97,29 @@ TEST_F(ConnectionTest, AReadFillsLocalMemory) {
   }
 }
 
+TEST_F(ConnectionTest, AtomicOperationsReturnWhatTheyFind) {
+  b.set_word(800, 40);
+  const auto at = b.address(800);
+  ASSERT_EQ(
+      a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, at, b.all.key, 2), {a.part(0, 8)}), 0);
+  ASSERT_EQ(a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 7),
+                   {a.part(8, 4), a.part(16, 5)}),
+            0);
+  ASSERT_EQ(
+      a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 9), {a.part(24, 8)}),
+      0);
+  network.run();
+  const auto done = a.poll();
+  ASSERT_THAT(statuses(done), ElementsAre(IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_SUCCESS));
+  EXPECT_EQ(done[0].opcode, IBV_WC_FETCH_ADD);
+  EXPECT_EQ(done[1].opcode, IBV_WC_COMP_SWAP);
+  EXPECT_EQ(done[1].byte_len, 8U);
+  EXPECT_EQ(a.word(0), 40U);
+  EXPECT_EQ(a.bytes(8, 4), (std::vector<std::uint8_t>{42, 0, 0, 0}));
+  EXPECT_EQ(a.word(24), 7U);
+  EXPECT_EQ(b.word(800), 7U) << "the second comparison fails";
+}
+
 TEST_F(ConnectionTest, UnsignalledRequestsCompleteInSilence) {
   for (std::uint64_t id = 0; id < 10; ++id) {
     const unsigned flags = id == 9 ? unsigned{IBV_SEND_SIGNALED} : 0;
@@ -152,6 +175,17 @@ TEST_F(ConnectionTest, AWindowIsNotExceeded) {
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
   EXPECT_EQ(most, kWindowPackets);
+}
+
+/// A network that repeats requests does not make them more than the peer takes.
+TEST_F(ConnectionTest, RepeatedReadsDoNotCount) {
+  network.faults.duplicate = 1000;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 8)}), 0);
+  }
+  network.run();
+  EXPECT_THAT(statuses(a.poll()), testing::AllOf(testing::SizeIs(20), Each(IBV_WC_SUCCESS)));
+  EXPECT_GE(b.hca.counters().duplicates, 20U);
 }
 
 TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
@@ -298,6 +332,18 @@ TEST_F(RefusedTest, ARegionOfAnotherDomain) {
   auto& other = **b.hca.create_protection_domain();
   const auto region = *b.hca.register_memory(other, b.area.data(), 100, b.address(0), kAllAccess);
   expect_refused(RcHost::request(IBV_WR_RDMA_READ, b.address(0), region.key), 8, kAccess);
+}
+
+TEST_F(RefusedTest, AnAtomicOperationOnAnOddAddress) {
+  expect_refused(RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(1), b.all.key, 1), 8,
+                 kInvalid);
+}
+
+TEST_F(RefusedTest, AnAtomicOperationOnARegionWithoutAtomics) {
+  const auto region = *b.hca.register_memory(*b.pd, b.area.data(), 100, b.address(0),
+                                             kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC);
+  expect_refused(RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), region.key, 1), 8,
+                 kAccess);
 }
 
 TEST_F(RefusedTest, AQueuePairWithoutTheAccess) {
@@ -481,7 +527,8 @@ TEST_F(ConnectionTest, AttributesAreChecked) {
 
 TEST_F(ConnectionTest, RequestsAreChecked) {
   EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_TSO), {a.part(0, 8)}), EINVAL);
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 8)}), EINVAL);
+  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 7)}), EINVAL);
+  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND_WITH_INV), {a.part(0, 8)}), EINVAL);
   EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 8)}, 1, IBV_SEND_IP_CSUM), EINVAL);
   EXPECT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 8)}, 1, IBV_SEND_INLINE), EINVAL);
   EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 257)}, 1, IBV_SEND_INLINE), EINVAL);

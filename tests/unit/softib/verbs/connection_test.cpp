@@ -6,7 +6,8 @@
 namespace softib::verbs {
 namespace {
 
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                        IBV_ACCESS_REMOTE_ATOMIC;
 
 class ConnectedTest : public VerbsTest {
  protected:
@@ -27,7 +28,7 @@ class ConnectedTest : public VerbsTest {
   static void connect(ibv_qp* qp, std::uint32_t peer, Lid lid) {
     ibv_qp_attr attr{};
     attr.port_num = attr.ah_attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.qp_access_flags = kAccess;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
@@ -183,6 +184,19 @@ TEST_F(ConnectedTest, ExtendedRequests) {
   }
   EXPECT_EQ(near_.memory[0], 9);
   EXPECT_EQ(far_.next_completion().imm_data, 5U);
+
+  std::memset(far_.memory.data(), 0, 8);
+  ibv_wr_start(extended);
+  extended->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_atomic_fetch_add(extended, far_mr_->rkey, to, 3);
+  ibv_wr_set_sge(extended, near_.mr->lkey, std::bit_cast<std::uint64_t>(near_.memory.data()), 8);
+  ibv_wr_atomic_cmp_swp(extended, far_mr_->rkey, to, 3, 5);
+  ibv_wr_set_sge(extended, near_.mr->lkey, std::bit_cast<std::uint64_t>(near_.memory.data()), 8);
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_FETCH_ADD);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_COMP_SWAP);
+  EXPECT_EQ(near_.memory[0], 3);
+  EXPECT_EQ(far_.memory[0], 5);
 }
 
 TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
