@@ -214,6 +214,7 @@ class Service(machine.Cases):
         before = process_of(LEFT)
         run("systemctl", "stop", RIGHT)
         self.assertEqual(show(RIGHT, "Result"), "success")
+        self.assertIn(RIGHT_ADDRESS, ip("-n", "right", "addr", "show", "dev", "ib1"))
         run(program("ibarp"), "info")
         run("systemctl", "start", RIGHT)
         self.assertEqual(process_of(LEFT), before)
@@ -246,6 +247,8 @@ class Service(machine.Cases):
         for unit, process in before.items():
             wait_until(lambda it=unit: is_active(it), "the upgraded one is active")
             self.assertNotEqual(process_of(unit), process)
+        self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
+        self.assert_connected()
         self.addCleanup(self.install_again)
         files = [path for path in run("dpkg", "--listfiles", "ipoibd").stdout.split()
                  if "ipoibd" in path and path != str(CONFIGURATION)]
@@ -253,6 +256,7 @@ class Service(machine.Cases):
         run("dpkg", "--remove", "--no-triggers", "ipoibd")
         self.assertFalse(is_active(LEFT) or is_active(RIGHT))
         self.assertNotIn("ib0", ip("-brief", "link"))
+        self.assertNotIn("ib1", ip("-n", "right", "-brief", "link"))
         run("dpkg", "--purge", "--no-triggers", "ipoibd")
         self.assertEqual([path for path in files if pathlib.Path(path).exists()], [])
         left = run("find", "/etc/systemd", "/run", "/var/lib/dpkg/info", "/var/lib/systemd",
