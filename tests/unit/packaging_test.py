@@ -16,6 +16,21 @@ class Packaging(unittest.TestCase):
         version = first(r"^project\(ipoibd VERSION ([0-9.]+)", "CMakeLists.txt")
         self.assertEqual(first(r"^ipoibd \(([0-9.]+)-[0-9]+\)", "debian/changelog"), version)
         self.assertEqual(first(r"^## ([0-9.]+)", "docs/changelog.md"), version)
+        self.assertEqual(first(r"^Version: +([0-9.]+)", "rpm/ipoibd.spec"), version)
+
+    def test_rpm_packages_have_the_files_of_the_debian_packages(self):
+        """A name in an .install file is in the section %files of the package of the same purpose."""
+        spec = (ROOT / "rpm/ipoibd.spec").read_text(encoding="utf-8")
+        sections = dict(re.findall(r"^%files(?: -n (\S+))?\n(.*?)\n\n", spec, re.MULTILINE | re.DOTALL))
+        packages = {"ipoibd": "", "softib": "softib", "libibarp0": "libibarp",
+                    "libibarp-dev": "libibarp-devel"}
+        installed = {path.stem for path in (ROOT / "debian").glob("*.install")}
+        self.assertEqual(installed, set(packages))
+        for package, section in packages.items():
+            for line in (ROOT / f"debian/{package}.install").read_text(encoding="utf-8").split():
+                folder, _, name = line.rpartition("/")
+                pattern = re.escape(name.rstrip("*")) + "|" + re.escape(folder.rpartition("/")[2]) + "/$"
+                self.assertRegex(sections[section], re.compile(pattern, re.MULTILINE), f"{package}: {line}")
 
     def test_symbols_file_is_complete(self):
         exported = re.findall(r"^ +(ibarp_\w+);",
