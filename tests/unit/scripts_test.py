@@ -23,7 +23,8 @@ class Scripts(unittest.TestCase):
                 self.assertLessEqual(len(line), COLUMNS, line)
 
     def test_an_option_without_its_value(self):
-        for script, option in (("package", "--output"), ("test", "--label"), ("vm", "--accel"), ("vm", "--memory"),
+        for script, option in (("package", "--output"), ("test", "--label"), ("package", "--suite"), ("package", "--arch"),
+                               ("vm", "--accel"), ("vm", "--disk"), ("vm", "--memory"), ("vm", "--network"),
                                ("vm", "--module"), ("vm", "--seconds")):
             for arguments in ([option], [option, ""]):
                 done = run(script, *arguments)

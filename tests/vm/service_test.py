@@ -5,44 +5,26 @@ ports.
 The package has the programs of the build folder and what debhelper makes of debian/.
 """
 
-import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
-import textwrap
-import time
 import unittest
 
 import machine
+import service
+import streams
+from service import CONFIGURATION, configure, recipe, run, wait_until
 
-import hosts
 from hosts import program
 from machine import ip
 
-DOCUMENT = (machine.ROOT / "docs/service.md").read_text(encoding="utf-8")
-BUILD = pathlib.Path(hosts.BIN).resolve().parent
-PACKAGES = BUILD / "vm/packages"
+PACKAGES = service.Packages("packages")
 VERSIONS = ("0.2.0-1", "0.2.1-1")
-CONFIGURATION = pathlib.Path("/etc/ipoibd")
 DROP_INS = pathlib.Path("/run/systemd/system")
 # The first one is bound to the port's device for management datagrams, the other to the RDMA device.
 LEFT, RIGHT = "ipoibd@rxe0:1.service", "ipoibd-roce@rxe1:1.service"
 LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
-
-
-def run(*command, check=True, cwd=None, **environment):
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=500, cwd=cwd, env={**os.environ, **environment})
-    if check and done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return done
-
-
-def wait_until(condition, what):
-    """Asks less often than the other tests: a systemctl takes long in an emulated machine."""
-    return hosts.wait_until(lambda: condition() or time.sleep(0.5), what)
 
 
 def show(unit, name):
@@ -67,44 +49,16 @@ def status_of(unit):
     return dict(line.split(":\t", 1) for line in text.splitlines())
 
 
-def write(name, *lines):
-    (CONFIGURATION / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+class Side:
+    """What a stream needs of a host. `prefix` runs a command in its network namespace."""
 
+    def __init__(self, guest, name, *prefix):
+        self.subnet = guest
+        self.name = name
+        self.prefix = prefix
 
-def recipe(name):
-    """The file of this name in the document."""
-    found = re.search(rf"^    # {re.escape(name)}\n((?:    (?!#).*\n|\n)+)", DOCUMENT, re.M)
-    return textwrap.dedent(found[1]).strip() + "\n"
-
-
-def make_packages():
-    """Makes the package in two versions, on the host."""
-    shutil.rmtree(PACKAGES, ignore_errors=True)
-    shutil.copytree(machine.ROOT / "debian", PACKAGES / "debian")
-    installed = PACKAGES / "debian/tmp"
-    run("cmake", "--install", str(BUILD), "--prefix", "/usr", "--strip", DESTDIR=str(installed))
-    # As debian/rules configures it.
-    debhelper = pathlib.Path(shutil.which("dh_installsystemd")).read_text(encoding="utf-8")
-    system = "usr/lib" if "usr/lib/systemd/system" in debhelper else "lib"
-    for part in ("systemd", "udev"):
-        (installed / system).mkdir(exist_ok=True)
-        (installed / "usr/lib" / part).rename(installed / system / part)
-    for unit in (installed / system / "systemd/system").iterdir():
-        text = unit.read_text(encoding="utf-8")
-        unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
-    for step in ("install", "installdirs", "installsysusers", "installtmpfiles", "installsystemd",
-                 "installdeb"):
-        options = ["--no-enable", "--no-start"] if step == "installsystemd" else []  # debian/rules
-        run(f"dh_{step}", "--package=ipoibd", *options, cwd=PACKAGES, SYSTEM=system)
-    for version in VERSIONS:
-        run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=PACKAGES)
-        run("dh_builddeb", "--package=ipoibd", "--destdir=.", "--", "-Znone", cwd=PACKAGES)
-
-
-def install(version):
-    (file,) = PACKAGES.glob(f"ipoibd_{version}_*.deb")
-    # Of other packages, such as man-db.
-    run("dpkg", "--install", "--no-triggers", str(file))
+    def command(self, *command):
+        return [*self.prefix, *command]
 
 
 class Guest(machine.Guest):
@@ -119,15 +73,15 @@ class Service(machine.Cases):
     @classmethod
     def setUpClass(cls):
         cls.subnet = Guest()
-        install(VERSIONS[0])
+        PACKAGES.install(VERSIONS[0])
         # A watchdog that does not take half a minute.
         for template in ("ipoibd@", "ipoibd-roce@"):
             folder = DROP_INS / f"{template}.service.d"
             folder.mkdir(parents=True)
             (folder / "test.conf").write_text("[Service]\nWatchdogSec=5\n", encoding="utf-8")
         run("systemctl", "daemon-reload")
-        write("rxe0:1.conf", "name = ib0")
-        write("rxe1:1.conf", "name = ib1", "netns = right")
+        configure("rxe0:1.conf", "name = ib0")
+        configure("rxe1:1.conf", "name = ib1", "netns = right")
         ip("netns", "add", "right")
         run("systemctl", "enable", LEFT, RIGHT)
         machine.make_ports(2)
@@ -191,21 +145,21 @@ class Service(machine.Cases):
 
     def test_stays_ended_after_a_wrong_option(self):
         self.addCleanup(run, "systemctl", "start", LEFT)
-        self.addCleanup(write, "rxe0:1.conf", "name = ib0")
-        write("rxe0:1.conf", "name = ib0", "colour = red")
+        self.addCleanup(configure, "rxe0:1.conf", "name = ib0")
+        configure("rxe0:1.conf", "name = ib0", "colour = red")
         self.assertNotEqual(run("systemctl", "restart", LEFT, check=False).returncode, 0)
         self.assertEqual((show(LEFT, "ActiveState"), show(LEFT, "ExecMainStatus")), ("failed", "2"))
         self.assertIn("rxe0:1.conf:2: no option 'colour'", journal(LEFT))
 
     def test_reload(self):
-        self.addCleanup(write, "rxe0:1.conf", "name = ib0")
+        self.addCleanup(configure, "rxe0:1.conf", "name = ib0")
         before = process_of(LEFT)
-        write("rxe0:1.conf", "name = ib0", "log = link=debug", "mtu = 1500")
+        configure("rxe0:1.conf", "name = ib0", "log = link=debug", "mtu = 1500")
         run("systemctl", "reload", LEFT)
         wait_until(lambda: "mtu: 4092 -> 1500: takes effect when ipoibd is started again" in
                    journal(LEFT), "the journal says what needs a restart")
         self.assertIn("debug", run(program("ibarp"), "log").stdout)
-        write("rxe0:1.conf", "name = ib0", "colour = red")
+        configure("rxe0:1.conf", "name = ib0", "colour = red")
         self.assertNotEqual(run("systemctl", "reload", LEFT, check=False).returncode, 0)
         wait_until(lambda: is_active(LEFT), "it goes on")
         self.assertEqual(process_of(LEFT), before)
@@ -225,7 +179,7 @@ class Service(machine.Cases):
         file.parent.mkdir(exist_ok=True)
         self.addCleanup(file.unlink)
         self.addCleanup(run, "systemctl", "stop", "systemd-networkd.socket", "systemd-networkd.service")
-        text = recipe("/etc/systemd/network/ib0.network")
+        text = recipe("service.md", "/etc/systemd/network/ib0.network")
         self.assertIn(LEFT_ADDRESS, text)
         file.write_text(text, encoding="utf-8")
         link_local = re.findall(r"inet6 (fe80::\S+)", ip("-6", "addr", "show", "dev", "ib0"))
@@ -241,14 +195,22 @@ class Service(machine.Cases):
                          link_local)
 
     def test_upgrade_and_removal(self):
+        """A stream survives the upgrade, and removal leaves nothing behind."""
         self.assert_connected()
+        stream = streams.Endless(Side(self.subnet, "left"),
+                                 Side(self.subnet, "right", "ip", "netns", "exec", "right"),
+                                 RIGHT_ADDRESS)
+        self.addCleanup(stream.close)
+        wait_until(stream.received, "data arrives")
         before = {unit: process_of(unit) for unit in (LEFT, RIGHT)}
-        install(VERSIONS[1])
+        PACKAGES.install(VERSIONS[1])
         for unit, process in before.items():
             wait_until(lambda it=unit: is_active(it), "the upgraded one is active")
             self.assertNotEqual(process_of(unit), process)
         self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
-        self.assert_connected()
+        received = stream.received()
+        wait_until(lambda: stream.received() > received + 1, "more data arrives")
+        stream.end()
         self.addCleanup(self.install_again)
         files = [path for path in run("dpkg", "--listfiles", "ipoibd").stdout.split()
                  if "ipoibd" in path and path != str(CONFIGURATION)]
@@ -266,7 +228,7 @@ class Service(machine.Cases):
                          ["rxe0:1.conf", "rxe1:1.conf"], "the operator's")
 
     def install_again(self):
-        install(VERSIONS[0])
+        PACKAGES.install(VERSIONS[0])
         run("systemctl", "enable", "--now", LEFT, RIGHT)
 
     @unittest.skipUnless(shutil.which("NetworkManager"), "needs NetworkManager")
@@ -275,7 +237,7 @@ class Service(machine.Cases):
         for name in ("conf.d/ib0.conf", "system-connections/ib0.nmconnection"):
             file = pathlib.Path("/etc/NetworkManager") / name
             file.touch(0o600)
-            file.write_text(recipe(str(file)), encoding="utf-8")
+            file.write_text(recipe("service.md", str(file)), encoding="utf-8")
             self.addCleanup(file.unlink)
         self.addCleanup(run, "systemctl", "stop", "NetworkManager.service")
         ip("addr", "flush", "dev", "ib0", "scope", "global")
@@ -284,8 +246,8 @@ class Service(machine.Cases):
         self.assert_connected()
 
     def test_emulated_subnet(self):
-        source = BUILD / "systemd/softib@.service"
-        text = source.read_text(encoding="utf-8").replace("/usr/local/bin", str(BUILD / "bin"))
+        source = service.BUILD / "systemd/softib@.service"
+        text = source.read_text(encoding="utf-8").replace("/usr/local/bin", str(service.BUILD / "bin"))
         (DROP_INS / source.name).write_text(text, encoding="utf-8")
         run("systemctl", "daemon-reload")
         run("systemctl", "start", "softib@lab.service")
@@ -296,25 +258,8 @@ class Service(machine.Cases):
         self.assertEqual(show("softib@lab.service", "Result"), "success")
 
 
-def why_not():
-    """Returns why these tests cannot run, or None."""
-    missing = [path for path in ("/lib/systemd/systemd", "/lib/systemd/systemd-udevd",
-                                 "/lib/udev/rules.d/90-rdma-umad.rules")
-               if not pathlib.Path(path).exists()]
-    if missing:
-        return f"needs {', '.join(missing)} (packages systemd, udev, rdma-core)"
-    missing = [name for name in ("cmake", "dh_installsystemd", "dpkg-gencontrol")
-               if shutil.which(name) is None]
-    if missing:
-        return f"needs {', '.join(missing)}"
-    if not os.environ.get("IPOIB_VM") and not re.search(
-            r"\b(vmx|svm)\b", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")):
-        return "takes minutes in an emulated machine; scripts/test --vm runs it"
-    return machine.why_no_guest()
-
-
 if __name__ == "__main__":
-    MISSING = sys.argv[1] != "guest" and why_not()
+    MISSING = sys.argv[1] != "guest" and service.why_not()
     if sys.argv[1] == "boot" and not MISSING:
-        make_packages()
+        PACKAGES.make(*VERSIONS)
     machine.main("vm", MISSING, "--systemd")
