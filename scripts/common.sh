@@ -31,7 +31,7 @@ vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
 service_packages=(systemd udev rdma-core debhelper dpkg-dev)
-package_packages=(build-essential debhelper dpkg-dev lintian fakeroot git iproute2)
+package_packages=(build-essential debhelper dh-python dpkg-dev lintian fakeroot git iproute2)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 
 # Runs a command while packages may not start services, since nothing here needs one. A policy file of
