@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ipoib/host_routes.hpp"
 #include "ipoib/ip_prefix.hpp"
+#include "ipoib/mac_address.hpp"
 
 namespace ipoib {
 
@@ -53,6 +55,7 @@ struct HostView {
   /// missing.
   std::vector<IpAddress> groups = {};
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
+  std::optional<MacAddress> mac = {};  ///< of a TAP; a TUN has none
   friend bool operator==(const HostView&, const HostView&) = default;
 };
 

@@ -63,6 +63,7 @@ struct ibarp_hardware {
 #define IBARP_HAS_HARDWARE 0x1u /* hardware */
 #define IBARP_HAS_PATH 0x2u     /* dlid, sl, path_mtu, rate_mbps */
 #define IBARP_IS_PINNED 0x4u    /* the operator has pinned it to hardware.gid */
+#define IBARP_HAS_MAC 0x8u      /* mac */
 
 struct ibarp_entry {
   size_t size;
@@ -78,6 +79,7 @@ struct ibarp_entry {
   uint32_t references; /* to its address handle, by the path and posted sends */
   uint32_t waiting;    /* frames parked until it is resolved */
   uint64_t uses;       /* packets of the host to it; a large packet is one */
+  uint8_t mac[6];      /* under which the host knows it; only of an Ethernet interface */
 };
 
 /* Selects entries that meet all of its conditions. */

@@ -16,6 +16,7 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 
 namespace ipoib {
 
@@ -52,6 +53,9 @@ class KeyedHash {
   }
   [[nodiscard]] std::uint64_t operator()(const Gid& gid) const {
     return (*this)(gid.bytes());
+  }
+  [[nodiscard]] std::uint64_t operator()(const MacAddress& address) const {
+    return (*this)(address.bytes());
   }
   /// The two families differ in length, which is part of what is hashed.
   [[nodiscard]] std::uint64_t operator()(const IpAddress& address) const {

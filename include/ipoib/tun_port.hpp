@@ -1,5 +1,9 @@
-// Seam: a TUN device, the host's side of an interface.
+// Seam: a TUN or TAP device, the host's side of an interface.
 // Implemented by src/linux, and in memory by tests/sim.
+//
+// Packets are IP packets. On a TAP, the Ethernet header of each packet lies in the 14 bytes before
+// it, in both directions; so a packet may also be one of another type. A large packet has it before
+// its first piece.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +27,11 @@ class TunPort {
   virtual ~TunPort() = default;
 
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Appends at most `limit` IP packets of the host, in frames of `pools` with `headroom` bytes
-  /// before each; fewer if they are large. Returns false when the host has no more.
+  /// Appends at most `limit` packets of the host, in frames of `pools` with `headroom` bytes before
+  /// each; fewer if they are large. Returns false when the host has no more.
   virtual bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
                     std::size_t limit) = 0;
-  /// Passes one IP packet to the host. Returns false if the host refuses it (down, no memory).
+  /// Passes one packet to the host. Returns false if the host refuses it (down, no memory).
   virtual bool write(ConstBytes packet) = 0;
   /// Whether the host accepts packets of this kind that are larger than its MTU.
   [[nodiscard]] virtual bool accepts(Segmentation::Kind kind) const = 0;

@@ -31,7 +31,8 @@ _ffi = cffi.FFI()
 _ffi.cdef(DECLARATIONS)
 _lib = _ffi.dlopen("libibarp.so.0")
 
-_HAS_HARDWARE, _HAS_PATH, _IS_PINNED = 1, 2, 4
+_HAS_HARDWARE, _HAS_PATH, _IS_PINNED, _HAS_MAC = 1, 2, 4, 8
+_GID_SIZE = 16
 _PATH = ("dlid", "sl", "path_mtu", "rate_mbps")
 _MODES = {"add": _lib.IBARP_ADD, "change": _lib.IBARP_CHANGE, "replace": _lib.IBARP_REPLACE}
 _TOPICS = {"neighbours": _lib.IBARP_NEIGHBOURS, "link": _lib.IBARP_LINK,
@@ -84,7 +85,9 @@ def _value(kind, value):
     if kind.kind == "struct":
         return {"struct ibarp_address": _address, "struct ibarp_hardware": _hardware}[kind.cname](value)
     if kind.kind == "array":
-        return _text(value) if kind.item.cname == "char" else _gid(value)
+        if kind.item.cname == "char":
+            return _text(value)
+        return _gid(value) if kind.length == _GID_SIZE else bytes(_ffi.buffer(value)).hex(":")
     return _text(value) if kind.kind == "pointer" else value
 
 
@@ -105,6 +108,7 @@ def _entry(pointer):
     out["gid"] = _gid(pointer.hardware.gid) if flags & _HAS_HARDWARE else None
     path = {name: out.pop(name) for name in _PATH}
     out["path"] = path if flags & _HAS_PATH else None
+    out["mac"] = out["mac"] if flags & _HAS_MAC else None
     return out
 
 

@@ -68,6 +68,10 @@ ibarp_entry to_c(const Entry& entry) {
     out.flags |= IBARP_IS_PINNED;
     std::copy_n(entry.pinned->bytes().begin(), Gid::kSize, out.hardware.gid);
   }
+  if (entry.mac) {
+    out.flags |= IBARP_HAS_MAC;
+    std::ranges::copy(entry.mac->bytes(), out.mac);
+  }
   if (entry.path) {
     out.flags |= IBARP_HAS_PATH;
     out.dlid = entry.path->dlid.value();

@@ -71,6 +71,12 @@ Gid JsonReader::gid(std::string_view key) {
   return value.value_or(Gid{});
 }
 
+MacAddress JsonReader::mac(std::string_view key) {
+  const auto value = MacAddress::parse(text(key));
+  if (!value) fail(key, "an Ethernet address");
+  return value.value_or(MacAddress{});
+}
+
 Qpn JsonReader::qpn(std::string_view key) {
   return Qpn(static_cast<std::uint32_t>(unsigned_below(key, kMulticastQpn.value())));
 }

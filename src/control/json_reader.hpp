@@ -15,6 +15,7 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 #include "ipoib/result.hpp"
 
 namespace ipoib::control {
@@ -35,6 +36,7 @@ class JsonReader {
   [[nodiscard]] IpAddress address(std::string_view key);
   [[nodiscard]] HwAddress hardware(std::string_view key);
   [[nodiscard]] Gid gid(std::string_view key);
+  [[nodiscard]] MacAddress mac(std::string_view key);
   [[nodiscard]] Qpn qpn(std::string_view key);
   [[nodiscard]] const boost::json::array& array(std::string_view key);
   /// An array of unsigned numbers.

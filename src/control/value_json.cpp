@@ -14,6 +14,7 @@ json::object to_json(const Entry& entry) {
   json::object out{{"address", to_string(entry.address)}, {"state", entry.state}};
   if (entry.hardware) out["lladdr"] = entry.hardware->to_string();
   if (entry.pinned) out["pinned_gid"] = entry.pinned->to_string();
+  if (entry.mac) out["mac"] = entry.mac->to_string();
   if (const auto& path = entry.path) {
     out["path"] = {{"dlid", path->dlid.value()},
                    {"sl", path->sl.value()},
@@ -33,6 +34,7 @@ Entry read_entry(JsonReader& reader) {
   entry.state = reader.text("state");
   if (reader.has("lladdr")) entry.hardware = reader.hardware("lladdr");
   if (reader.has("pinned_gid")) entry.pinned = reader.gid("pinned_gid");
+  if (reader.has("mac")) entry.mac = reader.mac("mac");
   if (reader.has("path")) {
     JsonReader path(reader.object("path"));
     entry.path =

@@ -11,6 +11,7 @@
 #include "control/counter.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 #include "ipoib/time.hpp"
 
 namespace ipoib::control {
@@ -35,6 +36,7 @@ struct Entry {
   std::uint32_t references = 0;       ///< to its address handle, by the path and posted sends
   std::uint32_t waiting = 0;          ///< frames parked until it is resolved
   std::optional<Gid> pinned = {};     ///< the only GID that it may have
+  std::optional<MacAddress> mac = {};  ///< under which the host knows it; only on a TAP
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

@@ -15,21 +15,23 @@ Error no_entry(const IpAddress& address) {
   return Error(ENOENT, to_string(address) + ": no such entry");
 }
 
-control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
+control::Response list(const control::ListRequest& request, const link::Link& link,
+                       const ethernet::View* ethernet, TimePoint now) {
   // The protocol's cursor is the link's; 0 stands for the beginning in both.
   const link::NeighbourCursor from{request.cursor};
   const auto page = link.list(from, control::kPageEntries, now);
   control::EntryPage out;
   out.entries.reserve(page.entries.size());
-  for (const auto& info : page.entries) out.entries.push_back(to_entry(info));
+  for (const auto& info : page.entries) out.entries.push_back(to_entry(info, ethernet));
   if (page.next) out.next = page.next->position;
   return control::Reply(std::move(out));
 }
 
-control::Response get(const control::GetRequest& request, const link::Link& link, TimePoint now) {
+control::Response get(const control::GetRequest& request, const link::Link& link,
+                      const ethernet::View* ethernet, TimePoint now) {
   const auto info = link.get(request.address, now);
   if (!info) return no_entry(request.address);
-  return control::Reply(to_entry(*info));
+  return control::Reply(to_entry(*info, ethernet));
 }
 
 /// Carries out a request that creates an entry or a pin with `create`.
@@ -82,6 +84,17 @@ std::size_t flush(const control::Filter& filter, link::Link& link, TimePoint now
   return entries.size() + pins.size();
 }
 
+void append(const ethernet::Counters& of_view, std::vector<control::Counter>& out) {
+  out.push_back({"drop_ethernet_type", of_view.drop_type, true});
+  out.push_back({"drop_ethernet_destination", of_view.drop_destination, true});
+  out.push_back({"drop_ethernet_malformed_arp", of_view.drop_malformed_arp, true});
+  out.push_back({"drop_ethernet_request_limit", of_view.drop_request_limit, true});
+  out.push_back({"drop_ethernet_no_frame", of_view.drop_no_frame, true});
+  out.push_back({"ethernet_requests", of_view.requests, false});
+  out.push_back({"ethernet_answers", of_view.answers, false});
+  out.push_back({"ethernet_announcements", of_view.announcements, false});
+}
+
 std::vector<control::Counter> counters(const link::Link& link, const InterfaceState& state) {
   std::vector<control::Counter> out;
   for (std::size_t i = 0; i < link::kCounterCount; ++i) {
@@ -109,6 +122,7 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"spins", state.poll.spins, false});
   out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
+  if (state.ethernet != nullptr) append(state.ethernet->counters(), out);
   out.push_back({"neighbours", link.neighbour_count(), false, true});
   const auto& entries = link.neighbour_statistics().entries;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -130,12 +144,13 @@ control::Histogram histogram(std::string name, const DurationHistogram& values) 
 
 }  // namespace
 
-control::Entry to_entry(const link::NeighbourInfo& info) {
+control::Entry to_entry(const link::NeighbourInfo& info, const ethernet::View* ethernet) {
   control::Entry entry;
   entry.address = info.address;
   entry.state = name(info.state);
   entry.hardware = info.hardware;
   entry.pinned = info.pinned;
+  if (ethernet != nullptr && info.hardware) entry.mac = ethernet->mac_of(*info.hardware);
   if (info.path) {
     entry.path = control::Path{info.path->dlid, info.path->sl, info.path->mtu,
                                wire::rate_mbps(info.path->rate)};
@@ -200,8 +215,8 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
   using control::Response;
   return std::visit(
       Overloaded{
-          [&](const control::ListRequest& r) { return list(r, link, now); },
-          [&](const control::GetRequest& r) { return get(r, link, now); },
+          [&](const control::ListRequest& r) { return list(r, link, state.ethernet, now); },
+          [&](const control::GetRequest& r) { return get(r, link, state.ethernet, now); },
           [&](const control::SetRequest& r) {
             return create(r, link, now,
                           [&] { return link.set_permanent(r.address, r.hardware, now); });

@@ -7,6 +7,7 @@
 
 #include "control/protocol.hpp"
 #include "daemon/poll_policy.hpp"
+#include "ethernet/view.hpp"
 #include "link/link.hpp"
 #include "offload/coalescer.hpp"
 #include "sa/counters.hpp"
@@ -38,6 +39,7 @@ struct InterfaceState {
   std::uint64_t malformed_of_host = 0;
   PKey pkey;
   bool admin_up = true;  ///< the network interface is administratively up
+  const ethernet::View* ethernet = nullptr;  ///< of a TAP
 };
 
 /// Carries out `request`, on the interface's thread.
@@ -45,8 +47,9 @@ struct InterfaceState {
                                           link::Link& link, const InterfaceState& state,
                                           TimePoint now);
 
-/// What the link shows, as the control protocol shows it.
-[[nodiscard]] control::Entry to_entry(const link::NeighbourInfo& info);
+/// What the link shows, as the control protocol shows it; `ethernet` may be null.
+[[nodiscard]] control::Entry to_entry(const link::NeighbourInfo& info,
+                                      const ethernet::View* ethernet);
 [[nodiscard]] control::Group to_group(const link::GroupInfo& info);
 [[nodiscard]] control::InterfaceInfo information(const link::Link& link,
                                                  const InterfaceState& state);

@@ -36,11 +36,11 @@ const char* name(link::GroupChange::Kind kind) {
   return "joining";
 }
 
-control::Event to_event(const link::Change& change) {
+control::Event to_event(const link::Change& change, const ethernet::View* ethernet) {
   return std::visit(Overloaded{
-                        [](const link::NeighbourChange& each) -> control::Event {
+                        [&](const link::NeighbourChange& each) -> control::Event {
                           return control::NeighbourEvent{name(each.kind), each.why,
-                                                         to_entry(each.neighbour)};
+                                                         to_entry(each.neighbour, ethernet)};
                         },
                         [](const link::GroupChange& each) -> control::Event {
                           return control::GroupEvent{name(each.kind), each.why,
@@ -109,7 +109,7 @@ std::vector<control::Event> ChangeReporter::take(link::Link& link, const Interfa
     is_link_pending_ = false;
   }
   const auto page = link.take_changes(kMaxEvents - events.size(), now);
-  for (const auto& change : page.changes) events.push_back(to_event(change));
+  for (const auto& change : page.changes) events.push_back(to_event(change, state.ethernet));
   const auto lost = page.lost + std::exchange(lost_, 0);
   if (lost > 0) events.emplace_back(control::LostEvent{lost});
   not_before_ = now + kPause;

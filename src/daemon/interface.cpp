@@ -27,11 +27,17 @@ Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber 
           .seed = random_bits(),
           .hash_key = {random_bits(), random_bits()},
           .first_request = first_link_request(number),
-          .mode = mode};
+          .mode = mode,
+          .ethernet = options.ethernet.includes(pkey)};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
   return {interface, device.name(), device.port(), static_cast<std::uint32_t>(::getpid())};
+}
+
+std::size_t packet_size(const Interface::Dependencies& dependencies, PKey pkey) {
+  const bool is_tap = dependencies.options.ethernet.includes(pkey);
+  return dependencies.max_mtu + (is_tap ? ethernet::View::kHeadroom - link::kHeadroom : 0);
 }
 
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
@@ -45,7 +51,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       logs_(dependencies.logs, id.name, id.pkey),
       cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
-      pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
+      pools_(packet_size(dependencies, id.pkey), dependencies.options.link, dependencies.options.queues),
       queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
                                              dependencies.options.queues, *logs_.verbs)
                       .value()),
@@ -85,9 +91,12 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
 }
 
 std::unique_ptr<host::TunDevice> Interface::open_tun() {
+  const bool is_tap = dependencies_.options.ethernet.includes(id_.pkey);
+  const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
   const host::TunOptions options{.name = id_.name,
                                  .mark = mark_,
                                  .large_packets = queue_pair_->can_send_large_packets(),
+                                 .mac = is_tap ? std::optional(mac) : std::nullopt,
                                  .stable_secret = ipv6_.stable_secret};
   return handed_ ? host::TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
                  : host::TunDevice::open(options).value();

@@ -147,7 +147,7 @@ void InterfaceLoop::take_messages() {
                           [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
                           [&](const HostChanged& m) {
                             knows_host_ = true;
-                            link.on_host_changed(m.view, now_);
+                            dependencies_.pump.host().on_changed(m.view, now_);
                             if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
                           },
                           [&](const wire::SaResponse& m) { link.on_response(m, now_); },
@@ -224,7 +224,8 @@ InterfaceState InterfaceLoop::state() const {
           policy_.counters(),
           dependencies_.tun.malformed(),
           settings_.pkey,
-          admin_up_};
+          admin_up_,
+          dependencies_.pump.host().ethernet()};
 }
 
 // --- Handover ------------------------------------------------------------------------------------

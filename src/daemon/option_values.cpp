@@ -69,6 +69,18 @@ std::vector<PKey> parse_pkeys(const std::string& option, const std::vector<std::
   return keys;
 }
 
+EthernetChoice parse_ethernet(const std::string& option, const std::string& text) {
+  if (text.empty() || text == "yes") return {.all = true, .pkeys = {}};
+  if (text == "no") return {};
+  std::vector<std::string> keys;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    keys.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return {.all = false, .pkeys = parse_pkeys(option, keys)};
+}
+
 std::vector<std::uint8_t> parse_scopes(const std::string& option, const std::string& text) {
   constexpr std::uint8_t kLargestScope = 14;
   std::vector<std::uint8_t> scopes;

@@ -22,6 +22,8 @@ namespace ipoib::daemon {
 /// Several such keys without duplicates; at most kMaxInterfaces.
 [[nodiscard]] std::vector<PKey> parse_pkeys(const std::string& option,
                                             const std::vector<std::string>& texts);
+/// P_Keys as above, separated by commas; empty or "yes": all; "no": none.
+[[nodiscard]] EthernetChoice parse_ethernet(const std::string& option, const std::string& text);
 /// Multicast scopes, 1 to 14, separated by commas, without duplicates.
 [[nodiscard]] std::vector<std::uint8_t> parse_scopes(const std::string& option,
                                                      const std::string& text);

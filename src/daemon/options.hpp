@@ -1,6 +1,7 @@
 // The options of ipoibd, from the command line and the configuration file.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -28,6 +29,16 @@ struct SoftibTarget {
   friend bool operator==(const SoftibTarget&, const SoftibTarget&) = default;
 };
 
+/// Value of --ethernet.
+struct EthernetChoice {
+  bool all = false;
+  std::vector<PKey> pkeys;  ///< full members' keys
+  [[nodiscard]] bool includes(PKey pkey) const {
+    return all || std::ranges::find(pkeys, pkey) != pkeys.end();
+  }
+  friend bool operator==(const EthernetChoice&, const EthernetChoice&) = default;
+};
+
 enum class LogTarget : std::uint8_t { standard_error, syslog };
 
 struct Options {
@@ -38,6 +49,7 @@ struct Options {
   std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan
   std::string netns;              ///< for the interfaces; empty: the daemon's own
   std::optional<SoftibTarget> softib;
+  EthernetChoice ethernet;  ///< which interfaces are TAPs
   bool wait = false;                     ///< wait for device and port to appear
   bool keep = false;     ///< at the end, leave the network interfaces for the next daemon
   bool cleanup = false;  ///< only remove those that were left

@@ -1,5 +1,8 @@
 #include "daemon/pools.hpp"
 
+#include <algorithm>
+
+#include "ethernet/view.hpp"
 #include "link/link.hpp"
 
 namespace ipoib::daemon {
@@ -11,13 +14,14 @@ constexpr std::size_t kSpareFrames = 2 * kBatch;
 // Large frames beyond those parked: as many as the send queue holds, and spare ones.
 constexpr std::size_t kLargeFrames = 48;
 constexpr std::size_t kMessages = 1024;
-constexpr std::size_t kLargest = link::kHeadroom + 65535;
+constexpr std::size_t kLargest = ethernet::View::kHeadroom + 65535;
+constexpr std::size_t kMessage = std::max(link::kMessageSize, ethernet::View::kMessageSize);
 
 }  // namespace
 
-Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + link.limits.parked_replies + depths.send + kSpareFrames, max_mtu),
+Pools::Pools(std::size_t packet_size, const link::Config& link, const verbs::QueueDepths& depths)
+    : host(link.limits.parked + link.limits.parked_replies + depths.send + kSpareFrames, packet_size),
       large(kLargeFrames + link.limits.parked_bytes / kLargest, kLargest),
-      messages(kMessages, link::kMessageSize) {}
+      messages(kMessages, kMessage) {}
 
 }  // namespace ipoib::daemon

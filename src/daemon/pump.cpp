@@ -9,11 +9,22 @@
 
 namespace ipoib::daemon {
 
+namespace {
+
+/// The Ethernet view answers with what the link learns.
+link::Config link_config(const Pump::Settings& settings) {
+  link::Config config = settings.link;
+  config.reports_neighbours = settings.ethernet;
+  return config;
+}
+
+}  // namespace
+
 Pump::Pump(const Settings& settings, const Dependencies& dependencies)
     : dependencies_(dependencies),
       max_ip_mtu_(settings.max_ip_mtu),
       mode_(settings.mode),
-      link_(settings.link,
+      link_(link_config(settings),
             {.handles = dependencies.queue_pair,
              .messages = dependencies.messages,
              .packets = dependencies.host_frames.packets,
@@ -21,6 +32,8 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
              .hash_key = settings.hash_key,
              .first_request = settings.first_request},
             dependencies.queue_pair.qpn(), settings.seed),
+      host_(link_, dependencies.messages, settings.hash_key,
+            {.ethernet = settings.ethernet, .neighbours = settings.link.limits.neighbours}),
       coalescer_(dependencies.tun) {}
 
 bool Pump::turn(TimePoint now) {
@@ -51,12 +64,12 @@ bool Pump::from_fabric(TimePoint now) {
 bool Pump::from_host(TimePoint now) {
   if (!link_.sends().empty()) return false;
   if (mode_ != PumpMode::active) return false;
-  dependencies_.tun.read(dependencies_.host_frames, link::kHeadroom, packets_, host_limit_);
+  dependencies_.tun.read(dependencies_.host_frames, host_.headroom(), packets_, host_limit_);
   const auto count = packets_.size();
   host_limit_ = std::clamp(2 * count, std::size_t{1}, kBatch);
   if (count == 0) return false;
   dependencies_.trace.record("from host", now, count);
-  link_.from_host(packets_, now);
+  host_.send(packets_, now);
   packets_.clear();
   drain(now);
   return true;
@@ -86,8 +99,8 @@ void Pump::set_mode(PumpMode mode, TimePoint now) {
 }
 
 void Pump::drain(TimePoint now) {
-  for (auto& packet : link_.to_host()) coalescer_.add(std::move(packet));
-  link_.to_host().clear();
+  for (auto& packet : host_.received()) coalescer_.add(std::move(packet));
+  host_.received().clear();
   coalescer_.flush();
   send_pending(now);
   // A failed instruction is a stimulus, which may cause more instructions.

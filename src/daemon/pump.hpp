@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/host_side.hpp"
 #include "daemon/messages.hpp"
 #include "daemon/pump_mode.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -45,6 +46,7 @@ class Pump {
     HashKey hash_key;        ///< of the link
     wire::SaRequestId first_request{1};  ///< of the link
     PumpMode mode = PumpMode::active;    ///< at first
+    bool ethernet = false;               ///< the TUN is a TAP
   };
 
   Pump(const Settings& settings, const Dependencies& dependencies);
@@ -71,6 +73,7 @@ class Pump {
   }
 
   [[nodiscard]] link::Link& link() { return link_; }
+  [[nodiscard]] HostSide& host() { return host_; }
   /// Messages for the control thread, in order; the caller removes them.
   [[nodiscard]] std::vector<ToControl>& to_control() { return to_control_; }
   [[nodiscard]] const offload::Coalescer::Counters& counters() const {
@@ -99,6 +102,7 @@ class Pump {
   std::optional<link::SetCarrier> carrier_;  ///< wanted, but not set: not active
   std::optional<link::SetMtu> mtu_;          ///< likewise
   link::Link link_;
+  HostSide host_;
   offload::Coalescer coalescer_;
   /// Limit of the next read from the TUN: twice the size of the last batch, so that a single packet
   /// is sent before the TUN is asked for more.

@@ -104,6 +104,7 @@ std::vector<Conditions> known_ioctls() {
                     SIOCGIFINDEX,
                     SIOCGIFNAME,
                     SIOCGIFHWADDR,
+                    SIOCSIFHWADDR,
                     SIOCGIFFLAGS,
                     SIOCSIFFLAGS,
                     SIOCGIFMTU,

@@ -1,5 +1,6 @@
 // Prints entries as a brief table; with all columns as a table or, if that is too wide, as blocks;
 // like arp -a; as JSON.
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -21,6 +22,7 @@ namespace {
 
 bool has_hardware(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_HARDWARE) != 0; }
 bool has_path(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_PATH) != 0; }
+bool has_mac(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_MAC) != 0; }
 bool is_pinned(const ibarp_entry& entry) { return (entry.flags & IBARP_IS_PINNED) != 0; }
 
 std::string address_of(const ibarp_entry& entry) {
@@ -55,33 +57,41 @@ Table brief_table(const std::vector<Listing>& listings) {
 }
 
 Table wide_table(const std::vector<Listing>& listings) {
-  Table table({{"ADDRESS"},
-               {"DEV"},
-               {"STATE"},
-               {"IDLE", Align::right},
-               {"DLID"},
-               {"QPN"},
-               {"GID"},
-               {"FLAGS"},
-               {"SL", Align::right},
-               {"MTU", Align::right},
-               {"RATE", Align::right},
-               {"USES", Align::right},
-               {"REFS", Align::right},
-               {"WAIT", Align::right},
-               {"LLADDR"}});
+  std::vector<table::Column> columns{{"ADDRESS"},
+                                     {"DEV"},
+                                     {"STATE"},
+                                     {"IDLE", Align::right},
+                                     {"DLID"},
+                                     {"QPN"},
+                                     {"GID"},
+                                     {"FLAGS"},
+                                     {"SL", Align::right},
+                                     {"MTU", Align::right},
+                                     {"RATE", Align::right},
+                                     {"USES", Align::right},
+                                     {"REFS", Align::right},
+                                     {"WAIT", Align::right},
+                                     {"LLADDR"}};
+  const bool has_macs = std::ranges::any_of(listings, [](const Listing& listing) {
+    return std::ranges::any_of(listing.entries, has_mac);
+  });
+  if (has_macs) columns.push_back({"MAC"});
+  Table table(std::move(columns));
   for (const auto& [interface, entries] : listings) {
     for (const ibarp_entry& entry : entries) {
       const ibarp_hardware& hardware = entry.hardware;
       const bool known = has_hardware(entry);
       const bool path = has_path(entry);
-      table.add({address_of(entry), ink(Ink::interface, interface), ink_state(entry.state),
+      std::vector<std::string> row{
+                 address_of(entry), ink(Ink::interface, interface), ink_state(entry.state),
                  age(entry.idle_ms), path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
                  gid_of(entry), known ? hexadecimal(hardware.flags, 2) : "-",
                  path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
                  path ? rate(entry.rate_mbps) : "-", std::to_string(entry.uses),
                  std::to_string(entry.references), std::to_string(entry.waiting),
-                 known ? ink(Ink::link_layer, text_of(hardware)) : "-"});
+                 known ? ink(Ink::link_layer, text_of(hardware)) : "-"};
+      if (has_macs) row.push_back(has_mac(entry) ? ink(Ink::link_layer, mac_text(entry.mac)) : "-");
+      table.add(std::move(row));
     }
   }
   return table;
@@ -98,6 +108,7 @@ std::string as_block(const std::string& interface, const ibarp_entry& entry) {
   } else if (is_pinned(entry)) {
     out += indent + "gid " + gid_of(entry) + "\n";
   }
+  if (has_mac(entry)) out += indent + "mac " + ink(Ink::link_layer, mac_text(entry.mac)) + "\n";
   if (has_path(entry)) {
     out += indent + "dlid " + lid_text(entry.dlid) + "  sl " + std::to_string(entry.sl) + "  mtu " +
            std::to_string(entry.path_mtu) + "  rate " + rate(entry.rate_mbps) + "\n";
@@ -129,6 +140,7 @@ json::object as_json(const std::string& interface, const ibarp_entry& entry) {
     out["gid"] = gid_text(entry.hardware.gid);
   }
   if (is_pinned(entry)) out["pinned_gid"] = gid_text(entry.hardware.gid);
+  if (has_mac(entry)) out["mac"] = mac_text(entry.mac);
   if (has_path(entry)) {
     out["path"] = {{"dlid", entry.dlid},
                    {"sl", entry.sl},

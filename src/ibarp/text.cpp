@@ -24,6 +24,13 @@ std::string hexadecimal(std::uint64_t value, int digits) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
+std::string mac_text(std::span<const std::uint8_t, 6> mac) {
+  std::array<char, 18> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%02x:%02x:%02x:%02x:%02x:%02x",
+                                   mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
 std::string age(std::uint64_t milliseconds) {
   constexpr std::uint64_t kMinute = 60;
   constexpr std::uint64_t kHour = 60 * kMinute;

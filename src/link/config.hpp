@@ -110,8 +110,8 @@ struct Config {
   /// After a failed send-only join, unless a notice reports the group.
   Duration missing_group = std::chrono::seconds(5);
   bool dhcp_rewrite = true;  ///< to RFC 4390 and back
-  /// Drop ARP and ND messages that claim another link-layer address than that of their sender.
-  bool strict_arp = true;
+  bool strict_arp = true;  ///< drop ARP and ND that claim another link-layer address than the sender's
+  bool reports_neighbours = false;  ///< fill Link::known_neighbours()
   Ageing ageing;
   PathTimes path;
   Limits limits;

@@ -39,9 +39,9 @@ void IcmpErrors::unreachable(Frame&& frame, Counter why, TimePoint now) {
 /// Takes the frame even if there is no message.
 void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now) {
   Frame taken = std::move(frame);
-  if (message.empty() || message.size() > taken.capacity()) return;
+  if (message.empty() || kHostHeadroom + message.size() > taken.capacity()) return;
   if (!admits(message, now)) return out_.counters.add(Counter::icmp_errors_withheld);
-  taken.window(0, message.size());
+  taken.window(kHostHeadroom, message.size());
   std::ranges::copy(message, taken.bytes().begin());
   out_.counters.add(kind);
   out_.to_host.push_back(std::move(taken));

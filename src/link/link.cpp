@@ -314,8 +314,13 @@ void Link::Impl::set_mtu(std::uint32_t bytes) {
 
 // --- Packets -------------------------------------------------------------------------------------
 
-void Link::from_host(std::span<Frame> batch, TimePoint now) {
-  impl_->transmitter.transmit(batch, now);
+void Link::from_host(std::span<Frame> batch, TimePoint now,
+                     std::span<const std::optional<IpAddress>> hops) {
+  impl_->transmitter.transmit(batch, hops, now);
+}
+
+void Link::solicit(const IpAddress& address, TimePoint now) {
+  impl_->transmitter.solicit(address, now);
 }
 
 void Link::from_fabric(std::span<Incoming> batch, TimePoint now) {
@@ -346,6 +351,7 @@ TimePoint Link::next_deadline() const {
 std::vector<Outgoing>& Link::sends() { return impl_->out.sends; }
 std::vector<Frame>& Link::to_host() { return impl_->out.to_host; }
 std::vector<Event>& Link::events() { return impl_->out.events; }
+std::vector<KnownNeighbour>& Link::known_neighbours() { return impl_->out.known_neighbours; }
 
 LinkState Link::state() const { return impl_->bring_up.state(); }
 

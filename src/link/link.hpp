@@ -28,6 +28,7 @@
 #include "link/counters.hpp"
 #include "link/events.hpp"
 #include "link/neighbour_statistics.hpp"
+#include "link/output.hpp"
 #include "link/saved_cache.hpp"
 #include "wire/notice.hpp"
 
@@ -74,9 +75,15 @@ class Link {
   void on_response(const wire::SaResponse& response, TimePoint now);
 
   // --- Stimuli: packets; takes the frames ------------------------------------------------------
-  /// IP packets of the host, each with kHeadroom bytes before it.
-  void from_host(std::span<Frame> batch, TimePoint now);
+  /// IP packets of the host, each with kHeadroom bytes before it. `hops` is empty, or has the next
+  /// hop of each packet; where that is nullopt, the link chooses it by the host's routes.
+  void from_host(std::span<Frame> batch, TimePoint now,
+                 std::span<const std::optional<IpAddress>> hops = {});
   void from_fabric(std::span<Incoming> batch, TimePoint now);
+
+  /// The host wants to know the hardware address of a neighbour, or to confirm it: solicits it. If it
+  /// responds, it is in known_neighbours().
+  void solicit(const IpAddress& address, TimePoint now);
 
   // --- Stimuli: time ---------------------------------------------------------------------------
   /// Runs expired timers. The cost depends on their number, not on the size of the tables.
@@ -87,6 +94,8 @@ class Link {
   [[nodiscard]] std::vector<Outgoing>& sends();
   [[nodiscard]] std::vector<Frame>& to_host();
   [[nodiscard]] std::vector<Event>& events();
+  /// What neighbours have said since it was drained; nothing unless Config::reports_neighbours.
+  [[nodiscard]] std::vector<KnownNeighbour>& known_neighbours();
   [[nodiscard]] Changes& changes();  ///< for those who watch
   [[nodiscard]] ChangePage take_changes(std::size_t limit, TimePoint now);
 

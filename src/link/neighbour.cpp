@@ -63,6 +63,14 @@ void send_too_big(Frame&& frame, const PathData& path, Qpn qpn, const NeighbourD
   }
 }
 
+std::unique_ptr<ParkedFrames> parked_first(Frame&& frame, const NeighbourDependencies& deps,
+                                           TimePoint now) {
+  auto parked = std::make_unique<ParkedFrames>(deps.parking);
+  parked->wait_from(now);
+  parked->park(std::move(frame), Purpose::packet, deps.out.counters);
+  return parked;
+}
+
 /// Packets that waited for a neighbour can be sent.
 void record_wait(const ParkedFrames& parked, const NeighbourDependencies& deps, TimePoint now) {
   if (parked.since() != kNever) deps.statistics.resolution.add(now - parked.since());
@@ -96,7 +104,7 @@ Disposition Neighbour::on_packet(Frame&& frame, Purpose purpose, const Dependenc
   }
   return std::visit(
       Overloaded{
-          [&](New&) { return first_request(std::move(frame), deps, now); },
+          [&](New&) { return first_request(parked_first(std::move(frame), deps, now), deps, now); },
           [&](Incomplete& s) { return park(*s.parked); },
           [&](Resolving& s) {
             // A reply may have been the first to need the path; it would wait for longer.
@@ -125,6 +133,9 @@ Disposition Neighbour::on_packet(Frame&& frame, Purpose purpose, const Dependenc
 Disposition Neighbour::on_address(const HwAddress& hardware, Evidence evidence,
                                   const Dependencies& deps, TimePoint now) {
   const bool confirmed = evidence == Evidence::confirmed;
+  if (deps.config.reports_neighbours && !std::holds_alternative<Permanent>(state_)) {
+    deps.out.known_neighbours.push_back({address_, hardware});
+  }
   const auto learn = [&](ParkedFrames&& parked) {
     return adopt(hardware, evidence, std::move(parked), deps, now);
   };
@@ -148,6 +159,33 @@ Disposition Neighbour::on_address(const HwAddress& hardware, Evidence evidence,
                         [](Permanent&) { return Disposition::keep; },
                     },
                     state_);
+}
+
+/// An answer from the cache would not tell the host whether the neighbour is still there.
+Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [&](New&) {
+            return first_request(std::make_unique<ParkedFrames>(deps.parking), deps, now);
+          },
+          [](OneOf<Incomplete, Resolving, Probing> auto&) { return Disposition::keep; },
+          [&](Reachable& s) {
+            if (const PathData* const path = s.route.path->usable()) {
+              deps.solicitor.solicit(address_, s.route.hardware(), *path);
+            }
+            return Disposition::keep;
+          },
+          [&](OneOf<Stale, Delay> auto& s) {
+            return probe(std::move(s.route), "the host solicits it", deps, now);
+          },
+          // It is asked again when the failure has been forgotten.
+          [](Failed&) { return Disposition::keep; },
+          [&](Permanent& s) {
+            deps.out.known_neighbours.push_back({address_, s.route.hardware(), true});
+            return Disposition::keep;
+          },
+      },
+      state_);
 }
 
 Disposition Neighbour::on_contradicted(const Dependencies& deps, TimePoint now) {
@@ -234,10 +272,7 @@ Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {
           [&](Reachable& s) {
             return become_stale(std::move(s.route), "reachable time is over", deps, now);
           },
-          [&](Delay& s) {
-            (void)become(Probing{{std::move(s.route), now}}, "still unconfirmed", deps);
-            return next_probe(std::get<Probing>(state_), deps, now);
-          },
+          [&](Delay& s) { return probe(std::move(s.route), "still unconfirmed", deps, now); },
           [&](Probing& s) { return next_probe(s, deps, now); },
           [](OneOf<Stale, Failed> auto&) { return Disposition::erase; },
           [](OneOf<New, Resolving, Permanent> auto&) { return cannot_happen(); },
@@ -441,17 +476,15 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
   }
 }
 
-Disposition Neighbour::first_request(Frame&& frame, const Dependencies& deps, TimePoint now) {
-  auto parked = std::make_unique<ParkedFrames>(deps.parking);
-  parked->wait_from(now);
-  parked->park(std::move(frame), Purpose::packet, deps.out.counters);
+Disposition Neighbour::first_request(std::unique_ptr<ParkedFrames> parked,
+                                     const Dependencies& deps, TimePoint now) {
   const TimePoint moment = deps.solicitor.reserve_first(now);
   if (moment > now) {
-    return become(Incomplete{std::move(parked), moment, 0}, "packet; request deferred", deps);
+    return become(Incomplete{std::move(parked), moment, 0}, "request deferred", deps);
   }
   deps.solicitor.solicit_all(address_, parked->first(), now);
   return become(Incomplete{std::move(parked), now + deps.config.ageing.retransmit, 1},
-                "packet; request sent", deps);
+                "request sent", deps);
 }
 
 Disposition Neighbour::next_request(Incomplete& state, const Dependencies& deps, TimePoint now) {
@@ -465,6 +498,13 @@ Disposition Neighbour::next_request(Incomplete& state, const Dependencies& deps,
   ++state.requests;
   state.deadline = now + deps.config.ageing.retransmit;
   return Disposition::keep;
+}
+
+/// Enters Probing with the first probe.
+Disposition Neighbour::probe(Route&& route, std::string_view why, const Dependencies& deps,
+                             TimePoint now) {
+  (void)become(Probing{{std::move(route), now}}, why, deps);
+  return next_probe(std::get<Probing>(state_), deps, now);
 }
 
 Disposition Neighbour::next_probe(Probing& state, const Dependencies& deps, TimePoint now) {

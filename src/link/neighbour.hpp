@@ -74,6 +74,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
                                       TimePoint now);
   [[nodiscard]] Disposition on_address(const HwAddress& hardware, Evidence evidence,
                                        const Dependencies& deps, TimePoint now);
+  /// The host wants to know the address, or to confirm it.
+  [[nodiscard]] Disposition on_solicit(const Dependencies& deps, TimePoint now);
   /// An advertisement without the override flag names another address (RFC 4861, 7.2.5).
   [[nodiscard]] Disposition on_contradicted(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_reply(Frame&& reply, const Dependencies& deps, TimePoint now);
@@ -132,7 +134,9 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
             TimePoint now);
   void send_or_park(Frame&& frame, Purpose purpose, Permanent& state, const Dependencies& deps,
                     TimePoint now);
-  Disposition first_request(Frame&& frame, const Dependencies& deps, TimePoint now);
+  Disposition first_request(std::unique_ptr<ParkedFrames> parked, const Dependencies& deps,
+                            TimePoint now);
+  Disposition probe(Route&& route, std::string_view why, const Dependencies& deps, TimePoint now);
   Disposition next_request(Incomplete& state, const Dependencies& deps, TimePoint now);
   Disposition next_probe(Probing& state, const Dependencies& deps, TimePoint now);
 

@@ -46,9 +46,8 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
   void watch(std::set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
-  /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table, or
-  /// its place in the index, is full of entries that stay: permanent ones, ones with parked frames,
-  /// and for a reply all that the host has used.
+  /// Creates an entry in the state New; the caller must call a stimulus next. Null if there is only
+  /// room of entries that stay: permanent and parking ones, for a reply all that the host has used.
   [[nodiscard]] Neighbour* create(const IpAddress& address, Purpose purpose);
 
   // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
@@ -58,6 +57,7 @@ class NeighbourTable final : public Reachability {
   void address(Neighbour& entry, const HwAddress& hardware, Evidence evidence, TimePoint now) {
     apply(entry, entry.on_address(hardware, evidence, deps_, now));
   }
+  void solicit(Neighbour& entry, TimePoint now) { apply(entry, entry.on_solicit(deps_, now)); }
   void contradicted(Neighbour& entry, TimePoint now) {
     apply(entry, entry.on_contradicted(deps_, now));
   }

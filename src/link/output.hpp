@@ -11,10 +11,22 @@
 
 namespace ipoib::link {
 
+/// Bytes of headroom before a packet for the host, at least: for the header of another link layer.
+inline constexpr std::size_t kHostHeadroom = 16;
+
+/// A neighbour has said which address it has, or the operator has.
+struct KnownNeighbour {
+  IpAddress address;
+  HwAddress hardware;
+  bool is_permanent = false;  ///< by the operator
+  friend bool operator==(const KnownNeighbour&, const KnownNeighbour&) = default;
+};
+
 struct Output {
   std::vector<Outgoing> sends;
   std::vector<Frame> to_host;
   std::vector<Event> events;
+  std::vector<KnownNeighbour> known_neighbours;  ///< empty unless Config::reports_neighbours
   Counters counters;
   Changes changes;
 };

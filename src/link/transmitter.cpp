@@ -14,7 +14,7 @@
 #include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::link {
-void Transmitter::transmit(std::span<Frame> batch, TimePoint now) {
+void Transmitter::transmit(std::span<Frame> batch, Hops hops, TimePoint now) {
   deps_.out.counters.add(Counter::tx_packets, batch.size());
   if (!deps_.bring_up.is_up()) {
     deps_.out.counters.add(Counter::drop_link_down, batch.size());
@@ -24,7 +24,9 @@ void Transmitter::transmit(std::span<Frame> batch, TimePoint now) {
   for_each_pipelined<std::optional<Plan>>(
       deps_.neighbours, batch.size(), LookAhead::Depth::address_handle,
       [&](std::size_t at, std::optional<Plan>& plan) -> const IpAddress* {
-        plan = plan_for(std::as_const(batch[at]).bytes());
+        const ConstBytes packet = std::as_const(batch[at]).bytes();
+        const bool is_chosen = !hops.empty() && hops[at];
+        plan = is_chosen ? plan_for(packet, *hops[at]) : plan_for(packet);
         return plan ? &plan->hop : nullptr;
       },
       [&](std::size_t at, const std::optional<Plan>& plan, Neighbour* known) {
@@ -42,6 +44,16 @@ std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet) {
   const auto header = wire::Ipv4Header::parse(packet);
   if (!header) return std::nullopt;
   return Plan{wire::EtherType::ipv4, next_hop(packet, header->source, header->destination)};
+}
+
+/// The same if the next hop is known.
+std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet, const IpAddress& hop) {
+  if (wire::ip_version(packet) == 6) {
+    if (!wire::Ipv6Header::parse(packet)) return std::nullopt;
+    return Plan{wire::EtherType::ipv6, hop};
+  }
+  if (!wire::Ipv4Header::parse(packet)) return std::nullopt;
+  return Plan{wire::EtherType::ipv4, hop};
 }
 
 /// Looks up the entry before it classifies the destination: there are no entries for multicast,
@@ -145,18 +157,31 @@ void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
     return deps_.groups.broadcast().send(std::move(taken), deps_.out);
   }
   if (is_multicast) return deps_.multicast.send(hop, std::move(taken), now);
-  if (!deps_.host.can_be_neighbour(hop))
-    return deps_.out.counters.add(Counter::drop_bad_destination);
+  if (Neighbour* const neighbour = create_neighbour(hop, now)) {
+    deps_.neighbours.packet(*neighbour, std::move(taken), now);
+  }
+}
+
+Neighbour* Transmitter::create_neighbour(const IpAddress& address, TimePoint now) {
+  const auto refused = [this](Counter why) -> Neighbour* {
+    deps_.out.counters.add(why);
+    return nullptr;
+  };
+  if (!deps_.host.can_be_neighbour(address)) return refused(Counter::drop_bad_destination);
   if (deps_.neighbours.count(EvictionClass::unresolved) >= deps_.config.limits.unresolved) {
-    return deps_.out.counters.add(Counter::drop_unresolved_limit);
+    return refused(Counter::drop_unresolved_limit);
   }
   // Checked first, since create() may evict another entry.
-  if (!deps_.solicitor.may_solicit_first(now))
-    return deps_.out.counters.add(Counter::drop_solicitation_limit);
-  if (Neighbour* const neighbour = deps_.neighbours.create(hop, Purpose::packet)) {
-    return deps_.neighbours.packet(*neighbour, std::move(taken), now);
-  }
-  deps_.out.counters.add(Counter::drop_neighbour_limit);
+  if (!deps_.solicitor.may_solicit_first(now)) return refused(Counter::drop_solicitation_limit);
+  Neighbour* const created = deps_.neighbours.create(address, Purpose::packet);
+  return created != nullptr ? created : refused(Counter::drop_neighbour_limit);
+}
+
+void Transmitter::solicit(const IpAddress& address, TimePoint now) {
+  if (!deps_.bring_up.is_up()) return;
+  Neighbour* neighbour = deps_.neighbours.find(address);
+  if (neighbour == nullptr) neighbour = create_neighbour(address, now);
+  if (neighbour != nullptr) deps_.neighbours.solicit(*neighbour, now);
 }
 
 }  // namespace ipoib::link

@@ -39,8 +39,14 @@ class Transmitter {
 
   explicit Transmitter(const Dependencies& deps) : deps_(deps) {}
 
-  /// Takes IP packets of the host, each with kHeadroom bytes before it.
-  void transmit(std::span<Frame> batch, TimePoint now);
+  /// Hops that the sender of a packet has chosen; nullopt: the routes decide.
+  using Hops = std::span<const std::optional<IpAddress>>;
+
+  /// Takes IP packets of the host, each with kHeadroom bytes before it. `hops` is empty, or has one
+  /// for each packet.
+  void transmit(std::span<Frame> batch, Hops hops, TimePoint now);
+  /// See Link::solicit().
+  void solicit(const IpAddress& address, TimePoint now);
 
  private:
   struct Plan {
@@ -49,11 +55,14 @@ class Transmitter {
   };
 
   [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
+  [[nodiscard]] static std::optional<Plan> plan_for(ConstBytes packet, const IpAddress& hop);
   [[nodiscard]] IpAddress next_hop(ConstBytes packet, const IpAddress& source,
                                    const IpAddress& destination);
   void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                     TimePoint now);
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
+  /// Returns null, and counts why, if a limit forbids it.
+  [[nodiscard]] Neighbour* create_neighbour(const IpAddress& address, TimePoint now);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
   /// Returns what the message is sent for.
   [[nodiscard]] Purpose complete_message(Frame& frame, wire::EtherType type, TimePoint now);

@@ -1,6 +1,7 @@
 #include "linux/netlink_view.hpp"
 
 #include <net/if.h>
+#include <netlink/addr.h>
 #include <netlink/errno.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "linux/host_reader.hpp"
 #include "linux/local_addresses.hpp"
@@ -36,6 +38,14 @@ int note_event(nl_msg* message, void* argument) {
   watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
   watch->link_local.on_event(nlmsg_hdr(message));
   return NL_OK;
+}
+
+std::optional<MacAddress> mac_of(rtnl_link* link) {
+  nl_addr* const address = rtnl_link_get_addr(link);
+  if (address == nullptr || nl_addr_get_len(address) != MacAddress::kSize) return std::nullopt;
+  MacAddress::Bytes bytes;
+  std::memcpy(bytes.data(), nl_addr_get_binary_addr(address), bytes.size());
+  return MacAddress(bytes);
 }
 
 /// Makes the kernel filter dumps; before Linux 4.20 it lists everything.
@@ -105,7 +115,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
   name_ = rtnl_link_get_name(link.get());
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
-  if (!is_up) return HostView();
+  if (!is_up) return HostView{.mac = mac_of(link.get())};
   if (auto done = link_local_.ensure(queries_.get(), rtnl_link_get_mtu(link.get())); !done) {
     return done.error();
   }
@@ -120,6 +130,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   auto groups = groups_.read(name_);
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
+  view->mac = mac_of(link.get());
   return view;
 }
 

@@ -15,6 +15,7 @@
 
 #include "linux/link_settings.hpp"
 #include "linux/virtio_header.hpp"
+#include "wire/ethernet.hpp"
 
 namespace ipoib::host {
 
@@ -23,6 +24,9 @@ namespace {
 constexpr const char* kCloneDevice = "/dev/net/tun";
 
 constexpr short kTunFlags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
+constexpr short kTapFlags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+
+short flags_of(const TunOptions& options) { return options.mac ? kTapFlags : kTunFlags; }
 
 // Offloads that the kernel may use. Those for UDP are from Linux 6.2, later than Debian 12's
 // headers.
@@ -39,6 +43,11 @@ Error failure(const std::string& what, int error, const std::string& remedy = {}
 iovec piece(ConstBytes bytes) {
   // writev() only reads from it.
   return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+/// With the `count` bytes before it.
+ConstBytes extended(ConstBytes packet, std::size_t count) {
+  return {packet.data() - count, packet.size() + count};
 }
 
 ifreq request_for(const std::string& name) {
@@ -74,7 +83,7 @@ Error interface_error(const std::string& name, int error) {
     case EINVAL:
       return failure(what, error,
                      "the name is invalid, or belongs to an interface of another kind: choose "
-                     "another name");
+                     "another name, or remove what another ipoibd has left with --cleanup");
     default:
       return failure(what, error);
   }
@@ -95,7 +104,7 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   const auto name = marked.value_or(options.name);
   const bool existed = if_nametoindex(name.c_str()) != 0;
   auto request = request_for(name);
-  request.ifr_flags = kTunFlags;
+  request.ifr_flags = flags_of(options);
   if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(name, errno);
 
   std::unique_ptr<TunDevice> device(
@@ -113,10 +122,14 @@ Result<void> TunDevice::discard(const std::string& name, const std::string& mark
   const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
   if (!fd) return clone_device_error(errno);
   const auto marked = mark.empty() ? std::nullopt : name_of_alternative(mark);
-  auto request = request_for(marked.value_or(name));
-  request.ifr_flags = kTunFlags;
   // A missing interface is created, and disappears with the descriptor.
-  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(request.ifr_name, errno);
+  const auto attach = [&](short flags) {
+    auto request = request_for(marked.value_or(name));
+    request.ifr_flags = flags;
+    return ioctl(fd.get(), TUNSETIFF, &request) == 0;
+  };
+  const bool attached = attach(kTunFlags) || (errno == EINVAL && attach(kTapFlags));
+  if (!attached) return interface_error(marked.value_or(name), errno);
   if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) return failure("TUNSETPERSIST", errno);
   return {};
 }
@@ -125,8 +138,11 @@ Result<std::unique_ptr<TunDevice>> TunDevice::take(FileDescriptor device, std::u
                                                    const TunOptions& options) {
   ifreq request{};
   if (ioctl(device.get(), TUNGETIFF, &request) != 0) return failure("not a TUN", errno);
-  if ((request.ifr_flags & kTunFlags) != kTunFlags || (request.ifr_flags & IFF_MULTI_QUEUE) != 0) {
-    return Error{EINVAL, std::string("interface ") + request.ifr_name + ": not one of ipoibd"};
+  const short wanted = flags_of(options);
+  constexpr short kSignificant = kTunFlags | kTapFlags | IFF_MULTI_QUEUE;
+  if ((request.ifr_flags & kSignificant) != wanted) {
+    return Error{EINVAL, std::string("interface ") + request.ifr_name + ": not a " +
+                             (options.mac ? "TAP" : "TUN") + " of ipoibd"};
   }
   FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!control) return failure("socket", errno);
@@ -160,12 +176,7 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   if (!apply(SIOCGIFINDEX)) return failure(name_, errno);
   index_ = request.ifr_ifindex;
 
-  if (!apply(SIOCGIFHWADDR)) return failure(name_, errno);
-  if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND &&
-      ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) != 0) {
-    return failure("link type of " + name_, errno,
-                   "ip link set " + name_ + " down, then try again");
-  }
+  if (auto done = configure_link_layer(options); !done) return done;
   if (!shared_) {
     if (auto done = set_carrier(false); !done) return done;
   }
@@ -190,6 +201,27 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   }
   // Last, so that the interface disappears if anything before fails.
   if (ioctl(fd_.get(), TUNSETPERSIST, 1UL) != 0) return failure("TUNSETPERSIST", errno);
+  return {};
+}
+
+/// The type of a TUN, or the address of a new TAP.
+Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
+  auto request = request_for(name_);
+  if (ioctl(control_.get(), SIOCGIFHWADDR, &request) != 0) return failure(name_, errno);
+  if (!options.mac) {
+    if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND &&
+        ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) != 0) {
+      return failure("link type of " + name_, errno,
+                     "ip link set " + name_ + " down, then try again");
+    }
+    return {};
+  }
+  link_header_ = wire::EthernetHeader::kSize;
+  if (adopted_) return {};
+  std::memcpy(request.ifr_hwaddr.sa_data, options.mac->bytes().data(), MacAddress::kSize);
+  if (ioctl(control_.get(), SIOCSIFHWADDR, &request) != 0) {
+    return failure("address " + options.mac->to_string() + " of " + name_, errno);
+  }
   return {};
 }
 
@@ -245,14 +277,15 @@ bool TunDevice::read(const HostPools& pools, std::size_t headroom, std::vector<F
 /// What does not fit into the small frame goes into the large one, at the same offset.
 TunDevice::ReadResult TunDevice::read_one(const HostPools& pools, std::size_t headroom,
                                           std::vector<Frame>& out) {
-  const auto room = pools.packets.slot_size() - headroom;
-  const auto large_room = pools.large.slot_size() - headroom;
-  assert(headroom < pools.packets.slot_size() && room < large_room);
+  const auto begin = headroom - link_header_;
+  const auto room = pools.packets.slot_size() - begin;
+  const auto large_room = pools.large.slot_size() - begin;
+  assert(link_header_ <= headroom && begin < pools.packets.slot_size() && room < large_room);
   Frame frame = pools.packets.take();
   Frame large = pools.large.take();
   if (!frame || !large) return ReadResult::no_frame;
-  frame.window(headroom, room);
-  large.window(headroom, large_room);
+  frame.window(begin, room);
+  large.window(begin, large_room);
   VirtioHeader header;
   const std::array<iovec, 3> pieces{
       iovec{&header, sizeof header},
@@ -273,23 +306,28 @@ TunDevice::ReadResult TunDevice::read_one(const HostPools& pools, std::size_t he
   const bool is_large = size > room;
   if (is_large) std::memcpy(large.bytes().data(), frame.bytes().data(), room);
   Frame& whole = is_large ? large : frame;
-  whole.window(headroom, size);
-  if (!apply_header(header, whole)) return ReadResult::malformed;
+  whole.window(begin, size);
+  const bool is_consistent =
+      link_header_ == 0 ? apply_header(header, whole) : apply_header_to_ethernet(header, whole);
+  if (!is_consistent) return ReadResult::malformed;
   out.push_back(std::move(whole));
   return is_large ? ReadResult::large_packet : ReadResult::packet;
 }
 
 bool TunDevice::write(ConstBytes packet) {
   VirtioHeader header;
-  return write_all(std::array{iovec{&header, sizeof header}, piece(packet)});
+  return write_all(std::array{iovec{&header, sizeof header}, piece(extended(packet, link_header_))});
 }
 
 bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentation& how) {
   assert(!pieces.empty() && pieces.size() <= kMaxSegments);
   VirtioHeader header = header_of(pieces.front(), how);
+  header.csum_start = static_cast<std::uint16_t>(header.csum_start + link_header_);
+  header.hdr_len = static_cast<std::uint16_t>(header.hdr_len + link_header_);
   std::array<iovec, 1 + kMaxSegments> all;
   all[0] = {&header, sizeof header};
   std::ranges::transform(pieces, all.begin() + 1, piece);
+  all[1] = piece(extended(pieces.front(), link_header_));
   return write_all(std::span(all).first(1 + pieces.size()));
 }
 

@@ -1,4 +1,4 @@
-// A persistent TUN device: the host's side of an IPoIB interface.
+// A persistent TUN or TAP device: the host's side of an IPoIB interface.
 //
 // When the process dies, the kernel keeps a persistent TUN with its addresses and routes, without
 // carrier; the next open() adopts it. remove() makes it disappear on an orderly shutdown. Only one
@@ -20,6 +20,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 #include "linux/network_namespace.hpp"
 #include "linux/pollable_tun.hpp"
 
@@ -27,11 +28,10 @@ namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
-  /// An alternative name (ip-link(8)), by which the interface is found after it was renamed; empty:
-  /// none.
-  std::string mark = {};
+  std::string mark = {};  ///< alternative name that finds it after it was renamed; empty: none
   std::uint32_t queue_length = 1000;  ///< packets that the kernel queues (txqueuelen)
   bool large_packets = true;          ///< accept large packets from the kernel (GSO)
+  std::optional<MacAddress> mac = {};  ///< of a new TAP; nullopt: a TUN
   /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
   /// NetlinkView::open).
   std::optional<Ipv6Address> stable_secret = {};
@@ -43,13 +43,13 @@ class TunDevice final : public PollableTun {
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
   /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
-  /// Takes over the device of another process, which has sent its descriptor: an interface of open()
-  /// in the network namespace of the calling thread. Both have it open from then on. Changes
-  /// neither carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
+  /// Takes over the device of another process, which has sent its descriptor: an interface of open(),
+  /// a TUN or TAP as before, in the network namespace of the calling thread. Both have it open from
+  /// then on. Changes neither carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> take(FileDescriptor device,
                                                                std::uint32_t mtu,
                                                                const TunOptions& options);
-  /// The network namespace of a TUN's interface. nullopt if it was deleted, or is not a TUN.
+  /// The network namespace of a TUN's or TAP's interface. nullopt if it was deleted, or is neither.
   [[nodiscard]] static std::optional<NetworkNamespace> namespace_of(int device);
   /// Removes a persistent interface of open() that no process has open, if it exists: the one with
   /// this mark, else that of this name. EBUSY if a process has it open.
@@ -93,6 +93,7 @@ class TunDevice final : public PollableTun {
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)
       : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
   [[nodiscard]] Result<void> configure(const TunOptions& options);
+  [[nodiscard]] Result<void> configure_link_layer(const TunOptions& options);
   [[nodiscard]] Result<void> unless_gone(Error error);
   [[nodiscard]] Result<void> change_flags(short set, short clear);
   [[nodiscard]] Result<void> negotiate_offloads(bool large_packets);
@@ -105,6 +106,7 @@ class TunDevice final : public PollableTun {
   FileDescriptor control_;  ///< a socket in the interface's namespace, for its ioctls
   std::string name_;
   int index_ = 0;
+  std::size_t link_header_ = 0;  ///< bytes before each packet: of Ethernet on a TAP
   InterfaceMtu mtu_;
   bool adopted_ = false;
   bool shared_ = false;  ///< another process serves it, see take()

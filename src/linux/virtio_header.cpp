@@ -1,8 +1,10 @@
 #include "linux/virtio_header.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "offload/segmenter.hpp"
+#include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/transport.hpp"
 
@@ -47,6 +49,21 @@ bool apply_header(const VirtioHeader& header, Frame& frame) {
   }
   return !is_partial ||
          offload::complete_checksum(frame.bytes(), header.csum_start, header.csum_offset);
+}
+
+bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame) {
+  constexpr auto kSize = wire::EthernetHeader::kSize;
+  if (frame.size() < kSize) return false;
+  const auto ethernet = wire::EthernetHeader::parse(std::as_const(frame).bytes().data());
+  frame.drop_front(kSize);
+  // Nobody takes others, so their checksums do not matter.
+  if (!is_type(ethernet, wire::EtherType::ipv4) && !is_type(ethernet, wire::EtherType::ipv6)) {
+    return true;
+  }
+  VirtioHeader of_packet = header;
+  of_packet.csum_start =
+      static_cast<std::uint16_t>(header.csum_start - std::min<std::size_t>(header.csum_start, kSize));
+  return apply_header(of_packet, frame);
 }
 
 VirtioHeader header_of(ConstBytes first, const Segmentation& how) {

@@ -32,6 +32,8 @@ inline constexpr std::uint8_t kEcn = 0x80;
 /// Does what `header` asks for: completes the checksum of the packet in `frame`, or sets how the
 /// frame is to be segmented. Returns false if header and packet are inconsistent.
 [[nodiscard]] bool apply_header(const VirtioHeader& header, Frame& frame);
+/// The same for an Ethernet frame, whose own header it removes from the frame's window.
+[[nodiscard]] bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame);
 /// The header for a large packet, whose headers are in `first`.
 [[nodiscard]] VirtioHeader header_of(ConstBytes first, const Segmentation& how);
 

@@ -216,4 +216,16 @@ std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, Link
   return new_size;
 }
 
+std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, LinkLayerOption option,
+                                     const MacAddress& address) {
+  ByteWriter writer(buffer.subspan(size, kEthernetOptionSize));
+  writer.u8(static_cast<std::uint8_t>(option));
+  writer.u8(kEthernetOptionSize / kOptionUnit);
+  writer.bytes(address.bytes());
+  assert(writer.ok());
+  const std::size_t new_size = size + kEthernetOptionSize;
+  update_length_and_checksum(buffer.first(new_size));
+  return new_size;
+}
+
 }  // namespace ipoib::wire

@@ -11,6 +11,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::wire {
@@ -25,6 +26,8 @@ enum class NdType : std::uint8_t {
 
 /// Type, length, two zero bytes, address (RFC 4391, 9.3).
 inline constexpr std::size_t kLinkLayerOptionSize = 24;
+/// Type, length, address (RFC 2464, 6).
+inline constexpr std::size_t kEthernetOptionSize = 8;
 enum class LinkLayerOption : std::uint8_t { source = 1, target = 2 };
 
 /// One message, with the addresses of its IPv6 packet.
@@ -65,5 +68,8 @@ struct NdMessage {
 /// `buffer` has room for kLinkLayerOptionSize more bytes. Returns the new size.
 std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, LinkLayerOption option,
                                      const HwAddress& address);
+/// The same with the option of Ethernet, of kEthernetOptionSize bytes.
+std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, LinkLayerOption option,
+                                     const MacAddress& address);
 
 }  // namespace ipoib::wire

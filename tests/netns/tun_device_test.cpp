@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -20,6 +21,7 @@
 #include "linux/link_settings.hpp"
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
+#include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 
 namespace ipoib::host {
@@ -90,6 +92,53 @@ TEST(TunDeviceOfAnOrdinaryUser, IsConfiguredInAUserNamespace) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kNoNamespace) GTEST_SKIP() << "needs user namespaces";
   EXPECT_EQ(WEXITSTATUS(status), kDone);
+}
+
+TEST_F(TunDeviceTest, CreatesATapWithThatAddress) {
+  constexpr MacAddress kMac{0x0203'0012'abcd};
+  auto tap = TunDevice::open({.name = "ib0", .mac = kMac});
+  ASSERT_TRUE(tap) << tap.error().message;
+  const auto link = kernel_link("ib0");
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(rtnl_link_get_arptype(link.get()), unsigned{ARPHRD_ETHER});
+  std::array<char, 32> address{};
+  nl_addr2str(rtnl_link_get_addr(link.get()), address.data(), address.size());
+  EXPECT_EQ(std::string(address.data()), kMac.to_string());
+
+  tap->reset();
+  EXPECT_FALSE(TunDevice::open({.name = "ib0"})) << "a TAP is no TUN";
+  constexpr MacAddress kOther{0x0200'0000'0077};
+  auto adopted = TunDevice::open({.name = "ib0", .mac = kOther});
+  ASSERT_TRUE(adopted) << adopted.error().message;
+  nl_addr2str(rtnl_link_get_addr(kernel_link("ib0").get()), address.data(), address.size());
+  EXPECT_EQ(std::string(address.data()), kMac.to_string()) << "an adopted one keeps its address";
+  const FileDescriptor copy(::dup((*adopted)->descriptor()));
+  EXPECT_FALSE(TunDevice::take(FileDescriptor(::dup(copy.get())), 0, {.name = "ib0"}));
+  EXPECT_TRUE(TunDevice::take(FileDescriptor(::dup(copy.get())), 0, {.name = "ib0", .mac = kMac}));
+}
+
+TEST_F(TunDeviceTest, DiscardsATap) {
+  ASSERT_TRUE(TunDevice::open({.name = "ib0", .mac = MacAddress(0x0200'0000'0001)}));
+  EXPECT_NE(kernel_link("ib0"), nullptr) << "it is persistent";
+  EXPECT_TRUE(TunDevice::discard("ib0"));
+  EXPECT_EQ(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, FramesOfATapHaveTheirHeaderBeforeThePacket) {
+  constexpr MacAddress kMac{0x0203'0012'abcd};
+  constexpr std::size_t kRoom = 16;
+  const auto tap = TunDevice::open({.name = "ib0", .mac = kMac}).value();
+  ASSERT_TRUE(tap->set_carrier(true));
+  std::vector<Frame> frames;
+  // The kernel's own multicasts, as soon as it has an address.
+  while (frames.empty()) tap->read(pools, kRoom, frames, 1);
+  const auto packet = std::as_const(frames[0]).bytes();
+  EXPECT_EQ(frames[0].headroom(), kRoom);
+  const auto header = wire::EthernetHeader::parse(packet.data() - wire::EthernetHeader::kSize);
+  EXPECT_EQ(header.source, kMac);
+  EXPECT_TRUE(header.destination.is_multicast());
+  EXPECT_EQ(wire::ip_version(packet), is_type(header, wire::EtherType::ipv6) ? 6 : 4);
+  EXPECT_TRUE(tap->write(packet)) << "with the header before it";
 }
 
 TEST_F(TunDeviceTest, PreventsALinkLocalAddressByTheKernel) {

@@ -12,6 +12,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/random.hpp"
 #include "ipoib/trace.hpp"
+#include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -110,7 +111,8 @@ Host::Host(World& world, const HostOptions& options)
                              .max_ip_mtu = daemon::Options::kMaxIpMtu,
                              .seed = seed_of(options),
                              .hash_key = {seed_of(options), options.epoch},
-                             .first_request = kFirstRequest},
+                             .first_request = kFirstRequest,
+                             .ethernet = options.mac.has_value()},
       daemon::Pump::Dependencies{.tun = tun_,
                                  .queue_pair = *port_,
                                  .host_frames = {frames_, frames_},
@@ -118,8 +120,13 @@ Host::Host(World& world, const HostOptions& options)
                                  .trace = shared_trace(),
                                  .log = options.log,
                                  .link_log = options.log});
-  tun_.kernel = [this](ConstBytes packet) { return take_as_kernel(packet); };
-  link().on_host_changed(view_, world_.now());
+  if (options.mac) {
+    tun_.link_header = wire::EthernetHeader::kSize;
+    view_.mac = options.mac;
+  } else {
+    tun_.kernel = [this](ConstBytes packet) { return take_as_kernel(packet); };
+  }
+  pump_->host().on_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
   node_ = world_.add(*this, options.hca);
   port_changed(port);
@@ -188,7 +195,7 @@ void Host::route_multicast(bool on) {
 }
 
 void Host::host_changed() {
-  link().on_host_changed(view_, world_.now());
+  pump_->host().on_changed(view_, world_.now());
   turn();
   world_.wake(*this, next_deadline());
 }

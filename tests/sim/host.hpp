@@ -29,6 +29,7 @@ namespace ipoib::sim {
 struct HostOptions {
   std::string hca;  ///< name of its HCA, which determines GUIDs; several hosts may share one
   IpPrefix address;
+  std::optional<MacAddress> mac = {};  ///< of a TAP; none: a TUN
   bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
   std::uint32_t slot = 0;     ///< process slot on the HCA
   std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ
@@ -64,6 +65,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
     return pump_->link().counters()[counter];
   }
+  [[nodiscard]] const ethernet::View* ethernet() const { return pump_->host().ethernet(); }
   [[nodiscard]] bool is_up() const { return tun_.carrier; }
   /// Returns "gone" if there is no entry.
   [[nodiscard]] std::string state_of(const IpAddress& address) const;

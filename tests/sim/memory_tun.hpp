@@ -1,4 +1,4 @@
-// An in-memory TunPort: a queue for each direction.
+// An in-memory TunPort: a queue for each direction. Packets of a TAP have their Ethernet header.
 #pragma once
 
 #include <deque>
@@ -25,8 +25,9 @@ class MemoryTun : public TunPort {
       Frame frame = pools.packets.take();
       if (!frame) break;
       const Packet& packet = to_fabric.front();
-      frame.window(headroom, packet.size());
+      frame.window(headroom - link_header, packet.size());
       std::copy(packet.begin(), packet.end(), frame.bytes().begin());
+      frame.drop_front(link_header);
       out.push_back(std::move(frame));
       to_fabric.pop_front();
     }
@@ -35,7 +36,7 @@ class MemoryTun : public TunPort {
   bool write(ConstBytes packet) override {
     if (is_full) return false;
     if (kernel && kernel(packet)) return true;
-    from_fabric.emplace_back(packet.begin(), packet.end());
+    from_fabric.emplace_back(packet.data() - link_header, packet.data() + packet.size());
     return true;
   }
   [[nodiscard]] bool accepts(Segmentation::Kind kind) const override {
@@ -64,6 +65,7 @@ class MemoryTun : public TunPort {
   std::vector<Packet> from_fabric;  ///< packets that the host has received
   /// If set, is called for each packet to the host; returns whether it consumes the packet.
   std::function<bool(ConstBytes packet)> kernel;
+  std::size_t link_header = 0;  ///< bytes before each packet: 14 on a TAP
   bool accepts_large = false;
   bool is_full = false;  ///< accepts no packets
   /// Indices of large packets in from_fabric, and their segmentation.

@@ -103,6 +103,24 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   EXPECT_EQ(found.waiting, 5U);
 }
 
+TEST(Ibarp, EntryOfAnEthernetInterfaceHasAMac) {
+  RunningServer server;
+  Entry entry;
+  entry.address = Ipv4Address(0x0a2c0002);
+  entry.state = "reachable";
+  entry.mac = MacAddress(0x0612'3456'789a);
+  server.handler.put(entry);
+  const Handle handle(server.name());
+  ibarp_address address{};
+  ASSERT_EQ(ibarp_parse_address("10.44.0.2", &address), 0);
+  ibarp_entry found{};
+  found.size = sizeof(found);
+  ASSERT_EQ(ibarp_get(handle.get(), &address, &found), 0) << ibarp_error(handle.get());
+  EXPECT_EQ(found.flags, IBARP_HAS_MAC);
+  EXPECT_EQ(found.mac[0], 0x06);
+  EXPECT_EQ(found.mac[5], 0x9a);
+}
+
 TEST(Ibarp, EntryOfAPinHasTheGidOnly) {
   RunningServer server;
   Entry entry;

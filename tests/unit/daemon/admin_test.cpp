@@ -25,7 +25,9 @@ class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
     return carry_out(request, link_,
-                     {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey}, now_);
+                     {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey, true,
+                      ethernet_ ? &*ethernet_ : nullptr},
+                     now_);
   }
   template <class T>
   T reply(const control::InterfaceRequest& request) {
@@ -47,7 +49,28 @@ class AdminTest : public ::testing::Test {
   verbs::UdCounters counters_;
   offload::Coalescer::Counters to_host_;
   PollPolicy::Counters polls_;
+  std::optional<ethernet::View> ethernet_;  ///< of a TAP
 };
+
+TEST_F(AdminTest, AnEntryOfATapHasAMac) {
+  EXPECT_TRUE(set(kPeer, Mode::replace));
+  EXPECT_EQ(reply<control::Entry>(control::GetRequest{kPeer}).mac, std::nullopt);
+  ethernet_.emplace(16, HashKey{1, 2}, frames_);
+  const auto mac = ethernet_->mac_of(kHardware);
+  EXPECT_EQ(reply<control::Entry>(control::GetRequest{kPeer}).mac, mac);
+  EXPECT_EQ(reply<control::EntryPage>(control::ListRequest{}).entries.at(0).mac, mac);
+}
+
+TEST_F(AdminTest, CountersOfTheEthernetViewAreThoseOfATap) {
+  const auto has = [this](const std::string& name) {
+    const auto all = reply<std::vector<control::Counter>>(control::StatsRequest{});
+    return std::ranges::find(all, name, &control::Counter::name) != all.end();
+  };
+  EXPECT_FALSE(has("drop_ethernet_type"));
+  ethernet_.emplace(16, HashKey{1, 2}, frames_);
+  EXPECT_TRUE(has("drop_ethernet_type"));
+  EXPECT_TRUE(has("ethernet_requests"));
+}
 
 TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {
   EXPECT_TRUE(set(kPeer, Mode::replace));

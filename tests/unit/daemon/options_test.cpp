@@ -202,6 +202,21 @@ TEST(OptionsTest, DisablesDhcpRewriting) {
   EXPECT_FALSE(parse({"--no-dhcp-rewrite"}).link.dhcp_rewrite);
 }
 
+TEST(OptionsTest, ChoosesInterfacesForEthernet) {
+  EXPECT_EQ(parse({}).ethernet, EthernetChoice{});
+  EXPECT_EQ(parse({"--ethernet=no"}).ethernet, EthernetChoice{});
+  EXPECT_FALSE(parse({}).ethernet.includes(kDefaultPKey));
+  for (const char* const all : {"--ethernet", "--ethernet=yes"}) {
+    EXPECT_TRUE(parse({all}).ethernet.includes(kDefaultPKey)) << all;
+  }
+  EXPECT_EQ(parse({"--ethernet=0x7fff,0x8001"}).ethernet,
+            (EthernetChoice{.all = false, .pkeys = {PKey(0xffff), PKey(0x8001)}}));
+  EXPECT_FALSE(parse({"--ethernet=0x8001"}).ethernet.includes(kDefaultPKey));
+  for (const char* const wrong : {"--ethernet=0x8001,", "--ethernet=,", "--ethernet=all", "--ethernet=0"}) {
+    EXPECT_THROW(parse({wrong}), UsageError) << wrong;
+  }
+}
+
 TEST(OptionsTest, EnablesStablePrivacy) {
   EXPECT_FALSE(parse({}).stable_privacy);
   EXPECT_TRUE(parse({"--stable-privacy"}).stable_privacy);

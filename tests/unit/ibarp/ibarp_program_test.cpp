@@ -115,6 +115,19 @@ TEST_F(IbarpProgram, ShowsAllColumnsWithWide) {
   }
 }
 
+TEST_F(IbarpProgram, ShowsTheMacsOfAnEthernetInterface) {
+  RunningServer server;
+  server.handler.put(incomplete());
+  Entry entry = reachable();
+  entry.mac = MacAddress(0x0612'3456'789a);
+  server.handler.put(entry);
+  const auto show = [&](const char* option) { return run_ibarp({option, "-i", server.name()}).out; };
+  EXPECT_THAT(show("-w"), AllOf(HasSubstr("LLADDR" + std::string(55, ' ') + "MAC\n"),
+                                HasSubstr(std::string(kLongForm) + "  06:12:34:56:78:9a\n")));
+  EXPECT_THAT(show("-j"), HasSubstr(R"("mac":"06:12:34:56:78:9a")"));
+  EXPECT_THAT(show("-n"), Not(HasSubstr("06:12:34:56:78:9a")));
+}
+
 std::size_t widest(const std::string& text) {
   std::size_t longest = 0;
   for (std::size_t at = 0; at < text.size();) {

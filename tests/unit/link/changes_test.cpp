@@ -62,7 +62,7 @@ TEST_F(ChangesTest, EachStateOfANeighbourIsAChange) {
   bring_up();
   watch_neighbours();
   resolve_peer();
-  EXPECT_THAT(changes(), ElementsAre("created 10.44.0.2 incomplete: packet; request sent",
+  EXPECT_THAT(changes(), ElementsAre("created 10.44.0.2 incomplete: request sent",
                                      "changed 10.44.0.2 resolving: address learnt",
                                      "changed 10.44.0.2 reachable: confirmed"));
   send(kPeer);
@@ -136,7 +136,7 @@ TEST_F(ChangesTest, EvictionIsAReason) {
   watch_neighbours();
   send(Ipv4Address(0x0a2c0003));
   EXPECT_THAT(changes(), ElementsAre("removed 10.44.0.2 reachable: evicted",
-                                     "created 10.44.0.3 incomplete: packet; request sent"));
+                                     "created 10.44.0.3 incomplete: request sent"));
 }
 
 TEST_F(ChangesTest, ALinkThatGoesDownTellsOfItsNeighbours) {

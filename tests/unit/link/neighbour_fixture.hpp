@@ -13,6 +13,7 @@ class NeighbourStates : public ObjectFixture {
     neighbours.address(find_or_create(), address, evidence, now);
   }
   void confirm(const HwAddress& address) { learn(address, Evidence::confirmed); }
+  void solicit() { neighbours.solicit(find_or_create(), now); }
   void contradict() { neighbours.contradicted(*entry(), now); }
   void send_reply() {
     wire::Arp request;

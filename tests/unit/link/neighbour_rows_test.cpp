@@ -12,6 +12,9 @@ struct Row;
 class NeighbourRowStates : public NeighbourStates, public ::testing::WithParamInterface<Row> {
  public:
   using NeighbourStates::entry;
+  using NeighbourStates::kPeer;
+  using NeighbourStates::out;
+  using NeighbourStates::sent_arp;
   using NeighbourStates::grant;
   using NeighbourStates::kNewPeerHw;
   using NeighbourStates::kPeerHw;
@@ -56,6 +59,24 @@ Step route(const HwAddress& address) {
 }
 void sent(T& t) { t.expect_sent_to(T::kPeerHw, 1); }
 void reply_sent(T& t) { t.expect_reply_sent_to(T::kPeerHw); }
+void nothing_known(T& t) {
+  t.expect_nothing_sent();
+  EXPECT_TRUE(t.out.known_neighbours.empty());
+}
+void request_sent_to_all(T& t) {
+  ASSERT_EQ(t.sent_arp().size(), 1U);
+  EXPECT_EQ(t.sent_arp()[0].to, kMulticastQpn);
+  EXPECT_EQ(t.entry()->parked(), 0U);
+}
+void request_sent(T& t) {
+  ASSERT_EQ(t.sent_arp().size(), 1U);
+  EXPECT_EQ(t.sent_arp()[0].message.operation, wire::ArpOperation::request);
+  EXPECT_EQ(t.sent_arp()[0].to, T::kPeerHw.qpn);
+}
+void known_by_operator(T& t) {
+  t.expect_nothing_sent();
+  EXPECT_EQ(t.out.known_neighbours, (std::vector{KnownNeighbour{T::kPeer, T::kPeerHw, true}}));
+}
 Step dropped(Counter why) {
   return [=](T& t) { t.expect_dropped(why); };
 }
@@ -87,6 +108,15 @@ const std::vector<Row>& rows() {
       {"Adopt_PathReady_Unconfirmed_Parked", &T::make_incomplete_with_path, learn(known), "delay", sent},
       {"New_Confirmed", &T::make_new_with_path, confirm(known), "reachable"},
       {"New_Unconfirmed", &T::make_new, learn(known), "resolving"},
+      {"New_Solicit", &T::make_new, &T::solicit, "incomplete", request_sent_to_all},
+      {"Incomplete_Solicit", &T::make_incomplete, &T::solicit, "incomplete", nothing_known},
+      {"Resolving_Solicit", &T::make_resolving, &T::solicit, "resolving", nothing_known},
+      {"Reachable_Solicit", &T::make_reachable, &T::solicit, "reachable", request_sent},
+      {"Stale_Solicit", &T::make_stale, &T::solicit, "probing", request_sent},
+      {"Delay_Solicit", &T::make_delay, &T::solicit, "probing", request_sent},
+      {"Probing_Solicit", &T::make_probing, &T::solicit, "probing", nothing_known},
+      {"Failed_Solicit", &T::make_failed, &T::solicit, "failed", nothing_known},
+      {"Permanent_Solicit", &T::make_permanent, &T::solicit, "permanent", known_by_operator},
       {"New_Restored", &T::make_new_with_path, restore(std::nullopt), "stale", route(known)},
       {"New_Restored_Reachable", &T::make_new_with_path, restore(10s), "reachable", route(known)},
       {"New_SetPermanent", &T::make_new, set_permanent(known), "permanent", no_request_and_parked(0)},

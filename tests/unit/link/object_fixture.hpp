@@ -124,6 +124,7 @@ class ObjectFixture : public ::testing::Test {
     out.sends.clear();
     out.to_host.clear();
     out.events.clear();
+    out.known_neighbours.clear();
     out.counters = Counters{};
   }
   [[nodiscard]] std::uint64_t count(Counter counter) const { return out.counters[counter]; }

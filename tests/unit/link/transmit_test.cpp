@@ -202,6 +202,58 @@ TEST_F(Transmit, GatewayMayBeOfTheOtherFamily) {
   EXPECT_EQ(state_of(gateway), "incomplete");
 }
 
+TEST_F(Transmit, TakesTheHopsThatAreChosen) {
+  bring_up();
+  std::vector<Frame> batch;
+  for (int i = 0; i < 3; ++i) batch.push_back(ip_packet(Ipv4Address(0x08080808)));
+  batch.push_back(ip_packet(kPeer));
+  const Ipv6Address gateway = *Ipv6Address::parse("fe80::1");
+  const std::vector<std::optional<IpAddress>> hops{Ipv4Address(0x0a2c0003), gateway, std::nullopt,
+                                                   std::nullopt};
+  link->from_host(batch, now, hops);
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2c0003)), "incomplete");
+  EXPECT_EQ(state_of(gateway), "incomplete");
+  EXPECT_EQ(state_of(Ipv4Address(0x08080808)), "incomplete") << "the link's own choice";
+  EXPECT_EQ(state_of(kPeer), "incomplete");
+}
+
+TEST_F(Transmit, AChosenHopDoesNotMakeAPacketValid) {
+  bring_up();
+  Frame frame = pool.take();
+  frame.window(kHeadroom, 10);
+  std::ranges::fill(frame.bytes(), std::uint8_t{0x45});
+  const std::vector<std::optional<IpAddress>> hops{IpAddress(kPeer)};
+  link->from_host({&frame, 1}, now, hops);
+  EXPECT_EQ(count(Counter::drop_malformed_packet), 1U);
+}
+
+TEST_F(Transmit, SolicitsWhatTheHostWantsToKnow) {
+  config.reports_neighbours = true;
+  bring_up();
+  link->solicit(kPeer, now);
+  EXPECT_EQ(state_of(kPeer), "incomplete");
+  EXPECT_EQ(link->sends().size(), 1U);
+  EXPECT_TRUE(link->known_neighbours().empty());
+  resolve_peer();
+  ASSERT_FALSE(link->known_neighbours().empty());
+  EXPECT_EQ(link->known_neighbours()[0], (KnownNeighbour{kPeer, kPeerHw, false}));
+}
+
+TEST_F(Transmit, SolicitsNothingThatNoNeighbourCanHave) {
+  bring_up();
+  link->solicit(kOwnIp, now);
+  link->solicit(Ipv4Address(0xe0000001), now);
+  link->solicit(Ipv4Address(0x0a2c00ff), now);
+  EXPECT_TRUE(link->sends().empty());
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+TEST_F(Transmit, ReportsNoNeighboursUnlessTheyAreWanted) {
+  bring_up();
+  resolve_peer();
+  EXPECT_TRUE(link->known_neighbours().empty());
+}
+
 TEST_F(Transmit, MissingGroupFallsBackToRoutersUnlessItIsLocal) {
   bring_up();
   constexpr Ipv4Address kLocal{0xe00000fb};  // 224.0.0.251

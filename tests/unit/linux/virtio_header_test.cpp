@@ -43,6 +43,44 @@ TEST_F(VirtioHeaderTest, CompletesPartialChecksum) {
   EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
 }
 
+TEST_F(VirtioHeaderTest, OffsetsOfAnEthernetFrameIncludeItsHeader) {
+  constexpr std::size_t kEthernet = 14;
+  const auto ethernet_frame = [&](std::uint8_t type) {
+    Frame frame = frame_of(spec);
+    frame.window(18, frame.size());
+    std::ranges::copy(partial_packet(spec), frame.bytes().begin());
+    std::fill_n(frame.prepend(kEthernet), kEthernet, std::uint8_t{0});
+    frame.bytes()[12] = 0x08;
+    frame.bytes()[13] = type;
+    return frame;
+  };
+  VirtioHeader shifted = header;
+  shifted.csum_start += kEthernet;
+  shifted.hdr_len += kEthernet;
+  {
+    Frame frame = ethernet_frame(0x00);
+    EXPECT_TRUE(apply_header_to_ethernet(shifted, frame));
+    EXPECT_EQ(frame.headroom(), 18U) << "the packet is in the window";
+    EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::tcp, 20, 52, 1000}));
+  }
+  {
+    Frame frame = ethernet_frame(0x00);
+    EXPECT_TRUE(apply_header_to_ethernet(
+        {.flags = virtio::kNeedsChecksum, .csum_start = 34, .csum_offset = 16}, frame));
+    EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
+  }
+  {
+    Frame frame = ethernet_frame(0x00);
+    shifted.csum_start = 3;
+    EXPECT_FALSE(apply_header_to_ethernet(shifted, frame)) << "within the Ethernet header";
+  }
+  Frame frame = ethernet_frame(0x06);
+  EXPECT_TRUE(apply_header_to_ethernet(shifted, frame)) << "not IP";
+  EXPECT_FALSE(frame.is_large());
+  frame.window(4, 13);
+  EXPECT_FALSE(apply_header_to_ethernet({}, frame)) << "too short";
+}
+
 TEST_F(VirtioHeaderTest, SetsSegmentation) {
   Frame frame = frame_of(spec);
   EXPECT_TRUE(apply_header(header, frame));

@@ -180,5 +180,18 @@ TEST(NeighbourDiscovery, AppendIsTheInverseOfStrip) {
   EXPECT_EQ(packet, kRouterSolicitation);
 }
 
+TEST(NeighbourDiscovery, AppendsTheOptionOfEthernet) {
+  auto packet = kRouterSolicitation;
+  packet.resize(packet.size() + kEthernetOptionSize);
+  const auto size = append_link_layer_option(packet, kRouterSolicitation.size(),
+                                             LinkLayerOption::source, MacAddress(0x0200'0000'0001));
+  EXPECT_EQ(size, packet.size());
+  const auto option = from_hex("01 01 020000000001");
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(packet).last(kEthernetOptionSize), option));
+  EXPECT_TRUE(NdMessage::parse(packet)) << "length and checksum are right";
+  packet.resize(strip_link_layer_options(packet));
+  EXPECT_EQ(packet, kRouterSolicitation);
+}
+
 }  // namespace
 }  // namespace ipoib::wire

@@ -1,0 +1,64 @@
+#include "ethernet/neighbour_macs.hpp"
+
+#include "ipoib/bytes.hpp"
+
+namespace ipoib::ethernet {
+namespace {
+
+/// Of 40 bits each: they are never all taken.
+constexpr std::uint8_t kCandidates = 8;
+constexpr std::uint64_t kLow40Bits = 0xff'ffff'ffff;
+
+/// The n-th choice for a neighbour; the flags are no part of its identity (RFC 4755, 3).
+MacAddress candidate(const HwAddress& hardware, std::uint8_t n) {
+  std::array<std::uint8_t, HwAddress::kSize> bytes{};
+  ByteWriter writer(bytes);
+  writer.u8(n);
+  writer.u24(hardware.qpn.value());
+  writer.bytes(hardware.gid.bytes());
+  const KeyedHash hash(HashKey{0, 0});
+  return MacAddress(NeighbourMacs::kOfOthers.number() | (hash(bytes) & kLow40Bits));
+}
+
+}  // namespace
+
+MacAddress mac_of_interface(Guid port, PKey pkey) {
+  constexpr std::uint64_t kLocal = 0x0200'0000'0000;
+  constexpr unsigned kPKeyShift = 24;  // the bits above those that differ between ports of one HCA
+  const std::uint64_t differs = std::uint64_t{pkey.base()} ^ kDefaultPKey.base();
+  return MacAddress(kLocal | ((port.value() ^ differs << kPKeyShift) & kLow40Bits));
+}
+
+MacAddress NeighbourMacs::mac_of(const HwAddress& hardware) const {
+  for (std::uint8_t n = 0; n < kCandidates; ++n) {
+    const MacAddress mac = candidate(hardware, n);
+    if (mac == kOfOthers) continue;
+    const Owner* const owner = by_mac_.peek(mac);
+    if (owner == nullptr || owner->hardware.same_endpoint(hardware)) return mac;
+  }
+  return kOfOthers;
+}
+
+bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
+  const MacAddress mac = mac_of(hardware);
+  by_mac_.set(mac, {hardware, address});
+  const Neighbour* const known = by_address_.find(address);
+  if (known == nullptr) {
+    by_address_.set(address, {mac});
+    return false;
+  }
+  const Neighbour before = *known;
+  if (before.mac == mac) return false;
+  by_address_.set(address, {mac, before.is_router});
+  // What is still sent to the neighbour before goes to another of its addresses, or nowhere.
+  const Owner* const owner = by_mac_.peek(before.mac);
+  if (owner != nullptr && owner->address == address) by_mac_.erase(before.mac);
+  return true;
+}
+
+const IpAddress* NeighbourMacs::address_of(MacAddress mac) {
+  const Owner* const owner = by_mac_.find(mac);
+  return owner != nullptr ? &owner->address : nullptr;
+}
+
+}  // namespace ipoib::ethernet

@@ -1,0 +1,55 @@
+// The MAC addresses under which the host's side sees the interface and the neighbours on the link.
+//
+// A neighbour's MAC is computed from its 20-byte address, so it is the same after a restart of the
+// daemon, and the kernel's entries stay right. If two neighbours would have the same MAC, the later
+// one gets another. All of them are locally administered, and have a first byte of their own, so
+// that frames for neighbours can be told from those for others behind a bridge.
+#pragma once
+
+#include <optional>
+
+#include "ethernet/recent_map.hpp"
+#include "ipoib/address.hpp"
+#include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
+
+namespace ipoib::ethernet {
+
+/// Of the network interface: 02 and the low 40 bits of the port's GUID. The interfaces of other
+/// partitions than the default one differ by their P_Key.
+[[nodiscard]] MacAddress mac_of_interface(Guid port, PKey pkey);
+
+class NeighbourMacs {
+ public:
+  /// The source of packets that no known neighbour has sent: of those that a router forwards.
+  static constexpr MacAddress kOfOthers{0x0600'0000'0000};
+  [[nodiscard]] static constexpr bool is_of_link(MacAddress mac) { return mac.bytes()[0] == 0x06; }
+
+  struct Neighbour {
+    MacAddress mac;
+    bool is_router = false;  ///< as it has advertised itself
+  };
+
+  /// Remembers at most `limit` addresses.
+  NeighbourMacs(std::size_t limit, const HashKey& key) : by_address_(limit, key), by_mac_(limit, key) {}
+
+  /// A neighbour has this hardware address. Returns whether it had another one before.
+  bool learn(const IpAddress& address, const HwAddress& hardware);
+  /// Null if it is unknown; valid until the next call.
+  [[nodiscard]] Neighbour* find(const IpAddress& address) { return by_address_.find(address); }
+  /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next call.
+  [[nodiscard]] const IpAddress* address_of(MacAddress mac);
+  /// The MAC that a neighbour has or would get.
+  [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const;
+
+ private:
+  struct Owner {
+    HwAddress hardware;
+    IpAddress address;  ///< the last one that was learnt
+  };
+
+  RecentMap<IpAddress, Neighbour> by_address_;
+  RecentMap<MacAddress, Owner> by_mac_;
+};
+
+}  // namespace ipoib::ethernet

@@ -1,0 +1,321 @@
+// Host to fabric, then fabric to host, then what the view itself sends to the host.
+#include "ethernet/view.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "ipoib/overloaded.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
+
+namespace ipoib::ethernet {
+namespace {
+
+using wire::EthernetArp;
+using wire::EthernetHeader;
+using wire::EtherType;
+using wire::LinkLayerOption;
+using wire::NdMessage;
+using wire::NdType;
+
+static_assert(View::kHeadroom >= EthernetHeader::kSize);
+
+struct Addresses {
+  IpAddress source;
+  IpAddress destination;
+};
+
+/// nullopt if the packet is too short, or not IP; the link, or the host, checks the rest.
+std::optional<Addresses> addresses_of(ConstBytes packet) {
+  const bool is_ipv6 = wire::ip_version(packet) == 6;
+  if (!is_ipv6 && wire::ip_version(packet) != 4) return std::nullopt;
+  const auto least = is_ipv6 ? wire::Ipv6Header::kSize : wire::Ipv4Header::kMinimumSize;
+  if (packet.size() < least) return std::nullopt;
+  ByteReader reader(packet.subspan(is_ipv6 ? wire::ipv6::kAddresses : wire::ipv4::kAddresses));
+  const auto next = [&]() -> IpAddress {
+    if (is_ipv6) return Ipv6Address(reader.array<Ipv6Address::kSize>());
+    return Ipv4Address(reader.array<Ipv4Address::kSize>());
+  };
+  const IpAddress source = next();
+  return Addresses{source, next()};
+}
+
+EthernetHeader header_before(const Frame& frame) {
+  assert(frame.headroom() >= EthernetHeader::kSize);
+  return EthernetHeader::parse(frame.bytes().data() - EthernetHeader::kSize);
+}
+
+EtherType type_of(const IpAddress& address) {
+  return family(address) == IpFamily::v4 ? EtherType::ipv4 : EtherType::ipv6;
+}
+
+EthernetHeader header(MacAddress to, MacAddress from, EtherType type) {
+  return {to, from, static_cast<std::uint16_t>(type)};
+}
+
+}  // namespace
+
+void View::on_host_changed(const HostView& view) {
+  host_ = view.mac.value_or(host_);
+  own_.clear();
+  broadcasts_.clear();
+  for (const IpPrefix& prefix : view.addresses) {
+    own_.insert(prefix.address);
+    if (const auto broadcast = prefix.broadcast()) broadcasts_.insert(*broadcast);
+  }
+  last_header_.is_set = false;
+}
+
+// --- Host to fabric ------------------------------------------------------------------------------
+
+void View::from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddress>>& hops,
+                     TimePoint now) {
+  hops.clear();
+  std::size_t kept = 0;
+  for (Frame& frame : batch) {
+    std::optional<IpAddress> hop;
+    if (!admit(frame, hop, now)) {
+      frame.release();
+      continue;
+    }
+    hops.push_back(hop);
+    batch[kept++] = std::move(frame);
+  }
+  batch.resize(kept);
+}
+
+/// Whether the frame is one for the link; then sets its next hop.
+bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now) {
+  const EthernetHeader header = header_before(frame);
+  if (is_type(header, EtherType::arp)) {
+    receive_arp(frame.bytes(), now);
+    return false;
+  }
+  if (!is_type(header, EtherType::ipv4) && !is_type(header, EtherType::ipv6)) {
+    ++counters_.drop_type;
+    return false;
+  }
+  const ConstBytes packet = frame.bytes();
+  if (wire::ip_version(packet) == 6 && receive_solicitation(header, packet, now)) return false;
+  if (header.destination.is_multicast()) return true;
+  if (!NeighbourMacs::is_of_link(header.destination)) {
+    ++counters_.drop_destination;
+    return false;
+  }
+  if (const auto addresses = addresses_of(packet)) {
+    hop = hop_of(header.destination, addresses->destination);
+  }
+  return true;
+}
+
+/// The neighbour itself, or a gateway. The kernel may know a MAC from before a restart; then the
+/// link chooses the next hop by the routes.
+std::optional<IpAddress> View::hop_of(MacAddress mac, const IpAddress& destination) {
+  if (last_hop_.is_set && last_hop_.mac == mac && last_hop_.destination == destination) {
+    return last_hop_.hop;
+  }
+  std::optional<IpAddress> hop;
+  const auto* const neighbour = macs_.find(destination);
+  if (neighbour != nullptr && neighbour->mac == mac) {
+    hop = destination;
+  } else if (const IpAddress* const gateway = macs_.address_of(mac)) {
+    hop = *gateway;
+  }
+  last_hop_ = {mac, destination, hop, true};
+  return hop;
+}
+
+/// The link announces the host's addresses itself, and asks for no others.
+void View::receive_arp(ConstBytes packet, TimePoint now) {
+  const auto message = EthernetArp::parse(packet);
+  if (!message) {
+    ++counters_.drop_malformed_arp;
+    return;
+  }
+  if (message->operation != wire::ArpOperation::request) return;
+  if (message->sender_protocol == message->target_protocol) return;
+  ask(message->target_protocol, {message->sender_hardware, message->sender_protocol}, now);
+}
+
+/// Returns whether the packet was a request for the MAC of a neighbour. Duplicate address detection
+/// goes on to the fabric.
+bool View::receive_solicitation(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
+  if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
+  const auto message = NdMessage::parse(packet);
+  if (!message || message->type != NdType::neighbour_solicitation ||
+      message->source.is_unspecified()) {
+    return false;
+  }
+  ask(message->target, {header.source, message->source}, now);
+  return true;
+}
+
+void View::ask(const IpAddress& target, const Asker& asker, TimePoint now) {
+  if (own_.contains(target)) return;
+  ++counters_.requests;
+  if (!requests_.add(target, asker, now)) {
+    ++counters_.drop_request_limit;
+    return;
+  }
+  wanted_.push_back(target);
+}
+
+// --- Fabric to host ------------------------------------------------------------------------------
+
+void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent) {
+  const bool has_moved = macs_.learn(address, hardware);
+  last_hop_.is_set = last_header_.is_set = false;
+  const auto* const neighbour = macs_.find(address);
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
+  // Of IPv6, the neighbour's own advertisement answers.
+  if (ipv4 != nullptr || is_permanent) {
+    for (const Asker& asker : requests_.take(address)) {
+      answer(asker, address, neighbour->mac, neighbour->is_router);
+    }
+  }
+  if (ipv4 == nullptr || !has_moved) return;
+  ++counters_.announcements;
+  send_arp({.operation = wire::ArpOperation::request,
+            .sender_hardware = neighbour->mac,
+            .sender_protocol = *ipv4,
+            .target_hardware = {},
+            .target_protocol = *ipv4},
+           kBroadcastMac);
+}
+
+void View::to_host(std::vector<Frame>& packets) {
+  std::erase_if(packets, [this](Frame& frame) { return !translate(frame); });
+  std::ranges::move(answers_, std::back_inserter(packets));
+  answers_.clear();
+}
+
+/// Writes the Ethernet header before the packet. Returns false if the host is not to get it.
+bool View::translate(Frame& frame) {
+  const auto addresses = addresses_of(std::as_const(frame).bytes());
+  if (!addresses) return false;
+  const ConstBytes packet = std::as_const(frame).bytes();
+  if (wire::ip_version(packet) == 6 &&
+      wire::is_neighbour_discovery(packet, wire::upper_layer(packet)) &&
+      !translate_discovery(frame)) {
+    return false;
+  }
+  assert(frame.headroom() >= EthernetHeader::kSize);
+  header_for(addresses->source, addresses->destination)
+      .emit(frame.bytes().data() - EthernetHeader::kSize);
+  return true;
+}
+
+EthernetHeader View::header_for(const IpAddress& source, const IpAddress& destination) {
+  if (!last_header_.is_set || last_header_.source != source ||
+      last_header_.destination != destination) {
+    const auto* const sender = macs_.find(source);
+    const MacAddress from = sender != nullptr ? sender->mac : NeighbourMacs::kOfOthers;
+    last_header_ = {source, destination,
+                    header(destination_of(destination), from, type_of(source)), true};
+  }
+  return last_header_.header;
+}
+
+MacAddress View::destination_of(const IpAddress& address) const {
+  const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, address);
+  if (is_multicast) {
+    return std::visit([](const auto& group) { return wire::multicast_mac(group); }, address);
+  }
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
+  const bool is_broadcast =
+      ipv4 != nullptr && (ipv4->is_limited_broadcast() || broadcasts_.contains(address));
+  return is_broadcast ? kBroadcastMac : host_;
+}
+
+/// Adds the option of the node that the message tells about. Returns false if nobody waits for it.
+bool View::translate_discovery(Frame& frame) {
+  const auto message = NdMessage::parse(std::as_const(frame).bytes());
+  if (!message) return true;
+  const bool is_advertisement = message->type == NdType::neighbour_advertisement;
+  const bool has_target = is_advertisement || message->type == NdType::redirect;
+  auto* const about = macs_.find(has_target ? message->target : message->source);
+  if (about == nullptr) return true;
+  if (is_advertisement) {
+    about->is_router = message->is_router;
+    if (!is_awaited(*message, about->mac)) return false;
+  } else if (message->type == NdType::router_advertisement) {
+    about->is_router = true;
+  }
+  const std::size_t begin = frame.headroom();
+  const std::size_t size = frame.size();
+  if (begin + size + wire::kEthernetOptionSize > frame.capacity()) return true;
+  frame.window(begin, size + wire::kEthernetOptionSize);
+  (void)wire::append_link_layer_option(
+      frame.bytes(), size, has_target ? LinkLayerOption::target : LinkLayerOption::source,
+      about->mac);
+  return true;
+}
+
+/// An advertisement that answers the link's solicitation is for those who have asked. Returns
+/// whether its own destination is one of them, or nobody has asked.
+bool View::is_awaited(const NdMessage& advertisement, MacAddress mac) {
+  const auto askers = requests_.take(advertisement.target);
+  bool reached = askers.empty() || advertisement.destination.is_multicast();
+  for (const Asker& asker : askers) {
+    if (asker.address == IpAddress(advertisement.destination)) {
+      reached = true;
+    } else {
+      answer(asker, advertisement.target, mac, advertisement.is_router);
+    }
+  }
+  return reached;
+}
+
+// --- Messages to the host ------------------------------------------------------------------------
+
+void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router) {
+  ++counters_.answers;
+  if (const auto* const ipv4 = std::get_if<Ipv4Address>(&target)) {
+    return send_arp({.operation = wire::ArpOperation::reply,
+                     .sender_hardware = mac,
+                     .sender_protocol = *ipv4,
+                     .target_hardware = asker.mac,
+                     .target_protocol = std::get<Ipv4Address>(asker.address)},
+                    asker.mac);
+  }
+  NdMessage message;
+  message.type = NdType::neighbour_advertisement;
+  message.source = message.target = std::get<Ipv6Address>(target);
+  message.destination = std::get<Ipv6Address>(asker.address);
+  message.is_router = is_router;
+  message.is_solicited = message.overrides = true;
+  send_advertisement(message, mac, asker.mac);
+}
+
+void View::send_arp(const EthernetArp& message, MacAddress to) {
+  if (Frame frame = make(EthernetArp::kSize, header(to, message.sender_hardware, EtherType::arp))) {
+    message.emit(frame.bytes());
+    answers_.push_back(std::move(frame));
+  }
+}
+
+void View::send_advertisement(const NdMessage& message, MacAddress from, MacAddress to) {
+  Frame frame = make(NdMessage::kMaxEmitted, header(to, from, EtherType::ipv6));
+  if (!frame) return;
+  const std::size_t size = message.emit(frame.bytes());
+  const std::size_t whole =
+      wire::append_link_layer_option(frame.bytes(), size, LinkLayerOption::target, from);
+  frame.window(kHeadroom, whole);
+  answers_.push_back(std::move(frame));
+}
+
+/// An empty frame if no buffer is free.
+Frame View::make(std::size_t size, const EthernetHeader& header) {
+  Frame frame = messages_.take();
+  if (!frame) {
+    ++counters_.drop_no_frame;
+    return frame;
+  }
+  frame.window(kHeadroom, size);
+  header.emit(frame.bytes().data() - EthernetHeader::kSize);
+  return frame;
+}
+
+}  // namespace ipoib::ethernet

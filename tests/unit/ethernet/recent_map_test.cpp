@@ -1,0 +1,46 @@
+#include "ethernet/recent_map.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ipoib::ethernet {
+namespace {
+
+using Map = RecentMap<Ipv4Address, int>;
+constexpr HashKey kKey{1, 2};
+
+TEST(RecentMap, FindsWhatWasSet) {
+  Map map(4, kKey);
+  EXPECT_EQ(map.find(Ipv4Address(1)), nullptr);
+  map.set(Ipv4Address(1), 10);
+  map.set(Ipv4Address(1), 11);
+  ASSERT_NE(map.find(Ipv4Address(1)), nullptr);
+  EXPECT_EQ(*map.find(Ipv4Address(1)), 11);
+  EXPECT_EQ(*map.peek(Ipv4Address(1)), 11);
+  map.erase(Ipv4Address(1));
+  EXPECT_EQ(map.peek(Ipv4Address(1)), nullptr);
+}
+
+TEST(RecentMap, ForgetsWhatIsNotUsed) {
+  Map map(8, kKey);
+  map.set(Ipv4Address(1), 1);
+  map.set(Ipv4Address(2), 2);
+  for (std::uint32_t i = 100; i < 200; ++i) {
+    map.set(Ipv4Address(i), 0);
+    EXPECT_NE(map.find(Ipv4Address(1)), nullptr) << "used again and again";
+    EXPECT_LE(map.size(), 8U);
+  }
+  EXPECT_EQ(map.find(Ipv4Address(2)), nullptr);
+}
+
+TEST(RecentMap, APeekIsNoUse) {
+  Map map(4, kKey);
+  map.set(Ipv4Address(1), 1);
+  for (std::uint32_t i = 100; i < 104; ++i) {
+    (void)map.peek(Ipv4Address(1));
+    map.set(Ipv4Address(i), 0);
+  }
+  EXPECT_EQ(map.peek(Ipv4Address(1)), nullptr);
+}
+
+}  // namespace
+}  // namespace ipoib::ethernet
