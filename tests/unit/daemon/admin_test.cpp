@@ -204,6 +204,7 @@ TEST_F(AdminTest, HistogramsHaveTheBoundsOfTheLink) {
 }
 
 TEST_F(AdminTest, TheManualExplainsEachCounter) {
+  ethernet_.emplace(16, HashKey{1, 2}, frames_);
   std::ifstream file(IPOIB_MANUAL);
   std::vector<std::string> explained;
   for (std::string line; std::getline(file, line) && line != ".Ss Metrics";) {
