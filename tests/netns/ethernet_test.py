@@ -2,8 +2,11 @@
 """Interfaces as TAPs: ipoibd --ethernet."""
 
 import json
+import shutil
 import sys
+import unittest
 
+import dhcp
 import hosts
 import streams
 from hosts import wait_until
@@ -96,6 +99,16 @@ class Ethernet(hosts.Pair):
         self.assertEqual(self.left.link()["address"], "02:00:00:00:00:77")
         self.assert_connected()
 
+    def test_another_daemon_takes_over(self):
+        self.assert_connected()
+        before = self.left.daemon
+        self.addCleanup(before.end)
+        self.left.start("--ethernet", "--takeover", wait=False)
+        wait_until(lambda: not before.is_running(), "the first one has ended")
+        self.assertTrue(self.left.daemon.is_running())
+        self.assertEqual(self.left.link()["link_type"], "ether")
+        self.assert_connected()
+
     def test_left_over_tap_is_no_tun(self):
         self.left.kill()
         self.left.start(wait=False)
@@ -114,6 +127,27 @@ class Ethernet(hosts.Pair):
             with self.subTest(sender=sender.name):
                 streams.tcp(sender, receiver, to, 16)
                 streams.udp(sender, receiver, to, 20, 8000)
+
+    def test_dhcp_client(self):
+        server = dhcp.start_server(self.right, self.subnet.folder)
+        self.addCleanup(server.end)
+        client = dhcp.start_client(self.left, self.subnet.folder)
+        self.addCleanup(client.end)
+        wait_until(lambda: any(address.startswith("10.44.0.1") and address != LEFT
+                               for address in self.left.addresses()), "the client has an address")
+
+    @unittest.skipUnless(shutil.which("dhclient"), "needs dhclient")
+    def test_dhclient(self):
+        """It refuses a TUN."""
+        folder = self.subnet.folder
+        server = dhcp.start_server(self.right, folder)
+        self.addCleanup(server.end)
+        command = ["dhclient", "-4", "-d", "-sf", "/bin/true", "-cf", "/dev/null",
+                   "-lf", str(folder / "leases"), "-pf", str(folder / "dhclient.pid"), "ib0"]
+        client = hosts.Process(self.left.command(*command), folder / "dhclient.log",
+                               self.subnet.environment)
+        self.addCleanup(client.end)
+        wait_until(lambda: "bound to 10.44.0.1" in client.output(), "the client has an address")
 
     def test_multicast(self):
         group = "239.1.2.3"
