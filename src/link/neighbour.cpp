@@ -168,7 +168,11 @@ Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
           [&](New&) {
             return first_request(std::make_unique<ParkedFrames>(deps.parking), deps, now);
           },
-          [](OneOf<Incomplete, Resolving, Probing> auto&) { return Disposition::keep; },
+          [](OneOf<Incomplete, Probing> auto&) { return Disposition::keep; },
+          [&](Resolving& s) {
+            deps.out.known_neighbours.push_back({address_, s.route.hardware()});
+            return Disposition::keep;
+          },
           [&](Reachable& s) {
             if (const PathData* const path = s.route.path->usable()) {
               deps.solicitor.solicit(address_, s.route.hardware(), *path);

@@ -73,6 +73,10 @@ void request_sent(T& t) {
   EXPECT_EQ(t.sent_arp()[0].message.operation, wire::ArpOperation::request);
   EXPECT_EQ(t.sent_arp()[0].to, T::kPeerHw.qpn);
 }
+void known_by_itself(T& t) {
+  t.expect_nothing_sent();
+  EXPECT_EQ(t.out.known_neighbours, (std::vector{KnownNeighbour{T::kPeer, T::kPeerHw, false}}));
+}
 void known_by_operator(T& t) {
   t.expect_nothing_sent();
   EXPECT_EQ(t.out.known_neighbours, (std::vector{KnownNeighbour{T::kPeer, T::kPeerHw, true}}));
@@ -110,7 +114,7 @@ const std::vector<Row>& rows() {
       {"New_Unconfirmed", &T::make_new, learn(known), "resolving"},
       {"New_Solicit", &T::make_new, &T::solicit, "incomplete", request_sent_to_all},
       {"Incomplete_Solicit", &T::make_incomplete, &T::solicit, "incomplete", nothing_known},
-      {"Resolving_Solicit", &T::make_resolving, &T::solicit, "resolving", nothing_known},
+      {"Resolving_Solicit", &T::make_resolving, &T::solicit, "resolving", known_by_itself},
       {"Reachable_Solicit", &T::make_reachable, &T::solicit, "reachable", request_sent},
       {"Stale_Solicit", &T::make_stale, &T::solicit, "probing", request_sent},
       {"Delay_Solicit", &T::make_delay, &T::solicit, "probing", request_sent},
