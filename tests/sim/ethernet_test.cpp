@@ -92,17 +92,6 @@ TEST_F(EthernetSim, AskingAgainAsksTheNeighbourAgain) {
   EXPECT_FALSE(gets_arp()) << "no answer from the cache";
 }
 
-TEST_F(EthernetSim, AskingAgainWhileThePathIsRequestedIsAnswered) {
-  two_hosts_with_tap();
-  world.faults.sa_drops_requests = true;
-  ask_for(b().ip());
-  ASSERT_TRUE(gets_arp());
-  ASSERT_EQ(a().state_of(b().ip()), "resolving");
-  a().tun().from_fabric.clear();
-  ask_for(b().ip());
-  EXPECT_TRUE(gets_arp());
-}
-
 TEST_F(EthernetSim, ARequestForAnAddressThatNobodyHasIsNotAnswered) {
   two_hosts_with_tap();
   ask_for(address_of(77));
