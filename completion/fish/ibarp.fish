@@ -90,6 +90,9 @@ function __ibarp_complete
         case help
         case groups
             printf '%s\n' -m dev
+        case failover
+            echo dev
+            command $program info 2>/dev/null | awk '/^    (primary|backup) / { print $2 ":" $4 }' | sort -u
         case monitor
             printf '%s\n' neighbours link groups stats all dev
         case wait

@@ -4,7 +4,7 @@ function __ipoibd_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
     switch "$words[-1]"
-        case --device
+        case --device --backup
             for port in /sys/class/infiniband/*/ports/*
                 set -l parts (string split / -- $port)
                 printf '%s\n' $parts[5] $parts[5]:$parts[7]
@@ -19,6 +19,8 @@ function __ipoibd_complete
             printf '%s\n' 256 512 1024 2048 4096
         case --log
             printf '%s\n' trace debug info warning error off link= sa= verbs= control= daemon=
+        case --backup-reselect
+            printf '%s\n' always failure
         case --poll
             printf '%s\n' event busy adaptive
         case --log-target

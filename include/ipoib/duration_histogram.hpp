@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "ipoib/time.hpp"
 
@@ -40,6 +41,11 @@ class DurationHistogram {
     const auto bound = std::lower_bound(kBounds.begin(), kBounds.end(), duration);
     ++counts_[static_cast<std::size_t>(bound - kBounds.begin())];
     sum_ += duration;
+  }
+  DurationHistogram& operator+=(const DurationHistogram& other) {
+    std::ranges::transform(counts_, other.counts_, counts_.begin(), std::plus<>());
+    sum_ += other.sum_;
+    return *this;
   }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] Duration sum() const { return sum_; }

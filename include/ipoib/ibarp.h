@@ -110,6 +110,20 @@ struct ibarp_info {
   uint16_t sm_lid;                /* of the subnet manager; 0: none, or RoCE */
 };
 
+/* One of the two ports of an interface with a backup port. */
+struct ibarp_port {
+  size_t size;
+  char device[IBARP_TEXT_SIZE]; /* RDMA device */
+  uint32_t port;
+  char role[IBARP_NAME_SIZE];  /* "primary" or "backup" */
+  int is_active;               /* it serves the interface */
+  char state[IBARP_NAME_SIZE]; /* of the link on it; "up" when it can serve the interface */
+  const char* waiting_for;     /* what its bring-up waits for; may be empty */
+  uint8_t gid[16];
+  uint16_t lid;
+  uint16_t sm_lid; /* of the subnet manager; 0: none, or RoCE */
+};
+
 struct ibarp_group {
   size_t size;
   uint8_t mgid[16];
@@ -193,6 +207,7 @@ struct ibarp_event {
  * returns that value. Callbacks may use the handle. */
 typedef int ibarp_interface_fn(const char* interface, void* data);
 typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
+typedef int ibarp_port_fn(const struct ibarp_port* port, void* data);
 typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
 typedef int ibarp_member_fn(const struct ibarp_member* member, void* data);
 typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
@@ -250,6 +265,13 @@ IBARP_API int ibarp_flush_matching(struct ibarp* handle, const struct ibarp_filt
 
 /* Fills in *info; the caller sets info->size. */
 IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
+/* Calls `each` for the ports of an interface with a backup port, the primary one first; for none if
+ * it has no backup port. */
+IBARP_API int ibarp_ports(struct ibarp* handle, ibarp_port_fn* each, void* data);
+/* Moves the interface to one of its ports; with NULL as the device, to the one that does not serve it
+ * now. -EOPNOTSUPP: it has no backup port; -ENODEV: it has no such port; -ENETDOWN: the link on that
+ * port is not up. */
+IBARP_API int ibarp_failover(struct ibarp* handle, const char* device, uint32_t port);
 IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
 /* Calls `each` for each port that is a member of the group, including the interface's own,
  * according to the subnet administrator. */

@@ -16,6 +16,7 @@ inline constexpr const char* kInterfaceDown = "c71bcb7c79ed46b60797c3a46e714398"
 inline constexpr const char* kDuplicateAddress = "349993389ce95078da423b88720cd64a";
 inline constexpr const char* kFalseClaim = "77b9540b78a078e8ab70080379e79c38";
 inline constexpr const char* kDeviceLost = "899d9290c8ad9307ab460f852b155d87";
+inline constexpr const char* kFailover = "5ad7f4e0b11f4c6c9f0c9d3c2f6be7a1";
 }  // namespace events
 
 /// Marks a message. It is in the place of the source location, which the project's log does not

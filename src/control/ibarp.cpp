@@ -265,6 +265,22 @@ int ibarp_get_info(ibarp* handle, ibarp_info* info) {
   });
 }
 
+int ibarp_ports(ibarp* handle, ibarp_port_fn* each, void* data) {
+  return with(handle, [&] {
+    return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}),
+                              [&](const auto& found) { return each_of(found.ports, each, data); });
+  });
+}
+
+int ibarp_failover(ibarp* handle, const char* device, std::uint32_t port) {
+  return with(handle, [&] {
+    if (device != nullptr && (port == 0 || port > UINT8_MAX)) return invalid(handle, "no such port");
+    FailoverRequest request;
+    if (device != nullptr) request = {device, static_cast<std::uint8_t>(port)};
+    return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
+  });
+}
+
 int ibarp_groups(ibarp* handle, ibarp_group_fn* each, void* data) {
   return with(handle, [&] {
     return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}),

@@ -107,6 +107,21 @@ ibarp_info to_c(const InterfaceInfo& info) {
   return out;
 }
 
+ibarp_port to_c(const PortInfo& port) {
+  ibarp_port out{};
+  out.size = sizeof(out);
+  set(out.device, port.device);
+  out.port = port.port;
+  set(out.role, port.role);
+  out.is_active = port.active ? 1 : 0;
+  set(out.state, port.state);
+  out.waiting_for = port.waiting_for.c_str();
+  std::copy_n(port.gid.bytes().begin(), Gid::kSize, out.gid);
+  out.lid = port.lid.value();
+  out.sm_lid = port.sm_lid.value();
+  return out;
+}
+
 ibarp_group to_c(const Group& group) {
   ibarp_group out{};
   out.size = sizeof(out);

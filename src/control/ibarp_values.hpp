@@ -44,6 +44,8 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 /// ibarp_info refers to a text of its argument.
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
+/// Refers to a text of its argument.
+[[nodiscard]] ibarp_port to_c(const PortInfo& port);
 [[nodiscard]] ibarp_group to_c(const Group& group);
 [[nodiscard]] ibarp_member to_c(const Member& member);
 [[nodiscard]] ibarp_counter to_c(const Counter& counter);

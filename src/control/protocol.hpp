@@ -26,7 +26,7 @@ inline constexpr std::size_t kMaxResponseLine = 4U << 20;
 inline constexpr std::size_t kPageEntries = 128;
 inline constexpr std::size_t kPageLines = 512;  ///< trace records in a response
 
-/// Reply to set, pin, delete and delete_interface.
+/// Reply to set, pin, delete, failover and delete_interface.
 struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
@@ -40,7 +40,7 @@ struct AddedInterface {
   std::string name;
   friend bool operator==(const AddedInterface&, const AddedInterface&) = default;
 };
-/// Reply by request: list EntryPage, get Entry, set, pin, delete and subscribe Done, flush Flushed,
+/// Reply by request: list EntryPage, get Entry, set, pin, delete, failover and subscribe Done, flush Flushed,
 /// stats vector<Counter>, histograms vector<Histogram>, info InterfaceInfo, members vector<Member>,
 /// log vector<ModuleLevel>, trace
 /// TracePage, add_interface AddedInterface, delete_interface Done.

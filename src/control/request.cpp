@@ -78,6 +78,14 @@ Request flush_matching_request(JsonReader& reader) {
 }
 Request stats_request(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
 Request info_request(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
+Request failover_request(JsonReader& reader) {
+  FailoverRequest request;
+  if (!reader.has("device")) return InterfaceRequest(request);
+  request.device = reader.text("device");
+  if (request.device.empty()) reader.fail("device", "the name of an RDMA device");
+  request.port = reader.number<std::uint8_t>("port");
+  return InterfaceRequest(request);
+}
 Request histograms_request(JsonReader& /*reader*/) {
   return InterfaceRequest(HistogramsRequest{});
 }
@@ -128,7 +136,8 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 16> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 17> kOperations{{{"list", list_request},
+                                                 {"failover", failover_request},
                                                  {"subscribe", subscribe_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
@@ -196,6 +205,10 @@ struct RequestEmitter {
             {"topics", std::move(topics)},
             {"interval_ms", request.interval.count()}};
   }
+  json::object operator()(const FailoverRequest& request) const {
+    if (request.device.empty()) return {{"op", "failover"}};
+    return {{"op", "failover"}, {"device", request.device}, {"port", request.port}};
+  }
   json::object operator()(const MembersRequest& request) const {
     return {{"op", "members"}, {"mgid", request.mgid.to_string()}};
   }
@@ -231,7 +244,8 @@ bool is_change(const Request& request) {
   return other != nullptr && (std::holds_alternative<SetRequest>(*other) ||
                               std::holds_alternative<PinRequest>(*other) ||
                               std::holds_alternative<DeleteRequest>(*other) ||
-                              std::holds_alternative<FlushRequest>(*other));
+                              std::holds_alternative<FlushRequest>(*other) ||
+                              std::holds_alternative<FailoverRequest>(*other));
 }
 
 bool is_restricted(const Request& request) {
@@ -254,7 +268,7 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
-      "info, histograms, subscribe, members, log, trace, add_interface, delete_interface"};
+      "info, histograms, subscribe, failover, members, log, trace, add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

@@ -68,10 +68,18 @@ struct SubscribeRequest {
   std::chrono::milliseconds interval = kDefaultInterval;  ///< of StatsEvent
   friend bool operator==(const SubscribeRequest&, const SubscribeRequest&) = default;
 };
+/// Moves the interface to a port, or without a device to the one that does not serve it now. Nothing
+/// happens if that one serves it already. EOPNOTSUPP: it has no backup port; ENODEV: it has no such
+/// port; ENETDOWN: the link on that port is not up.
+struct FailoverRequest {
+  std::string device;
+  std::uint8_t port = 1;
+  friend bool operator==(const FailoverRequest&, const FailoverRequest&) = default;
+};
 /// Requests that the interface's thread answers.
 using InterfaceRequest =
     std::variant<ListRequest, GetRequest, SetRequest, PinRequest, DeleteRequest, FlushRequest,
-                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest>;
+                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest, FailoverRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -71,6 +71,7 @@ struct ReplyReader {
     return Flushed{reader.number<std::uint64_t>("flushed")};
   }
   Reply operator()(const SubscribeRequest& /*request*/) const { return Done{}; }
+  Reply operator()(const FailoverRequest& /*request*/) const { return Done{}; }
   Reply operator()(const StatsRequest& /*request*/) const {
     return read_all(reader, "counters", read_counter);
   }

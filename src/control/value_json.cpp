@@ -102,14 +102,42 @@ Group read_group(JsonReader& reader) {
   return group;
 }
 
+json::object to_json(const PortInfo& port) {
+  return {{"device", port.device},
+          {"port", port.port},
+          {"role", port.role},
+          {"active", port.active},
+          {"state", port.state},
+          {"waiting_for", port.waiting_for},
+          {"gid", port.gid.to_string()},
+          {"lid", port.lid.value()},
+          {"sm_lid", port.sm_lid.value()}};
+}
+
+PortInfo read_port(JsonReader& reader) {
+  PortInfo port;
+  port.device = reader.text("device");
+  port.port = reader.number<std::uint8_t>("port");
+  port.role = reader.text("role");
+  port.active = reader.boolean("active");
+  port.state = reader.text("state");
+  port.waiting_for = reader.text("waiting_for");
+  port.gid = reader.gid("gid");
+  port.lid = Lid(reader.number<std::uint16_t>("lid"));
+  port.sm_lid = Lid(reader.number<std::uint16_t>("sm_lid"));
+  return port;
+}
+
 json::object to_json(const InterfaceInfo& info) {
-  return {
+  json::object out{
       {"interface", info.interface}, {"device", info.device},     {"port", info.port},
       {"pkey", info.pkey.value()},   {"qkey", info.qkey.value()}, {"qpn", info.qpn.value()},
       {"gid", info.gid.to_string()}, {"lid", info.lid.value()},   {"sm_lid", info.sm_lid.value()},
       {"mtu", info.mtu},
       {"admin_up", info.admin_up},   {"state", info.state},       {"waiting_for", info.waiting_for},
       {"version", info.version},     {"pid", info.pid},           {"groups", to_json_array(info.groups)}};
+  if (!info.ports.empty()) out["ports"] = to_json_array(info.ports);
+  return out;
 }
 
 InterfaceInfo read_info_without_groups(JsonReader& reader) {
@@ -129,6 +157,7 @@ InterfaceInfo read_info_without_groups(JsonReader& reader) {
   info.waiting_for = reader.text("waiting_for");
   info.version = reader.text("version");
   info.pid = reader.number<std::uint32_t>("pid");
+  if (reader.has("ports")) info.ports = read_all(reader, "ports", read_port);
   return info;
 }
 

@@ -21,6 +21,7 @@ namespace ipoib::control {
 [[nodiscard]] Histogram read_histogram(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const Group& group);
 [[nodiscard]] Group read_group(JsonReader& reader);
+[[nodiscard]] boost::json::object to_json(const PortInfo& port);
 [[nodiscard]] boost::json::object to_json(const InterfaceInfo& info);
 [[nodiscard]] InterfaceInfo read_info(JsonReader& reader);
 [[nodiscard]] InterfaceInfo read_info_without_groups(JsonReader& reader);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/counter.hpp"
+#include "control/port_info.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"
@@ -67,7 +68,7 @@ struct Member {
 /// The interface and the state of its bring-up.
 struct InterfaceInfo {
   std::string interface;
-  std::string device;  ///< RDMA device
+  std::string device;  ///< RDMA device that serves it
   std::uint8_t port = 0;
   PKey pkey;
   QKey qkey;  ///< of the broadcast group; 0 before it is joined, and for those who may only read
@@ -81,6 +82,7 @@ struct InterfaceInfo {
   std::string waiting_for;  ///< what the bring-up waits for, as text; empty when up
   std::string version;      ///< of the daemon
   std::uint32_t pid = 0;
+  std::vector<PortInfo> ports;  ///< both, if it has a backup port
   std::vector<Group> groups;
   friend bool operator==(const InterfaceInfo&, const InterfaceInfo&) = default;
 };

@@ -95,14 +95,29 @@ void append(const ethernet::Counters& of_view, std::vector<control::Counter>& ou
   out.push_back({"ethernet_announcements", of_view.announcements, false});
 }
 
+/// The sum of the counters of all ports, so that none becomes smaller when another port serves.
+verbs::UdCounters sum_of_queue_pairs(const InterfaceState& state) {
+  auto sum = state.queue_pair;
+  if (state.idle) sum += state.idle->queue_pair;
+  return sum;
+}
+offload::Coalescer::Counters sum_to_host(const InterfaceState& state) {
+  auto sum = state.to_host;
+  if (state.idle) sum += state.idle->to_host;
+  return sum;
+}
+
 std::vector<control::Counter> counters(const link::Link& link, const InterfaceState& state) {
   std::vector<control::Counter> out;
   for (std::size_t i = 0; i < link::kCounterCount; ++i) {
     const auto counter = static_cast<link::Counter>(i);
-    out.push_back({std::string(name(counter)), link.counters()[counter], is_drop(counter)});
+    const auto of_idle = state.idle ? state.idle->link.counters()[counter] : 0;
+    out.push_back(
+        {std::string(name(counter)), link.counters()[counter] + of_idle, is_drop(counter)});
   }
-  const auto& pair = state.queue_pair;
-  out.push_back({"drop_host_refused", state.to_host.refused, true});
+  const auto pair = sum_of_queue_pairs(state);
+  const auto to_host = sum_to_host(state);
+  out.push_back({"drop_host_refused", to_host.refused, true});
   out.push_back({"drop_host_malformed", state.malformed_of_host, true});
   out.push_back({"drop_receive_error", pair.receive_errors, true});
   out.push_back({"drop_send_error", pair.send_errors, true});
@@ -116,12 +131,13 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"tx_timeouts", state.status.tx_timeouts, false});
   out.push_back({"tx_large_packets", pair.large_packets, false});
   out.push_back({"tx_segments", pair.segments, false});
-  out.push_back({"rx_large_packets", state.to_host.large, false});
-  out.push_back({"rx_segments", state.to_host.segments, false});
+  out.push_back({"rx_large_packets", to_host.large, false});
+  out.push_back({"rx_segments", to_host.segments, false});
   out.push_back({"sleeps", state.poll.sleeps, false});
   out.push_back({"spins", state.poll.spins, false});
   out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
+  out.push_back({"failovers", state.status.failovers, false});
   if (state.ethernet != nullptr) append(state.ethernet->counters(), out);
   out.push_back({"neighbours", link.neighbour_count(), false, true});
   const auto& entries = link.neighbour_statistics().entries;
@@ -140,6 +156,37 @@ control::Histogram histogram(std::string name, const DurationHistogram& values) 
   out.counts.assign(values.counts().begin(), values.counts().end());
   out.sum = static_cast<std::uint64_t>(values.sum().count());
   return out;
+}
+
+DurationHistogram resolution_times(const link::Link& link, const InterfaceState& state) {
+  auto sum = link.neighbour_statistics().resolution;
+  if (state.idle) sum += state.idle->link.neighbour_statistics().resolution;
+  return sum;
+}
+
+control::PortInfo port_information(const PortState& port, bool is_active) {
+  control::PortInfo info;
+  info.device = port.name.device;
+  info.port = port.name.port;
+  info.role = name(port.role);
+  info.active = is_active;
+  info.state = name(port.link.state());
+  if (port.link.state() != link::LinkState::up) info.waiting_for = port.link.waiting_for();
+  info.gid = port.status.gid;
+  info.lid = port.status.lid;
+  info.sm_lid = port.status.sm_lid;
+  return info;
+}
+
+/// The primary port first; none if there is only one.
+std::vector<control::PortInfo> ports_of(const link::Link& link, const InterfaceState& state) {
+  if (!state.idle) return {};
+  const PortName name{state.identity.device, state.identity.port};
+  const PortState active{state.active,     name,          link, state.status.port,
+                         state.queue_pair, state.to_host};
+  std::vector ports{port_information(active, true), port_information(*state.idle, false)};
+  if (state.active != PortRole::primary) std::swap(ports.front(), ports.back());
+  return ports;
 }
 
 }  // namespace
@@ -183,6 +230,7 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   if (link.state() != link::LinkState::up) info.waiting_for = link.waiting_for();
   info.version = IPOIB_VERSION;
   info.pid = state.identity.pid;
+  info.ports = ports_of(link, state);
   for (const auto& group : link.groups()) info.groups.push_back(to_group(group));
   return info;
 }
@@ -234,13 +282,30 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
           [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
           [&](const control::HistogramsRequest&) {
             return Response(Reply(std::vector{
-                histogram("resolution_time", link.neighbour_statistics().resolution)}));
+                histogram("resolution_time", resolution_times(link, state))}));
           },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
           // The owner of the link reports.
           [&](const control::SubscribeRequest&) { return Response(Reply(control::Done{})); },
+          // The owner of the links carries it out.
+          [&](const control::FailoverRequest&) {
+            return Response(Error(EOPNOTSUPP, "the interface has one port"));
+          },
       },
       request);
+}
+
+void repeat_on(link::Link& idle, const control::InterfaceRequest& change, TimePoint now) {
+  std::visit(Overloaded{
+                 [&](const control::SetRequest& r) {
+                   (void)idle.set_permanent(r.address, r.hardware, now);
+                 },
+                 [&](const control::PinRequest& r) { (void)idle.pin(r.address, r.gid); },
+                 [&](const control::DeleteRequest& r) { idle.remove(r.address); },
+                 [&](const control::FlushRequest& r) { flush(r.filter, idle, now); },
+                 [](const auto&) {},
+             },
+             change);
 }
 
 }  // namespace ipoib::daemon

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "control/protocol.hpp"
 #include "daemon/poll_policy.hpp"
+#include "daemon/port_role.hpp"
 #include "ethernet/view.hpp"
 #include "link/link.hpp"
 #include "offload/coalescer.hpp"
@@ -15,10 +17,9 @@
 
 namespace ipoib::daemon {
 
-/// Properties of an interface that never change.
 struct InterfaceIdentity {
   std::string interface;
-  std::string device;
+  std::string device;  ///< that serves it
   std::uint8_t port = 0;
   std::uint32_t pid = 0;
 };
@@ -28,6 +29,17 @@ struct InterfaceStatus {
   link::PortStatus port;
   std::uint64_t messages_lost = 0;  ///< the control thread's mailbox was full
   std::uint64_t tx_timeouts = 0;    ///< see SendWatchdog
+  std::uint64_t failovers = 0;      ///< from one of its ports to the other
+};
+
+/// The part of an interface on one of its ports.
+struct PortState {
+  PortRole role;
+  const PortName& name;
+  const link::Link& link;
+  const link::PortStatus& status;
+  const verbs::UdCounters& queue_pair;
+  const offload::Coalescer::Counters& to_host;
 };
 
 struct InterfaceState {
@@ -40,12 +52,18 @@ struct InterfaceState {
   PKey pkey;
   bool admin_up = true;  ///< the network interface is administratively up
   const ethernet::View* ethernet = nullptr;  ///< of a TAP
+  PortRole active = PortRole::primary;  ///< which the values above belong to
+  std::optional<PortState> idle = {};   ///< the other port, if there are two
 };
 
 /// Carries out `request`, on the interface's thread.
 [[nodiscard]] control::Response carry_out(const control::InterfaceRequest& request,
                                           link::Link& link, const InterfaceState& state,
                                           TimePoint now);
+
+/// Makes a change on the link of the idle port, too, so that it can take over. What that link
+/// refuses is left out.
+void repeat_on(link::Link& idle, const control::InterfaceRequest& change, TimePoint now);
 
 /// What the link shows, as the control protocol shows it; `ethernet` may be null.
 [[nodiscard]] control::Entry to_entry(const link::NeighbourInfo& info,

@@ -58,7 +58,15 @@ void ChangeReporter::watch(const control::Topics& topics, link::Link& link,
   wants_link_ = topics.link;
   is_link_pending_ &= wants_link_;
   is_on_ = topics.neighbours || topics.groups || topics.link;
-  link.changes().watch({.neighbours = topics.neighbours, .groups = topics.groups});
+  wanted_ = {.neighbours = topics.neighbours, .groups = topics.groups};
+  link.changes().watch(wanted_);
+}
+
+void ChangeReporter::move(link::Link& from, link::Link& to, TimePoint now) {
+  const auto left = from.take_changes(link::Changes::kMax, now);
+  lost_ += left.changes.size() + left.lost;
+  from.changes().watch({});
+  to.changes().watch(wanted_);
 }
 
 ChangeReporter::Summary ChangeReporter::summary(const link::Link& link,
@@ -71,7 +79,8 @@ ChangeReporter::Summary ChangeReporter::summary(const link::Link& link,
           .hardware = link.hardware_address(),
           .lid = state.status.port.lid,
           .sm_lid = state.status.port.sm_lid,
-          .qkey = link.qkey()};
+          .qkey = link.qkey(),
+          .active = state.active};
 }
 
 /// Names of members of the information.
@@ -89,6 +98,7 @@ std::vector<std::string> ChangeReporter::differences(const Summary& before, cons
   compare("lid", before.lid, now.lid);
   compare("sm_lid", before.sm_lid, now.sm_lid);
   compare("qkey", before.qkey, now.qkey);
+  compare("port", before.active, now.active);
   return out;
 }
 

@@ -26,6 +26,8 @@ class ChangeReporter {
   /// The events of the next report, if there are any and it is time.
   [[nodiscard]] std::vector<control::Event> take(link::Link& link, const InterfaceState& state,
                                                  TimePoint now);
+  /// Another link serves the interface from now on.
+  void move(link::Link& from, link::Link& to, TimePoint now);
   /// A report was lost.
   void on_lost(const std::vector<control::Event>& events);
   /// When to call take() again at the latest.
@@ -42,6 +44,7 @@ class ChangeReporter {
     Lid lid;
     Lid sm_lid;
     QKey qkey;
+    PortRole active = PortRole::primary;
     friend bool operator==(const Summary&, const Summary&) = default;
   };
   [[nodiscard]] static Summary summary(const link::Link& link, const InterfaceState& state);
@@ -50,6 +53,7 @@ class ChangeReporter {
 
   bool is_on_ = false;
   bool wants_link_ = false;
+  link::Changes::Wanted wanted_;
   Summary reported_;
   Summary before_;  ///< the last report
   bool is_link_pending_ = false;

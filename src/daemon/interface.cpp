@@ -18,26 +18,42 @@ std::optional<HandedInterface> take(HandedInterfaces& all, PKey partition) {
   return node ? std::optional(std::move(node.mapped())) : std::nullopt;
 }
 
-Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number,
+Pump::Settings pump_settings(const Options& options, const InterfaceId& id, PortRole role,
                              PumpMode mode) {
   auto link = options.link;
-  link.pkey = pkey;
+  link.pkey = id.pkey;
+  const bool is_idle = role == PortRole::backup && mode == PumpMode::active;
   return {.link = std::move(link),
           .max_ip_mtu = options.max_ip_mtu,
           .seed = random_bits(),
           .hash_key = {random_bits(), random_bits()},
-          .first_request = first_link_request(number),
-          .mode = mode,
-          .ethernet = options.ethernet.includes(pkey)};
+          .first_request = first_link_request(id.number, role),
+          .mode = is_idle ? PumpMode::standby : mode,
+          .ethernet = options.ethernet.includes(id.pkey)};
+}
+
+/// The host is the same DHCP client on both ports.
+Pump::Settings with_identity_of(Guid primary, Pump::Settings backup) {
+  backup.link.dhcp_identity = primary;
+  return backup;
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
   return {interface, device.name(), device.port(), static_cast<std::uint32_t>(::getpid())};
 }
 
-std::size_t packet_size(const Interface::Dependencies& dependencies, PKey pkey) {
-  const bool is_tap = dependencies.options.ethernet.includes(pkey);
-  return dependencies.max_mtu + (is_tap ? ethernet::View::kHeadroom - link::kHeadroom : 0);
+/// Bytes of headroom that packets of the host need in addition to the link's.
+std::size_t more_headroom(const Options& options, PKey pkey) {
+  return options.ethernet.includes(pkey) ? ethernet::View::kHeadroom - link::kHeadroom : 0;
+}
+
+/// Of all ports whose devices count them.
+std::optional<std::uint64_t> missing_receives(const verbs::Device& primary,
+                                              const verbs::Device* backup) {
+  const auto of_primary = primary.missing_receives();
+  const auto of_backup = backup != nullptr ? backup->missing_receives() : std::nullopt;
+  if (!of_primary && !of_backup) return std::nullopt;
+  return of_primary.value_or(0) + of_backup.value_or(0);
 }
 
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
@@ -51,16 +67,14 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       logs_(dependencies.logs, id.name, id.pkey),
       cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
-      pools_(packet_size(dependencies, id.pkey), dependencies.options.link, dependencies.options.queues),
-      queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
-                                             dependencies.options.queues, *logs_.verbs)
-                      .value()),
+      queues_(dependencies.device, dependencies.backup, dependencies.options,
+              more_headroom(dependencies.options, id.pkey), *logs_.verbs),
       ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
                           id.pkey)),
       mark_(to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
       handed_(take(dependencies.handed, id.pkey)),
       mode_(handed_ ? PumpMode::held : PumpMode::active),
-      tun_((register_pools(), at_home([this] { return open_tun(); }))),
+      tun_(at_home([this] { return open_tun(); })),
       netlink_((receive_large_packets(), at_home([this] {
                   return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
                 }))),
@@ -68,26 +82,51 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
       server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
-      pump_(pump_settings(dependencies.options, id.pkey, id.number, mode_),
-            {.tun = *tun_,
-             .queue_pair = *queue_pair_,
-             .host_frames = {pools_.host, pools_.large},
-             .messages = pools_.messages,
-             .trace = trace_.ring,
-             .log = *logs_.daemon,
-             .link_log = *logs_.link}),
+      pump_(pump_settings(dependencies.options, id, PortRole::primary, mode_),
+            pump_dependencies(queues_.primary())),
       sleeper_({.host = tun_->descriptor(),
-                .completions = queue_pair_->descriptor(),
+                .completions = queues_.descriptors(),
                 .messages = to_interface_.descriptor()}),
       loop_({.identity = identity_on(dependencies.device, tun_->name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
-            {pump_, *tun_, *queue_pair_, sleeper_, to_interface_, to_control_, trace_.ring,
-             *logs_.daemon}),
+            loop_dependencies()),
       thread_([this] { run(); }, to_interface_) {
   if (handed_) (void)to_interface_.post(RestoreCache{std::move(handed_->cache)});
   handed_.reset();
-  log_start(dependencies.device);
+  log_start();
+}
+
+Pump::Dependencies Interface::pump_dependencies(PortQueue& queue) {
+  return {.tun = *tun_,
+          .queue_pair = *queue.queue_pair,
+          .host_frames = {queue.pools.host, queue.pools.large},
+          .messages = queue.pools.messages,
+          .trace = trace_.ring,
+          .log = *logs_.daemon,
+          .link_log = *logs_.link};
+}
+
+InterfaceLoop::Dependencies Interface::loop_dependencies() {
+  InterfaceLoop::Dependencies out{.pump = pump_,
+                                  .tun = *tun_,
+                                  .queue_pair = *queues_.primary().queue_pair,
+                                  .sleeper = sleeper_,
+                                  .inbox = to_interface_,
+                                  .outbox = to_control_,
+                                  .trace = trace_.ring,
+                                  .log = *logs_.daemon};
+  if (queues_.backup() == nullptr) return out;
+  const auto& device = *dependencies_.backup;
+  backup_pump_.emplace(
+      with_identity_of(guid_of(dependencies_.device),
+                       pump_settings(dependencies_.options, id_, PortRole::backup, mode_)),
+      pump_dependencies(*queues_.backup()));
+  out.backup.emplace(InterfaceLoop::Backup{.port = {device.name(), device.port()},
+                                           .pump = *backup_pump_,
+                                           .queue_pair = *queues_.backup()->queue_pair,
+                                           .selection = dependencies_.options.selection});
+  return out;
 }
 
 std::unique_ptr<host::TunDevice> Interface::open_tun() {
@@ -95,7 +134,7 @@ std::unique_ptr<host::TunDevice> Interface::open_tun() {
   const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
   const host::TunOptions options{.name = id_.name,
                                  .mark = mark_,
-                                 .large_packets = queue_pair_->can_send_large_packets(),
+                                 .large_packets = queues_.can_send_large_packets(),
                                  .mac = is_tap ? std::optional(mac) : std::nullopt,
                                  .stable_secret = ipv6_.stable_secret};
   return handed_ ? host::TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
@@ -122,13 +161,22 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .link_local = {guid_of(dependencies.device), id_.pkey, dependencies.options.stable_privacy},
       .renamed = [this](const std::string& name) { on_renamed(name); },
       .has_moved = [this] { return tun_->network_namespace().has_value(); },
-      .missing_receives = [&device = dependencies.device] { return device.missing_receives(); },
+      .missing_receives = 
+          [&dependencies = dependencies_] {
+            return missing_receives(dependencies.device, dependencies.backup);
+          },
       .publish = [this](const control::Event& event) { server_->publish(event); }};
 }
 
-void Interface::log_start(const verbs::Device& device) {
-  logs_.daemon->info("on {} port {}, partition {:#06x}{}", device.name(), device.port(),
-                     id_.pkey.value(), tun_->adopted() ? ", adopted" : "");
+void Interface::log_start() {
+  const auto& device = dependencies_.device;
+  const auto* const backup = dependencies_.backup;
+  logs_.daemon->info(
+      "on {} port {}{}, partition {:#06x}{}", device.name(), device.port(),
+      backup != nullptr
+          ? ", with the backup " + PortName{backup->name(), backup->port()}.text()
+          : "",
+      id_.pkey.value(), tun_->adopted() ? ", adopted" : "");
   for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
 }
 
@@ -142,15 +190,9 @@ void Interface::run() {
   loop_.run();
 }
 
-void Interface::register_pools() {
-  queue_pair_->register_pool(pools_.host).value();
-  queue_pair_->register_pool(pools_.large).value();
-  queue_pair_->register_pool(pools_.messages).value();
-}
-
 void Interface::receive_large_packets() {
   using Kind = Segmentation::Kind;
-  if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queue_pair_->enable_large_receives();
+  if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queues_.enable_large_receives();
 }
 
 SharedNamespace Interface::current_namespace() const {

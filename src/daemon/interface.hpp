@@ -5,10 +5,11 @@
 //                     Pump and InterfaceLoop <------> InterfaceControl ---- PortControl
 //                                  |                      |
 //        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
+// With a backup port, there is a second UdQueuePair with a second Pump.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,12 @@
 #include "daemon/interface_control.hpp"
 #include "daemon/interface_loop.hpp"
 #include "daemon/interface_thread.hpp"
-#include "daemon/ipv6_identity.hpp"
 #include "daemon/logging.hpp"
-#include "daemon/options.hpp"
 #include "daemon/own_ring.hpp"
-#include "daemon/pools.hpp"
-#include "daemon/pump.hpp"
+#include "daemon/port_queue.hpp"
 #include "linux/netlink_view.hpp"
 #include "linux/network_namespace.hpp"
 #include "linux/tun_device.hpp"
-#include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
 
@@ -36,7 +33,7 @@ class Interface final : public PartitionInterface {
   struct Dependencies {  ///< what the interfaces of a port share; outlives them
     boost::asio::io_context& context;
     const verbs::Device& device;
-    std::uint32_t max_mtu = 0;  ///< largest MTU of the port, in bytes
+    const verbs::Device* backup = nullptr;  ///< of the backup port, if there is one
     const Options& options;
     const host::NetworkNamespace& home;  ///< namespace of the network interfaces
     NeighbourStore& neighbours;
@@ -50,8 +47,6 @@ class Interface final : public PartitionInterface {
   /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
   Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
             SaRequestPort& sa);
-  Interface(const Interface&) = delete;
-  Interface& operator=(const Interface&) = delete;
   ~Interface() override = default;  ///< stops the thread if it is running, and joins it
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
@@ -63,10 +58,14 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 
-  void on_port(const verbs::PortSnapshot& port) override { control_.on_port(port); }
-  void on_client_reregister() override { control_.on_client_reregister(); }
+  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
+    control_.on_port(role, port);
+  }
+  void on_client_reregister(PortRole role) override { control_.on_client_reregister(role); }
   void on_object_failed(const void* object) override { control_.on_object_failed(object); }
-  void on_notice(const wire::Notice& notice) override { control_.on_notice(notice); }
+  void on_notice(PortRole role, const wire::Notice& notice) override {
+    control_.on_notice(role, notice);
+  }
   void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
   void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   void request_report() override { control_.request_report(); }
@@ -80,8 +79,9 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] std::unique_ptr<host::TunDevice> open_tun();
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
-  void register_pools();
-  void log_start(const verbs::Device& device);
+  [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
+  [[nodiscard]] InterfaceLoop::Dependencies loop_dependencies();
+  void log_start();
   void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
                                                        control::Server::IfTaken if_taken);
@@ -99,8 +99,7 @@ class Interface final : public PartitionInterface {
   InterfaceLogs logs_;
   const CpuShares::Share cpu_;
   const OwnRing trace_;
-  Pools pools_;
-  const std::unique_ptr<verbs::UdQueuePair> queue_pair_;
+  PortQueues queues_;
   const Ipv6Identity ipv6_;
   const std::string mark_;  ///< see host::TunOptions
   std::optional<HandedInterface> handed_;
@@ -112,6 +111,7 @@ class Interface final : public PartitionInterface {
   InterfaceControl control_;
   std::unique_ptr<control::Server> server_;
   Pump pump_;
+  std::optional<Pump> backup_pump_;
   EpollSleeper sleeper_;
   InterfaceLoop loop_;
   InterfaceThread thread_;

@@ -60,8 +60,9 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
       host_watch_(dependencies.context, dependencies.host.descriptor(),
                   [this] { on_host_event(); }),
       inbox_watch_(dependencies.context, dependencies.inbox.descriptor(),
-                   [this] { on_messages(); }),
-      next_request_(first_control_request(dependencies.number)) {
+                   [this] { on_messages(); }) {
+  for (const PortRole role : kPortRoles)
+    next_request_[role] = first_control_request(dependencies.number, role);
   host_timer_.set(monotonic_now());
   auto neighbours = dependencies.neighbours->all();
   // The mailbox is new, so it has room.
@@ -71,34 +72,36 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
 
 // --- Port and host -------------------------------------------------------------------------------
 
-void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
+void InterfaceControl::on_port(PortRole role, const verbs::PortSnapshot& port) {
   // A link that is up leaves its groups when it stops; one that lost the port could not.
   if (state_ != State::running) return;
-  log_partition(port);
-  follow_guid(port);
-  port_undelivered_ = port_status(port, dependencies_.pkey);
+  log_partition(role, port);
+  // The backup port changes neither addresses of the host nor its DHCP client identifier.
+  if (role == PortRole::primary) follow_guid(port);
+  port_undelivered_[role] = port_status(port, dependencies_.pkey);
   deliver();
 }
 
 /// Logs a changed membership in the partition.
-void InterfaceControl::log_partition(const verbs::PortSnapshot& port) {
+void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& port) {
   const auto found = find_partition(port.pkeys, dependencies_.pkey);
   const PKey entry = found ? found->pkey : PKey();
-  if (std::exchange(entry_, entry) == entry) return;
+  if (std::exchange(entry_[role], entry) == entry) return;
   if (!found) {
     dependencies_.log.warn(
-        "waiting for partition {:#06x}: the port is in {}; add the port in the subnet manager, or "
-        "choose another --pkey",
-        dependencies_.pkey.value(), list_of(port.pkeys));
+        "waiting for partition {:#06x}: the {} port is in {}; add the port in the subnet manager, "
+        "or choose another --pkey",
+        dependencies_.pkey.value(), name(role), list_of(port.pkeys));
   } else if (!entry.is_full()) {
     dependencies_.log.warn(
-        "limited member of partition {:#06x}: reaches full members, but not other limited members",
-        dependencies_.pkey.value());
+        "the {} port is a limited member of partition {:#06x}: reaches full members, but not other "
+        "limited members",
+        name(role), dependencies_.pkey.value());
   }
 }
 
-void InterfaceControl::on_client_reregister() {
-  reregister_undelivered_ = true;
+void InterfaceControl::on_client_reregister(PortRole role) {
+  reregister_undelivered_[role] = true;
   deliver();
 }
 
@@ -108,8 +111,10 @@ void InterfaceControl::on_object_failed(const void* object) {
 }
 
 /// If the mailbox is full, makes the link confirm everything instead.
-void InterfaceControl::on_notice(const wire::Notice& notice) {
-  if (!dependencies_.to_interface.post(SubnetNotice{notice})) reregister_undelivered_ = true;
+void InterfaceControl::on_notice(PortRole role, const wire::Notice& notice) {
+  if (!dependencies_.to_interface.post(SubnetNotice{notice, role})) {
+    reregister_undelivered_[role] = true;
+  }
   deliver();
 }
 
@@ -206,7 +211,8 @@ InterfaceControl::Callback InterfaceControl::with_port_counters(Callback done) c
 }
 
 void InterfaceControl::find_members(const Gid& mgid, std::function<void(control::Response)> done) {
-  const auto id = std::exchange(next_request_, wire::SaRequestId(next_request_.value() + 1));
+  auto& next = next_request_[active_];
+  const auto id = std::exchange(next, wire::SaRequestId(next.value() + 1));
   members_wanted_.emplace(id, std::move(done));
   dependencies_.sa.send({id, wire::members_query(mgid)});
 }
@@ -271,6 +277,7 @@ void InterfaceControl::on(link::ArpPolicyUsed&) {
 }
 
 void InterfaceControl::on(LinkReport& message) {
+  active_ = message.active;
   dependencies_.owner.on_report(dependencies_.number, message);
 }
 
@@ -320,17 +327,12 @@ void InterfaceControl::deliver() {
 
 bool InterfaceControl::deliver_all() {
   auto& to = dependencies_.to_interface;
-  if (port_undelivered_) {
-    if (!to.post(PortChanged{*port_undelivered_})) return false;
-    port_undelivered_.reset();
+  for (const PortRole role : kPortRoles) {
+    if (!deliver_of_port(role)) return false;
   }
   while (!failures_undelivered_.empty()) {
     if (!to.post(ObjectFailed{failures_undelivered_.back()})) return false;
     failures_undelivered_.pop_back();
-  }
-  if (reregister_undelivered_) {
-    if (!to.post(ClientReregister{})) return false;
-    reregister_undelivered_ = false;
   }
   if (host_undelivered_) {
     if (!to.post(HostChanged{*host_undelivered_})) return false;
@@ -359,6 +361,19 @@ bool InterfaceControl::deliver_all() {
   return true;
 }
 
+bool InterfaceControl::deliver_of_port(PortRole role) {
+  auto& to = dependencies_.to_interface;
+  if (auto& status = port_undelivered_[role]) {
+    if (!to.post(PortChanged{*status, role})) return false;
+    status.reset();
+  }
+  if (reregister_undelivered_[role]) {
+    if (!to.post(ClientReregister{role})) return false;
+    reregister_undelivered_[role] = false;
+  }
+  return true;
+}
+
 // --- End ----------------------------------------------------------------------------------------
 
 void InterfaceControl::stop(StopReason why) {
@@ -366,7 +381,7 @@ void InterfaceControl::stop(StopReason why) {
   state_ = State::stopping;
   stop_reason_ = std::move(why);
   stop_undelivered_ = true;
-  port_undelivered_.reset();  // see on_port()
+  port_undelivered_ = {};  // see on_port()
   deliver();
 }
 

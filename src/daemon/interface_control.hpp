@@ -3,7 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +14,6 @@
 #include "daemon/messages.hpp"
 #include "daemon/neighbour_store.hpp"
 #include "daemon/partition_interface.hpp"
-#include "daemon/sa_requests.hpp"
 #include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/backoff.hpp"
@@ -45,14 +43,14 @@ class InterfaceControl final : public control::Handler {
     LinkLocalChoice link_local;
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
-    std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Device
+    std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Devices
     std::function<void(const control::Event&)> publish;              ///< to subscribers
   };
   explicit InterfaceControl(const Dependencies& dependencies);
-  void on_port(const verbs::PortSnapshot& port);
-  void on_client_reregister();
+  void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void on_client_reregister(PortRole role);
   void on_object_failed(const void* object);
-  void on_notice(const wire::Notice& notice);
+  void on_notice(PortRole role, const wire::Notice& notice);
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
   void reconfigure(const Reconfigured& changes);
@@ -63,7 +61,7 @@ class InterfaceControl final : public control::Handler {
   void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
   void delete_interface(Callback done) override;
  private:
-  void log_partition(const verbs::PortSnapshot& port);
+  void log_partition(PortRole role, const verbs::PortSnapshot& port);
   void on_host_event();
   void update_host();
   void check_redirects();
@@ -73,6 +71,7 @@ class InterfaceControl final : public control::Handler {
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
+  [[nodiscard]] bool deliver_of_port(PortRole role);
   [[nodiscard]] Callback with_port_counters(Callback done) const;
   void end_if_done();
   void on(wire::SaRequest& message);
@@ -94,8 +93,8 @@ class InterfaceControl final : public control::Handler {
   Watch host_watch_;
   Watch inbox_watch_;
   // Messages to post to the interface's thread as soon as its mailbox has room.
-  std::optional<link::PortStatus> port_undelivered_;
-  bool reregister_undelivered_ = false;
+  PerPort<std::optional<link::PortStatus>> port_undelivered_;
+  PerPort<bool> reregister_undelivered_;
   std::vector<ObjectFailed> failures_undelivered_;
   std::optional<std::string> name_undelivered_;
   std::optional<PumpMode> mode_undelivered_;
@@ -108,12 +107,13 @@ class InterfaceControl final : public control::Handler {
   std::optional<StopReason> stop_reason_;
   std::set<wire::SaRequestId> leaves_;                    ///< outstanding
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
-  wire::SaRequestId next_request_;
+  PerPort<wire::SaRequestId> next_request_;
+  PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
   TimePoint host_not_before_{};
   TimePoint redirects_not_before_{};
   bool has_redirects_ = false;  ///< in the last view
   Retry host_retry_;
-  std::optional<PKey> entry_;  ///< in the P_Key table; an invalid key if it has none
+  PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

@@ -1,29 +1,29 @@
-// The loop of an interface's thread: runs the pump, exchanges messages with the control thread, and
+// The loop of an interface's thread: runs the pumps, exchanges messages with the control thread, and
 // polls or sleeps.
 //
-// One turn: read the clock; take messages; run one turn of the pump; post its messages. When there
+// One turn: read the clock; take messages; run one turn of each pump; post its messages. When there
 // were no packets, the policy (poll_policy.hpp) decides between another turn and sleeping until
 // TUN, completion channel or mailbox are readable, or until the link's next deadline. Before it
 // sleeps, the loop arms the completion queue and polls it once more, so that it misses no
 // completion. Completion events only end a sleep; they are acknowledged before the next one.
 //
-// A queue pair that is broken, or whose sends do not complete (send_watchdog.hpp), is restarted, or
-// replaced if the device refuses that. While this fails, the link is down, and the loop tries again
-// after a growing pause.
+// An interface with a backup port has a pump on each, and one of them is active. The loop moves the
+// interface from one to the other (port_selection.hpp) within a turn: the host sees no change, and
+// peers learn the address of the other queue pair from announcements.
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "daemon/admin.hpp"
 #include "daemon/change_reporter.hpp"
+#include "daemon/link_port.hpp"
 #include "daemon/messages.hpp"
 #include "daemon/poll_policy.hpp"
+#include "daemon/port_selection.hpp"
 #include "daemon/pump.hpp"
-#include "daemon/send_watchdog.hpp"
 #include "daemon/sleeper.hpp"
-#include "ipoib/backoff.hpp"
 #include "linux/pollable_tun.hpp"
 #include "verbs/recoverable_ud_port.hpp"
 
@@ -31,7 +31,14 @@ namespace ipoib::daemon {
 
 class InterfaceLoop {
  public:
-  /// All of these outlive the loop. Only the thread in run() uses the first four.
+  /// The part of the interface on its backup port.
+  struct Backup {
+    PortName port;
+    Pump& pump;  ///< in PumpMode::standby, or in that of the primary one if that is not active
+    verbs::RecoverableUdPort& queue_pair;
+    SelectionSettings selection;
+  };
+  /// All of these outlive the loop. Only the thread in run() uses the first four, and the backup.
   struct Dependencies {
     Pump& pump;
     host::PollableTun& tun;
@@ -41,9 +48,10 @@ class InterfaceLoop {
     ControlMailbox& outbox;
     TraceRing& trace;
     Logger& log;
+    std::optional<Backup> backup = {};
   };
   struct Settings {
-    InterfaceIdentity identity;
+    InterfaceIdentity identity;  ///< with the primary port
     PKey pkey;
     PollMode poll = PollMode::adaptive;
   };
@@ -57,35 +65,46 @@ class InterfaceLoop {
  private:
   void turn();
   void sleep();
-  [[nodiscard]] bool watch_queue_pair();
-  void repair_queue_pair();
-  [[nodiscard]] Result<void> recreate_queue_pair();
-  [[nodiscard]] TimePoint next_deadline() const;
+  [[nodiscard]] bool arm();
+  [[nodiscard]] TimePoint next_deadline();
   void end(StopReason why);
 
+  [[nodiscard]] LinkPort& active() { return *ports_[active_]; }
+  [[nodiscard]] link::Link& link() { return active().link(); }
+  /// Calls `use` with the interface's part on each of its ports.
+  template <class Use>
+  void for_each_port(Use&& use) {
+    for (const PortRole role : kPortRoles) {
+      if (ports_[role]) use(*ports_[role]);
+    }
+  }
+  void select_port();
+  void move_to(PortRole role, const std::string& why);
+  [[nodiscard]] control::Response fail_over(const control::FailoverRequest& request);
+
   void take_messages();
-  void on_port(const link::PortStatus& status);
+  void take(ToInterface& message);
+  void on_port(const PortChanged& message);
   void report_link();
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
   void save_cache(SaveCache& message);
   void set_mode(PumpMode mode);
   void prepare_takeover();
+  [[nodiscard]] bool is_settled();
   void on_admin_request(AdminRequest& message);
-  [[nodiscard]] InterfaceState state() const;
+  [[nodiscard]] InterfaceState state();
   void report_changes();
-  void post_messages();
+  void post_messages(LinkPort& port);
 
   Settings settings_;
   Dependencies dependencies_;
   PollPolicy policy_;
+  PerPort<std::unique_ptr<LinkPort>> ports_;  ///< null: there is no backup
+  PortRole active_ = PortRole::primary;
+  std::optional<PortSelection> selection_;  ///< of two ports
   InterfaceStatus status_;
   TimePoint now_{};
-  bool armed_ = false;
-  SendWatchdog watchdog_;
-  bool needs_repair_ = false;  ///< by the watchdog, or since the last repair has failed
-  Retry repair_{Backoff{}};
-  TimePoint no_repair_before_{};
   std::string awaited_;  ///< what the link waits for, as logged last
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   ChangeReporter reporter_;

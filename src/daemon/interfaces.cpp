@@ -19,10 +19,10 @@ Interfaces::Interfaces(const Dependencies& dependencies)
       plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes),
       retry_timer_(dependencies.context, [this] { apply_plan(); }) {}
 
-void Interfaces::start(const verbs::PortSnapshot& port) {
-  port_ = port;
+void Interfaces::start(const verbs::PortSnapshot& primary) {
+  ports_[PortRole::primary] = primary;
   try {
-    for (const PKey partition : plan_.update(port.active, port.pkeys).create) create(partition);
+    for (const PKey partition : update_plan().create) create(partition);
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
       if (interface->adopted()) {
@@ -33,29 +33,29 @@ void Interfaces::start(const verbs::PortSnapshot& port) {
     }
     throw;
   }
-  if (port.active) discard_kept();
+  if (knows_partitions()) discard_kept();
   if (interfaces_.empty())
     dependencies_.log.info("waiting for a partition in the port's P_Key table");
 }
 
-void Interfaces::on_port(const verbs::PortSnapshot& port) {
-  port_ = port;
+void Interfaces::on_port(PortRole role, const verbs::PortSnapshot& port) {
+  ports_[role] = port;
   // First, since an interface whose partition has gone can leave its groups only while its link is
   // up.
   apply_plan();
-  for (auto& [number, interface] : interfaces_) interface->on_port(port);
+  for (auto& [number, interface] : interfaces_) interface->on_port(role, port);
 }
 
-void Interfaces::on_client_reregister() {
-  for (auto& [number, interface] : interfaces_) interface->on_client_reregister();
+void Interfaces::on_client_reregister(PortRole role) {
+  for (auto& [number, interface] : interfaces_) interface->on_client_reregister(role);
 }
 
 void Interfaces::on_object_failed(const void* object) {
   for (auto& [number, interface] : interfaces_) interface->on_object_failed(object);
 }
 
-void Interfaces::on_notice(const wire::Notice& notice) {
-  for (auto& [number, interface] : interfaces_) interface->on_notice(notice);
+void Interfaces::on_notice(PortRole role, const wire::Notice& notice) {
+  for (auto& [number, interface] : interfaces_) interface->on_notice(role, notice);
 }
 
 void Interfaces::reconfigure(const Reloaded& changes) {
@@ -79,9 +79,23 @@ void Interfaces::on_response(const wire::SaResponse& response) {
 
 // --- Creation and removal ------------------------------------------------------------------------
 
+/// A port that is not active may be in any partition.
+bool Interfaces::knows_partitions() const {
+  return ports_[PortRole::primary].active &&
+         (!dependencies_.has_backup || ports_[PortRole::backup].active);
+}
+
+/// A partition that either port is in has an interface.
+InterfacePlan::Changes Interfaces::update_plan() {
+  auto pkeys = ports_[PortRole::primary].pkeys;
+  const auto& of_backup = ports_[PortRole::backup].pkeys;
+  pkeys.insert(pkeys.end(), of_backup.begin(), of_backup.end());
+  return plan_.update(knows_partitions(), pkeys);
+}
+
 void Interfaces::apply_plan() {
   if (stopping_) return;
-  const auto changes = plan_.update(port_.active, port_.pkeys);
+  const auto changes = update_plan();
   for (const PKey partition : changes.remove) remove(partition);
   if (changes.left_out > left_out_) {
     dependencies_.log.warn("{} partitions have no interface: the maximum is {}", changes.left_out,
@@ -98,7 +112,7 @@ void Interfaces::apply_plan() {
     }
   }
   if (failure.empty()) {
-    if (port_.active) discard_kept();
+    if (knows_partitions()) discard_kept();
     (void)retry_.succeeded();
     return retry_timer_.set(kNever);
   }
@@ -119,7 +133,8 @@ void Interfaces::create(PKey partition) {
   auto made = dependencies_.factory.create(
       {last_number_, partition, name, home != homes_.end() ? home->second : nullptr}, *this,
       dependencies_.sa);
-  made->on_port(port_);
+  made->on_port(PortRole::primary, ports_[PortRole::primary]);
+  if (dependencies_.has_backup) made->on_port(PortRole::backup, ports_[PortRole::backup]);
   dependencies_.kept.erase(made->id().name);
   interfaces_.emplace(last_number_, std::move(made));
 }

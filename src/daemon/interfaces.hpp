@@ -1,8 +1,7 @@
-// The interfaces of a port: creates and removes them as planned, distributes events and SA
-// responses to them, and destroys those that have ended.
+// The interfaces of the daemon: creates and removes them as planned, distributes events and SA
+// responses of its ports to them, and destroys those that have ended.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,10 +12,8 @@
 #include "daemon/configuration.hpp"
 #include "daemon/handover.hpp"
 #include "daemon/interface_plan.hpp"
-#include "daemon/options.hpp"
 #include "daemon/partition_interface.hpp"
 #include "daemon/timer.hpp"
-#include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 
 namespace ipoib::daemon {
@@ -47,16 +44,17 @@ class Interfaces final : private InterfaceOwner {
     PortOwner& owner;
     SaRequestPort& sa;
     HandedInterfaces& handed;  ///< by another daemon
+    bool has_backup = false;   ///< each interface has a backup port
     Logger& log;
   };
   explicit Interfaces(const Dependencies& dependencies);
 
   /// Creates the first interfaces. Throws std::runtime_error if one of them cannot be created.
-  void start(const verbs::PortSnapshot& port);
-  void on_port(const verbs::PortSnapshot& port);
-  void on_client_reregister();
+  void start(const verbs::PortSnapshot& primary);
+  void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void on_client_reregister(PortRole role);
   void on_object_failed(const void* object);
-  void on_notice(const wire::Notice& notice);
+  void on_notice(PortRole role, const wire::Notice& notice);
   /// Applies changed options.
   void reconfigure(const Reloaded& changes);
   /// Drops a response for an interface that no longer exists.
@@ -91,6 +89,8 @@ class Interfaces final : private InterfaceOwner {
   void delete_interface(InterfaceNumber number, Deleted done) override;
 
   void apply_plan();
+  [[nodiscard]] InterfacePlan::Changes update_plan();
+  [[nodiscard]] bool knows_partitions() const;
   void create(PKey partition);
   void remove(PKey partition);
   void discard_kept();
@@ -108,7 +108,7 @@ class Interfaces final : private InterfaceOwner {
   std::set<InterfaceNumber> unanswered_;            ///< check_threads()
   std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved, or added elsewhere
   InterfaceNumber last_number_;
-  verbs::PortSnapshot port_;
+  PerPort<verbs::PortSnapshot> ports_;
   std::optional<StopReason> stopping_;
   std::size_t left_out_ = 0;
   Retry retry_;

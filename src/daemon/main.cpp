@@ -1,10 +1,12 @@
 // ipoibd: the wiring diagram. See interface.hpp for that of an interface.
 //
-//        Interface ib0 --------+                  +---- SaBackend ---- fabric
-//                              |                  |
-//        Interface ib0.8001 ---+---- PortControl -+---- PortWatcher
+//        Interface ib0 --------+                  +---- ServedPort ---- SaBackend ---- fabric
+//                              |                  |          |
+//        Interface ib0.8001 ---+---- PortControl -+          +---- PortWatcher
 //                              |                  |
 //        ...           --------+                  +---- signals
+//
+// With a backup port, there is a second ServedPort.
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,6 +130,31 @@ void on_serving(Dependencies& dependencies) {
   notify_service_manager("READY=1");
 }
 
+/// A port with what is needed to serve it. Throws std::runtime_error that says what is missing.
+struct OpenPort {
+  OpenPort(const verbs::Device& device, const Options& options, Logging& logs)
+      : sa(make_sa_backend(device, options, logs)), watcher(device, *logs.verbs) {}
+  const std::unique_ptr<SaBackend> sa;
+  PortWatcher watcher;
+};
+
+/// The device of the backup port. The daemon works without it, too.
+std::optional<verbs::Device> open_backup(const verbs::Device& primary, const Options& options,
+                                         Logger& log) {
+  if (!options.backup) return std::nullopt;
+  auto device = verbs::Device::open(options.backup->device, options.backup->port);
+  if (!device) {
+    log.error("--backup {}: {}; serving without a backup until ipoibd is started again",
+              options.backup->text(), device.error().message);
+    return std::nullopt;
+  }
+  if (device->link_layer() != primary.link_layer()) {
+    throw std::runtime_error("--backup " + options.backup->text() +
+                             ": one port is of InfiniBand, the other one of RoCE");
+  }
+  return std::move(*device);
+}
+
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
 /// std::runtime_error if anything is missing or fails later.
 PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependencies) {
@@ -144,19 +171,27 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
     predecessor = PortControl::Predecessor{std::move(handover->connection), handover->offer.pid};
   }
   const auto port = device.query().value();
-  const auto sa = make_sa_backend(device, options, logs);
-  PortWatcher watcher(device, *logs.verbs);
+  OpenPort primary(device, options, logs);
+  const auto backup_device = open_backup(device, options, *logs.daemon);
+  std::optional<OpenPort> backup;
+  std::optional<PortControl::Port> backup_port;
+  if (backup_device) {
+    auto of_backup = options;
+    of_backup.gid_index.reset();  // it is of the primary port
+    backup.emplace(*backup_device, of_backup, logs);
+    backup_port.emplace(PortControl::Port{backup->watcher, *backup->sa});
+  }
   CpuShares cpus(options.cpus);
   PortControl control(
-      {.port = watcher,
-       .sa = *sa,
+      {.primary = {primary.watcher, *primary.sa},
+       .backup = backup_port,
        .signals = dependencies.signals,
        .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
        .log = *logs.daemon,
        .on_serving = [&dependencies] { on_serving(dependencies); }},
       {.context = context,
        .device = device,
-       .max_mtu = port.max_mtu,
+       .backup = backup_device ? &*backup_device : nullptr,
        .options = options,
        .home = dependencies.home,
        .neighbours = dependencies.neighbours,

@@ -16,6 +16,7 @@
 #include "control/protocol.hpp"
 #include "daemon/handover_steps.hpp"
 #include "daemon/poll_policy.hpp"
+#include "daemon/port_role.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
@@ -28,8 +29,11 @@ inline constexpr std::size_t kMailboxCapacity = 4096;
 // --- From the control thread to the interface's -------------------------------------------------
 struct PortChanged {
   link::PortStatus status;
+  PortRole role = PortRole::primary;
 };
-struct ClientReregister {};
+struct ClientReregister {
+  PortRole role = PortRole::primary;
+};
 /// See verbs::RecoverableUdPort::on_object_failed().
 struct ObjectFailed {
   const void* object = nullptr;
@@ -37,6 +41,7 @@ struct ObjectFailed {
 /// A report of the SA.
 struct SubnetNotice {
   wire::Notice notice;
+  PortRole role = PortRole::primary;
 };
 struct HostChanged {
   HostView view;
@@ -78,6 +83,7 @@ using ToInterface =
 /// The state of the link, whenever it has changed, and on request.
 struct LinkReport {
   std::string waiting_for;  ///< what the link needs to come up, as text; empty if it is up
+  PortRole active = PortRole::primary;  ///< the port that serves the interface
 };
 struct AdminResponse {
   control::Response response;

@@ -28,6 +28,29 @@ po::typed_value<std::string>* number(const char* option, T& field, std::uint64_t
       ->default_value(std::to_string(field));
 }
 
+po::options_description backup_options(Options& out) {
+  po::options_description group("Backup port");
+  group.add_options()(
+      "backup", text("NAME[:PORT]", [&](const auto& v) { out.backup = parse_port_name("backup", v); }),
+      "RDMA device and port that take over when those of --device lose their link, their subnet "
+      "manager or their P_Key, with the same interfaces (default: none)")(
+      "backup-reselect",
+      text("always|failure",
+           [&](const auto& v) { out.selection.reselect = parse_reselect("backup-reselect", v); })
+          ->default_value("always"),
+      "when the port of --device serves again: when it has been usable for the hold-down time, or "
+      "only when the backup fails")(
+      "hold-down",
+      text("N",
+           [&](const auto& v) {
+             out.selection.hold_down = std::chrono::seconds(parse_number("hold-down", v, 0, 3600));
+           })
+          ->default_value("10"),
+      "seconds that a port has to be usable without interruption before the interfaces are moved "
+      "to it, unless the other one is down");
+  return group;
+}
+
 po::options_description interface_options(Options& out) {
   po::options_description group("Interface");
   group.add_options()("port", number("port", out.port, 1, 254), "port of the RDMA device")(
@@ -204,6 +227,7 @@ po::options_description process_options(Options& out) {
 po::options_description all_options(Options& out) {
   po::options_description all;
   all.add(interface_options(out))
+      .add(backup_options(out))
       .add(link_options(out))
       .add(limit_options(out))
       .add(process_options(out));

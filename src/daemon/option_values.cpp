@@ -203,6 +203,23 @@ control::SocketAccess parse_control_group(const std::string& option, const std::
   return out;
 }
 
+PortName parse_port_name(const std::string& option, const std::string& text) {
+  const auto colon = std::min(text.rfind(':'), text.size());
+  if (colon == 0) refuse(option, text, "an RDMA device and its port, as mlx5_1:1");
+  PortName name{text.substr(0, colon), 1};
+  if (colon != text.size()) {
+    name.port = static_cast<std::uint8_t>(
+        parse_number(option + " DEVICE:PORT", text.substr(colon + 1), 1, 254));
+  }
+  return name;
+}
+
+Reselect parse_reselect(const std::string& option, const std::string& text) {
+  if (text == "always") return Reselect::always;
+  if (text == "failure") return Reselect::failure;
+  refuse(option, text, "always or failure");
+}
+
 PollMode parse_poll_mode(const std::string& option, const std::string& text) {
   if (text == "event") return PollMode::event;
   if (text == "busy") return PollMode::busy;

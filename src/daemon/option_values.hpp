@@ -40,6 +40,9 @@ namespace ipoib::daemon {
 /// "GROUP" or "GROUP,private"; the group has to exist.
 [[nodiscard]] control::SocketAccess parse_control_group(const std::string& option,
                                                         const std::string& text);
+/// "DEVICE:PORT"; without a port, port 1.
+[[nodiscard]] PortName parse_port_name(const std::string& option, const std::string& text);
+[[nodiscard]] Reselect parse_reselect(const std::string& option, const std::string& text);
 [[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
 /// What is_interface_name() accepts, as text.
 inline constexpr const char* kInterfaceNameRule =

@@ -136,6 +136,18 @@ void split_device(Options& options, const OnCommandLine& given) {
   options.device.resize(colon);
 }
 
+/// Without --device, the first device is another one only at the start.
+void check_backup(const Options& options) {
+  if (!options.backup) return;
+  const auto text = options.backup->text();
+  if (options.device.empty()) {
+    throw UsageError("--backup " + text + ": needs --device, which names the other port");
+  }
+  if (*options.backup == PortName{options.device, options.port}) {
+    throw UsageError("--backup " + text + ": is the port of --device");
+  }
+}
+
 /// For Options::settings.
 std::string text_of(const po::variable_value& value) {
   if (const auto* const flag = boost::any_cast<bool>(&value.value())) return *flag ? "yes" : "no";
@@ -184,6 +196,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     for (const auto& file : files) read_file(file, all, values);
     po::notify(values);
     split_device(options, given);
+    check_backup(options);
     check_name(options);
     check_log(options);
     for (const auto& [name, value] : values) {

@@ -15,6 +15,7 @@
 #include "control/socket_folder.hpp"
 #include "control/values.hpp"
 #include "daemon/poll_policy.hpp"
+#include "daemon/port_selection.hpp"
 #include "daemon/sandbox.hpp"
 #include "ipoib/address.hpp"
 #include "link/config.hpp"
@@ -44,6 +45,8 @@ enum class LogTarget : std::uint8_t { standard_error, syslog };
 struct Options {
   std::string device;  ///< RDMA device; empty: the first with such an InfiniBand port
   std::uint8_t port = 1;
+  std::optional<PortName> backup;  ///< takes over when the port above cannot serve
+  SelectionSettings selection;     ///< between the two
   std::optional<std::uint8_t> gid_index;  ///< of a RoCE port; none: verbs::choose_gid()
   std::vector<PKey> pkeys;        ///< full members' keys without duplicates; empty: all of the port
   std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan

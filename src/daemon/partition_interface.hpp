@@ -76,11 +76,11 @@ class PartitionInterface {
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
   [[nodiscard]] virtual KeptInterface kept() const = 0;
 
-  virtual void on_port(const verbs::PortSnapshot& port) = 0;
-  virtual void on_client_reregister() = 0;
+  virtual void on_port(PortRole role, const verbs::PortSnapshot& port) = 0;
+  virtual void on_client_reregister(PortRole role) = 0;
   /// See verbs::RecoverableUdPort::on_object_failed().
   virtual void on_object_failed(const void* object) = 0;
-  virtual void on_notice(const wire::Notice& notice) = 0;
+  virtual void on_notice(PortRole role, const wire::Notice& notice) = 0;
   /// A response to a request of this interface.
   virtual void on_response(const wire::SaResponse& response) = 0;
   virtual void reconfigure(const Reconfigured& changes) = 0;

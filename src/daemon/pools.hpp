@@ -1,4 +1,4 @@
-// Frame pools of an interface.
+// Frame pools of an interface on one of its ports.
 #pragma once
 
 #include <cstdint>

@@ -12,11 +12,6 @@
 
 namespace ipoib::daemon {
 
-namespace {
-constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed";
-constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
-}  // namespace
-
 PortControl::PortControl(const Dependencies& dependencies,
                          const Interface::Dependencies& interfaces, KeptInterfaces& kept,
                          OperatorChanges& changes, std::optional<Predecessor> predecessor)
@@ -24,11 +19,7 @@ PortControl::PortControl(const Dependencies& dependencies,
       context_(interfaces.context),
       keeps_(interfaces.options.keep),
       trace_(interfaces.control_trace),
-      sa_timer_(context_, [this] { on_sa_timer(); }),
-      port_timer_(context_, [this] { on_port_event(); }),
       watchdog_timer_(context_, [this] { on_watchdog(); }),
-      port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
-      sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
       signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
       handed_(interfaces.handed),
       factory_(with_handover(interfaces)),
@@ -40,17 +31,18 @@ PortControl::PortControl(const Dependencies& dependencies,
                    .owner = *this,
                    .sa = *this,
                    .handed = interfaces.handed,
+                   .has_backup = dependencies.backup.has_value(),
                    .log = dependencies.log}),
       giver_({.context = context_,
               .interfaces = interfaces_,
               .changes = changes,
               .own = [&device = interfaces.device] { return handover::hello_of(device, {}); },
-              .on_end =
-                  [this] {
-                    dependencies_.sa.end(monotonic_now());
-                    dispatch();
-                  },
+              .on_end = [this] { end_reports(); },
               .log = dependencies.log}) {
+  ports_[PortRole::primary] = serve(PortRole::primary, dependencies.primary);
+  if (const auto& backup = dependencies.backup) {
+    ports_[PortRole::backup] = serve(PortRole::backup, *backup);
+  }
   if (!predecessor) return;
   taker_.emplace(
       handover::Taker::Dependencies{.context = context_,
@@ -71,6 +63,17 @@ Interface::Dependencies PortControl::with_handover(Interface::Dependencies inter
   return interfaces;
 }
 
+std::unique_ptr<ServedPort> PortControl::serve(PortRole role, const Port& port) {
+  return std::make_unique<ServedPort>(ServedPort::Dependencies{
+      .context = context_,
+      .role = role,
+      .port = port.watcher,
+      .sa = port.sa,
+      .interfaces = interfaces_,
+      .trace = trace_,
+      .on_lost = [this, role](const std::string& reason) { on_lost(role, reason); }});
+}
+
 void PortControl::start(const verbs::PortSnapshot& port) {
   std::set<PKey> handed;
   for (const auto& [pkey, interface] : handed_) handed.insert(pkey);
@@ -84,7 +87,9 @@ void PortControl::start(const verbs::PortSnapshot& port) {
 }
 
 PortControl::Ended PortControl::run() {
-  on_port_event();
+  for (const auto& port : ports_.values) {
+    if (port) port->update();
+  }
   on_watchdog();
   context_.run();
   if (stopping_) ended_.reason.clear();
@@ -103,9 +108,14 @@ void PortControl::on_signal() {
   dependencies_.log.info("{}: leaving the groups and {} the interfaces", strsignal(*number),
                          keeps_ ? "keeping" : "removing");
   notify_service_manager("STOPPING=1");
-  dependencies_.sa.end(monotonic_now());
-  dispatch();
+  end_reports();
   interfaces_.stop({});
+}
+
+void PortControl::end_reports() {
+  for (const auto& port : ports_.values) {
+    if (port) port->end();
+  }
 }
 
 void PortControl::reload() {
@@ -114,45 +124,23 @@ void PortControl::reload() {
       monotonic_now().time_since_epoch());
   notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.count()));
   interfaces_.reconfigure(dependencies_.reload());
-  dispatch();
   notify_service_manager("READY=1");
 }
 
-void PortControl::on_port_event() {
-  const auto changes = dependencies_.port.update();
-  const auto now = monotonic_now();
-  trace_.record("port event", now, changes.changed, changes.reregister);
-  if (changes.device_failed) return lose_device(kDeviceFailed);
-  if (dependencies_.port.retry().is_failing())
-    port_timer_.set(now + dependencies_.port.retry().pause());
-  for (const void* const object : changes.failed_objects) interfaces_.on_object_failed(object);
-  if (!changes.changed && !changes.reregister) return;
-  dependencies_.sa.on_port(dependencies_.port.snapshot(), now);
-  if (changes.reregister) dependencies_.sa.on_client_reregister();
-  if (changes.changed) interfaces_.on_port(dependencies_.port.snapshot());
-  if (changes.reregister) interfaces_.on_client_reregister();
-  dispatch();
-}
-
-void PortControl::on_sa_readable() {
-  dependencies_.sa.on_readable(monotonic_now());
-  if (dependencies_.sa.has_failed()) return lose_device(kMadsFailed);
-  dispatch();
-}
-
-/// The descriptors of a lost device may stay readable.
-void PortControl::lose_device(const std::string& reason) {
+/// While the other port is left, the interfaces go on with that.
+void PortControl::on_lost(PortRole role, const std::string& reason) {
+  const auto& other = ports_[other_than(role)];
+  if (other && !other->is_lost()) {
+    dependencies_.log.error(
+        "{} port: {}; it is not used again until the other one is lost, too, or ipoibd is started "
+        "again",
+        name(role), reason);
+    return interfaces_.on_port(role, {});
+  }
   if (giver_.end(reason)) return;
   // Until then, the other daemon waits for the device.
   ended_.device_lost = !taker_ || taker_->is_over();
-  port_watch_.stop();
-  sa_watch_.stop();
   interfaces_.stop({StopReason::Kind::failed, reason});
-}
-
-void PortControl::on_sa_timer() {
-  dependencies_.sa.on_time(monotonic_now());
-  dispatch();
 }
 
 /// The service manager learns that this thread and those of the interfaces work. One that does not
@@ -175,25 +163,13 @@ void PortControl::on_mode(InterfaceNumber interface, PumpMode mode) {
 void PortControl::on_status() { notify_service_manager("STATUS=" + interfaces_.status()); }
 
 void PortControl::send(const wire::SaRequest& request) {
-  if (ended_.device_lost) {  // no response will come
-    const wire::SaFailure failure(wire::SaFailure::Kind::no_sm);
-    return interfaces_.on_response({request.id, failure});
-  }
-  dependencies_.sa.request(request, monotonic_now());
-  dispatch();
+  ports_[port_of(request.id)]->request(request);
 }
 
-/// Distributes responses and notices of the SA and arms its timer. To be called after each
-/// stimulus.
-void PortControl::dispatch() {
-  for (const auto& response : std::exchange(dependencies_.sa.responses(), {})) {
-    interfaces_.on_response(response);
-  }
-  for (const auto& notice : std::exchange(dependencies_.sa.notices(), {})) {
-    trace_.record("notice", monotonic_now(), notice.trap_number);
-    interfaces_.on_notice(notice);
-  }
-  sa_timer_.set(dependencies_.sa.next_deadline());
+sa::Counters PortControl::counters() const {
+  auto sum = ports_[PortRole::primary]->counters();
+  if (const auto& backup = ports_[PortRole::backup]) sum += backup->counters();
+  return sum;
 }
 
 void PortControl::on_finished(const std::string& reason) {

@@ -1,4 +1,5 @@
-// The control thread's side of a port: SA requests of its interfaces, port events, signals.
+// The control thread's side of the daemon's ports and their interfaces: what happens to them, signals,
+// handovers.
 //
 // The control thread is the process's main thread and runs one io_context. It does everything but
 // packet processing, and is the only one that exchanges messages with the interfaces' threads.
@@ -6,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
 #include "daemon/sa_backend.hpp"
+#include "daemon/served_port.hpp"
 #include "daemon/service.hpp"
 #include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
@@ -24,9 +27,13 @@ namespace ipoib::daemon {
 
 class PortControl final : private PortOwner, private SaRequestPort {
  public:
-  struct Dependencies {
-    PortWatcher& port;
+  struct Port {
+    PortWatcher& watcher;
     SaBackend& sa;
+  };
+  struct Dependencies {
+    Port primary;
+    std::optional<Port> backup;
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
@@ -45,8 +52,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
               KeptInterfaces& kept, OperatorChanges& changes,
               std::optional<Predecessor> predecessor);
 
-  /// Creates the interfaces for a port in this state. Throws std::runtime_error if one of them
-  /// cannot be created.
+  /// Creates the interfaces for a primary port in this state. Throws std::runtime_error if one of
+  /// them cannot be created.
   void start(const verbs::PortSnapshot& port);
   /// Why run() has ended. The reason is empty after a signal, even if the device was lost, too.
   struct Ended {
@@ -58,34 +65,29 @@ class PortControl final : private PortOwner, private SaRequestPort {
 
  private:
   void send(const wire::SaRequest& request) override;
-  [[nodiscard]] sa::Counters counters() const override { return dependencies_.sa.counters(); }
+  [[nodiscard]] sa::Counters counters() const override;
   void on_finished(const std::string& reason) override;
   void on_status() override;
   void on_mode(InterfaceNumber interface, PumpMode mode) override;
 
   void on_signal();
   void reload();
-  void on_port_event();
-  void on_sa_readable();
-  void on_sa_timer();
   void on_watchdog();
-  void lose_device(const std::string& reason);
+  void on_lost(PortRole role, const std::string& reason);
   [[nodiscard]] Interface::Dependencies with_handover(Interface::Dependencies interfaces);
-  void dispatch();
+  [[nodiscard]] std::unique_ptr<ServedPort> serve(PortRole role, const Port& port);
+  void end_reports();
 
   Dependencies dependencies_;
   boost::asio::io_context& context_;
   const bool keeps_;  ///< Options::keep
   TraceRing& trace_;
-  Timer sa_timer_;
-  Timer port_timer_;
   Timer watchdog_timer_;
-  Watch port_watch_;
-  Watch sa_watch_;
   Watch signal_watch_;
   HandedInterfaces& handed_;
   InterfaceFactory factory_;
   Interfaces interfaces_;
+  PerPort<std::unique_ptr<ServedPort>> ports_;  ///< null: there is no backup
   handover::Giver giver_;
   std::optional<handover::Taker> taker_;
   bool stopping_ = false;

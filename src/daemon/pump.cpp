@@ -51,7 +51,7 @@ bool Pump::turn(TimePoint now) {
 bool Pump::from_fabric(TimePoint now) {
   const bool waited = !link_.sends().empty();
   const auto count = dependencies_.queue_pair.receive(datagrams_, kBatch);
-  if (mode_ != PumpMode::active) leave_to_other_daemon();
+  if (mode_ != PumpMode::active) leave_to_active_pump();
   if (count > 0) {
     dependencies_.trace.record("from fabric", now, count);
     link_.from_fabric(datagrams_, now);
@@ -75,8 +75,8 @@ bool Pump::from_host(TimePoint now) {
   return true;
 }
 
-/// Drops the datagrams that the other daemon gets, too, or answers.
-void Pump::leave_to_other_daemon() {
+/// Drops the datagrams that the active pump gets, too, or answers.
+void Pump::leave_to_active_pump() {
   std::erase_if(datagrams_, [this](const Incoming& datagram) {
     if (mode_ == PumpMode::held || datagram.destination_gid.is_multicast()) return true;
     const auto type = wire::parse_encapsulation(datagram.frame.bytes());
@@ -92,8 +92,8 @@ TimePoint Pump::next_deadline() const {
 void Pump::set_mode(PumpMode mode, TimePoint now) {
   const auto before = std::exchange(mode_, mode);
   if (mode != PumpMode::active || before == PumpMode::active) return;
-  if (const auto mtu = std::exchange(mtu_, std::nullopt)) apply(*mtu);
-  if (const auto carrier = std::exchange(carrier_, std::nullopt)) apply(*carrier);
+  if (link_.mtu() != 0) apply(link::SetMtu{link_.mtu()});
+  apply(link::SetCarrier{link_.state() == link::LinkState::up});
   link_.announce(now);
   drain(now);
 }
@@ -122,7 +122,7 @@ void Pump::drain(TimePoint now) {
 
 void Pump::send_pending(TimePoint now) {
   auto& sends = link_.sends();
-  if (mode_ == PumpMode::held) sends.clear();
+  if (mode_ == PumpMode::held || mode_ == PumpMode::standby) sends.clear();
   if (sends.empty()) return;
   const auto posted = dependencies_.queue_pair.send(sends);
   dependencies_.trace.record("to fabric", now, posted, sends.size());
@@ -150,20 +150,14 @@ void Pump::apply(const link::DetachGroup& event) {
 }
 
 void Pump::apply(const link::SetMtu& event) {
-  if (mode_ != PumpMode::active) {
-    mtu_ = event;
-    return;
-  }
+  if (mode_ != PumpMode::active) return;  // set_mode() sets it
   if (auto done = dependencies_.tun.set_mtu(allowed_mtu(event.bytes)); !done) {
     dependencies_.log.error("{}", done.error().message);
   }
 }
 
 void Pump::apply(const link::SetCarrier& event) {
-  if (mode_ != PumpMode::active) {
-    carrier_ = event;
-    return;
-  }
+  if (mode_ != PumpMode::active) return;  // set_mode() sets it
   if (auto done = dependencies_.tun.set_carrier(event.on); !done) {
     dependencies_.log.error("{}", done.error().message);
   }

@@ -8,7 +8,7 @@
 //
 // The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
 //
-// During a handover two daemons have the TUN open, and one of them serves it (pump_mode.hpp).
+// Several pumps can share a TUN; one of them serves it (pump_mode.hpp).
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Pump {
   /// Carries out what stimuli of the link have caused.
   void drain(TimePoint now);
 
-  /// On the way to PumpMode::active, makes the settings that the link has wanted meanwhile, and
+  /// On the way to PumpMode::active, makes the settings of the TUN that the link wants, and
   /// announces the host's addresses.
   void set_mode(PumpMode mode, TimePoint now);
   [[nodiscard]] PumpMode mode() const { return mode_; }
@@ -94,13 +94,11 @@ class Pump {
     to_control_.emplace_back(message);
   }
 
-  void leave_to_other_daemon();
+  void leave_to_active_pump();
 
   Dependencies dependencies_;
   std::uint32_t max_ip_mtu_;
   PumpMode mode_;
-  std::optional<link::SetCarrier> carrier_;  ///< wanted, but not set: not active
-  std::optional<link::SetMtu> mtu_;          ///< likewise
   link::Link link_;
   HostSide host_;
   offload::Coalescer coalescer_;

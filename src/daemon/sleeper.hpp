@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/time.hpp"
@@ -27,12 +28,12 @@ class EpollSleeper final : public Sleeper {
  public:
   struct Descriptors {
     int host = -1;
-    int completions = -1;
+    std::vector<int> completions = {};
     int messages = -1;
   };
   explicit EpollSleeper(const Descriptors& descriptors) {
     poller_.add(descriptors.host, tag(WakeSource::host));
-    poller_.add(descriptors.completions, tag(WakeSource::completions));
+    for (const int each : descriptors.completions) poller_.add(each, tag(WakeSource::completions));
     poller_.add(descriptors.messages, tag(WakeSource::messages));
   }
 

@@ -69,6 +69,16 @@ std::vector<Histogram> Client::histograms() const {
   return out;
 }
 
+std::vector<Port> Client::ports() const {
+  std::vector<Port> out;
+  const auto copy = [](const ibarp_port* each, void* data) {
+    static_cast<std::vector<Port>*>(data)->push_back({*each, each->waiting_for});
+    return 0;
+  };
+  check(ibarp_ports(handle_.get(), copy, &out));
+  return out;
+}
+
 std::vector<ibarp_group> Client::groups() const { return all<ibarp_group>(ibarp_groups); }
 
 int Client::members(const ibarp_group& group, std::vector<ibarp_member>& out) const {

@@ -24,6 +24,12 @@ struct Histogram {
   std::uint64_t sum_ns = 0;
 };
 
+/// A copy of an ibarp_port.
+struct Port {
+  ibarp_port values;  ///< without the text
+  std::string waiting_for;
+};
+
 /// Connection to the ipoibd of one interface. Calls throw Failure: kUsage for a value that the
 /// daemon does not accept, otherwise kFailed.
 class Client {
@@ -47,6 +53,8 @@ class Client {
   [[nodiscard]] std::vector<ibarp_log_level> log_levels() const;
   [[nodiscard]] std::vector<ibarp_trace_record> trace() const;
   [[nodiscard]] ibarp_info info() const;
+  /// Empty if it has no backup port.
+  [[nodiscard]] std::vector<Port> ports() const;
 
  private:
   template <class T, class List>

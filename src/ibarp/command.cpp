@@ -45,6 +45,8 @@ Commands, as of ip neigh; they may be abbreviated:
   interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
                                     the port of that interface
   interface del IF                  delete an interface
+  failover [DEVICE:PORT] [dev IF]   move the interface to its other port, or to
+                                    this one, see ipoibd --backup
   metrics [dev IF]                  print metrics for Prometheus
   monitor [TOPIC]... [dev IF]       print changes as they happen, until killed;
                                     TOPIC is neighbours, link, groups, stats or

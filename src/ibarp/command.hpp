@@ -54,6 +54,7 @@ struct Command {
     metrics,
     add_interface,
     delete_interface,
+    failover,
     monitor,
     wait,
     top,
@@ -73,6 +74,8 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
   std::uint16_t pkey = 0;                                   ///< of add_interface
   std::string name;    ///< of add_interface; empty: the usual one
+  std::string to_device;      ///< of failover; empty: the port that does not serve the interface
+  std::uint32_t to_port = 1;  ///< likewise
   std::string file;    ///< of load
   std::string output;  ///< of metrics: a file; empty: standard output
   std::string serve;   ///< of metrics: the address to serve them at; empty: not given

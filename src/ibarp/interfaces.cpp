@@ -66,6 +66,11 @@ std::string add_interface(const Client& client, const Command& command) {
   return json::serialize(json::array{json::object{{"interface", std::string(name.data())}}}) + "\n";
 }
 
+void fail_over(const Client& client, const Command& command) {
+  const char* const device = command.to_device.empty() ? nullptr : command.to_device.c_str();
+  client.check(ibarp_failover(client.get(), device, command.to_port));
+}
+
 void delete_interface(const Client& client) { client.check(ibarp_delete_interface(client.get())); }
 
 }  // namespace ipoib::cli

@@ -120,6 +120,13 @@ bool print_line(const std::string& text) {
   return print_failure == 0;
 }
 
+/// Makes a change that prints nothing.
+void make(const Client& client, const Command& command) {
+  if (command.verb == Verb::load) return load(client, command);
+  if (command.verb == Verb::failover) return fail_over(client, command);
+  change(client, command);
+}
+
 Status run(const Command& command) {
   switch (command.verb) {
     case Verb::show:
@@ -129,9 +136,9 @@ Status run(const Command& command) {
     case Verb::change:
     case Verb::replace:
     case Verb::remove:
-      return for_each_interface(command, [&](const Client& client) { change(client, command); });
     case Verb::load:
-      return for_each_interface(command, [&](const Client& client) { load(client, command); });
+    case Verb::failover:
+      return for_each_interface(command, [&](const Client& client) { make(client, command); });
     case Verb::flush:
       return run_report(command, flush);
     case Verb::stats:

@@ -45,6 +45,29 @@ bool is_zero(const std::uint8_t (&gid)[16]) {
   return std::all_of(std::begin(gid), std::end(gid), [](auto byte) { return byte == 0; });
 }
 
+json::object port_as_json(const Port& port) {
+  const ibarp_port& values = port.values;
+  json::object out{{"device", static_cast<const char*>(values.device)},
+                   {"port", values.port},
+                   {"role", static_cast<const char*>(values.role)},
+                   {"active", values.is_active != 0},
+                   {"state", static_cast<const char*>(values.state)},
+                   {"waiting_for", port.waiting_for}};
+  if (values.lid != 0) out["lid"] = values.lid;
+  if (values.sm_lid != 0) out["sm_lid"] = values.sm_lid;
+  if (!is_zero(values.gid)) out["gid"] = gid_text(values.gid);
+  return out;
+}
+
+std::string as_text(const Port& port) {
+  const ibarp_port& values = port.values;
+  std::string out = std::string("    ") + values.role + " " + values.device + " port " +
+                    std::to_string(values.port) + "  " + ink_state(values.state);
+  out += values.is_active != 0 ? ", active" : "";
+  if (!port.waiting_for.empty()) out += ", waiting for " + port.waiting_for;
+  return out + "\n";
+}
+
 /// "up", or what keeps it from being up.
 std::string state_text(const ibarp_info& info) {
   std::string out = info.admin_up != 0 ? "" : "administratively down, link ";
@@ -154,15 +177,20 @@ std::string trace(const Client& client, const Command& command) {
 
 std::string info(const Client& client, const Command& command) {
   const ibarp_info info = client.info();
+  const std::vector<Port> ports = client.ports();
   const std::vector<ibarp_group> groups = client.groups();
   if (command.json) {
     json::object out = as_json(info);
+    json::array all_ports;
+    for (const Port& port : ports) all_ports.push_back(port_as_json(port));
+    if (!ports.empty()) out["ports"] = std::move(all_ports);
     json::array all;
     for (const ibarp_group& group : groups) all.push_back(membership_json(group));
     out["groups"] = std::move(all);
     return json::serialize(out);
   }
   std::string out = ink(Ink::interface, client.interface()) + ": " + state_text(info) + "\n" + as_text(info);
+  for (const Port& port : ports) out += as_text(port);
   for (const ibarp_group& group : groups) {
     out += "    group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
            group.membership + "\n";

@@ -45,6 +45,9 @@ void load(const Client& client, const Command& command);
 [[nodiscard]] std::string add_interface(const Client& client, const Command& command);
 void delete_interface(const Client& client);
 
+/// Moves the interface to another of its ports.
+void fail_over(const Client& client, const Command& command);
+
 /// Metrics of the interfaces, and why some are missing, as lines for the user.
 struct Metrics {
   metrics::Families families;

@@ -21,7 +21,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 22> kVerbs{{{"show", Verb::show},
+constexpr std::array<Name, 23> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -42,6 +42,7 @@ constexpr std::array<Name, 22> kVerbs{{{"show", Verb::show},
                                        {"monitor", Verb::monitor},
                                        {"wait", Verb::wait},
                                        {"top", Verb::top},
+                                       {"failover", Verb::failover},
                                        {"help", Verb::help}}};
 struct Topic {
   std::string_view text;
@@ -205,6 +206,20 @@ void take_condition(Command& command, Words& words) {
   command.watch.until_up = word == "up";
 }
 
+/// Parses "DEVICE:PORT", an argument of failover.
+void take_port(Command& command, const std::string& word) {
+  const auto colon = word.rfind(':');
+  const auto number = colon == std::string::npos ? std::string() : word.substr(colon + 1);
+  const auto [end, error] =
+      std::from_chars(number.data(), number.data() + number.size(), command.to_port);
+  const bool is_number = error == std::errc() && end == number.data() + number.size();
+  if (!command.to_device.empty() || colon == 0 || !is_number || command.to_port == 0 ||
+      command.to_port > UINT8_MAX) {
+    misused("\"" + word + "\" is not DEVICE:PORT");
+  }
+  command.to_device = word.substr(0, colon);
+}
+
 /// Parses what follows a verb.
 void take_arguments(Command& command, Words& words) {
   const bool about_entry = command.is_change() || command.verb == Verb::get;
@@ -222,6 +237,8 @@ void take_arguments(Command& command, Words& words) {
       take_entry(command, word, words, has_hardware);
     } else if (command.verb == Verb::log) {
       take_level(command, word);
+    } else if (command.verb == Verb::failover) {
+      take_port(command, word);
     } else {
       misused("\"" + word + "\" is not expected here");
     }

@@ -107,10 +107,10 @@ struct Config {
   Duration silence_check_per_lid = std::chrono::milliseconds(40);
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
-  /// After a failed send-only join, unless a notice reports the group.
-  Duration missing_group = std::chrono::seconds(5);
+  Duration missing_group = std::chrono::seconds(5);  ///< after a failed join, without a notice
   bool dhcp_rewrite = true;  ///< to RFC 4390 and back
   bool strict_arp = true;  ///< drop ARP and ND that claim another link-layer address than the sender's
+  Guid dhcp_identity;      ///< the port that names the host's DHCP client; zero: the link's
   bool reports_neighbours = false;  ///< fill Link::known_neighbours()
   Ageing ageing;
   PathTimes path;

@@ -78,8 +78,10 @@ std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
 /// A client identifier that the operator has configured is kept.
 DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   DhcpClient out;
+  const bool is_named = config_.dhcp_identity != Guid();
+  const Guid identity = is_named ? config_.dhcp_identity : port_.guid();
   out.identifier = client.identifier.empty() || names_ethernet(client.identifier)
-                       ? wire::dhcp_client_identifier(config_.pkey, port_.guid())
+                       ? wire::dhcp_client_identifier(config_.pkey, identity)
                        : client.identifier;
   return out;
 }

@@ -27,6 +27,13 @@ class Coalescer {
     std::uint64_t large = 0;     ///< large packets, coalesced here or received so
     std::uint64_t segments = 0;  ///< of the large packets
     std::uint64_t refused = 0;   ///< received packets that the host did not accept
+
+    Counters& operator+=(const Counters& other) {
+      large += other.large;
+      segments += other.segments;
+      refused += other.refused;
+      return *this;
+    }
   };
 
   /// `host` outlives it.

@@ -22,6 +22,26 @@ struct Counters {
   std::uint64_t reports = 0;              ///< reports of the SA, with repetitions
   std::uint64_t overloaded = 0;           ///< requests refused because too many were waiting
   std::uint64_t without_sm = 0;           ///< requests that failed for lack of a subnet manager
+
+  Counters& operator+=(const Counters& other) {
+    requests += other.requests;
+    mads_sent += other.mads_sent;
+    retries += other.retries;
+    records += other.records;
+    refused_by_status += other.refused_by_status;
+    busy += other.busy;
+    redirects += other.redirects;
+    timeouts += other.timeouts;
+    send_errors += other.send_errors;
+    malformed_responses += other.malformed_responses;
+    unmatched_mads += other.unmatched_mads;
+    foreign_responses += other.foreign_responses;
+    foreign_reports += other.foreign_reports;
+    reports += other.reports;
+    overloaded += other.overloaded;
+    without_sm += other.without_sm;
+    return *this;
+  }
 };
 
 }  // namespace ipoib::sa

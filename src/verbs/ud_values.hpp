@@ -34,6 +34,21 @@ struct UdCounters {
   std::uint64_t bring_ups = 0;
   std::uint64_t large_packets = 0;  ///< sent as segments
   std::uint64_t segments = 0;       ///< of large packets
+
+  UdCounters& operator+=(const UdCounters& other) {
+    receive_errors += other.receive_errors;
+    send_errors += other.send_errors;
+    sends_flushed += other.sends_flushed;
+    receives_lost += other.receives_lost;
+    malformed += other.malformed;
+    send_queue_full += other.send_queue_full;
+    receive_starved += other.receive_starved;
+    post_refused += other.post_refused;
+    bring_ups += other.bring_ups;
+    large_packets += other.large_packets;
+    segments += other.segments;
+    return *this;
+  }
 };
 
 /// A multicast group that a queue pair is attached to.

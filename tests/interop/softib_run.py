@@ -40,6 +40,20 @@ def environment_names_folder_subnet_and_hca():
         assert os.path.isabs(library) and os.path.exists(library), found
 
 
+def program_on_two_hcas_has_a_device_on_each():
+    with Subnet(SOFTIB) as subnet:
+        listed = subnet.run("a,b", "ibstat").stdout
+        assert "CA 'softib0'" in listed and "CA 'softib1'" in listed, listed
+        guids = {name: [line.split()[-1] for line in subnet.run(name, "ibstat").stdout.splitlines()
+                        if "Port GUID" in line] for name in ("a", "b", "a,b", "b,a")}
+        assert guids["a,b"] == guids["a"] + guids["b"] != guids["b,a"], guids
+        for device in ("softib0", "softib1"):
+            found = subnet.run("a,b", "saquery", "-C", device).stdout
+            assert found.count("NodeRecord dump") == 3, (device, found)
+        code, why = refused("--hca", "b,b", "--", "true", env=subnet.environment)
+        assert code == 2 and "twice" in why, (code, why)
+
+
 def exit_code_is_the_programs():
     with Subnet(SOFTIB) as subnet:
         for code in (0, 7):
@@ -176,6 +190,7 @@ def a_killed_program_starts_again():
 
 
 run_tests([environment_names_folder_subnet_and_hca, exit_code_is_the_programs,
+           program_on_two_hcas_has_a_device_on_each,
            options_end_at_the_program, without_a_subnet_it_says_how_to_start_one,
            names_are_checked, relative_folder_is_resolved,
            tied_subnet_ends_with_its_parent, hca_is_named_after_the_namespace,

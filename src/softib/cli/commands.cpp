@@ -28,14 +28,14 @@ void check_folder(const po::variables_map& values) {
   }
 }
 
-/// Accepts NAME, NAME:PORT, :PORT and an empty value.
+/// Accepts a list of NAME and NAME:PORT, also :PORT at its front, and an empty value.
 void check_hca(const po::variables_map& values) {
   if (!values.contains("hca")) return;
   std::string hca = values["hca"].as<std::string>();
   if (hca.empty()) return;
   if (hca.front() == ':') hca.insert(0, "x");  // any valid name
-  if (const auto name = fabric::HcaName::parse(hca); !name) {
-    throw po::error("--hca: " + name.error().message);
+  if (const auto hcas = fabric::parse_hcas(hca); !hcas) {
+    throw po::error("--hca: " + hcas.error().message);
   }
 }
 

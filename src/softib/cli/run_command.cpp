@@ -37,9 +37,10 @@ constexpr std::string_view kRunUsage =
 po::options_description run_options() {
   po::options_description options("Options");
   options.add_options()(
-      "hca", po::value<std::string>()->default_value("", "")->value_name("[NAME][:PORT]"),
+      "hca", po::value<std::string>()->default_value("", "")->value_name("[NAME][:PORT],..."),
       "the HCA (default: the name of the network namespace, else of the host), "
-      "and which port of a new HCA, 1 or 2, is connected to the subnet (default: 1)")(
+      "and which port of a new HCA, 1 or 2, is connected to the subnet (default: 1); or several "
+      "HCAs, the devices softib0, softib1 and so on")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "write the packets and MADs that the program sends and receives to FILE, for tshark; -: to "
       "the "
@@ -86,7 +87,11 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   if (hca.empty() || hca.front() == ':') hca.insert(0, default_hca_name());
   const auto library = find_libsoftib();
   if (!library) return library.error();
-  if (const auto node = endpoint::find_or_add_node(folder, hca); !node) return node.error();
+  const auto hcas = fabric::parse_hcas(hca);
+  if (!hcas) return hcas.error();
+  for (const auto& each : *hcas) {
+    if (const auto node = endpoint::find_or_add_node(folder, each); !node) return node.error();
+  }
   if (!folder.is_running()) {
     std::cerr << "softib: the process of subnet '" << folder.name()
               << "' is not running: programs cannot join groups until softib subnet runs again\n";

@@ -107,10 +107,14 @@ class Endpoint : public PacketSink, public ConnectedSink {
 [[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder,
                                                         const std::string& hca);
 
-/// Returns the endpoint of this process. The first call attaches it as SOFTIB_DIR, SOFTIB_SUBNET,
-/// SOFTIB_HCA and SOFTIB_CAPTURE say; verbs and umad share it. It is never destroyed. In a forked
-/// child, or when the endpoint is lost, the next call attaches another one; objects that belong to
-/// the old one can no longer be used. After an error the next call tries again.
-[[nodiscard]] ipoib::Result<Endpoint*> process_endpoint();
+/// How many HCAs this process is to use: 1 if it is unknown, so process_endpoint() can say why.
+[[nodiscard]] std::size_t process_hcas();
+
+/// Returns the endpoint of this process on one of its HCAs, counted from 0. The first call attaches
+/// it as SOFTIB_DIR, SOFTIB_SUBNET, SOFTIB_HCA and SOFTIB_CAPTURE say; verbs and umad share it. It
+/// is never destroyed. In a forked child, or when the endpoint is lost, the next call attaches
+/// another one; objects that belong to the old one can no longer be used. After an error the next
+/// call tries again.
+[[nodiscard]] ipoib::Result<Endpoint*> process_endpoint(std::size_t hca = 0);
 
 }  // namespace softib::endpoint

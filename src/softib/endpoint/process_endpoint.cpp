@@ -1,6 +1,7 @@
 // The only process-wide state; the interposed C functions need it, since they have no context.
 #include <pthread.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -20,13 +21,21 @@ using ipoib::Result;
 
 namespace {
 
-/// Never destroyed, like the endpoint itself, whose engine runs until the process ends.
+/// On one of the HCAs.
+struct Attachment {
+  Endpoint* endpoint = nullptr;
+  std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
+  [[nodiscard]] bool is_ours() const {
+    return endpoint != nullptr && generation == transport::fork_generation();
+  }
+};
+
+/// Never destroyed, like the endpoints themselves, whose engines run until the process ends.
 struct Process {
   std::mutex mutex;
-  Endpoint* endpoint = nullptr;
+  std::array<Attachment, fabric::kMaxProcessHcas> attachments;
   Endpoint::Mapped mapped;
-  std::string folder;            ///< of the subnet that the endpoint belongs to
-  std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
+  std::string folder;  ///< of the subnet that the endpoints belong to
   /// Endpoints of parent processes and lost ones; kept, since other objects refer to them.
   std::vector<Endpoint*> obsolete;
 };
@@ -49,10 +58,12 @@ void guard_forks() {
 void at_exit() {
   auto& state = process();
   const std::unique_lock lock(state.mutex, std::try_to_lock);
-  if (!lock || state.endpoint == nullptr) return;
-  if (state.generation != transport::fork_generation()) return;
-  fabric::remove_if_ended(fabric::SubnetFolder(state.folder),
-                          fabric::SlotAddress{state.endpoint->node(), state.endpoint->slot()});
+  if (!lock) return;
+  std::vector<fabric::SlotAddress> own;
+  for (const Attachment& each : state.attachments) {
+    if (each.is_ours()) own.push_back({each.endpoint->node(), each.endpoint->slot()});
+  }
+  if (!own.empty()) fabric::remove_if_ended(fabric::SubnetFolder(state.folder), own);
 }
 
 void clean_up_at_exit() {
@@ -60,16 +71,25 @@ void clean_up_at_exit() {
   (void)installed;
 }
 
-Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path,
-                                                        Endpoint::Mapped& mapped) {
-  const char* hca = ::secure_getenv(fabric::kHcaVariable);
-  if (hca == nullptr) {
+Result<std::vector<std::string>> hcas_of_environment() {
+  const char* const list = ::secure_getenv(fabric::kHcaVariable);
+  if (list == nullptr) {
     return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
+  }
+  return fabric::parse_hcas(list);
+}
+
+Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std::string& path,
+                                                        Endpoint::Mapped& mapped) {
+  const auto hcas = hcas_of_environment();
+  if (!hcas) return hcas.error();
+  if (number >= hcas->size()) {
+    return Error{ENODEV, "the program has no emulated HCA " + std::to_string(number)};
   }
   const auto folder = fabric::SubnetFolder::from_environment();
   if (!folder) return folder.error();
   path = folder->path();
-  auto endpoint = Endpoint::attach(*folder, hca, &mapped);
+  auto endpoint = Endpoint::attach(*folder, (*hcas)[number], &mapped);
   const char* capture = ::secure_getenv(fabric::kCaptureVariable);
   if (!endpoint || capture == nullptr || *capture == '\0') return endpoint;
   auto file = CaptureFile::open(capture);
@@ -80,25 +100,29 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path,
 
 }  // namespace
 
-Result<Endpoint*> process_endpoint() {
+std::size_t process_hcas() {
+  const auto hcas = hcas_of_environment();
+  return hcas ? hcas->size() : 1;
+}
+
+Result<Endpoint*> process_endpoint(std::size_t hca) {
   guard_forks();
   auto& state = process();
   const std::lock_guard lock(state.mutex);
-  const bool is_ours =
-      state.endpoint != nullptr && state.generation == transport::fork_generation();
-  const bool is_lost = is_ours && state.endpoint->is_lost();
-  if (is_lost) state.endpoint->detach();
+  Attachment& attachment = state.attachments.at(hca);
+  const bool is_ours = attachment.is_ours();
+  const bool is_lost = is_ours && attachment.endpoint->is_lost();
+  if (is_lost) attachment.endpoint->detach();
   if (!is_ours || is_lost) {
     std::string folder;
-    auto attached = attach_by_environment(folder, state.mapped);
+    auto attached = attach_by_environment(hca, folder, state.mapped);
     if (!attached) return attached.error();
     clean_up_at_exit();
     state.folder = std::move(folder);
-    if (state.endpoint != nullptr) state.obsolete.push_back(state.endpoint);
-    state.endpoint = attached->release();
-    state.generation = transport::fork_generation();
+    if (attachment.endpoint != nullptr) state.obsolete.push_back(attachment.endpoint);
+    attachment = {attached->release(), transport::fork_generation()};
   }
-  return state.endpoint;
+  return attachment.endpoint;
 }
 
 }  // namespace softib::endpoint

@@ -28,6 +28,7 @@ namespace {
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kOpenMode = 0777;
 constexpr const char* kNodesName = "node";
+constexpr const char* kDevicePrefix = "softib";
 constexpr const char* kEndedName = "ended";
 
 std::string environment(const char* name) {
@@ -56,6 +57,36 @@ Result<HcaName> HcaName::parse(std::string_view text) {
   }
   hca.port = static_cast<std::uint8_t>(port[0] - '0');
   return hca;
+}
+
+Result<std::vector<std::string>> parse_hcas(std::string_view list) {
+  std::vector<std::string> hcas;
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const auto end = std::min(list.find(',', begin), list.size());
+    hcas.emplace_back(list.substr(begin, end - begin));
+    const auto hca = HcaName::parse(hcas.back());
+    if (!hca) return hca.error();
+    if (std::ranges::count(names, hca->name) > 0) {
+      return Error{EINVAL, "the HCA '" + hca->name + "' is named twice"};
+    }
+    names.push_back(hca->name);
+    begin = end + 1;
+  }
+  if (hcas.size() > kMaxProcessHcas) {
+    return Error{EINVAL, "a program can use " + std::to_string(kMaxProcessHcas) + " HCAs, not " +
+                             std::to_string(hcas.size())};
+  }
+  return hcas;
+}
+
+std::string device_name(std::size_t hca) { return kDevicePrefix + std::to_string(hca); }
+
+std::optional<std::size_t> hca_of_device(std::string_view name) {
+  for (std::size_t hca = 0; hca < kMaxProcessHcas; ++hca) {
+    if (name == device_name(hca)) return hca;
+  }
+  return std::nullopt;
 }
 
 Result<std::string> softib_directory() {

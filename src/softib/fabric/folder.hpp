@@ -10,8 +10,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
@@ -24,8 +26,14 @@ inline constexpr const char* kSubnetVariable = "SOFTIB_SUBNET";
 inline constexpr const char* kHcaVariable = "SOFTIB_HCA";
 inline constexpr const char* kCaptureVariable = "SOFTIB_CAPTURE";
 inline constexpr const char* kDefaultSubnet = "default";
-/// Name of the single device that verbs and umad show to a process.
+/// Name of the first device that verbs and umad show to a process.
 inline constexpr const char* kDeviceName = "softib0";
+/// HCAs of one process, and thus its devices.
+inline constexpr std::size_t kMaxProcessHcas = 4;
+/// Name of the device on an HCA of the process, counted from 0.
+[[nodiscard]] std::string device_name(std::size_t hca);
+/// The HCA of the process with this device. nullopt: none can have it.
+[[nodiscard]] std::optional<std::size_t> hca_of_device(std::string_view name);
 
 /// The HCA that a program is to use: NAME or NAME:PORT.
 struct HcaName {
@@ -33,6 +41,8 @@ struct HcaName {
   std::uint8_t port = 0;  ///< the port with a cable; 0 if not given
   [[nodiscard]] static ipoib::Result<HcaName> parse(std::string_view text);
 };
+/// The HCAs of a program, NAME[:PORT] each, from a list with commas. EINVAL: too many, or one twice.
+[[nodiscard]] ipoib::Result<std::vector<std::string>> parse_hcas(std::string_view list);
 
 /// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root and $XDG_RUNTIME_DIR/softib
 /// for other users. Fails if none of these is set.

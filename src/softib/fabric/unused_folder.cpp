@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -17,9 +19,11 @@ namespace softib::fabric {
 namespace {
 
 bool remove_with_nodes(const SubnetFolder& folder, const std::vector<NodeIndex>& nodes,
-                       std::optional<SlotAddress> own) {
+                       OwnSlots own) {
   for (const NodeIndex index : nodes) {
-    if (first_attached_pid(folder, index, own) != 0) return false;
+    const auto ours = std::ranges::find(own, index, &SlotAddress::node);
+    const auto except = ours != own.end() ? std::optional(*ours) : std::nullopt;
+    if (first_attached_pid(folder, index, except) != 0) return false;
   }
   for (const NodeIndex index : nodes) folder.remove_node(index);
   folder.remove();
@@ -35,7 +39,7 @@ std::vector<NodeIndex> nodes_with_folder(const SubnetFolder& folder) {
   return nodes;
 }
 
-bool remove_without_fabric(const SubnetFolder& folder, std::optional<SlotAddress> own) {
+bool remove_without_fabric(const SubnetFolder& folder, OwnSlots own) {
   const auto blocked = block_attach(folder);
   if (!blocked && blocked.error().code != ENOENT) return false;
   return remove_with_nodes(folder, nodes_with_folder(folder), own);
@@ -44,7 +48,7 @@ bool remove_without_fabric(const SubnetFolder& folder, std::optional<SlotAddress
 }  // namespace
 
 bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
-                      std::optional<SlotAddress> own) {
+                      OwnSlots own) {
   const auto blocked = block_attach(folder);
   if (!blocked || !fabric.is_file(blocked->get())) return false;
   if (fabric.is_lost()) return remove_with_nodes(folder, nodes_with_folder(folder), own);
@@ -54,7 +58,7 @@ bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
   return remove_with_nodes(folder, nodes, own);
 }
 
-bool remove_without_process(const SubnetFolder& folder, std::optional<SlotAddress> own) {
+bool remove_without_process(const SubnetFolder& folder, OwnSlots own) {
   const auto lock = open_shared(folder.lock(), IfMissing::fail);
   if (!lock || !try_lock(lock->get(), 0) || !is_named(lock->get(), AT_FDCWD, folder.lock())) {
     return false;
@@ -65,7 +69,7 @@ bool remove_without_process(const SubnetFolder& folder, std::optional<SlotAddres
   return fabric ? remove_if_unused(folder, *fabric, own) : remove_without_fabric(folder, own);
 }
 
-bool remove_if_ended(const SubnetFolder& folder, std::optional<SlotAddress> own) {
+bool remove_if_ended(const SubnetFolder& folder, OwnSlots own) {
   return folder.check(FolderUse::attach) && folder.is_ended() &&
          remove_without_process(folder, own);
 }

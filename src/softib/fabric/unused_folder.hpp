@@ -6,7 +6,7 @@
 // subnet process that was killed is not marked; it stays, so that another one can take over.
 #pragma once
 
-#include <optional>
+#include <span>
 #include <string>
 
 #include "softib/fabric/attached_processes.hpp"
@@ -15,18 +15,19 @@
 
 namespace softib::fabric {
 
+/// Of the calling process, on different nodes.
+using OwnSlots = std::span<const SlotAddress>;
+
 /// For the holder of the subnet's lock: removes the folder unless a process is attached to an HCA;
-/// the process in slot `own` does not count. Returns whether it did.
-bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
-                      std::optional<SlotAddress> own = std::nullopt);
+/// the slots `own` do not count. Returns whether it did.
+bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric, OwnSlots own = {});
 
 /// The same for other processes, and for a folder without a usable fabric file. Does nothing while
 /// a subnet process runs.
-bool remove_without_process(const SubnetFolder& folder,
-                            std::optional<SlotAddress> own = std::nullopt);
+bool remove_without_process(const SubnetFolder& folder, OwnSlots own = {});
 
 /// The same, only if the folder is marked.
-bool remove_if_ended(const SubnetFolder& folder, std::optional<SlotAddress> own = std::nullopt);
+bool remove_if_ended(const SubnetFolder& folder, OwnSlots own = {});
 
 /// Calls remove_if_ended() for each subnet in a directory.
 void remove_ended_folders(const std::string& directory);

@@ -17,10 +17,11 @@
 
 namespace softib::umad {
 
-/// The host of this process. Null if there is no HCA; the first time, prints the reason on stderr.
-[[nodiscard]] UmadHost* host();
-/// Whether `name` is the emulated device. Null means any device.
-[[nodiscard]] bool is_our_device(const char* name);
+/// The host of this process on one of its HCAs, counted from 0. Null if there is none; the first
+/// time, prints the reason on stderr.
+[[nodiscard]] UmadHost* host(std::size_t hca);
+/// The host with this device, or the first one for null. Null if the device is not emulated.
+[[nodiscard]] UmadHost* host_of(const char* device);
 /// The level set by umad_debug().
 [[nodiscard]] int debug_level();
 void print_stderr(const char* function, const std::string& text);

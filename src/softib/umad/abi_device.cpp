@@ -1,4 +1,4 @@
-// Describes the one device of a process. libibumad reads the same from sysfs.
+// Describes the devices of a process. libibumad reads the same from sysfs.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ void copy_name(char (&to)[Size], std::string_view from) {
 }
 
 /// 0, or -ENOMEM.
-int describe(const PortAttributes& attributes, umad_port_t& port) {
+int describe(const std::string& device, const PortAttributes& attributes, umad_port_t& port) {
   const auto info = subnet::port_info(attributes);
   port = {};
   auto* const pkeys =
@@ -32,7 +32,7 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   if (pkeys == nullptr) return -ENOMEM;
   std::transform(attributes.pkeys.begin(), attributes.pkeys.end(), pkeys,
                  [](PKey pkey) { return pkey.value(); });
-  copy_name(port.ca_name, fabric::kDeviceName);
+  copy_name(port.ca_name, device);
   port.portnum = attributes.number;
   port.base_lid = info.lid.value();
   port.lmc = info.lmc;
@@ -50,13 +50,10 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   return 0;
 }
 
-/// The host of this process if `ca_name` is its device; else null.
-UmadHost* device(const char* ca_name) { return is_our_device(ca_name) ? host() : nullptr; }
-
 int get_ca(UmadHost& umad, umad_ca_t& ca) {
   const PortAttributes port = umad.endpoint().port();
   ca = {};
-  copy_name(ca.ca_name, fabric::kDeviceName);
+  copy_name(ca.ca_name, umad.device_name());
   ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
   ca.numports = port.number;
   copy_name(ca.fw_ver, subnet::kFirmwareVersion);
@@ -67,7 +64,8 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   for (unsigned number = 1; number <= port.number; ++number) {
     ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
     const bool is_made = ca.ports[number] != nullptr &&
-                         describe(*subnet::port_of_hca(port, number), *ca.ports[number]) == 0;
+                         describe(umad.device_name(), *subnet::port_of_hca(port, number),
+                                  *ca.ports[number]) == 0;
     if (is_made) continue;
     umad_release_ca(&ca);
     return -ENOMEM;
@@ -75,18 +73,41 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   return 0;
 }
 
+/// Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list(). Null:
+/// there is no memory.
+umad_device_node* make_node(const std::string& name) {
+  void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
+  if (memory == nullptr) return nullptr;
+  char* const text = static_cast<char*>(memory) + sizeof(umad_device_node);
+  std::copy_n(name.data(), name.size(), text);
+  auto* const node = static_cast<umad_device_node*>(memory);
+  node->ca_name = text;
+  return node;
+}
+
+/// Of the HCAs that there are.
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (std::size_t hca = 0; hca < endpoint::process_hcas(); ++hca) {
+    if (const auto* const umad = host(hca)) names.push_back(umad->device_name());
+  }
+  return names;
+}
+
 }  // namespace
 
-UmadHost* host() {
+UmadHost* host(std::size_t hca) {
   std::string why;
-  UmadHost* const found = UmadHost::get(why);
+  UmadHost* const found = UmadHost::get(hca, why);
   static std::atomic<bool> printed = false;
   if (found == nullptr && !printed.exchange(true)) print_stderr("umad", why);
   return found;
 }
 
-bool is_our_device(const char* name) {
-  return name == nullptr || std::string_view(name) == fabric::kDeviceName;
+UmadHost* host_of(const char* device) {
+  if (device == nullptr) return host(0);
+  const auto hca = fabric::hca_of_device(device);
+  return hca && *hca < endpoint::process_hcas() ? host(*hca) : nullptr;
 }
 
 }  // namespace softib::umad
@@ -97,15 +118,17 @@ extern "C" {
 
 int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max) {
   return guarded([&] {
-    if (host() == nullptr || max < 1) return 0;
-    std::strncpy(cas[0], softib::fabric::kDeviceName, UMAD_CA_NAME_LEN);
-    return 1;
+    int count = 0;
+    for (const auto& name : device_names()) {
+      if (count < max) std::strncpy(cas[count++], name.c_str(), UMAD_CA_NAME_LEN);
+    }
+    return count;
   });
 }
 
 int umad_get_ca(const char* ca_name, umad_ca_t* ca) {
   return guarded([&] {
-    UmadHost* const umad = device(ca_name);
+    UmadHost* const umad = host_of(ca_name);
     return umad == nullptr ? -ENODEV : get_ca(*umad, *ca);
   });
 }
@@ -123,12 +146,12 @@ int umad_release_ca(umad_ca_t* ca) {
 
 int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
   return guarded([&] {
-    UmadHost* const umad = device(ca_name);
+    UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
     const auto ours = umad->endpoint().port();
     const unsigned number = portnum == UMAD_ANY_PORT ? ours.number : static_cast<unsigned>(portnum);
     const auto attributes = softib::subnet::port_of_hca(ours, number);
-    return attributes ? describe(*attributes, *port) : -EIO;
+    return attributes ? describe(umad->device_name(), *attributes, *port) : -EIO;
   });
 }
 
@@ -143,7 +166,7 @@ int umad_release_port(umad_port_t* port) {
 /// The entries are indexed by port number. Entry 0 is zero: only switches have a port 0.
 int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
   return guarded([&] {
-    UmadHost* const umad = device(ca_name);
+    UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
     if (portguids == nullptr) return 0;
     const auto ours = umad->endpoint().port();
@@ -161,7 +184,7 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
 /// the port reports IsSM.
 int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
   return guarded([&] {
-    UmadHost* const umad = device(ca_name);
+    UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
     const bool is_on_subnet = portnum == UMAD_ANY_PORT || portnum == umad->endpoint().port().number;
     if (!is_on_subnet || max <= 0) return -EINVAL;
@@ -175,16 +198,18 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
 }
 
 struct umad_device_node* umad_get_ca_device_list(void) {
-  if (guarded([] { return host() == nullptr ? -ENODEV : 0; }) != 0) return nullptr;
-  // Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list().
-  const std::string_view name = softib::fabric::kDeviceName;
-  void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
-  if (memory == nullptr) return nullptr;
-  char* const text = static_cast<char*>(memory) + sizeof(umad_device_node);
-  std::copy_n(name.data(), name.size(), text);
-  auto* const node = static_cast<umad_device_node*>(memory);
-  node->ca_name = text;
-  return node;
+  umad_device_node* first = nullptr;
+  const int listed = guarded([&] {
+    umad_device_node** end = &first;
+    for (const auto& name : device_names()) {
+      *end = make_node(name);
+      if (*end == nullptr) return -ENOMEM;
+      end = &(*end)->next;
+    }
+    return 0;
+  });
+  if (listed != 0) umad_free_ca_device_list(std::exchange(first, nullptr));
+  return first;
 }
 
 void umad_free_ca_device_list(struct umad_device_node* head) {

@@ -108,9 +108,8 @@ extern "C" {
 
 int umad_open_port(const char* ca_name, int portnum) {
   return guarded([&] {
-    UmadHost* const umad = host();
-    if (umad == nullptr || !is_our_device(ca_name)) return -ENODEV;
-    return umad->open_port(portnum);
+    UmadHost* const umad = host_of(ca_name);
+    return umad == nullptr ? -ENODEV : umad->open_port(portnum);
   });
 }
 

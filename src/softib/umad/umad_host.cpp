@@ -17,40 +17,43 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-std::atomic<UmadHost*> current = nullptr;
+std::array<std::atomic<UmadHost*>, fabric::kMaxProcessHcas> current{};  // by HCA
 }
 
 /// Takes no lock outside the new host: in a child of fork(), a thread of the parent could have held
 /// it.
-UmadHost* UmadHost::get(std::string& why) {
-  const auto endpoint = endpoint::process_endpoint();
+UmadHost* UmadHost::get(std::size_t hca, std::string& why) {
+  const auto endpoint = endpoint::process_endpoint(hca);
   const auto folder = fabric::SubnetFolder::from_environment();
   if (!endpoint || !folder) {
     why = endpoint ? folder.error().message : endpoint.error().message;
     return nullptr;
   }
-  UmadHost* host = current.load();
+  UmadHost* host = current.at(hca).load();
   if (host == nullptr || &host->endpoint_ != *endpoint) {
-    auto created = std::make_unique<UmadHost>(**endpoint, *folder, host);
+    auto created = std::make_unique<UmadHost>(**endpoint, hca, *folder, host);
     // Never destroyed.
-    if (current.compare_exchange_strong(host, created.get())) host = created.release();
+    if (current.at(hca).compare_exchange_strong(host, created.get())) host = created.release();
   }
   std::call_once(host->receiver_set_, [&] { host->endpoint_.set_mad_receiver(host); });
   return host;
 }
 
 UmadHost* UmadHost::of_port(int port) {
-  for (auto* host = current.load(); host != nullptr; host = host->previous_) {
-    if (host->generation_ != transport::fork_generation()) continue;
-    const std::lock_guard lock(host->mutex_);
-    if (host->ports_.contains(port)) return host;
+  for (const auto& newest : current) {
+    for (auto* host = newest.load(); host != nullptr; host = host->previous_) {
+      if (host->generation_ != transport::fork_generation()) continue;
+      const std::lock_guard lock(host->mutex_);
+      if (host->ports_.contains(port)) return host;
+    }
   }
   return nullptr;
 }
 
-UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder,
-                   UmadHost* previous)
+UmadHost::UmadHost(endpoint::Endpoint& endpoint, std::size_t hca,
+                   const fabric::SubnetFolder& folder, UmadHost* previous)
     : endpoint_(endpoint),
+      hca_(hca),
       folder_(folder),
       previous_(previous),
       layer_({endpoint.node(), endpoint.slot(), endpoint.epoch(), 0}) {}

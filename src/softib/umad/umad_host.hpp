@@ -26,16 +26,18 @@ inline constexpr std::size_t kMaxOpenPorts = 256;
 /// Thread-safe. Errors are negative errno values, as in libibumad.
 class UmadHost final : public endpoint::MadReceiver {
  public:
-  /// The host of this process, which is attached on first use. Null if there is no HCA; `why` then
-  /// has the reason.
-  [[nodiscard]] static UmadHost* get(std::string& why);
+  /// The host of this process on one of its HCAs, counted from 0; it is attached on first use. Null
+  /// if there is no such HCA; `why` then has the reason.
+  [[nodiscard]] static UmadHost* get(std::size_t hca, std::string& why);
   /// The host on which this process opened a port; its HCA may have failed since. Null if `port` is
   /// not open.
   [[nodiscard]] static UmadHost* of_port(int port);
 
-  UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder, UmadHost* previous);
+  UmadHost(endpoint::Endpoint& endpoint, std::size_t hca, const fabric::SubnetFolder& folder,
+           UmadHost* previous);
 
   [[nodiscard]] endpoint::Endpoint& endpoint() { return endpoint_; }
+  [[nodiscard]] std::string device_name() const { return fabric::device_name(hca_); }
   [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
   /// Opens port `number` of the HCA; 0 means the port that is connected to the subnet. Returns the
@@ -84,8 +86,9 @@ class UmadHost final : public endpoint::MadReceiver {
   void deliver(ReceivedMad mad);
 
   endpoint::Endpoint& endpoint_;
+  const std::size_t hca_;
   const fabric::SubnetFolder folder_;
-  /// The host of the parent process, or on an HCA that has failed. Never destroyed.
+  /// On the same HCA, of the parent process or before the HCA has failed. Never destroyed.
   UmadHost* const previous_;
   const std::uint32_t generation_ = transport::fork_generation();
   std::once_flag receiver_set_;

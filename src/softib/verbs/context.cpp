@@ -1,9 +1,12 @@
 // The device list, contexts, and their asynchronous events.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
@@ -24,10 +27,11 @@ ibv_context* open(ibv_device* listed) {
 }
 
 /// The null-terminated array that ibv_get_device_list() returns.
-ibv_device** make_list(ibv_device* device) {
-  constexpr std::size_t kLength = 2;
-  auto** const list = static_cast<ibv_device**>(std::calloc(kLength, sizeof(ibv_device*)));
-  if (list != nullptr) list[0] = device;
+ibv_device** make_list(const std::vector<ibv_device*>& devices) {
+  auto** const list =
+      static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
+  if (list == nullptr) throw std::bad_alloc();
+  std::ranges::copy(devices, list);
   return list;
 }
 
@@ -132,15 +136,20 @@ Context::~Context() {
 SOFTIB_ABI ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
   return verb([&]() -> ipoib::Result<ibv_device**> {
-    const auto device = Device::of_process();
-    if (!device) {
-      print_once(device.error().message);
-      return device.error();
+    std::vector<ibv_device*> devices;
+    std::optional<ipoib::Error> missing;
+    for (std::size_t hca = 0; hca < endpoint::process_hcas(); ++hca) {
+      const auto device = Device::of_process(hca);
+      if (device) {
+        devices.push_back(&(*device)->listed());
+      } else {
+        missing = device.error();
+        print_once(missing->message);
+      }
     }
-    auto** const list = make_list(&(*device)->listed());
-    if (list == nullptr) throw std::bad_alloc();
-    if (count != nullptr) *count = 1;
-    return list;
+    if (devices.empty()) return *missing;
+    if (count != nullptr) *count = static_cast<int>(devices.size());
+    return make_list(devices);
   });
 }
 

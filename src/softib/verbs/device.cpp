@@ -21,9 +21,10 @@ namespace {
 /// Packets to receive before the lock is released. A large packet counts for all of its segments.
 constexpr std::size_t kPacketsAtOnce = 32;
 
-std::atomic<Device*> current{nullptr};
+using Devices = std::array<std::atomic<Device*>, fabric::kMaxProcessHcas>;
+Devices current{};  ///< by HCA
 /// Set between the handlers of fork(), in the calling thread.
-thread_local Device* locked_for_fork = nullptr;
+thread_local std::array<Device*, fabric::kMaxProcessHcas> locked_for_fork{};
 
 struct Drop {
   std::uint64_t hca::HcaCounters::*counter;
@@ -54,25 +55,31 @@ ConstBytes front_of(ConstBytes bytes) {
   return bytes.first(std::min(bytes.size(), kMaxPacketBytes));
 }
 
-void describe(ListedDevice& device) {
+void describe(ListedDevice& device, std::size_t hca) {
+  const auto name = fabric::device_name(hca);
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
-  std::snprintf(device.name, sizeof device.name, "%s", fabric::kDeviceName);
-  std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs0");
-  std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+  std::snprintf(device.name, sizeof device.name, "%s", name.c_str());
+  std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs%zu", hca);
+  std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs%zu",
+                hca);
   std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/%s",
-                fabric::kDeviceName);
+                name.c_str());
 }
 
 }  // namespace
 
 void Device::lock_for_fork() {
-  locked_for_fork = current.load();
-  if (locked_for_fork != nullptr) locked_for_fork->mutex_.lock();
+  for (std::size_t hca = 0; hca < current.size(); ++hca) {
+    locked_for_fork[hca] = current[hca].load();
+    if (locked_for_fork[hca] != nullptr) locked_for_fork[hca]->mutex_.lock();
+  }
 }
 
 void Device::unlock_after_fork() {
-  if (auto* const held = std::exchange(locked_for_fork, nullptr)) held->mutex_.unlock();
+  for (Device*& each : locked_for_fork) {
+    if (auto* const held = std::exchange(each, nullptr)) held->mutex_.unlock();
+  }
 }
 
 /// Registered when the library is loaded, before the handlers of process_endpoint(). "prepare"
@@ -82,23 +89,23 @@ void Device::unlock_after_fork() {
     (transport::register_fork_handlers(),
      ::pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork));
 
-ipoib::Result<Device*> Device::of_process() {
-  const auto endpoint = endpoint::process_endpoint();
+ipoib::Result<Device*> Device::of_process(std::size_t hca) {
+  const auto endpoint = endpoint::process_endpoint(hca);
   if (!endpoint) return endpoint.error();
-  auto* seen = current.load();
+  auto* seen = current.at(hca).load();
   if (seen != nullptr && &seen->endpoint_ == *endpoint) return seen;
-  auto created = std::make_unique<Device>(**endpoint);
-  if (!current.compare_exchange_strong(seen, created.get())) return seen;
+  auto created = std::make_unique<Device>(**endpoint, hca);
+  if (!current.at(hca).compare_exchange_strong(seen, created.get())) return seen;
   // The device of the parent process, if any, is not destroyed: the program may use its address.
   (*endpoint)->set_receiver(created.get());
   return created.release();
 }
 
-Device::Device(endpoint::Endpoint& endpoint)
+Device::Device(endpoint::Endpoint& endpoint, std::size_t hca)
     : endpoint_(endpoint),
       hca_(endpoint.epoch(), endpoint.slot(), endpoint.port()),
       waiters_(endpoint) {
-  describe(listed_);
+  describe(listed_, hca);
   listed_.device = this;
 }
 

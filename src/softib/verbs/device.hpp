@@ -1,5 +1,5 @@
-// The one device of a process: the model of its HCA, used by the endpoint's engine, which delivers
-// packets, and by the threads of the application.
+// A device of a process: the model of an HCA, used by the endpoint's engine, which delivers packets,
+// and by the threads of the application.
 //
 // One lock guards the model. It is not held while packets are sent, so a sender that waits for its
 // receiver blocks neither the engine nor other threads. fork() takes it, so that it is free in the
@@ -32,9 +32,9 @@ struct ListedDevice : ibv_device {
 
 class Device final : public endpoint::PacketReceiver {
  public:
-  /// The device on process_endpoint(). It is never destroyed. A child of fork() gets another one.
-  [[nodiscard]] static ipoib::Result<Device*> of_process();
-  explicit Device(endpoint::Endpoint& endpoint);
+  /// The device on process_endpoint(hca). It is never destroyed. A child of fork() gets another one.
+  [[nodiscard]] static ipoib::Result<Device*> of_process(std::size_t hca);
+  Device(endpoint::Endpoint& endpoint, std::size_t hca);
   ~Device() override;
 
   /// Locked access to the model. When it ends, connections send, and the events of the model are

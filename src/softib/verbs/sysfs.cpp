@@ -1,5 +1,5 @@
 // The tools of rdma-core read some attributes of a device from sysfs, through libibverbs. This
-// returns the attributes of the emulated device; other files are read.
+// returns the attributes of the emulated devices; other files are read.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,19 +34,22 @@ constexpr std::array kAttributes = {
 /// The counter of mlx5 ports for datagrams that found no posted receive, of any queue pair.
 constexpr std::string_view kOutOfBuffer = "ports/1/hw_counters/out_of_buffer";
 
-std::optional<std::string> value_of(std::string_view name) {
+std::optional<std::string> value_of(std::size_t hca, std::string_view name) {
   const auto* const found = std::find_if(kAttributes.begin(), kAttributes.end(),
                                          [&](const Attribute& each) { return each.name == name; });
   if (found != kAttributes.end()) return std::string(found->value);
   if (name != kOutOfBuffer) return std::nullopt;
-  const auto endpoint = endpoint::process_endpoint();
+  const auto endpoint = endpoint::process_endpoint(hca);
   if (!endpoint) return std::nullopt;
   constexpr auto kCounter = static_cast<std::size_t>(fabric::PortCounter::drop_no_receive);
   return std::to_string((*endpoint)->counters()[kCounter]);
 }
 
-bool is_our_device(std::string_view folder) {
-  return folder == std::string("/sys/class/infiniband/") + fabric::kDeviceName;
+/// The HCA of the device with this folder; nullopt: it is not emulated.
+std::optional<std::size_t> hca_of(std::string_view folder) {
+  constexpr std::string_view kFolder = "/sys/class/infiniband/";
+  if (!folder.starts_with(kFolder)) return std::nullopt;
+  return fabric::hca_of_device(folder.substr(kFolder.size()));
 }
 
 int copy(std::string_view value, char* to, std::size_t room) {
@@ -75,8 +78,9 @@ SOFTIB_ABI const char* ibv_get_sysfs_path() { return "/sys"; }
 SOFTIB_ABI int ibv_read_sysfs_file(const char* folder, const char* file, char* to,
                                    std::size_t room) {
   try {
-    if (!is_our_device(folder)) return read_file(std::string(folder) + "/" + file, to, room);
-    if (const auto value = value_of(file)) return copy(*value, to, room);
+    const auto hca = hca_of(folder);
+    if (!hca) return read_file(std::string(folder) + "/" + file, to, room);
+    if (const auto value = value_of(*hca, file)) return copy(*value, to, room);
     errno = ENOENT;
   } catch (...) {
     errno = ENOMEM;

@@ -145,6 +145,13 @@ class MemoryHandler : public Handler {
     return Reply(std::vector<Histogram>{{"resolution_time", {1'000'000, 2'500'000}, {3, 2, 1}, 42}});
   }
   Response operator()(const InfoRequest& /*request*/) { return Reply(info_); }
+  Response operator()(const FailoverRequest& request) {
+    if (info_.ports.empty()) return Error(EOPNOTSUPP, "the interface has one port");
+    for (PortInfo& port : info_.ports) {
+      port.active = request.device.empty() ? !port.active : port.device == request.device;
+    }
+    return Reply(Done{});
+  }
   Response operator()(const SubscribeRequest& request) {
     watched_ = request.topics;
     return Reply(Done{});

@@ -33,10 +33,14 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
-  void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
-  void on_client_reregister() override { note("reregister"); }
+  void on_port(PortRole role, const verbs::PortSnapshot& /*port*/) override {
+    note(of(role) + "port");
+  }
+  void on_client_reregister(PortRole role) override { note(of(role) + "reregister"); }
   void on_object_failed(const void* /*object*/) override { note("object failed"); }
-  void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
+  void on_notice(PortRole role, const wire::Notice& /*notice*/) override {
+    note(of(role) + "notice");
+  }
   void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
   void reconfigure(const Reconfigured& changes) override {
     note("reconfigure" + std::string(changes.poll ? " poll" : "") +
@@ -69,6 +73,9 @@ class FakeInterface final : public PartitionInterface {
   std::function<void(link::SavedPage)> saving;  ///< of the last save()
 
  private:
+  [[nodiscard]] static std::string of(PortRole role) {
+    return role == PortRole::backup ? "backup " : "";
+  }
   void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
 
   const InterfaceId id_;

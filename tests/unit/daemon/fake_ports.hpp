@@ -130,6 +130,7 @@ class FakeTun final : public host::PollableTun {
   }
   [[nodiscard]] Result<void> set_carrier(bool on) override {
     carrier = on;
+    carriers.push_back(on);
     return {};
   }
   [[nodiscard]] std::uint64_t malformed() const override { return 0; }
@@ -141,6 +142,7 @@ class FakeTun final : public host::PollableTun {
   std::vector<std::size_t> limits;  ///< of each read
   std::uint32_t mtu = 0;
   bool carrier = false;
+  std::vector<bool> carriers;  ///< as set so far
   bool gone = false;
 
  private:

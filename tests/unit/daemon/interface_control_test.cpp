@@ -224,22 +224,22 @@ TEST_F(InterfaceControlTest, LooksForGroupsThatTheKernelDoesNotAnnounce) {
 }
 
 TEST_F(InterfaceControlTest, DeliversANoticeAtOnce) {
-  control.on_notice(in_service());
+  control.on_notice(PortRole::primary, in_service());
   EXPECT_THAT(only<SubnetNotice>(taken()), SizeIs(1));
 }
 
 TEST_F(InterfaceControlTest, ANoticeThatFindsAFullMailboxBecomesAReregistrationLater) {
   fill_mailbox();
-  control.on_notice(in_service());
+  control.on_notice(PortRole::primary, in_service());
   EXPECT_THAT(only<ClientReregister>(taken()), IsEmpty());
   EXPECT_THAT(await<ClientReregister>(), SizeIs(1));
 }
 
 TEST_F(InterfaceControlTest, DeliversTheLastPortStatusLaterIfTheMailboxIsFull) {
   fill_mailbox();
-  control.on_port(port_with(Lid(7)));
-  control.on_port(port_with(Lid(8)));
-  control.on_client_reregister();
+  control.on_port(PortRole::primary, port_with(Lid(7)));
+  control.on_port(PortRole::primary, port_with(Lid(8)));
+  control.on_client_reregister(PortRole::primary);
   (void)taken();
   const auto changes = await<PortChanged>();
   ASSERT_THAT(changes, SizeIs(1));
@@ -283,10 +283,10 @@ TEST_F(InterfaceControlTest, DeliversResponsesInOrderEvenIfTheMailboxIsFull) {
 /// A link that learns that the port has left its partition can no longer leave its groups.
 TEST_F(InterfaceControlTest, StopsBeforeTheLinkLearnsWhatHasChangedLast) {
   fill_mailbox();
-  control.on_port(port_with(Lid(7)));
+  control.on_port(PortRole::primary, port_with(Lid(7)));
   control.stop({});
-  control.on_port({});
-  control.on_port(port_with(Lid(8)));
+  control.on_port(PortRole::primary, {});
+  control.on_port(PortRole::primary, port_with(Lid(8)));
   (void)taken();
   std::vector<ToInterface> all;
   run_until([&] {
@@ -368,16 +368,16 @@ TEST_F(InterfaceControlTest, GivesUpAfterManyLinkLocalAddresses) {
 TEST_F(InterfaceControlTest, LinkLocalAddressFollowsThePortsGuid) {
   auto port = port_with(Lid(7));
   port.gid = Gid(Gid::kLinkLocalPrefix, kGuid);
-  control.on_port(port);
+  control.on_port(PortRole::primary, port);
   port.gid = Gid(0xfec0'0000'0000'0000, kGuid);
-  control.on_port(port);
+  control.on_port(PortRole::primary, port);
   EXPECT_THAT(mirror.addresses, IsEmpty()) << "another subnet prefix is no other GUID";
   port.gid = Gid();
-  control.on_port(port);
+  control.on_port(PortRole::primary, port);
   EXPECT_THAT(mirror.addresses, IsEmpty()) << "a RoCE port without a GID";
   const Guid other(0x0002c90300000099);
   port.gid = Gid(Gid::kLinkLocalPrefix, other);
-  control.on_port(port);
+  control.on_port(PortRole::primary, port);
   EXPECT_THAT(mirror.addresses, ElementsAre(link_local_of(other, kPartition)));
 }
 
@@ -449,7 +449,7 @@ TEST_F(InterfaceControlTest, DeliversAChangedConfigurationTogetherIfTheMailboxIs
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].poll, PollMode::event);
   EXPECT_EQ(changes[0].neighbours, (NeighbourChanges{{kPeer, std::nullopt}}));
-  control.on_port(port_with(Lid(7)));
+  control.on_port(PortRole::primary, port_with(Lid(7)));
   EXPECT_THAT(only<Reconfigured>(taken()), IsEmpty()) << "only once";
 }
 

@@ -313,6 +313,24 @@ TEST_F(ConfigFileTest, MayNameSeveralPartitions) {
   EXPECT_THAT(parse({"--config", path_}).pkeys, ElementsAre(PKey(0x8012), PKey(0x8013)));
 }
 
+TEST(OptionsTest, TheBackupIsAnotherPort) {
+  const auto options = parse({"--device", "mlx5_0", "--backup", "mlx5_1:2", "--backup-reselect",
+                              "failure", "--hold-down", "0"});
+  EXPECT_EQ(options.backup, (PortName{"mlx5_1", 2}));
+  EXPECT_EQ(options.selection.reselect, Reselect::failure);
+  EXPECT_EQ(options.selection.hold_down, Duration());
+  EXPECT_EQ(parse({"--device", "mlx5_0", "--backup", "mlx5_0:2"}).backup, (PortName{"mlx5_0", 2}));
+  EXPECT_EQ(parse({"--device", "mlx5_0", "--backup", "mlx5_1"}).backup, (PortName{"mlx5_1", 1}));
+  EXPECT_FALSE(parse({}).backup);
+  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_0:1"}), HasSubstr("is the port of"));
+  EXPECT_THAT(error_for({"--backup", "mlx5_0:1"}), HasSubstr("needs --device"));
+  for (const auto* wrong : {"", ":1", "mlx5_1:", "mlx5_1:0", "mlx5_1:255", "mlx5_1:x"}) {
+    EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", wrong}), StartsWith("--backup")) << wrong;
+  }
+  EXPECT_THAT(error_for({"--backup-reselect", "better"}), HasSubstr("always or failure"));
+  EXPECT_THAT(error_for({"--hold-down", "3601"}), HasSubstr("--hold-down"));
+}
+
 TEST(OptionsTest, TheDeviceMayNameThePort) {
   const auto options = parse({"--device", "mlx5_0:2"});
   EXPECT_EQ(options.device, "mlx5_0");

@@ -53,6 +53,14 @@ TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasTheFieldsOfInfiniBand) {
   EXPECT_EQ(count(Counter::dhcp_requests_rewritten), 1U);
 }
 
+TEST_F(DhcpOverLink, TheClientCanBeNamedAfterAnotherPort) {
+  config.dhcp_identity = link::port_gid(9).guid();
+  bring_up();
+  host_sends(DhcpPacket::without_identifier());
+  EXPECT_EQ(on_the_wire().client.identifier,
+            wire::dhcp_client_identifier(kDefaultPKey, link::port_gid(9).guid()));
+}
+
 TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasAClientIdentifier) {
   bring_up();
   host_sends(DhcpPacket::without_identifier());

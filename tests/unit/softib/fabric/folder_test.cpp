@@ -222,5 +222,22 @@ TEST(HcaName, ParsesNameAndPort) {
   }
 }
 
+TEST(ParseHcas, TakesEachOnce) {
+  EXPECT_EQ(parse_hcas("a").value(), std::vector<std::string>{"a"});
+  EXPECT_EQ(parse_hcas("a:2,b,c,d").value(), (std::vector<std::string>{"a:2", "b", "c", "d"}));
+  for (const auto* wrong : {"", ",", "a,", ",a", "a,,b", "a,a", "a,b,a:2", "a,b,c,d,e"}) {
+    EXPECT_FALSE(parse_hcas(wrong)) << wrong;
+  }
+}
+
+TEST(HcaOfDevice, CountsFromZero) {
+  EXPECT_EQ(device_name(0), kDeviceName);
+  EXPECT_EQ(hca_of_device(kDeviceName), 0);
+  EXPECT_EQ(hca_of_device(device_name(kMaxProcessHcas - 1)), kMaxProcessHcas - 1);
+  for (const auto* other : {"", "softib", "softib00", "softib4", "mlx5_0"}) {
+    EXPECT_FALSE(hca_of_device(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace softib::fabric

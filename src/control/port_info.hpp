@@ -1,0 +1,25 @@
+// Part of values.hpp: what an interface with a backup port shows of its ports.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ipoib/address.hpp"
+
+namespace ipoib::control {
+
+/// One of the two ports of an interface with a backup port.
+struct PortInfo {
+  std::string device;  ///< RDMA device
+  std::uint8_t port = 0;
+  std::string role;         ///< "primary" or "backup"
+  bool active = false;      ///< serves the interface
+  std::string state;        ///< of the bring-up of the link on it
+  std::string waiting_for;  ///< as text; empty when up
+  Gid gid;
+  Lid lid;
+  Lid sm_lid;
+  friend bool operator==(const PortInfo&, const PortInfo&) = default;
+};
+
+}  // namespace ipoib::control

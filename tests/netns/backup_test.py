@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""An interface on two ports: the backup takes over when the primary port cannot serve (ipoibd --backup).
+
+The host sees nothing of it: no carrier change, no other address. Its peers learn the new address.
+"""
+
+import json
+import sys
+
+import hosts
+import streams
+from hosts import wait_until
+
+ECHO = """
+import socket
+server = socket.create_server(('', 5004))
+print('listening', flush=True)
+peer, _ = server.accept()
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while data := peer.recv(1 << 16):
+    peer.sendall(data)
+"""
+# Sends a byte every 10 ms and expects it back. Prints the most bytes that were outstanding at a time
+# since the last line of its input: the length of the silence, in units that a busy machine stretches,
+# too.
+PACED_CLIENT = """
+import os, select, socket, sys, time
+with socket.create_connection((sys.argv[1], 5004)) as peer:
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    print('listening', flush=True)
+    outstanding = longest = 0
+    while True:
+        peer.sendall(b'.')
+        outstanding += 1
+        longest = max(longest, outstanding)
+        time.sleep(0.01)
+        while select.select([peer], [], [], 0)[0]:
+            outstanding -= len(peer.recv(1 << 16))
+        if os.path.exists(sys.argv[2]):
+            os.unlink(sys.argv[2])
+            print('longest', longest, flush=True)
+            longest = 0
+"""
+SILENCE = 20  # bytes, of 10 ms each
+
+
+class Backup(hosts.Pair):
+    PORTS = {"a": "softib0:1", "b": "softib1:1"}
+
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+
+    def start(self, *options, pkey="0xffff"):
+        """Starts left on the HCAs a and b."""
+        self.launch("--pkey", pkey, *options, address="10.44.0.1/24")
+        self.right.start("--pkey", pkey, address="10.44.0.2/24")
+        wait_until(lambda: self.state_of("b") == "up", "the backup is ready")
+        self.assert_connected()
+
+    def launch(self, *options, address=None):
+        command = (hosts.program("softib"), "run", "--hca", "a,b", "--", hosts.program("ipoibd"))
+        self.left.start_alone("--device", self.PORTS["a"], "--backup", self.PORTS["b"], *options,
+                              address=address, command=command)
+
+    def ports(self):
+        return {f"{port['device']}:{port['port']}": port for port in self.left.ibarp("info")["ports"]}
+
+    def state_of(self, hca):
+        return self.ports()[self.PORTS[hca]]["state"]
+
+    def active(self):
+        ports = self.ports()
+        (active,) = [hca for hca, name in self.PORTS.items() if ports[name]["active"]]
+        return active
+
+    def wait_for_active(self, hca):
+        wait_until(lambda: self.active() == hca, f"{hca} serves the interface")
+
+    def failover(self, *arguments):
+        return self.left.run(hosts.program("ibarp"), "failover", *arguments, check=False)
+
+    def known_to_right(self):
+        entries = json.loads(
+            self.right.run(hosts.program("ibarp"), "show", "10.44.0.1", "--json").stdout)
+        return entries[0].get("lladdr") if entries else None
+
+    def carrier_changes(self):
+        return self.left.run("cat", "/sys/class/net/ib0/carrier_changes").stdout
+
+    def set(self, *change):
+        self.subnet.softib("set", *change)
+
+
+class LossOfAPort(Backup):
+    def lose(self, hca):
+        """Takes the port that serves down, and up again when the other one serves."""
+        other = "b" if hca == "a" else "a"
+        self.set("port", hca, "down")
+        self.wait_for_active(other)
+        self.set("port", hca, "up")
+        wait_until(lambda: self.state_of(hca) == "up", f"{hca} is back")
+        return other
+
+    def test_a_stream_is_silent_for_less_than_200_ms(self):
+        self.start("--backup-reselect", "failure")
+        echo = streams.start(self.right, ECHO, self.subnet.folder, "echo")
+        self.addCleanup(echo.end)
+        asked = self.subnet.folder / "asked"
+        client = streams.start(self.left, PACED_CLIENT, self.subnet.folder, "client", "10.44.0.2",
+                               str(asked))
+        self.addCleanup(client.end)
+        longest = []
+
+        def measured():
+            asked.touch()
+            wait_until(lambda: client.output().count("longest") > len(longest), "it is measured")
+            longest.append(int(client.output().split()[-1]))
+            return longest[-1]
+
+        carrier = self.carrier_changes()
+        serving = "a"
+
+        def is_short():
+            nonlocal serving
+            measured()
+            serving = self.lose(serving)
+            return measured() < SILENCE
+
+        # A machine that is busy for a moment may hold up one of them, but not each.
+        wait_until(is_short, "a failover is short")
+        print(f"longest silence, in units of 10 ms: {longest}", file=sys.stderr)
+        self.assertTrue(client.is_running() and echo.is_running(), client.output())
+        self.assertEqual(self.carrier_changes(), carrier, "the host has seen nothing")
+
+    def test_peers_and_operators_see_it(self):
+        self.start()
+        before = self.left.ibarp("info"), self.left.addresses(), self.left.addresses("inet6")
+        self.assertEqual(before[0]["device"], "softib0")
+        log = self.subnet.folder / "monitor.log"
+        monitor = hosts.Process(self.left.command(hosts.program("ibarp"), "monitor", "link", "--json"),
+                                log, self.subnet.environment)
+        self.addCleanup(monitor.end)
+        # The first event shows that it has subscribed.
+        wait_until(lambda: self.nudge() and monitor.output(), "it monitors")
+        self.set("port", "a", "down")
+        self.wait_for_active("b")
+        after = self.left.ibarp("info")
+        self.assertEqual((after["device"], after["state"]), ("softib1", "up"))
+        self.assertNotEqual(after["lladdr"], before[0]["lladdr"])
+        self.assertEqual(after["ports"][0]["state"], "port_down")
+        self.assertEqual(after["ports"][0]["waiting_for"], "the port to become ACTIVE")
+        wait_until(lambda: self.known_to_right() == after["lladdr"], "the address is announced")
+        self.assertTrue(self.right.reaches("10.44.0.1"))
+        self.assertEqual((self.left.addresses(), self.left.addresses("inet6")), before[1:])
+        self.assertEqual(self.left.counters()["failovers"], 1)
+        wait_until(lambda: self.moved_in(monitor.output()), "there is an event")
+        self.assertTrue(self.left.logged("softib1:1 serves the interface now", "ACTIVE"))
+        shown = self.left.run(hosts.program("ibarp"), "info").stdout
+        self.assertIn("primary softib0 port 1  port_down, waiting for the port", shown)
+        self.assertIn("backup softib1 port 1  up, active", shown)
+
+    def nudge(self):
+        """Changes the state of the interface, which causes an event."""
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.left.run("ip", "link", "set", "ib0", "up")
+        return True
+
+    @staticmethod
+    def moved_in(output):
+        events = [json.loads(line) for line in output.splitlines() if line.endswith("}")]
+        return any("port" in event["changed"] and event["info"]["device"] == "softib1"
+                   for event in events)
+
+    def test_a_port_without_the_pkey_is_lost(self):
+        self.start(pkey="0x8001")
+        self.set("partition", "1", "a", "none")
+        self.wait_for_active("b")
+        self.assertEqual(self.state_of("a"), "no_pkey")
+        self.assert_connected()
+        self.set("partition", "1", "a", "full")
+        wait_until(lambda: self.state_of("a") == "up", "a is back")
+
+    def test_a_failed_hca_is_a_lost_port(self):
+        self.start()
+        self.set("hca", "a", "failed")
+        self.wait_for_active("b")
+        self.assert_connected()
+        self.assertTrue(self.left.logged("primary port", "failed or was removed"))
+
+    def test_the_idle_port_is_not_missed(self):
+        self.start()
+        self.set("hca", "b", "failed")
+        wait_until(lambda: self.state_of("b") == "port_down", "b is lost")
+        self.assertEqual((self.active(), self.left.counters()["failovers"]), ("a", 0))
+        self.assert_connected()
+
+
+class Choice(Backup):
+    def test_the_primary_serves_again_after_the_hold_down(self):
+        self.start("--hold-down", "1")
+        self.set("port", "a", "down")
+        self.wait_for_active("b")
+        self.set("port", "a", "up")
+        self.wait_for_active("a")
+        self.assertTrue(self.left.logged("softib0:1 serves", "can be used again"))
+        self.assert_connected()
+
+    def test_the_operator_chooses(self):
+        self.start("--hold-down", "0")
+        self.assertEqual(self.failover().returncode, 0)
+        self.assertEqual(self.active(), "b")
+        self.assert_connected()
+        self.assertEqual(self.failover("softib1:1", "dev", "ib0").returncode, 0)
+        self.assertEqual((self.active(), self.left.counters()["failovers"]), ("b", 1),
+                         "it stays, whatever --backup-reselect says")
+        self.assertEqual(self.failover("softib0:1").returncode, 0)
+        self.assertEqual(self.active(), "a")
+        self.set("port", "b", "down")
+        wait_until(lambda: self.state_of("b") == "port_down", "b is lost")
+        refused = self.failover()
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("softib1:1 cannot serve the interface: it waits for the port", refused.stderr)
+        self.assertIn("not a port of the interface", self.failover("softib7:1").stderr)
+        self.assertEqual(self.failover("softib7").returncode, 2)
+        other = self.right.run(hosts.program("ibarp"), "failover", check=False)
+        self.assertEqual((other.returncode, "one port" in other.stderr), (1, True), other.stderr)
+
+    def test_static_neighbours_are_on_both_ports(self):
+        self.start()
+        ibarp = hosts.program("ibarp")
+        right = self.right.ibarp("info")["lladdr"]
+        self.left.run(ibarp, "replace", "10.44.0.77", "lladdr", right, "dev", "ib0")
+        self.left.run(ibarp, "replace", "10.44.0.78", "gid", "fe80::9", "dev", "ib0")
+        self.failover()
+        shown = json.loads(self.left.run(ibarp, "show", "--json").stdout)
+        entries = {entry["address"]: entry for entry in shown}
+        self.assertEqual(entries["10.44.0.77"]["lladdr"], right)
+        self.assertEqual(entries["10.44.0.78"]["pinned_gid"], "fe80::9")
+        self.assertIn("10.44.0.2", entries, "a learnt one is handed over")
+        self.left.run(ibarp, "del", "10.44.0.77", "dev", "ib0")
+        self.failover()
+        self.assertNotIn("10.44.0.77", self.left.run(ibarp, "show").stdout)
+
+    def test_a_new_daemon_takes_over_from_the_backup(self):
+        self.start("--backup-reselect", "failure")
+        self.set("port", "a", "down")
+        self.wait_for_active("b")
+        before = self.left.daemon
+        self.addCleanup(before.end)
+        self.launch("--pkey", "0xffff", "--takeover", "--backup-reselect", "failure")
+        pid = self.left.daemon.pid
+        wait_until(lambda: self.left.ibarp("info")["pid"] == pid, "the new daemon serves")
+        self.assertEqual(self.active(), "b", "it has waited for that port before it took over")
+        self.assertEqual(before.end(), 0, before.output())
+        self.assert_connected()
+
+
+if __name__ == "__main__":
+    hosts.main()
