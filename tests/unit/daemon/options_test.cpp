@@ -327,7 +327,7 @@ TEST(OptionsTest, TheBackupIsAnotherPort) {
   for (const auto* wrong : {"", ":1", "mlx5_1:", "mlx5_1:0", "mlx5_1:255", "mlx5_1:x"}) {
     EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", wrong}), StartsWith("--backup")) << wrong;
   }
-  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_1", "--ethernet", "all"}),
+  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_1", "--ethernet"}),
               HasSubstr("not with --ethernet"));
   EXPECT_THAT(error_for({"--backup-reselect", "better"}), HasSubstr("always or failure"));
   EXPECT_THAT(error_for({"--hold-down", "3601"}), HasSubstr("--hold-down"));
