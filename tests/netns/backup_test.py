@@ -142,6 +142,7 @@ class LossOfAPort(Backup):
         self.addCleanup(monitor.end)
         # The first event shows that it has subscribed.
         wait_until(lambda: self.nudge() and monitor.output(), "it monitors")
+        wait_until(lambda: self.left.addresses("inet6") == before[2], "it has its address again")
         self.set("port", "a", "down")
         self.wait_for_active("b")
         after = self.left.ibarp("info")
