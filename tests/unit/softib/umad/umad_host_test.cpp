@@ -65,7 +65,7 @@ bool is_readable(int fd) {
 /// does RMPP itself.
 TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   FakeEndpoint endpoint;
-  UmadHost host(endpoint, fabric::SubnetFolder("/nonexistent"), nullptr);
+  UmadHost host(endpoint, 0, fabric::SubnetFolder("/nonexistent"), nullptr);
   endpoint::MadReceiver& engine = host;
   const int port = host.open_port(0);
   Registration asks;
@@ -115,7 +115,7 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
 /// A program may exit as soon as it has the response.
 TEST(UmadHost, SendsTheLastAckBeforeTheMessageIsReadable) {
   FakeEndpoint endpoint;
-  UmadHost host(endpoint, fabric::SubnetFolder("/nonexistent"), nullptr);
+  UmadHost host(endpoint, 0, fabric::SubnetFolder("/nonexistent"), nullptr);
   endpoint::MadReceiver& engine = host;
   const int port = host.open_port(0);
   Registration registration;

@@ -38,7 +38,7 @@ class VerbsSubnet {
     ::setenv("SOFTIB_SUBNET", path.substr(slash + 1).c_str(), 1);
     ::setenv("SOFTIB_HCA", "host1", 1);
     other_endpoint = subnet.attach(2);
-    other_device = std::make_unique<verbs::Device>(*other_endpoint);
+    other_device = std::make_unique<verbs::Device>(*other_endpoint, 0);
     other_endpoint->set_receiver(other_device.get());
   }
   ~VerbsSubnet() { other_endpoint->set_receiver(nullptr); }
