@@ -249,8 +249,7 @@ class Choice(Backup):
         before = self.left.daemon
         self.addCleanup(before.end)
         self.launch("--pkey", "0xffff", "--takeover", "--backup-reselect", "failure")
-        pid = self.left.daemon.pid
-        wait_until(lambda: self.left.ibarp("info")["pid"] == pid, "the new daemon serves")
+        wait_until(lambda: self.left.logged("has taken over"), "the new daemon serves")
         self.assertEqual(self.active(), "b", "it has waited for that port before it took over")
         self.assertEqual(before.end(), 0, before.output())
         self.assert_connected()
