@@ -124,23 +124,6 @@ TEST_F(TunDeviceTest, DiscardsATap) {
   EXPECT_EQ(kernel_link("ib0"), nullptr);
 }
 
-TEST_F(TunDeviceTest, FramesOfATapHaveTheirHeaderBeforeThePacket) {
-  constexpr MacAddress kMac{0x0203'0012'abcd};
-  constexpr std::size_t kRoom = 16;
-  const auto tap = TunDevice::open({.name = "ib0", .mac = kMac}).value();
-  ASSERT_TRUE(tap->set_carrier(true));
-  std::vector<Frame> frames;
-  // The kernel's own multicasts, as soon as it has an address.
-  while (frames.empty()) tap->read(pools, kRoom, frames, 1);
-  const auto packet = std::as_const(frames[0]).bytes();
-  EXPECT_EQ(frames[0].headroom(), kRoom);
-  const auto header = wire::EthernetHeader::parse(packet.data() - wire::EthernetHeader::kSize);
-  EXPECT_EQ(header.source, kMac);
-  EXPECT_TRUE(header.destination.is_multicast());
-  EXPECT_EQ(wire::ip_version(packet), is_type(header, wire::EtherType::ipv6) ? 6 : 4);
-  EXPECT_TRUE(tap->write(packet)) << "with the header before it";
-}
-
 TEST_F(TunDeviceTest, PreventsALinkLocalAddressByTheKernel) {
   const auto tun = open_tun();
   std::uint8_t mode = 0xff;
@@ -373,6 +356,35 @@ void send_udp(std::size_t size, int segment = 0) {
   ASSERT_EQ(sendto(sender.get(), payload.data(), payload.size(), 0,
                    reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
             static_cast<ssize_t>(payload.size()));
+}
+
+TEST_F(TunDeviceTest, FramesOfATapHaveTheirHeaderBeforeThePacket) {
+  constexpr MacAddress kMac{0x0203'0012'abcd};
+  constexpr MacAddress kNextHop{0x0600'0000'0001};
+  constexpr std::size_t kRoom = 16;
+  const auto tap = TunDevice::open({.name = "ib0", .mac = kMac}).value();
+  ASSERT_TRUE(tap->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ip("neigh add 10.9.0.2 lladdr " + kNextHop.to_string() + " dev ib0 nud permanent");
+  send_udp(5);
+
+  // Skip packets that the kernel sends by itself.
+  std::vector<Frame> frames;
+  wire::EthernetHeader header;
+  while (header.destination != kNextHop && test::wait_readable(tap->descriptor())) {
+    frames.clear();
+    ASSERT_TRUE(tap->read(pools, kRoom, frames, 1));
+    ASSERT_EQ(frames.size(), 1U);
+    header = wire::EthernetHeader::parse(std::as_const(frames[0]).bytes().data() -
+                                         wire::EthernetHeader::kSize);
+  }
+  ASSERT_EQ(header.destination, kNextHop);
+  EXPECT_EQ(header.source, kMac);
+  EXPECT_TRUE(is_type(header, wire::EtherType::ipv4));
+  const auto packet = std::as_const(frames[0]).bytes();
+  EXPECT_EQ(frames[0].headroom(), kRoom);
+  EXPECT_EQ(wire::ip_version(packet), 4);
+  EXPECT_TRUE(tap->write(packet)) << "with the header before it";
 }
 
 TEST_F(TunDeviceTest, AFrameHoldsAPacketOfItsSize) {
