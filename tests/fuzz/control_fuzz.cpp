@@ -37,7 +37,8 @@ const auto& requests() {
                               Request(InterfaceRequest(HistogramsRequest{})),
                               Request(InterfaceRequest(SubscribeRequest{})),
                               Request(InterfaceRequest(DeleteRequest{})),
-                              Request(DeleteInterfaceRequest{})};
+                              Request(DeleteInterfaceRequest{}),
+                              Request(InterfaceRequest(FailoverRequest{}))};
   static_assert(all.size() ==
                 std::variant_size_v<InterfaceRequest> + std::variant_size_v<Request> - 1);
   return all;

@@ -43,7 +43,7 @@ struct World {
     ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);
     ::setenv(fabric::kHcaVariable, "host1", 1);
     std::string why;
-    require(umad::UmadHost::get(why) != nullptr);
+    require(umad::UmadHost::get(0, why) != nullptr);
   }
 };
 
@@ -164,7 +164,7 @@ class Script {
     std::ranges::copy(bytes, packet.mad.begin());
     if (auto header = wire::MadHeader::parse(packet.mad); header && how % 2 != 0) {
       std::string why;
-      const auto& self = umad::UmadHost::get(why)->endpoint();
+      const auto& self = umad::UmadHost::get(0, why)->endpoint();
       const MadRoute route{self.node(), self.slot(), self.epoch(), how / 2U % 16};
       header->transaction_id =
           std::uint64_t{route.high_half()} << 32 | (header->transaction_id & 0x3);
@@ -173,7 +173,7 @@ class Script {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> out;
     auto* const receiver = [] {
       std::string why;
-      return static_cast<endpoint::MadReceiver*>(umad::UmadHost::get(why));
+      return static_cast<endpoint::MadReceiver*>(umad::UmadHost::get(0, why));
     }();
     receiver->receive_mad(packet.emit(out));
   }
