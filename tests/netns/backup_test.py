@@ -155,7 +155,7 @@ class LossOfAPort(Backup):
         self.assertEqual((self.left.addresses(), self.left.addresses("inet6")), before[1:])
         self.assertEqual(self.left.counters()["failovers"], 1)
         wait_until(lambda: self.moved_in(monitor.output()), "there is an event")
-        self.assertTrue(self.left.logged("softib1:1 serves the interface now", "ACTIVE"))
+        self.left.wait_for_log("softib1:1 serves the interface now", "ACTIVE")
         shown = self.left.run(hosts.program("ibarp"), "info").stdout
         self.assertIn("primary softib0 port 1  port_down, waiting for the port", shown)
         self.assertIn("backup softib1 port 1  up, active", shown)
@@ -186,7 +186,7 @@ class LossOfAPort(Backup):
         self.set("hca", "a", "failed")
         self.wait_for_active("b")
         self.assert_connected()
-        self.assertTrue(self.left.logged("primary port", "failed or was removed"))
+        self.left.wait_for_log("primary port", "failed or was removed")
 
     def test_the_idle_port_is_not_missed(self):
         self.start()
@@ -203,7 +203,7 @@ class Choice(Backup):
         self.wait_for_active("b")
         self.set("port", "a", "up")
         self.wait_for_active("a")
-        self.assertTrue(self.left.logged("softib0:1 serves", "can be used again"))
+        self.left.wait_for_log("softib0:1 serves", "can be used again")
         self.assert_connected()
 
     def test_the_operator_chooses(self):
@@ -249,7 +249,7 @@ class Choice(Backup):
         before = self.left.daemon
         self.addCleanup(before.end)
         self.launch("--pkey", "0xffff", "--takeover", "--backup-reselect", "failure")
-        wait_until(lambda: self.left.logged("has taken over"), "the new daemon serves")
+        self.left.wait_for_log("has taken over")
         self.assertEqual(self.active(), "b", "it has waited for that port before it took over")
         self.assertEqual(before.end(), 0, before.output())
         self.assert_connected()

@@ -84,7 +84,7 @@ class Events(hosts.Pair):
         for state in ("down", "up"):
             self.softib_set("port", "right", state)
         self.right.daemon.popen.send_signal(signal.SIGCONT)
-        wait_until(lambda: self.right.logged("port down"), "the daemon continues")
+        self.right.wait_for_log("port down")
         wait_until(lambda: self.is_member("right", "ff12:401b:8001::ffff:ffff"), "right joins again")
 
     def is_member(self, host, mgid):
@@ -96,7 +96,7 @@ class Events(hosts.Pair):
         for lid in ("0x77", "0x99"):
             def change(lid=lid):
                 self.softib_set("lid", "right", lid)
-                wait_until(lambda: self.right.logged(f"LID {lid}"), "it is logged")
+                self.right.wait_for_log(f"LID {lid}")
             self.assert_bound("another LID", self.lost_during(change))
 
     def test_own_lid_changes(self):
@@ -126,7 +126,7 @@ class Events(hosts.Pair):
         def change():
             self.subnet.kill_subnet()
             self.subnet.start_subnet()
-            wait_until(lambda: self.right.logged("client reregister"), "it is logged")
+            self.right.wait_for_log("client reregister")
         self.assert_bound("subnet manager gone, and back", self.lost_during(change))
 
     def test_sm_is_not_reached(self):
@@ -145,7 +145,7 @@ class Events(hosts.Pair):
         for lid in ("0x55", "0x66"):
             def change(lid=lid):
                 self.softib_set("lid", SM, lid)
-                wait_until(lambda: self.right.logged(f"SM LID {lid}"), "it is logged")
+                self.right.wait_for_log(f"SM LID {lid}")
             self.assert_bound("another subnet manager", self.lost_during(change))
         self.left.run(program("ibarp"), "flush")
         self.assert_connected()
@@ -153,7 +153,7 @@ class Events(hosts.Pair):
     def test_sm_restart(self):
         def change():
             self.softib_set("sm", "restart")
-            wait_until(lambda: self.right.logged("client reregister"), "it is logged")
+            self.right.wait_for_log("client reregister")
         self.assert_bound("register again", self.lost_during(change))
 
     def test_pkey_moves(self):
@@ -182,7 +182,7 @@ class Events(hosts.Pair):
         for _ in range(2):
             self.softib_set("hca", "right", "failed")
             wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
-            wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
+            self.right.wait_for_log("waiting for", "to come back")
             lost = self.lost_after(lambda: self.softib_set("hca", "right", "present"))
             self.assert_bound("HCA fails, and comes back", lost)
         self.assertEqual(self.right.link()["ifindex"], index, "it is the same interface")
@@ -196,7 +196,7 @@ class Events(hosts.Pair):
 
     def test_daemon_ends_while_its_hca_is_away(self):
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
+        self.right.wait_for_log("waiting for", "to come back")
         self.assertEqual(self.right.daemon.end(), 0)
         self.assertIsNone(self.right.link())
 
@@ -207,7 +207,7 @@ class Events(hosts.Pair):
         self.right.start_all()
         wait_until(lambda: self.right.has_carrier(red), "the partition has an interface")
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
+        self.right.wait_for_log("waiting for", "to come back")
         self.assertIsNotNone(self.right.link(red), "the interface is kept")
         self.softib_set("partition", RED, "right", "none")
         self.softib_set("hca", "right", "present")

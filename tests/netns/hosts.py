@@ -244,6 +244,10 @@ class Host:
         return any(all(word in line for word in words)
                    for line in self.daemon.output().splitlines())
 
+    def wait_for_log(self, *words):
+        """Waits until a line of the daemon's log contains all the words."""
+        wait_until(lambda: self.logged(*words), f"the log of {self.name} says {words}")
+
     def configure(self, interface, address):
         """Gives an interface an address, and waits until it is ready."""
         wait_until(lambda: self.link(interface) is not None, f"{interface} of {self.name} exists")

@@ -115,7 +115,7 @@ class Ibarp(hosts.Pair):
 
     def test_says_that_the_hca_has_failed(self):
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "it is logged")
+        self.left.wait_for_log("waiting for", "to come back")
         wait_until(lambda: self.left.run(hosts.program("ibarp"), "info", check=False).returncode == 0,
                    "the daemon responds")
         info = self.left.ibarp("info")
@@ -284,7 +284,7 @@ class ControlSockets(hosts.Pair):
             wait_until(lambda name=interface: self.answers(name), f"{interface} has its socket")
         self.assertEqual(self.squat(), "[]\n", "now that the folders exist")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "to come back")
         self.softib_set("hca", "left", "present")
         wait_until(lambda: self.left.has_carrier("ib0.8001"), "the device is back")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["pid"], self.left.daemon.pid)
@@ -296,9 +296,9 @@ class ControlSockets(hosts.Pair):
         self.left.start_all()
         wait_until(lambda: self.answers("ib0") and self.left.link("ib0.8001"), "both exist")
         self.assertFalse(self.answers("ib0.8001"))
-        wait_until(lambda: self.left.logged("ib0.8001: no control socket", "trying again"), "the log")
+        self.left.wait_for_log("ib0.8001: no control socket", "trying again")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "to come back")
         self.softib_set("hca", "left", "present")
         wait_until(lambda: self.left.has_carrier("ib0.8001"), "the device is back")
         taken.unlink()
@@ -333,7 +333,7 @@ class ControlSockets(hosts.Pair):
         self.left.start()
         wait_until(lambda: self.answers("ib0"), "ib0 has its socket")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "to come back")
         wait_until(lambda: self.answers("ib0"), "the waiting daemon has the socket")
         other = self.left.run(hosts.program("softib"), "run", "--hca", "other", "--",
                               hosts.program("ipoibd"), "--pkey", "0xffff", check=False)

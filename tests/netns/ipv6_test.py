@@ -74,7 +74,7 @@ class Ipv6(hosts.Pair):
     def test_second_interface_of_a_port_gets_another_link_local_address(self):
         second = self.subnet.host("second")
         second.start_alone_on("left")
-        wait_until(lambda: second.logged("another interface", "link-local"), "the log says so")
+        second.wait_for_log("another interface", "link-local")
         wait_until(lambda: len(self.ipv6_entries(second)) == 1, "it has one address")
         self.wait_for_addresses(second)
         address = self.link_local(second)

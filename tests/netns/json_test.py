@@ -148,7 +148,7 @@ class Output(hosts.Pair):
     def test_of_a_lost_device(self):
         self.left.start(address="10.44.0.1/24")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for softib0 to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for softib0 to come back")
         wait_until(lambda: self.ibarp("ibarp-info", "info")[0]["state"] == "no_device", "it says so")
         self.assertEqual(self.ibarp("ibarp-interface", "interface")[0]["state"], "no_device")
 

@@ -44,7 +44,7 @@ class Keep(hosts.Pair):
         index = self.left.link()["ifindex"]
         self.assertTrue(self.groups_of_left())
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
-        self.assertTrue(self.left.logged("keeping the interfaces"))
+        self.left.wait_for_log("keeping the interfaces")
         link = self.left.link()
         self.assertEqual((link["ifindex"], link["operstate"]), (index, "DOWN"))
         self.assertEqual(self.left.addresses(), ["10.44.0.1"])

@@ -102,7 +102,7 @@ class RenamedAndMoved(hosts.Pair):
         info = self.left.ibarp("info", "ibmgmt")
         self.assertEqual(info["qpn"], before, "nothing was restarted")
         wait_until(lambda: self.left.ibarp("info", "ibmgmt")["interface"] == "ibmgmt", "its name")
-        self.assertTrue(self.left.logged("ibmgmt: renamed"))
+        self.left.wait_for_log("ibmgmt: renamed")
         self.assert_connected()
 
     def test_renamed_interface_is_adopted_by_the_next_daemon(self):
@@ -115,7 +115,7 @@ class RenamedAndMoved(hosts.Pair):
 
     def lose_device(self):
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "come back")
 
     def test_renamed_interface_returns_with_its_device(self):
         self.rename()
@@ -157,7 +157,7 @@ class RenamedAndMoved(hosts.Pair):
 
     def test_moved_interface_is_followed(self):
         other = self.move()
-        self.assertTrue(self.left.logged("moved to another network namespace"))
+        self.left.wait_for_log("moved to another network namespace")
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
         self.assertIsNone(other.link(), "the interface is removed")
 

@@ -50,7 +50,7 @@ class StaticNeighbours(hosts.Pair):
         self.ibarp("add", OTHER, "gid", "fe80::78")
         self.ibarp("del", ABSENT)
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "to come back")
         self.softib_set("hca", "left", "present")
         wait_until(self.left.has_carrier, "the device is back")
         self.assert_reached()

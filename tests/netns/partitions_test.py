@@ -67,7 +67,7 @@ class AllPartitions(Partitions):
     def test_deleted_interface_ends_alone(self):
         self.configure("ib0", "10.44.0")
         self.left.run("ip", "link", "del", "ib0.8001")
-        wait_until(lambda: self.left.logged("interface ib0.8001 was deleted"), "the daemon logs it")
+        self.left.wait_for_log("interface ib0.8001 was deleted")
         self.assert_reaches(self.left, "10.44.0.2", "the others still work")
         self.softib_set("partition", "3", "left", "full")
         wait_until(lambda: self.left.link("ib0.8003"), "another partition has appeared")
@@ -109,7 +109,7 @@ class Changes(Partitions):
         self.assert_reaches(self.left, "10.44.1.2")
         self.softib_set("partition", "1", "left", "none")
         wait_until(lambda: self.left.link("ib0.8001") is None, "its interface is removed")
-        self.assertTrue(self.left.logged("ib0.8001", "no longer in partition 0x8001"))
+        self.left.wait_for_log("ib0.8001", "no longer in partition 0x8001")
         self.softib_set("partition", "1", "left", "full")
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.assert_reaches(self.left, "10.44.1.2")
@@ -134,7 +134,7 @@ class Changes(Partitions):
         self.assert_reaches(self.left, "10.44.1.2")
         before = self.left.ibarp("info", "ib0.8001")["qpn"]
         self.softib_set("pkey", "1", "left", "9")
-        wait_until(lambda: self.left.logged("ib0.8001", "up -> joining"), "it joins again")
+        self.left.wait_for_log("ib0.8001", "up -> joining")
         wait_until(lambda: self.left.has_carrier("ib0.8001"), "it is up again")
         self.assert_reaches(self.left, "10.44.1.2", "with the key at its new index")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["qpn"], before)
@@ -169,7 +169,7 @@ class Limited(Partitions):
         self.assert_reaches(self.left, "10.44.1.9")
         self.assert_reaches(server, "10.44.1.2")
         self.assertFalse(self.left.reaches("10.44.1.2"))
-        self.assertTrue(self.left.logged("ib0.8001", "limited member", "0x8001"))
+        self.left.wait_for_log("ib0.8001", "limited member", "0x8001")
         self.assertFalse(server.logged("limited member"))
 
     def test_full_entry_is_preferred(self):
@@ -179,7 +179,7 @@ class Limited(Partitions):
         wait_until(lambda: self.left.link("ib0.8001"), "the interface exists")
         self.assertFalse(self.left.logged("limited member"))
         self.softib_set("partition", "1", "left", "limited")
-        wait_until(lambda: self.left.logged("ib0.8001", "limited member"), "the daemon logs it")
+        self.left.wait_for_log("ib0.8001", "limited member")
         self.assertIsNotNone(self.left.link("ib0.8001"), "the partition is the same")
 
 
@@ -251,7 +251,7 @@ class ByHand(Partitions):
         self.left.start_all()
         self.right.start("--pkey", RED)
         self.ibarp(self.left, "interface", "add", RED)
-        wait_until(lambda: self.left.logged("ib0.8001", "waiting for", RED), "it waits")
+        self.left.wait_for_log("ib0.8001", "waiting for", RED)
         self.softib_set("partition", "1", "left", "full")
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.right.configure("ib0", "10.44.1.2/24")
@@ -269,7 +269,7 @@ class ByHand(Partitions):
             self.ibarp(host, "interface", "add", RED, "name", "red")
         self.configure("red", "10.44.1")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "come back")
         self.assertIn("waits for the RDMA device",
                       self.ibarp(self.left, "interface", "add", BLUE, "dev", "red", status=1))
         self.softib_set("hca", "left", "present")
@@ -302,7 +302,7 @@ class Chosen(Partitions):
     def test_waits_for_an_absent_partition(self):
         self.set_up("--partition", "1=full:right")
         self.left.start_all("--pkey", RED, "--pkey", "0xffff", wait=False)
-        wait_until(lambda: self.left.logged("ib0.8001", "waiting for", RED, "0xffff"), "it waits")
+        self.left.wait_for_log("ib0.8001", "waiting for", RED, "0xffff")
         wait_until(self.left.has_carrier, "the other one is up")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["state"], "no_pkey")
         self.assertFalse(self.left.has_carrier("ib0.8001"))
@@ -319,7 +319,7 @@ class Chosen(Partitions):
     def test_group_that_is_made_later(self):
         self.set_up("--partition", "1=full,nogroup")
         self.left.start_all("--pkey", RED, wait=False)
-        wait_until(lambda: self.left.logged("broadcast", "join"), "the daemon logs what is missing")
+        self.left.wait_for_log("broadcast", "join")
         self.assertFalse(self.left.has_carrier())
         self.right.start_all("--pkey", RED, "--create-group", "yes")
         self.configure("ib0", "10.44.1")
@@ -332,7 +332,7 @@ class Starting(Partitions):
         self.subnet.run("left", "true")
         self.softib_set("port", "left", "init")
         self.left.start_all(wait=False)
-        wait_until(lambda: self.left.logged("ib0:", "waiting for", "ACTIVE"), "the daemon logs it")
+        self.left.wait_for_log("ib0:", "waiting for", "ACTIVE")
         self.assertIn("ACTIVE", self.left.ibarp("info")["waiting_for"])
         self.softib_set("port", "left", "up")
         for interface in ("ib0", "ib0.8001"):
@@ -354,7 +354,7 @@ class Starting(Partitions):
         wait_until(self.left.has_carrier, "ib0 is up")
         self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
         self.softib_set("partition", "1", "left", "full")
-        wait_until(lambda: self.left.logged("ib0.8001", "trying again"), "the daemon logs it")
+        self.left.wait_for_log("ib0.8001", "trying again")
         self.left.run("ip", "link", "del", "ib0.8001")
         wait_until(lambda: self.left.link("ib0.8001"), "the interface is created")
         self.assertTrue(self.left.has_carrier())

@@ -62,7 +62,7 @@ class PrivilegesTest(hosts.Pair):
             expected.remove("Seccomp:\t2")
         actual = shown(status_of(self.left.daemon.pid))
         self.assertEqual([line for line in expected if line not in actual], [], actual)
-        self.assertTrue(self.left.logged("runs as user 0", "net_admin, sys_admin"))
+        self.left.wait_for_log("runs as user 0", "net_admin, sys_admin")
 
     def test_interface_thread_has_a_stricter_filter(self):
         self.start()
@@ -88,14 +88,14 @@ class PrivilegesTest(hosts.Pair):
         status = status_of(self.left.daemon.pid)
         self.assertIn("\t".join(["Uid:", *[user] * 4]), status)
         self.assertIn("CapEff:\t0000000000201000", status)
-        self.assertTrue(self.left.logged("runs as user nobody"))
+        self.left.wait_for_log("runs as user nobody")
         self.assertEqual(int(pid_file.read_text(encoding="utf-8")), self.left.daemon.pid)
         # What needs root on most hosts: another interface, and a device that comes back.
         wait_until(lambda: self.left.has_carrier("ib0.8001"), "the second interface is up")
         self.softib_set("partition", "2", "left", "full")
         wait_until(lambda: self.left.link("ib0.8002"), "a later interface is created")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for", "to come back")
         self.softib_set("hca", "left", "present")
         wait_until(self.left.has_carrier, "the device is found again")
         self.assert_connected()

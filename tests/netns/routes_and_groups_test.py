@@ -273,8 +273,7 @@ class Multicast(OnASubnet):
         """It is noticed long before the next regular check, two minutes later."""
         self.right.run("ping", "-b", "-c", "1", "-W", "1", "10.44.0.255", check=False)
         other_program.leave(self.subnet, "left", BROADCAST, other_program.FULL)
-        wait_until(lambda: self.left.logged("broadcast group", "no longer a member"),
-                   "the loss is noticed")
+        self.left.wait_for_log("broadcast group", "no longer a member")
         wait_until(lambda: "left" in self.receivers(), "left receives broadcasts again")
         self.assertGreater(self.left.counters()["memberships_lost"], 0)
         self.right.run(hosts.program("ibarp"), "flush")

@@ -53,7 +53,7 @@ class ServiceManager(hosts.Pair):
         self.start_left()
         wait_until(lambda: self.received().count("WATCHDOG=1") > 5, "it is fed")
         self.softib_set("hca", "left", "failed")
-        wait_until(lambda: self.left.logged("waiting for softib0 to come back"), "the device is lost")
+        self.left.wait_for_log("waiting for softib0 to come back")
         self.received()
         self.messages.clear()
         wait_until(lambda: self.received().count("WATCHDOG=1") > 1, "it is fed without a device")

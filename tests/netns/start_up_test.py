@@ -125,7 +125,7 @@ class OnASubnet(StartUpTest):
             self.assertRegex(line, r"^[-\d]{10} [:\d]{8}\.\d{3} [a-z]+ [a-z]+: .+$")
 
     def assert_waits(self, *words):
-        hosts.wait_until(lambda: self.host.logged("wait", *words), f"it logs that it waits for {words}")
+        self.host.wait_for_log("wait", *words)
 
 
 if __name__ == "__main__":

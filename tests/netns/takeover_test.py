@@ -206,7 +206,7 @@ class Takeover(Successors):
 
     def test_without_a_running_daemon_it_starts_as_usual(self):
         self.left.start("--takeover", address="10.44.0.1/24")
-        self.assertTrue(self.left.logged("starting as usual"))
+        self.left.wait_for_log("starting as usual")
 
     def test_another_port_is_left_alone(self):
         self.left.start(address="10.44.0.1/24")
@@ -230,14 +230,14 @@ class DiesInTheMiddle(Successors):
         self.subnet.kill_subnet()
         pings = self.pings(self.left, "10.44.0.2"), self.pings(self.right, "10.44.0.1")
         old = self.start_new("--pkey", "0xffff")
-        wait_until(lambda: self.left.logged("taking over from process"), "it has the interface")
+        self.left.wait_for_log("taking over from process")
         return old, pings
 
     def test_new_daemon_is_killed(self):
         old, pings = self.prepare()
         self.left.kill()
         self.left.daemon = old
-        wait_until(lambda: self.left.logged("no handover"), "the old one knows it")
+        self.left.wait_for_log("no handover")
         for each in pings:
             each.wait_for(50)
             self.assertLessEqual(each.end(), 1)
@@ -259,7 +259,7 @@ class DiesInTheMiddle(Successors):
     def test_old_daemon_is_killed(self):
         old, _ = self.prepare()
         old.end(signal.SIGKILL)
-        wait_until(lambda: self.left.logged("has taken over"), "the new one goes on alone")
+        self.left.wait_for_log("has taken over")
         self.assertEqual(self.left.addresses(), ["10.44.0.1"])
         self.subnet.start_subnet()
         wait_until(self.left.has_carrier, "ib0 is up")
@@ -270,7 +270,7 @@ class DiesInTheMiddle(Successors):
         old, _ = self.prepare()
         self.assertEqual(old.end(), 0)
         self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1)
-        self.assertTrue(self.left.logged("cannot take over", "is ending"))
+        self.left.wait_for_log("cannot take over", "is ending")
         self.assertIsNone(self.left.link())
 
 
