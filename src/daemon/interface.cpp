@@ -161,7 +161,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .link_local = {guid_of(dependencies.device), id_.pkey, dependencies.options.stable_privacy},
       .renamed = [this](const std::string& name) { on_renamed(name); },
       .has_moved = [this] { return tun_->network_namespace().has_value(); },
-      .missing_receives = 
+      .missing_receives =
           [&dependencies = dependencies_] {
             return missing_receives(dependencies.device, dependencies.backup);
           },

@@ -22,6 +22,7 @@
 #include "ethernet/requests.hpp"
 #include "ipoib/frame.hpp"
 #include "ipoib/host_view.hpp"
+#include "wire/arp.hpp"
 #include "wire/ethernet.hpp"
 #include "wire/neighbour_discovery.hpp"
 

@@ -1,4 +1,5 @@
-// ARP over InfiniBand (RFC 826; RFC 4391, 9.2): hardware type 32, 20-byte addresses, 56 bytes.
+// ARP (RFC 826) for IPv4: over InfiniBand (RFC 4391, 9.2) with 20-byte hardware addresses, 56 bytes;
+// over Ethernet with 6-byte hardware addresses, 28 bytes.
 #pragma once
 
 #include <cstdint>
@@ -7,27 +8,32 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 
 namespace ipoib::wire {
 
 enum class ArpOperation : std::uint16_t { request = 1, reply = 2 };
 
-struct Arp {
-  static constexpr std::size_t kSize = 56;
-  static constexpr std::uint16_t kHardwareType = 32;
+/// `Hardware` is HwAddress or MacAddress.
+template <class Hardware>
+struct BasicArp {
+  static constexpr std::size_t kSize = 8 + 2 * (Hardware::kSize + Ipv4Address::kSize);
 
   ArpOperation operation = ArpOperation::request;
-  HwAddress sender_hardware;
+  Hardware sender_hardware;
   Ipv4Address sender_protocol;
-  HwAddress target_hardware;
+  Hardware target_hardware;
   Ipv4Address target_protocol;
 
   /// Returns nullopt unless hardware type, protocol, lengths and operation are those of IPv4 over
-  /// InfiniBand.
-  [[nodiscard]] static std::optional<Arp> parse(ConstBytes packet);
+  /// this hardware.
+  [[nodiscard]] static std::optional<BasicArp> parse(ConstBytes packet);
   /// Writes kSize bytes; `to` has room for them.
   void emit(MutableBytes to) const;
-  friend bool operator==(const Arp&, const Arp&) = default;
+  friend bool operator==(const BasicArp&, const BasicArp&) = default;
 };
+
+using Arp = BasicArp<HwAddress>;
+using EthernetArp = BasicArp<MacAddress>;
 
 }  // namespace ipoib::wire

@@ -1,11 +1,6 @@
-// ARP, the packet of RFC 826:
-//
-//   0      2      4   5   6     8           14          18          24          28
-//   | hrd  | pro  |hln|pln| op  | sender hw | sender IP | target hw | target IP |
-//   | 1    |0x0800| 6 | 4 | 1,2 | 6 bytes   | 4 bytes   | 6 bytes   | 4 bytes   |
 #include "wire/ethernet.hpp"
 
-#include <cassert>
+#include "ipoib/bytes.hpp"
 
 namespace ipoib::wire {
 
@@ -23,39 +18,6 @@ void EthernetHeader::emit(std::uint8_t* to) const {
   writer.bytes(destination.bytes());
   writer.bytes(source.bytes());
   writer.u16(type);
-}
-
-std::optional<EthernetArp> EthernetArp::parse(ConstBytes packet) {
-  ByteReader reader(packet);
-  const bool is_ours = reader.u16() == kHardwareType &&
-                       reader.u16() == static_cast<std::uint16_t>(EtherType::ipv4) &&
-                       reader.u8() == MacAddress::kSize && reader.u8() == Ipv4Address::kSize;
-  if (!is_ours) return std::nullopt;
-  const auto operation = static_cast<ArpOperation>(reader.u16());
-  if (operation != ArpOperation::request && operation != ArpOperation::reply) return std::nullopt;
-
-  EthernetArp arp;
-  arp.operation = operation;
-  arp.sender_hardware = MacAddress(reader.array<MacAddress::kSize>());
-  arp.sender_protocol = Ipv4Address(reader.array<Ipv4Address::kSize>());
-  arp.target_hardware = MacAddress(reader.array<MacAddress::kSize>());
-  arp.target_protocol = Ipv4Address(reader.array<Ipv4Address::kSize>());
-  if (!reader.ok()) return std::nullopt;
-  return arp;
-}
-
-void EthernetArp::emit(MutableBytes to) const {
-  ByteWriter writer(to);
-  writer.u16(kHardwareType);
-  writer.u16(static_cast<std::uint16_t>(EtherType::ipv4));
-  writer.u8(MacAddress::kSize);
-  writer.u8(Ipv4Address::kSize);
-  writer.u16(static_cast<std::uint16_t>(operation));
-  writer.bytes(sender_hardware.bytes());
-  writer.bytes(sender_protocol.bytes());
-  writer.bytes(target_hardware.bytes());
-  writer.bytes(target_protocol.bytes());
-  assert(writer.ok());
 }
 
 MacAddress multicast_mac(Ipv4Address group) {

@@ -50,7 +50,7 @@ bool read(ConstBytes bytes, Bth& bth) {
   reader.skip(1);
   bth.destination = Qpn(reader.u24());
   bth.ack_request = (reader.u8() & 0x80) != 0;
-  bth.psn = reader.u24();
+  bth.psn = Psn(reader.u24());
   const bool is_version_0 = (flags & 0x0f) == 0;
   return reader.ok() && is_version_0;
 }
@@ -61,43 +61,6 @@ bool read(ConstBytes bytes, Deth& deth) {
   reader.skip(1);
   deth.source = Qpn(reader.u24());
   return reader.ok();
-}
-
-/// Everything after the headers is payload.
-bool read_headers(ConstBytes bytes, UdPacket& packet) {
-  ByteReader reader(bytes);
-  auto& lrh = packet.lrh;
-  if (!read(reader.take(Lrh::kSize), lrh)) return false;
-  if (lrh.next_header == Lrh::kLnhGlobal) {
-    auto& grh = packet.grh.emplace();
-    if (!read(reader.take(Grh::kSize), grh) || grh.next_header != Grh::kNextHeaderIba) return false;
-  } else if (lrh.next_header != Lrh::kLnhLocal) {
-    return false;
-  }
-
-  auto& bth = packet.bth;
-  if (!read(reader.take(Bth::kSize), bth) || !read(reader.take(Deth::kSize), packet.deth)) {
-    return false;
-  }
-  if (bth.opcode == Bth::kUdSendOnlyImmediate) {
-    packet.immediate = reader.u32();
-  } else if (bth.opcode != Bth::kUdSendOnly) {
-    return false;
-  }
-  packet.payload = reader.rest();
-  return reader.ok();
-}
-
-bool read(ConstBytes bytes, UdPacket& packet) {
-  if (!read_headers(bytes, packet)) return false;
-  const auto size = bytes.size() + kIcrcSize;
-  const auto pad = packet.bth.pad;
-  if (packet.lrh.length * Lrh::kWord != size || packet.payload.size() < pad ||
-      (packet.grh && packet.grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
-    return false;
-  }
-  packet.payload = packet.payload.first(packet.payload.size() - pad);
-  return true;
 }
 
 /// Parses in place: copying a value whose fields have just been written causes store-forwarding
@@ -146,7 +109,7 @@ void Bth::emit(MutableBytes to) const {
   writer.zeros(1);
   writer.u24(destination.value());
   writer.u8(ack_request ? 0x80 : 0);
-  writer.u24(psn);
+  writer.u24(psn.value());
   assert(writer.ok());
 }
 
@@ -160,24 +123,35 @@ void Deth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) { return parse_as<UdPacket>(bytes); }
-
-std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
-  std::optional<UdPacket> parsed(std::in_place);
-  if (!read_headers(bytes, *parsed)) parsed.reset();
-  return parsed;
+bool DataPacket::read_route(ByteReader& reader) {
+  if (!read(reader.take(Lrh::kSize), lrh)) return false;
+  if (lrh.next_header == Lrh::kLnhGlobal) {
+    grh.emplace();
+    if (!read(reader.take(Grh::kSize), *grh) || grh->next_header != Grh::kNextHeaderIba) return false;
+  } else if (lrh.next_header != Lrh::kLnhLocal) {
+    return false;
+  }
+  return read(reader.take(Bth::kSize), bth);
 }
 
-void UdPacket::set_size(std::size_t payload_size) {
+bool DataPacket::read_payload(ConstBytes packet, ConstBytes rest) {
+  const auto size = packet.size() + kIcrcSize;
+  if (lrh.length * Lrh::kWord != size || rest.size() < bth.pad ||
+      (grh && grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
+    return false;
+  }
+  payload = rest.first(rest.size() - bth.pad);
+  return true;
+}
+
+void DataPacket::set_lengths(std::size_t extended, std::size_t payload_size) {
   const std::size_t padded = (payload_size + Lrh::kWord - 1) / Lrh::kWord * Lrh::kWord;
-  const std::size_t transport =
-      Bth::kSize + Deth::kSize + (immediate ? Lrh::kWord : 0) + padded + kIcrcSize;
+  const std::size_t transport = Bth::kSize + extended + padded + kIcrcSize;
   const std::size_t words = (Lrh::kSize + (grh ? Grh::kSize : 0) + transport) / Lrh::kWord;
   assert(words <= kMaxLrhLength);
 
   lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
   lrh.length = static_cast<std::uint16_t>(words);
-  bth.opcode = immediate ? Bth::kUdSendOnlyImmediate : Bth::kUdSendOnly;
   bth.pad = static_cast<std::uint8_t>(padded - payload_size);
   if (grh) {
     grh->next_header = Grh::kNextHeaderIba;
@@ -185,8 +159,7 @@ void UdPacket::set_size(std::size_t payload_size) {
   }
 }
 
-std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
-  set_size(payload_size);
+std::size_t DataPacket::emit_route(MutableBytes to) const {
   lrh.emit(to);
   std::size_t used = Lrh::kSize;
   if (grh) {
@@ -194,12 +167,44 @@ std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
     used += Grh::kSize;
   }
   bth.emit(to.subspan(used));
-  used += Bth::kSize;
+  return used + Bth::kSize;
+}
+
+std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
+  std::optional<UdPacket> parsed(std::in_place);
+  ByteReader reader(bytes);
+  if (!parsed->read_route(reader) || !read(reader.take(Deth::kSize), parsed->deth)) {
+    return std::nullopt;
+  }
+  if (parsed->bth.opcode == Bth::kUdSendOnlyImmediate) {
+    parsed->immediate = reader.u32();
+  } else if (parsed->bth.opcode != Bth::kUdSendOnly) {
+    return std::nullopt;
+  }
+  parsed->payload = reader.rest();
+  if (!reader.ok()) parsed.reset();
+  return parsed;
+}
+
+std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) {
+  auto parsed = parse_headers(bytes);
+  if (parsed && !parsed->read_payload(bytes, parsed->payload)) parsed.reset();
+  return parsed;
+}
+
+void UdPacket::set_size(std::size_t payload_size) {
+  bth.opcode = immediate ? Bth::kUdSendOnlyImmediate : Bth::kUdSendOnly;
+  set_lengths(Deth::kSize + (immediate ? kImmediateSize : 0), payload_size);
+}
+
+std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+  set_size(payload_size);
+  std::size_t used = emit_route(to);
   deth.emit(to.subspan(used));
   used += Deth::kSize;
   if (immediate) {
-    store_be(to.subspan(used, Lrh::kWord).data(), *immediate);
-    used += Lrh::kWord;
+    store_be(to.subspan(used, kImmediateSize).data(), *immediate);
+    used += kImmediateSize;
   }
   return used;
 }

@@ -8,10 +8,12 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
+#include "wire/psn.hpp"
 
 namespace ipoib::wire {
 
 inline constexpr std::size_t kIcrcSize = 4;
+inline constexpr std::size_t kImmediateSize = 4;
 
 struct Lrh {
   static constexpr std::size_t kSize = 8;
@@ -49,7 +51,6 @@ struct Grh {
 
 struct Bth {
   static constexpr std::size_t kSize = 12;
-  static constexpr std::uint32_t kPsnMask = 0xffffff;
   static constexpr std::uint8_t kUdSendOnly = 0x64;
   static constexpr std::uint8_t kUdSendOnlyImmediate = 0x65;
   std::uint8_t opcode = kUdSendOnly;
@@ -58,7 +59,7 @@ struct Bth {
   PKey pkey;
   Qpn destination;
   bool ack_request = false;
-  std::uint32_t psn = 0;  ///< 24 bits
+  Psn psn;
 
   [[nodiscard]] static std::optional<Bth> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;
@@ -75,16 +76,30 @@ struct Deth {
   friend bool operator==(const Deth&, const Deth&) = default;
 };
 
-/// A UD packet without its CRCs: headers and payload.
-struct UdPacket {
-  static constexpr std::size_t kMaxHeaderSize =
-      Lrh::kSize + Grh::kSize + Bth::kSize + Deth::kSize + 4;
+/// What packets of all transport services begin with, and their payload; without CRCs.
+struct DataPacket {
   Lrh lrh;
   std::optional<Grh> grh;
   Bth bth;
+  ConstBytes payload;  ///< without padding
+
+ protected:
+  /// Reads LRH, GRH and BTH. Returns whether each is valid, and follows from the one before it.
+  [[nodiscard]] bool read_route(ByteReader& reader);
+  /// Sets the payload to `rest` without padding. Returns whether the lengths are those of `packet`.
+  [[nodiscard]] bool read_payload(ConstBytes packet, ConstBytes rest);
+  /// Sets all lengths; `extended` is the size of the headers between BTH and payload.
+  void set_lengths(std::size_t extended, std::size_t payload_size);
+  /// Writes LRH, GRH and BTH, and returns their size.
+  std::size_t emit_route(MutableBytes to) const;
+};
+
+/// A packet of the unreliable datagram service.
+struct UdPacket : DataPacket {
+  static constexpr std::size_t kMaxHeaderSize =
+      Lrh::kSize + Grh::kSize + Bth::kSize + Deth::kSize + kImmediateSize;
   Deth deth;
   std::optional<std::uint32_t> immediate;
-  ConstBytes payload;  ///< without padding
 
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and the opcode is one of the two of UD.
@@ -93,13 +108,11 @@ struct UdPacket {
   [[nodiscard]] static std::optional<UdPacket> parse_headers(ConstBytes packet);
   /// Sets the lengths and the pad count for `payload_size` bytes.
   void set_size(std::size_t payload_size);
-  /// Calls set_size(), writes the headers, and returns their size. `to` has room for
-  /// kMaxHeaderSize.
+  /// Calls set_size(), writes the headers to `to` (kMaxHeaderSize), and returns their size.
   std::size_t emit_headers(std::size_t payload_size, MutableBytes to);
 };
 
-/// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, to be sent in little-endian
-/// order. Masks the variant fields.
+/// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, for little-endian order.
 [[nodiscard]] std::uint32_t invariant_crc(ConstBytes packet);
 /// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, likewise.
 [[nodiscard]] std::uint16_t variant_crc(ConstBytes packet_with_icrc);

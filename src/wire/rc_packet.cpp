@@ -50,7 +50,7 @@ unsigned parts_of(RcOpcode opcode) { return kOpcodes[static_cast<std::size_t>(op
 
 std::size_t extended_size(unsigned parts) {
   return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
-         ((parts & kImmediate) != 0 ? Lrh::kWord : 0) +
+         ((parts & kImmediate) != 0 ? kImmediateSize : 0) +
          ((parts & kAtomicEth) != 0 ? AtomicEth::kSize : 0) +
          ((parts & kAtomicAckEth) != 0 ? sizeof(RcPacket::original) : 0);
 }
@@ -108,16 +108,6 @@ void write_extended(ByteWriter& writer, const RcPacket& packet) {
   if ((parts & kAtomicAckEth) != 0) writer.u64(packet.original);
 }
 
-bool read_route(ByteReader& reader, RcPacket& packet) {
-  const auto lrh = Lrh::parse(reader.take(Lrh::kSize));
-  if (!lrh) return false;
-  packet.lrh = *lrh;
-  if (lrh->next_header == Lrh::kLnhLocal) return true;
-  if (lrh->next_header != Lrh::kLnhGlobal) return false;
-  packet.grh = Grh::parse(reader.take(Grh::kSize));
-  return packet.grh && packet.grh->next_header == Grh::kNextHeaderIba;
-}
-
 }  // namespace
 
 bool has_immediate(RcOpcode opcode) { return (parts_of(opcode) & kImmediate) != 0; }
@@ -145,44 +135,26 @@ std::optional<RcPacket> RcPacket::parse(ConstBytes bytes) {
   std::optional<RcPacket> parsed(std::in_place);
   auto& packet = *parsed;
   ByteReader reader(bytes);
-  if (!read_route(reader, packet)) return std::nullopt;
-  const auto bth = Bth::parse(reader.take(Bth::kSize));
-  if (!bth || bth->opcode >= kOpcodes.size()) return std::nullopt;
-  packet.bth = *bth;
-  packet.opcode = static_cast<RcOpcode>(bth->opcode);
+  if (!packet.read_route(reader) || packet.bth.opcode >= kOpcodes.size()) return std::nullopt;
+  packet.opcode = static_cast<RcOpcode>(packet.bth.opcode);
   read_extended(reader, packet);
 
-  const auto size = bytes.size() + kIcrcSize;
   const auto rest = reader.rest();
   const bool may_have_payload = (parts_of(packet.opcode) & kPayload) != 0;
-  if (!reader.ok() || packet.lrh.length * Lrh::kWord != size || rest.size() < bth->pad ||
-      (!may_have_payload && !rest.empty()) ||
-      (packet.grh && packet.grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
+  if (!reader.ok() || (!may_have_payload && !rest.empty()) || !packet.read_payload(bytes, rest)) {
     return std::nullopt;
   }
-  packet.payload = rest.first(rest.size() - bth->pad);
   return parsed;
 }
 
 std::size_t RcPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
-  const std::size_t padded = (payload_size + Lrh::kWord - 1) / Lrh::kWord * Lrh::kWord;
-  const std::size_t transport = Bth::kSize + extended_size(parts_of(opcode)) + padded + kIcrcSize;
-  const std::size_t route = Lrh::kSize + (grh ? Grh::kSize : 0);
-  lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
-  lrh.length = static_cast<std::uint16_t>((route + transport) / Lrh::kWord);
   bth.opcode = static_cast<std::uint8_t>(opcode);
-  bth.pad = static_cast<std::uint8_t>(padded - payload_size);
-  lrh.emit(to);
-  if (grh) {
-    grh->next_header = Grh::kNextHeaderIba;
-    grh->payload_length = static_cast<std::uint16_t>(transport);
-    grh->emit(to.subspan(Lrh::kSize));
-  }
-  bth.emit(to.subspan(route));
-  ByteWriter writer(to.subspan(route + Bth::kSize));
+  set_lengths(extended_size(parts_of(opcode)), payload_size);
+  const std::size_t route = emit_route(to);
+  ByteWriter writer(to.subspan(route));
   write_extended(writer, *this);
   assert(writer.ok());
-  return route + Bth::kSize + writer.written();
+  return route + writer.written();
 }
 
 }  // namespace ipoib::wire

@@ -13,7 +13,6 @@
 
 #include "ipoib/time.hpp"
 #include "wire/packet.hpp"
-#include "wire/psn.hpp"
 
 namespace ipoib::wire {
 
@@ -89,22 +88,17 @@ struct Aeth {
 /// How long a requester waits after an RNR NAK with this timer code, of 5 bits (IBA table 46).
 [[nodiscard]] Duration rnr_delay(std::uint8_t code);
 
-/// A packet without its CRCs: headers and payload.
-struct RcPacket {
+/// A packet of the reliable connection service. The opcode of its BTH is set by emit_headers().
+struct RcPacket : DataPacket {
   static constexpr std::size_t kMaxHeaderSize =
       Lrh::kSize + Grh::kSize + Bth::kSize + AtomicEth::kSize;
-  Lrh lrh;
-  std::optional<Grh> grh;
-  Bth bth;  ///< its opcode is set by emit_headers()
   RcOpcode opcode = RcOpcode::acknowledge;
   Reth reth;                    ///< of the opcodes that have one
   Aeth aeth;                    ///< likewise
   AtomicEth atomic;             ///< likewise
   std::uint64_t original = 0;   ///< likewise: what an atomic operation has found
   std::uint32_t immediate = 0;  ///< likewise
-  ConstBytes payload;           ///< without padding
 
-  [[nodiscard]] Psn psn() const { return Psn(bth.psn); }
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and the opcode is one of RcOpcode.
   [[nodiscard]] static std::optional<RcPacket> parse(ConstBytes packet);

@@ -61,7 +61,7 @@ class Target {
     packet.bth.pkey = ipoib::kDefaultPKey;
     packet.bth.destination = qp_->number();
     packet.opcode = static_cast<ipoib::wire::RcOpcode>(reader.u8() % 0x15);
-    packet.bth.psn = (ipoib::wire::Psn(kFirstPsn) + reader.u8()).value();
+    packet.bth.psn = ipoib::wire::Psn(kFirstPsn) + reader.u8();
     packet.bth.ack_request = (how & 1) != 0;
     const auto value = reader.u8();
     packet.aeth = {static_cast<ipoib::wire::Aeth::Kind>(value >> 5 & 3),

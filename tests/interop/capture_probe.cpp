@@ -29,7 +29,7 @@ std::vector<std::uint8_t> make_packet(Lid dlid, Qpn destination, const std::opti
   packet.lrh.dlid = dlid;
   packet.bth.pkey = kDefaultPKey;
   packet.bth.destination = destination;
-  packet.bth.psn = 77;
+  packet.bth.psn = ipoib::wire::Psn(77);
   packet.deth.qkey = QKey(0x0b1b);
   packet.deth.source = Qpn(0x010401);
   if (dgid) {

@@ -2,6 +2,7 @@
 #include "wire/ethernet.hpp"
 
 #include "tests/sim/sim_fixture.hpp"
+#include "wire/arp.hpp"
 #include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::sim {

@@ -95,7 +95,7 @@ bool Connections::build_response(const QueuePair& qp, const Response& response, 
   clear(out);
   const auto& attributes = qp.connection_->attributes;
   RcPacket packet;
-  packet.bth.psn = (response.psn + index).value();
+  packet.bth.psn = response.psn + index;
   packet.aeth = response.aeth;
   packet.original = response.original;
   if (response.kind == Response::Kind::atomic) packet.opcode = RcOpcode::atomic_acknowledge;
@@ -152,7 +152,7 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
       std::min<std::uint64_t>(std::uint64_t{planned.packets} * mtu, send.length - offset);
   RcPacket packet;
   packet.opcode = opcode_of(request, planned);
-  packet.bth.psn = planned.psn.value();
+  packet.bth.psn = planned.psn;
   packet.bth.ack_request = planned.requests_ack;
   packet.bth.solicited = planned.is_last && send.solicited;
   packet.immediate = send.immediate;

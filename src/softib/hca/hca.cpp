@@ -205,7 +205,7 @@ void Hca::reset(QueuePair& qp) {
   qp.qkey_ = {};
   qp.port_ = 0;
   qp.pkey_index_ = 0;
-  qp.send_psn_ = 0;
+  qp.send_psn_ = {};
   qp.notify_drained_ = false;
 }
 

@@ -51,7 +51,7 @@ std::uint8_t nak_of(ibv_wc_status status) {
 
 void Connections::execute(QueuePair& qp, const RcPacket& packet) {
   auto& responder = qp.connection_->responder;
-  const auto distance = packet.psn() - responder.expected();
+  const auto distance = packet.bth.psn - responder.expected();
   if (distance < 0) return repeat(qp, packet);
   if (distance > 0) {
     ++hca_.counters_.sequence_errors;

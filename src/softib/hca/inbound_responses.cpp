@@ -25,10 +25,10 @@ bool sends(const QueuePair& qp) { return qp.state() == IBV_QPS_RTS || qp.state()
 }  // namespace
 
 void Connections::handle_ack(QueuePair& qp, const RcPacket& packet) {
-  if (!sends(qp) || !qp.connection_->requester.is_outstanding(packet.psn())) return;
+  if (!sends(qp) || !qp.connection_->requester.is_outstanding(packet.bth.psn)) return;
   if (packet.aeth.kind == Aeth::Kind::ack) {
-    if (!acknowledge(qp, packet.psn())) recover(qp);
-  } else if (!acknowledge(qp, packet.psn().previous())) {
+    if (!acknowledge(qp, packet.bth.psn)) recover(qp);
+  } else if (!acknowledge(qp, packet.bth.psn.previous())) {
     recover(qp);
   } else if (sends(qp)) {
     handle_nak(qp, packet);
@@ -73,7 +73,7 @@ void Connections::handle_nak(QueuePair& qp, const RcPacket& packet) {
 
 void Connections::handle_response(QueuePair& qp, const RcPacket& packet) {
   auto& requester = qp.connection_->requester;
-  const auto psn = packet.psn();
+  const auto psn = packet.bth.psn;
   if (!sends(qp) || !requester.is_outstanding(psn)) return;
   // It also acknowledges what was sent before.
   if (!acknowledge(qp, psn.previous())) return recover(qp);

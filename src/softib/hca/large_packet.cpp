@@ -93,7 +93,7 @@ bool LargePacket::next() {
   if (upcoming_->payload.empty()) return false;
   std::swap(current_, upcoming_);
   build(*upcoming_);
-  if (!is_first) headers_->bth.psn = (headers_->bth.psn + 1) & wire::Bth::kPsnMask;
+  if (!is_first) headers_->bth.psn = headers_->bth.psn + 1;
   return true;
 }
 

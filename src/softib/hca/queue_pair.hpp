@@ -86,7 +86,7 @@ class QueuePair {
   QKey qkey_;
   std::uint8_t port_ = 0;  ///< 0: not set yet
   std::uint16_t pkey_index_ = 0;
-  std::uint32_t send_psn_ = 0;
+  ipoib::wire::Psn send_psn_;
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;
   ReceiveQueue receives_;

@@ -102,7 +102,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
   if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
-  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & ipoib::wire::Bth::kPsnMask;
+  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = ipoib::wire::Psn(attr.sq_psn);
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
   if (is_connected()) connection_->attributes.apply(attr, mask);
   return 0;
@@ -113,7 +113,7 @@ ibv_qp_attr QueuePair::attributes() const {
   attr.qp_state = state_;
   attr.cur_qp_state = state_;
   attr.qkey = qkey_.value();
-  attr.sq_psn = send_psn_;
+  attr.sq_psn = send_psn_.value();
   attr.pkey_index = pkey_index_;
   attr.port_num = port_;
   attr.en_sqd_async_notify = notify_drained_ ? 1 : 0;

@@ -60,7 +60,7 @@ Part part_of(RcOpcode opcode) {
 }
 
 Response read_response(const RcPacket& packet, std::uint32_t mtu) {
-  return {.psn = packet.psn(),
+  return {.psn = packet.bth.psn,
           .kind = Response::Kind::read,
           .read = packet.reth,
           .packets = packet_count(packet.reth.length, mtu)};
@@ -115,13 +115,13 @@ void Responder::repeat_read(const RcPacket& packet, std::uint32_t mtu) {
 void Responder::accept_atomic(const RcPacket& packet, std::uint64_t original) {
   msn_ = (msn_ + 1) & kMsnMask;
   if (atomic_results_.size() == kMaxReads) atomic_results_.pop_front();
-  atomic_results_.push_back({packet.psn(), original});
-  add({.psn = packet.psn(), .kind = Response::Kind::atomic, .original = original});
+  atomic_results_.push_back({packet.bth.psn, original});
+  add({.psn = packet.bth.psn, .kind = Response::Kind::atomic, .original = original});
   advance(1);
 }
 
 void Responder::repeat_atomic(const RcPacket& packet) {
-  const auto found = std::ranges::find(atomic_results_, packet.psn(), &AtomicResult::psn);
+  const auto found = std::ranges::find(atomic_results_, packet.bth.psn, &AtomicResult::psn);
   if (found == atomic_results_.end()) return;
   add({.psn = found->psn,
        .kind = Response::Kind::atomic,

@@ -146,7 +146,7 @@ bool Hca::write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& o
   const auto& request = qp.sends_.at(position);
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
-  qp.send_psn_ = (psn + out.gso.packets) & ipoib::wire::Bth::kPsnMask;
+  qp.send_psn_ = psn + out.gso.packets;
   if (port_.state != PortState::active || qp.port_ != port_.number) {
     counters_.send_drop_port += out.gso.packets;
     return false;

@@ -52,7 +52,7 @@ TEST(Bth, HasTheLayoutOfIba) {
   bth.pad = 3;
   bth.pkey = PKey(0xffff);
   bth.destination = kMulticastQpn;
-  bth.psn = 0x123456;
+  bth.psn = Psn(0x123456);
   expect_golden(bth, kBth);
   expect_stable<Bth>(kBth);
   expect_truncations_refused<Bth>(kBth);
@@ -82,7 +82,7 @@ UdPacket unicast() {
   packet.lrh.slid = Lid(4);
   packet.bth.pkey = kDefaultPKey;
   packet.bth.destination = Qpn(0x801);
-  packet.bth.psn = 9;
+  packet.bth.psn = Psn(9);
   packet.deth.qkey = QKey(0x0b1b);
   packet.deth.source = Qpn(0x401);
   return packet;

@@ -25,7 +25,7 @@ RcPacket packet(RcOpcode opcode) {
   out.lrh.slid = Lid(4);
   out.bth.pkey = kDefaultPKey;
   out.bth.destination = Qpn(0x801);
-  out.bth.psn = 9;
+  out.bth.psn = Psn(9);
   out.opcode = opcode;
   return out;
 }

@@ -166,9 +166,9 @@ TEST_F(ConnectionTest, AWindowIsNotExceeded) {
   Psn acknowledged(kFirstPsn);
   network.on_packet = [&](const RcPacket& packet) {
     if (packet.opcode == ipoib::wire::RcOpcode::acknowledge) {
-      acknowledged = packet.psn() + 1;
+      acknowledged = packet.bth.psn + 1;
     } else {
-      most = std::max(most, packet.psn() - acknowledged + 1);
+      most = std::max(most, packet.bth.psn - acknowledged + 1);
     }
   };
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 500'000)}), 0);

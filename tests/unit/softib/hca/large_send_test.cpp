@@ -93,7 +93,7 @@ TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
                    got.end());
     EXPECT_EQ(got.size() - header.size(), i < 4 ? kSegment : 101U);
     EXPECT_EQ(transport_sum(got, shape), 0);
-    EXPECT_EQ(UdPacket::parse(sink.packets[i])->bth.psn, 100 + i);
+    EXPECT_EQ(UdPacket::parse(sink.packets[i])->bth.psn.value(), 100 + i);
     EXPECT_TRUE(sink.checksums_valid[i]);
 
     // Checks the fields that differ from the given headers, and restores them.
@@ -182,7 +182,7 @@ TEST_F(LargeSendTest, EachSegmentCountsForTheBatchLimit) {
   EXPECT_EQ(wc[1].opcode, IBV_WC_TSO);
   EXPECT_EQ(wc[1].byte_len, (kSendBatch - 1) * kSegment);
   EXPECT_EQ(wc[2].opcode, IBV_WC_SEND);
-  EXPECT_EQ(UdPacket::parse(sink.packets.back())->bth.psn, 100 + kSendBatch);
+  EXPECT_EQ(UdPacket::parse(sink.packets.back())->bth.psn.value(), 100 + kSendBatch);
 }
 
 TEST_F(LargeSendTest, HeadersAreCopiedWhenPosted) {

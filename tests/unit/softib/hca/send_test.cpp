@@ -24,7 +24,7 @@ TEST_F(HcaSendTest, PacketHasTheValuesOfTheWorkRequest) {
   EXPECT_FALSE(packet->grh);
   EXPECT_EQ(packet->bth.pkey, PKey(0xffff));
   EXPECT_EQ(packet->bth.destination, Qpn(0x10203));
-  EXPECT_EQ(packet->bth.psn, 100U);
+  EXPECT_EQ(packet->bth.psn.value(), 100U);
   EXPECT_TRUE(packet->bth.solicited);
   EXPECT_EQ(packet->bth.pad, 3);
   EXPECT_EQ(packet->deth.qkey, QKey(kQKey));
@@ -125,8 +125,8 @@ TEST_F(HcaSendTest, PsnCountsPacketsAndWraps) {
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
-  EXPECT_EQ(UdPacket::parse(sink.packets.at(0))->bth.psn, 0xffffffU);
-  EXPECT_EQ(UdPacket::parse(sink.packets.at(1))->bth.psn, 0U);
+  EXPECT_EQ(UdPacket::parse(sink.packets.at(0))->bth.psn.value(), 0xffffffU);
+  EXPECT_EQ(UdPacket::parse(sink.packets.at(1))->bth.psn.value(), 0U);
 }
 
 TEST_F(HcaSendTest, PKeyIsTheOneAtTheQueuePairsPKeyIndex) {
