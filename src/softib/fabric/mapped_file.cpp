@@ -41,13 +41,13 @@ Mapped* find(std::uintptr_t address) {
 }
 
 bool replace_by_zeroes(Mapped& mapped) {
+  // Before the zeroes: a thread that reads them knows why.
+  mapped.is_lost = true;
   // The system call itself: mmap() is not on the list of functions that signal handlers may call.
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   const long result = ::syscall(SYS_mmap, mapped.begin.load(), mapped.size.load(),
                                 PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (result == -1) return false;
-  mapped.is_lost = true;
-  return true;
+  return result != -1;
 }
 
 void on_bus_error(int number, siginfo_t* info, void* context) {
