@@ -129,10 +129,10 @@ function(ipoib_python_cases out script)
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
-# Tests that keep a processor busy. The others wait most of the time, so scripts/test runs four for each
-# processor. With two processors two of these run at a time.
+# Tests that keep a processor busy. The others wait most of the time, so scripts/test runs two for
+# each processor and one more.
 function(ipoib_busy_tests)
-  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 3)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
 endfunction()
 
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in

@@ -115,7 +115,7 @@ def run_measured(command):
 
 def artifact_of(output):
     """The file with the input that has failed."""
-    written = re.search(r"Test unit written to (\S+)", output)
+    written = re.search(r"Test unit written to (.+)", output)
     return written[1] if written else None
 
 
