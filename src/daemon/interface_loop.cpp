@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/pools.hpp"
+#include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/log_event.hpp"
 #include "ipoib/overloaded.hpp"

@@ -14,6 +14,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 
 GIB = 1 << 30
 TICK = os.sysconf("SC_CLK_TCK")
@@ -80,8 +81,10 @@ class Path:
         return done.stdout
 
     def iperf(self, seconds, *options):
-        """Runs iperf3, again if its control connection broke on a busy machine."""
-        for _ in range(TRIES):
+        """Runs iperf3, again if its control connection broke on a busy machine, or if the server is
+        still busy with the run before."""
+        for attempt in range(TRIES):
+            time.sleep(attempt)
             output = json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
                                        "--json", *options))
             if "cpu_utilization_percent" in output["end"]:

@@ -1,4 +1,4 @@
-// A hostile peer of a reliable connection: arbitrary packets to a queue pair that has requests and
+// A hostile peer of a connection, reliable or not: arbitrary packets to a queue pair that has requests and
 // receives of its own. They change no memory that was not given to the peer, each request completes
 // at most once, and what the queue pair owes stays bounded.
 #include <infiniband/verbs.h>
@@ -15,7 +15,9 @@ namespace {
 
 using namespace softib;
 using ipoib::require;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedPacket;
+
+using Service = ipoib::wire::ConnectedService;
 
 constexpr std::uint64_t kMaxCost = 5'000'000;
 constexpr std::size_t kBuffer = 1024;
@@ -45,7 +47,7 @@ struct Sink : ConnectedSink {
 
 class Target {
  public:
-  Target() {
+  explicit Target(ibv_qp_type type) : type_(type) {
     connect();
     post();
   }
@@ -55,12 +57,13 @@ class Target {
     const ipoib::CostLimit limit(kMaxCost);
     ipoib::ByteReader reader(data);
     const auto how = reader.u8();
-    RcPacket packet;
+    ConnectedPacket packet;
     packet.lrh.dlid = Lid(5);
     packet.lrh.slid = Lid(6);
     packet.bth.pkey = ipoib::kDefaultPKey;
     packet.bth.destination = qp_->number();
-    packet.opcode = static_cast<ipoib::wire::RcOpcode>(reader.u8() % 0x15);
+    packet.service = is_reliable() == ((how & 64) == 0) ? Service::reliable : Service::unreliable;
+    packet.opcode = static_cast<ipoib::wire::ConnectedOpcode>(reader.u8() % 0x15);
     packet.bth.psn = ipoib::wire::Psn(kFirstPsn) + reader.u8();
     packet.bth.ack_request = (how & 1) != 0;
     const auto value = reader.u8();
@@ -88,6 +91,8 @@ class Target {
     return std::bit_cast<std::uint64_t>(bytes);
   }
 
+  [[nodiscard]] bool is_reliable() const { return type_ == IBV_QPT_RC; }
+
   void connect() {
     ibv_qp_attr attr{};
     attr.port_num = attr.ah_attr.port_num = 1;
@@ -104,14 +109,14 @@ class Target {
                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
                 .has_value());
     attr.qp_state = IBV_QPS_RTR;
-    require(hca_.modify(*qp_, attr,
-                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-                .has_value());
+    const int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    const int reliable_to_rtr = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    require(hca_.modify(*qp_, attr, to_rtr | (is_reliable() ? reliable_to_rtr : 0)).has_value());
     attr.qp_state = IBV_QPS_RTS;
+    const int reliable_to_rts =
+        IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     require(hca_.modify(*qp_, attr,
-                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+                        IBV_QP_STATE | IBV_QP_SQ_PSN | (is_reliable() ? reliable_to_rts : 0))
                 .has_value());
   }
 
@@ -123,7 +128,9 @@ class Target {
       ibv_send_wr send{};
       send.sg_list = &local;
       send.num_sge = 1;
-      send.opcode = kOpcodes[i % kOpcodes.size()];
+      send.opcode = is_reliable() ? kOpcodes[i % kOpcodes.size()]
+                    : i % 2 == 0  ? IBV_WR_SEND
+                                  : IBV_WR_RDMA_WRITE;
       send.send_flags = IBV_SEND_SIGNALED;
       ibv_send_wr* bad_send = nullptr;
       require(hca_.post_send(*qp_, &send, &bad_send) == 0);
@@ -135,12 +142,12 @@ class Target {
     serve(0xff);
   }
 
-  void receive(RcPacket& packet, ipoib::ConstBytes payload) {
-    using ipoib::wire::RcOpcode;
-    if (packet.opcode >= RcOpcode::acknowledge || packet.opcode == RcOpcode::read_request) {
+  void receive(ConnectedPacket& packet, ipoib::ConstBytes payload) {
+    using ipoib::wire::ConnectedOpcode;
+    if (packet.opcode >= ConnectedOpcode::acknowledge || packet.opcode == ConnectedOpcode::read_request) {
       payload = {};
     }
-    std::vector<std::uint8_t> bytes(RcPacket::kMaxHeaderSize);
+    std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
     bytes.resize(packet.emit_headers(payload.size(), bytes));
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     bytes.resize(bytes.size() + packet.bth.pad);
@@ -165,6 +172,7 @@ class Target {
     hca_.clear_events();
   }
 
+  ibv_qp_type type_;
   hca::Hca hca_{1, 0, make_port()};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(4 * kRequests);
@@ -172,7 +180,7 @@ class Target {
                                                  .send_cq = cq_,
                                                  .receive_cq = cq_,
                                                  .cap = {kRequests, kRequests, 1, 1, 0},
-                                                 .type = IBV_QPT_RC});
+                                                 .type = type_});
   std::vector<std::uint8_t> guarded_ = std::vector<std::uint8_t>(kBuffer + 2, kUntouched);
   std::vector<std::uint8_t> local_ = std::vector<std::uint8_t>(600 + 2, kUntouched);
   hca::MemoryRegion shared_ =
@@ -189,12 +197,14 @@ class Target {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Target target;
-  // An input is a sequence of packets, each after its length.
-  ipoib::ByteReader reader({data, size});
-  while (reader.left() > 1) {
-    const std::size_t length = reader.u8();
-    target.feed(reader.take(std::min(length, reader.left())));
+  for (const auto type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    Target target(type);
+    // An input is a sequence of packets, each after its length.
+    ipoib::ByteReader reader({data, size});
+    while (reader.left() > 1) {
+      const std::size_t length = reader.u8();
+      target.feed(reader.take(std::min(length, reader.left())));
+    }
   }
   return 0;
 }

@@ -6,11 +6,11 @@
 #include "require.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "wire/packet.hpp"
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
-using wire::RcPacket;
+using wire::ConnectedPacket;
 using wire::UdPacket;
 
 namespace {
@@ -36,17 +36,17 @@ void fuzz_packet(ConstBytes bytes) {
   require(emitted.size() == bytes.size());
 }
 
-void fuzz_rc_packet(ConstBytes bytes) {
-  const auto packet = RcPacket::parse(bytes);
+void fuzz_connected_packet(ConstBytes bytes) {
+  const auto packet = ConnectedPacket::parse(bytes);
   if (!packet) return;
-  RcPacket copy = *packet;
-  std::array<std::uint8_t, RcPacket::kMaxHeaderSize> headers;
+  ConnectedPacket copy = *packet;
+  std::array<std::uint8_t, ConnectedPacket::kMaxHeaderSize> headers;
   const std::size_t header_size = copy.emit_headers(copy.payload.size(), headers);
   const MutableBytes emitted = scratch(header_size + copy.payload.size() + copy.bth.pad);
   std::copy_n(headers.begin(), header_size, emitted.begin());
   std::ranges::copy(copy.payload, emitted.begin() + static_cast<std::ptrdiff_t>(header_size));
 
-  const auto again = RcPacket::parse(emitted);
+  const auto again = ConnectedPacket::parse(emitted);
   require(again.has_value() && again->opcode == copy.opcode);
   require(again->lrh == copy.lrh && again->grh == copy.grh && again->bth == copy.bth);
   require(again->reth == copy.reth && again->aeth == copy.aeth);
@@ -104,8 +104,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require_stable<wire::Bth>(bytes);
   require_stable<wire::Deth>(bytes);
   fuzz_packet(bytes);
-  fuzz_rc_packet(bytes);
-  fuzz_rc_packet(with_valid_headers(bytes, true));
+  fuzz_connected_packet(bytes);
+  fuzz_connected_packet(with_valid_headers(bytes, true));
   const ConstBytes valid = with_valid_headers(bytes, false);
   fuzz_packet(valid);
   fuzz_mad(bytes);

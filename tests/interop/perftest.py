@@ -73,6 +73,15 @@ def connected_bandwidth():
                 assert len(results(client)) == 1, (program, way, client)
 
 
+def unreliable_connections():
+    """There are no more messages than receives: nobody sends again what found none."""
+    with Subnet(SOFTIB) as subnet:
+        for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat"):
+            for way in ([], ["-s", "100001"]):
+                _, client = play(subnet, program, "-c", "UC", "-n", "300", *way)
+                assert len(results(client)) == 1, (program, way, client)
+
+
 def connected_latency():
     """ib_write_lat polls memory and calls no verb meanwhile."""
     with Subnet(SOFTIB) as subnet:
@@ -105,4 +114,4 @@ def a_killed_target_is_noticed():
 
 run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
            bandwidth_in_both_directions, latency_by_polling_and_by_events, connected_bandwidth,
-           connected_latency, a_killed_target_is_noticed])
+           unreliable_connections, connected_latency, a_killed_target_is_noticed])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from softib_subnet import Subnet, need, play, run_tests, wait_for
 
-need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong")
+need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong",
+     "ibv_ud_pingpong")
 SOFTIB = sys.argv[1]
 os.environ["TSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('programs.tsan')}"
 ITERATIONS = 500
@@ -126,6 +127,16 @@ def connected_ping_pong():
                 assert total in output and f"{ITERATIONS} iters" in output, (options, output)
 
 
+def unreliable_connected_ping_pong():
+    with Subnet(SOFTIB, "--mtu", "4096") as subnet:
+        for options in ([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-m", "256"],
+                        ["-m", "4096"], ["-r", "10"], ["-s", "1"], ["-s", "100001"]):
+            size = int(options[1]) if options[0:1] == ["-s"] else 4096
+            for output in play(subnet, "ibv_uc_pingpong", "-n", str(ITERATIONS), *options):
+                total = f"{2 * ITERATIONS * size} bytes in"
+                assert total in output and f"{ITERATIONS} iters" in output, (options, output)
+
+
 def connected_ping_pong_over_a_faulty_link():
     with Subnet(SOFTIB) as subnet:
         for hca in ("a", "b"):
@@ -141,4 +152,5 @@ run_tests([each_hca_is_one_device, device_information, other_devices_are_refused
            port_events_are_seen,
            ping_pong_of_all_sizes, ping_pong_with_a_global_route,
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused,
-           connected_ping_pong, connected_ping_pong_over_a_faulty_link])
+           connected_ping_pong, unreliable_connected_ping_pong,
+           connected_ping_pong_over_a_faulty_link])

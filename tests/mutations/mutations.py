@@ -127,6 +127,12 @@ def change_of(fault, source):
         raise ListError(f"{fault.where}: expected one {{{{before => after}}}}")
     before, original = head.groups()
     after, rest = marked[head.end():end], marked[end + 2:]
+    # "( ? : )" takes the place of an expression.
+    if not original.endswith(";") and (
+            not after.strip() or original.count("{") != original.count("}")
+            or re.match(r"\s*(&&|\|\|)", original) or re.search(r"(&&|\|\|)\s*$", original)):
+        raise ListError(f"{fault.where}: expected a statement with its semicolon, or a whole "
+                        "expression and another one")
 
     def pattern(text):
         return re.escape(text).replace("\\\n", r"[ \t]*\n[ \t]*")

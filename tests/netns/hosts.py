@@ -51,12 +51,12 @@ class Process:
     def is_running(self):
         return self.popen.poll() is None
 
-    def end(self, number=signal.SIGTERM):
+    def end(self, number=signal.SIGTERM, patience=PATIENCE):
         """Sends a signal and returns the exit status."""
         if self.is_running():
             self.popen.send_signal(number)
         try:
-            return self.popen.wait(PATIENCE)
+            return self.popen.wait(patience)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()

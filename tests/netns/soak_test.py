@@ -34,7 +34,7 @@ class Soak(unittest.TestCase):
     def start(self, *options):
         soak = hosts.Process([str(SOAK), *options], self.folder / "output", self.environment,
                              preexec=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        self.addCleanup(soak.end)
+        self.addCleanup(soak.end, patience=PATIENCE)
         return soak
 
     def processes(self):
@@ -109,7 +109,7 @@ class Soak(unittest.TestCase):
                                 (signal.SIGHUP, "round 0: all"), (signal.SIGINT, "stopped: ends")):
             soak = self.start("--seconds", "60", "--seed", str(SEED))
             wait_until(lambda: reached in soak.output(), reached, 120)
-            self.assertEqual(soak.end(number), 128 + number, soak.output())
+            self.assertEqual(soak.end(number, PATIENCE), 128 + number, soak.output())
             self.assert_nothing_left(soak)
             (self.folder / "output").unlink()
 
@@ -128,7 +128,7 @@ class Soak(unittest.TestCase):
         def seed():
             soak = self.start()
             wait_until(lambda: "starting 3 hosts" in soak.output(), "it starts", 120)
-            self.assertEqual(soak.end(signal.SIGINT), 130, soak.output())
+            self.assertEqual(soak.end(signal.SIGINT, PATIENCE), 130, soak.output())
             self.assert_nothing_left(soak)
             found = re.search(r"soak: seed (\d+), 60 s", soak.output())[1]
             self.assertIn(f"interrupted: seed {found}", soak.output())

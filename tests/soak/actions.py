@@ -60,9 +60,12 @@ class Peer:
         assert ready, "a peer does not respond"
         return json.loads(self.popen.stdout.readline())
 
-    def end(self):
+    def begin_end(self):
         with contextlib.suppress(OSError):
             self.popen.stdin.close()
+
+    def end(self):
+        self.begin_end()
         try:
             self.popen.wait(hosts.PATIENCE)
         except subprocess.TimeoutExpired:
@@ -128,6 +131,8 @@ class Setting:
                 host.daemon.popen.send_signal(signal.SIGCONT)
 
     def end_peers(self):
+        for peer in self.peers.values():
+            peer.begin_end()
         for peer in self.peers.values():
             peer.end()
 

@@ -8,13 +8,13 @@
 
 #include "softib/core/fabric_types.hpp"
 #include "wire/packet.hpp"
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 
 namespace softib {
 
 inline constexpr std::size_t kMaxMtu = 4096;  ///< bytes
 inline constexpr std::size_t kMaxPacketHeader =
-    std::max(ipoib::wire::UdPacket::kMaxHeaderSize, ipoib::wire::RcPacket::kMaxHeaderSize);
+    std::max(ipoib::wire::UdPacket::kMaxHeaderSize, ipoib::wire::ConnectedPacket::kMaxHeaderSize);
 /// Maximum size of a packet that is not a large packet, LRH to padding.
 inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + kMaxPacketHeader + 3;
 
@@ -51,7 +51,7 @@ struct OutgoingPacket {
   GsoInfo gso{};
   Lid dlid;
   Qpn destination;
-  bool is_connected = false;  ///< of a reliable connection
+  bool is_connected = false;  ///< of a connection
 
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;
@@ -89,7 +89,7 @@ class PacketSink {
   virtual void send(std::span<const OutgoingPacket> batch) = 0;
 };
 
-/// Sends the packets of reliable connections, which are never dropped for want of room: what the
+/// Sends the packets of connections, which are never dropped for want of room: what the
 /// receiver has no room for stays with the caller.
 class ConnectedSink {
  public:

@@ -1,5 +1,5 @@
 // A datagram that a process sends to itself is captured once, as sent: received packets whose
-// source queue pair belongs to this process are left out. Packets of a reliable connection do not
+// source queue pair belongs to this process are left out. Packets of a connection do not
 // name theirs, so such a packet is captured twice.
 #include "softib/endpoint/capture.hpp"
 #include "softib/hca/large_packet.hpp"

@@ -35,7 +35,7 @@ struct WirePacket {
   Lid dlid;                      ///< of a datagram
   Qpn destination;               ///< of a datagram
   bool checksums_valid = false;  ///< of a datagram
-  bool is_connected = false;     ///< kind datagram: of a reliable connection
+  bool is_connected = false;     ///< kind datagram: of a connection
   NodeIndex node = 0;            ///< mad_to_node: where it goes
 };
 

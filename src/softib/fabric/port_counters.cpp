@@ -13,7 +13,8 @@ constexpr std::array<std::string_view, kPortCounters> kNames{
     "drop_no_receive",      "drop_not_attached",  "drop_mad_no_agent",
     "drop_mad_no_request",  "drop_mad_full",      "drop_link_fault",
     "link_duplicates",      "rc_retries",         "rc_rnr_naks",
-    "rc_duplicates",        "rc_sequence_errors", "accept_paused",
+    "rc_duplicates",        "rc_sequence_errors", "uc_dropped_messages",
+    "accept_paused",
 };
 static_assert(!kNames.back().empty());
 }  // namespace

@@ -34,6 +34,7 @@ enum class PortCounter : std::uint8_t {
   rc_rnr_naks,          ///< requests of a connection for which no receive was posted
   rc_duplicates,        ///< requests of a connection that were received again
   rc_sequence_errors,   ///< requests of a connection of which an earlier packet was missing
+  uc_dropped_messages,  ///< of unreliable connections: incomplete, or without a receive
   accept_paused,        ///< no descriptor was left for a new sender, which had to wait
   count_
 };

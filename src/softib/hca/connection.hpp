@@ -1,4 +1,4 @@
-// What a queue pair of the reliable connection service has in addition to its queues.
+// What a queue pair of a connection service has in addition to its queues.
 #pragma once
 
 #include "softib/hca/connection_attributes.hpp"
@@ -8,9 +8,12 @@
 namespace softib::hca {
 
 struct Connection {
-  Connection(WorkQueue<SendRequest>& sends, std::uint32_t max_sends)
-      : requester(sends, max_sends) {}
+  using Service = ipoib::wire::ConnectedService;
+  Connection(Service of, WorkQueue<SendRequest>& sends, std::uint32_t max_sends)
+      : service(of), requester(sends, max_sends), responder(of) {}
+  [[nodiscard]] bool is_reliable() const { return service == Service::reliable; }
 
+  Service service;
   ConnectionAttributes attributes;
   Requester requester;
   Responder responder;

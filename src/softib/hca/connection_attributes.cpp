@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "softib/hca/limits.hpp"
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::hca {

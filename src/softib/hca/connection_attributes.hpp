@@ -1,4 +1,4 @@
-// The attributes of a reliable connection, which ibv_modify_qp() sets (IBA 11.2.5.2).
+// The attributes of a connection, which ibv_modify_qp() sets (IBA 11.2.5.2).
 #pragma once
 
 #include <infiniband/verbs.h>

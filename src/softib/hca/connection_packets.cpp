@@ -9,23 +9,23 @@
 namespace softib::hca {
 
 using ipoib::wire::Aeth;
-using ipoib::wire::RcOpcode;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedOpcode;
+using ipoib::wire::ConnectedPacket;
 
 namespace {
 
 /// The opcodes of the packets of a message.
 struct MessageOpcodes {
-  RcOpcode first, middle, last, last_immediate, only, only_immediate;
+  ConnectedOpcode first, middle, last, last_immediate, only, only_immediate;
 };
-constexpr MessageOpcodes kSend = {RcOpcode::send_first, RcOpcode::send_middle,
-                                  RcOpcode::send_last,  RcOpcode::send_last_immediate,
-                                  RcOpcode::send_only,  RcOpcode::send_only_immediate};
-constexpr MessageOpcodes kWrite = {RcOpcode::write_first, RcOpcode::write_middle,
-                                   RcOpcode::write_last,  RcOpcode::write_last_immediate,
-                                   RcOpcode::write_only,  RcOpcode::write_only_immediate};
+constexpr MessageOpcodes kSend = {ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
+                                  ConnectedOpcode::send_last,  ConnectedOpcode::send_last_immediate,
+                                  ConnectedOpcode::send_only,  ConnectedOpcode::send_only_immediate};
+constexpr MessageOpcodes kWrite = {ConnectedOpcode::write_first, ConnectedOpcode::write_middle,
+                                   ConnectedOpcode::write_last,  ConnectedOpcode::write_last_immediate,
+                                   ConnectedOpcode::write_only,  ConnectedOpcode::write_only_immediate};
 
-RcOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool immediate) {
+ConnectedOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool immediate) {
   if (is_last) {
     if (is_first) return immediate ? all.only_immediate : all.only;
     return immediate ? all.last_immediate : all.last;
@@ -33,19 +33,19 @@ RcOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool 
   return is_first ? all.first : all.middle;
 }
 
-RcOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& packet) {
-  if (request.is_read()) return RcOpcode::read_request;
-  if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) return RcOpcode::compare_swap;
-  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) return RcOpcode::fetch_add;
+ConnectedOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& packet) {
+  if (request.is_read()) return ConnectedOpcode::read_request;
+  if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) return ConnectedOpcode::compare_swap;
+  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) return ConnectedOpcode::fetch_add;
   const bool is_send = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
   const bool immediate =
       request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   return opcode_of(is_send ? kSend : kWrite, packet.index == 0, packet.is_last, immediate);
 }
 
-RcOpcode response_opcode(bool is_first, bool is_last) {
-  if (is_first) return is_last ? RcOpcode::read_response_only : RcOpcode::read_response_first;
-  return is_last ? RcOpcode::read_response_last : RcOpcode::read_response_middle;
+ConnectedOpcode response_opcode(bool is_first, bool is_last) {
+  if (is_first) return is_last ? ConnectedOpcode::read_response_only : ConnectedOpcode::read_response_first;
+  return is_last ? ConnectedOpcode::read_response_last : ConnectedOpcode::read_response_middle;
 }
 
 void clear(OutgoingPacket& out) {
@@ -94,11 +94,11 @@ bool Connections::build_response(const QueuePair& qp, const Response& response, 
                                  OutgoingPacket& out) {
   clear(out);
   const auto& attributes = qp.connection_->attributes;
-  RcPacket packet;
+  ConnectedPacket packet;
   packet.bth.psn = response.psn + index;
   packet.aeth = response.aeth;
   packet.original = response.original;
-  if (response.kind == Response::Kind::atomic) packet.opcode = RcOpcode::atomic_acknowledge;
+  if (response.kind == Response::Kind::atomic) packet.opcode = ConnectedOpcode::atomic_acknowledge;
   if (response.kind == Response::Kind::read) {
     const auto mtu = attributes.mtu();
     const auto offset = std::uint64_t{index} * mtu;
@@ -121,10 +121,19 @@ Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink)
   auto& requester = qp.connection_->requester;
   const auto count = build_requests(qp);
   const auto sent = send(qp, count, sink);
-  for (std::size_t i = 0; i < sent; ++i) requester.sent(plan_[i]);
+  for (std::size_t i = 0; i < sent && qp.state_ != IBV_QPS_ERR; ++i) {
+    requester.sent(plan_[i]);
+    if (!qp.connection_->is_reliable()) finish_unreliable(qp, plan_[i]);
+  }
   if (sent < count) return Left::no_room;
   // A shorter batch was ended by the window, an error, or the last request.
   return sent == 0 ? Left::nothing : Left::more;
+}
+
+/// Nobody acknowledges what an unreliable connection sends (IBA 9.8.1).
+void Connections::finish_unreliable(QueuePair& qp, const RequestPacket& sent) {
+  qp.connection_->requester.acknowledge(sent.psn);
+  if (sent.is_last) hca_.complete_send(qp, IBV_WC_SUCCESS);
 }
 
 /// A request whose memory may not be used fails when those before it are complete.
@@ -150,10 +159,10 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
   const auto offset = std::uint64_t{planned.index} * mtu;
   const auto size =
       std::min<std::uint64_t>(std::uint64_t{planned.packets} * mtu, send.length - offset);
-  RcPacket packet;
+  ConnectedPacket packet;
   packet.opcode = opcode_of(request, planned);
   packet.bth.psn = planned.psn;
-  packet.bth.ack_request = planned.requests_ack;
+  packet.bth.ack_request = planned.requests_ack && qp.connection_->is_reliable();
   packet.bth.solicited = planned.is_last && send.solicited;
   packet.immediate = send.immediate;
   packet.reth = {request.remote_address, request.remote_key, send.length};
@@ -193,9 +202,10 @@ ibv_wc_status Connections::gather(QueuePair& qp, std::uint32_t position, std::ui
   return IBV_WC_SUCCESS;
 }
 
-void Connections::write_headers(const QueuePair& qp, RcPacket& packet, OutgoingPacket& out) {
+void Connections::write_headers(const QueuePair& qp, ConnectedPacket& packet, OutgoingPacket& out) {
   const auto& attributes = qp.connection_->attributes;
   const auto& path = attributes.path;
+  packet.service = qp.connection_->service;
   packet.lrh.sl = ServiceLevel(path.sl & kServiceLevelMask);
   packet.lrh.dlid = Lid(path.dlid);
   packet.lrh.slid = hca_.port_.source_lid(path.src_path_bits);
@@ -209,7 +219,7 @@ void Connections::write_headers(const QueuePair& qp, RcPacket& packet, OutgoingP
 }
 
 /// Sends the first packets of the batch. Returns how many are done with. What the port cannot send
-/// is lost, and sent again when no acknowledgement comes.
+/// is lost; a reliable connection sends it again when no acknowledgement comes.
 std::size_t Connections::send(const QueuePair& qp, std::size_t count, ConnectedSink& sink) {
   if (count == 0) return 0;
   auto& counters = hca_.counters_;

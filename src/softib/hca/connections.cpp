@@ -9,13 +9,13 @@
 namespace softib::hca {
 
 using ipoib::TimePoint;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedPacket;
 
 namespace {
 
 /// A packet names no source queue pair, so it must come from where the connection leads (IBA
 /// 9.6.1.5).
-bool comes_from_peer(const RcPacket& packet, const ConnectionAttributes& connection) {
+bool comes_from_peer(const ConnectedPacket& packet, const ConnectionAttributes& connection) {
   const auto& path = connection.path;
   if (packet.lrh.slid != Lid(path.dlid)) return false;
   return !packet.grh || path.is_global == 0 ||
@@ -44,6 +44,7 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
       break;
     case IBV_QPS_RTS:
       if (from == IBV_QPS_RTR) connection.requester.start(Psn(connection.attributes.send_psn));
+      if (from == IBV_QPS_SQE) connection.requester.start(connection.requester.next());
       connection.is_draining = false;
       break;
     case IBV_QPS_SQD:
@@ -66,7 +67,7 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
 }
 
 void Connections::receive(ConstBytes bytes) {
-  const auto packet = RcPacket::parse(bytes);
+  const auto packet = ConnectedPacket::parse(bytes);
   if (!packet) {
     ++hca_.counters_.drop_malformed;
     return;
@@ -80,10 +81,12 @@ void Connections::receive(ConstBytes bytes) {
     hca_.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, qp});
   }
   activate(*qp);
-  if (packet->opcode == ipoib::wire::RcOpcode::acknowledge) {
+  if (!connection.is_reliable()) {
+    execute_unreliable(*qp, *packet);
+  } else if (packet->opcode == ipoib::wire::ConnectedOpcode::acknowledge) {
     handle_ack(*qp, *packet);
   } else if (ipoib::wire::is_read_response(packet->opcode) ||
-             packet->opcode == ipoib::wire::RcOpcode::atomic_acknowledge) {
+             packet->opcode == ipoib::wire::ConnectedOpcode::atomic_acknowledge) {
     handle_response(*qp, *packet);
   } else {
     execute(*qp, *packet);
@@ -91,7 +94,7 @@ void Connections::receive(ConstBytes bytes) {
 }
 
 /// The checks of IBA 9.6: of the port, then of the queue pair.
-QueuePair* Connections::accept(const RcPacket& packet) {
+QueuePair* Connections::accept(const ConnectedPacket& packet) {
   auto& counters = hca_.counters_;
   const auto& port = hca_.port_;
   const auto drop = [](std::uint64_t& counter) -> QueuePair* {
@@ -103,7 +106,10 @@ QueuePair* Connections::accept(const RcPacket& packet) {
   if (!port.has(packet.lrh.dlid)) return drop(counters.drop_lid);
   if (!admits_route(port, packet.grh)) return drop(counters.drop_gid);
   QueuePair* const qp = hca_.find(packet.bth.destination);
-  if (qp == nullptr || qp->connection_ == nullptr) return drop(counters.drop_unknown_qp);
+  if (qp == nullptr || qp->connection_ == nullptr ||
+      qp->connection_->service != packet.service) {
+    return drop(counters.drop_unknown_qp);
+  }
   if (!qp->receives()) return drop(counters.drop_qp_state);
   if (qp->port_ != port.number) return drop(counters.drop_port);
   if (!port.pkeys[qp->pkey_index()].admits(packet.bth.pkey)) return drop(counters.drop_pkey);
@@ -161,7 +167,9 @@ void Connections::schedule(QueuePair& qp, TimePoint when) {
 /// "Send Queue Drained" (IBA 11.6.3.2): the requests that were begun are complete.
 void Connections::finish_draining(QueuePair& qp) {
   auto& connection = *qp.connection_;
-  if (!connection.is_draining || connection.requester.has_unacked()) return;
+  if (qp.state_ != IBV_QPS_SQD || !connection.is_draining || connection.requester.has_started()) {
+    return;
+  }
   connection.is_draining = false;
   if (qp.notify_drained_) hca_.raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
 }

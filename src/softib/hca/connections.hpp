@@ -1,5 +1,5 @@
-// The reliable connections of an HCA (IBA 9.7): executes the requests of the peers, completes our
-// own, and sends the packets of both.
+// The connections of an HCA (IBA 9.7, 9.8): executes the requests of the peers, completes our own,
+// and sends the packets of both.
 //
 // Nothing is sent at once. Whatever may give a connection something to send makes it active, and
 // serve() sends for all active ones in turn: responses first, then requests. What the receiver has
@@ -41,13 +41,13 @@ class Connections {
   [[nodiscard]] ipoib::TimePoint serve(ipoib::TimePoint now, ConnectedSink& sink);
 
  private:
-  using RcPacket = ipoib::wire::RcPacket;
+  using ConnectedPacket = ipoib::wire::ConnectedPacket;
   using Aeth = ipoib::wire::Aeth;
   /// What sending has led to: nothing is left, or something is, or the receiver has no room.
   enum class Left : std::uint8_t { nothing, more, no_room };
 
   // connections.cpp
-  [[nodiscard]] QueuePair* accept(const RcPacket& packet);
+  [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet);
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   void schedule(QueuePair& qp, ipoib::TimePoint when);
   void finish_draining(QueuePair& qp);
@@ -63,27 +63,30 @@ class Connections {
                                             OutgoingPacket& out);
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
                                      std::size_t size, OutgoingPacket& out);
-  void write_headers(const QueuePair& qp, RcPacket& packet, OutgoingPacket& out);
+  void write_headers(const QueuePair& qp, ConnectedPacket& packet, OutgoingPacket& out);
   [[nodiscard]] std::size_t send(const QueuePair& qp, std::size_t count, ConnectedSink& sink);
+  void finish_unreliable(QueuePair& qp, const RequestPacket& sent);
 
   // inbound_requests.cpp
-  void execute(QueuePair& qp, const RcPacket& packet);
-  void execute_send(QueuePair& qp, const RcPacket& packet);
-  void execute_write(QueuePair& qp, const RcPacket& packet);
-  void execute_read(QueuePair& qp, const RcPacket& packet);
-  void execute_atomic(QueuePair& qp, const RcPacket& packet);
-  void repeat(QueuePair& qp, const RcPacket& packet);
-  [[nodiscard]] bool has_receive(QueuePair& qp);
+  void execute(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_unreliable(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_send(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_write(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_read(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_atomic(QueuePair& qp, const ConnectedPacket& packet);
+  void repeat(QueuePair& qp, const ConnectedPacket& packet);
+  [[nodiscard]] bool has_receive(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool may_read(const QueuePair& qp, const ipoib::wire::Reth& read) const;
-  void complete_receive(QueuePair& qp, const RcPacket& packet, ibv_wc_status status);
-  void refuse(QueuePair& qp, const RcPacket& packet, std::uint8_t nak);
+  void complete_receive(QueuePair& qp, const ConnectedPacket& packet, ibv_wc_status status);
+  void refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint8_t nak);
+  void drop_message(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] ibv_wc_status scatter(const QueuePair& qp, std::span<const ibv_sge> elements,
                                       std::uint64_t offset, ConstBytes from);
 
   // inbound_responses.cpp
-  void handle_ack(QueuePair& qp, const RcPacket& packet);
-  void handle_nak(QueuePair& qp, const RcPacket& packet);
-  void handle_response(QueuePair& qp, const RcPacket& packet);
+  void handle_ack(QueuePair& qp, const ConnectedPacket& packet);
+  void handle_nak(QueuePair& qp, const ConnectedPacket& packet);
+  void handle_response(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool acknowledge(QueuePair& qp, Psn psn);
   void recover(QueuePair& qp);
   void retry(QueuePair& qp);

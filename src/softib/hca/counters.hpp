@@ -30,6 +30,8 @@ struct HcaCounters {
   std::uint64_t rnr_naks = 0;         ///< sent: no receive was posted
   std::uint64_t duplicates = 0;       ///< requests that were received again
   std::uint64_t sequence_errors = 0;  ///< requests of which an earlier packet was missing
+  // Of unreliable connections.
+  std::uint64_t dropped_messages = 0;  ///< incomplete, without a receive, or not allowed
   std::uint64_t cq_overruns = 0;
   std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending
 };

@@ -4,6 +4,9 @@
 // A request that may not be executed is refused by a NAK, and moves the queue pair to ERR. If it
 // was about to complete a receive, this one completes with an error, otherwise the program gets an
 // asynchronous event. One that only finds no receive is refused for a while (RNR NAK).
+//
+// An unreliable connection drops instead, without a word, the message to which the packet belongs;
+// a receive stays posted for the next message (IBA 9.8.2, 9.8.3).
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -16,13 +19,11 @@
 namespace softib::hca {
 
 using ipoib::wire::Aeth;
-using ipoib::wire::RcOpcode;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedOpcode;
+using ipoib::wire::ConnectedPacket;
 using ipoib::wire::Reth;
 
 namespace {
-
-bool is_send(RcOpcode opcode) { return opcode <= RcOpcode::send_only_immediate; }
 
 /// Copies such that the last bytes become visible last: programs poll them (IBA o9-20).
 void copy_in_order(std::uint8_t* to, ConstBytes from) {
@@ -49,7 +50,7 @@ std::uint8_t nak_of(ibv_wc_status status) {
 
 }  // namespace
 
-void Connections::execute(QueuePair& qp, const RcPacket& packet) {
+void Connections::execute(QueuePair& qp, const ConnectedPacket& packet) {
   auto& responder = qp.connection_->responder;
   const auto distance = packet.bth.psn - responder.expected();
   if (distance < 0) return repeat(qp, packet);
@@ -60,7 +61,7 @@ void Connections::execute(QueuePair& qp, const RcPacket& packet) {
   if (!responder.may_follow(packet, qp.connection_->attributes.mtu())) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
-  if (packet.opcode == RcOpcode::read_request) {
+  if (packet.opcode == ConnectedOpcode::read_request) {
     execute_read(qp, packet);
   } else if (is_atomic(packet.opcode)) {
     execute_atomic(qp, packet);
@@ -71,37 +72,71 @@ void Connections::execute(QueuePair& qp, const RcPacket& packet) {
   }
 }
 
+void Connections::execute_unreliable(QueuePair& qp, const ConnectedPacket& packet) {
+  auto& responder = qp.connection_->responder;
+  const bool has_gap = packet.bth.psn != responder.expected();
+  responder.expect(packet.bth.psn);
+  if (begins_message(packet.opcode)) {
+    if (responder.message() != Responder::Message::none) {
+      ++hca_.counters_.dropped_messages;
+      responder.abandon_message();
+    }
+  } else {
+    if (responder.is_dropping()) return responder.drop(packet);
+    if (has_gap) return drop_message(qp, packet);
+  }
+  if (!responder.may_follow(packet, qp.connection_->attributes.mtu())) {
+    return drop_message(qp, packet);
+  }
+  if (is_send(packet.opcode)) {
+    execute_send(qp, packet);
+  } else {
+    execute_write(qp, packet);
+  }
+}
+
+void Connections::drop_message(QueuePair& qp, const ConnectedPacket& packet) {
+  ++hca_.counters_.dropped_messages;
+  qp.connection_->responder.drop(packet);
+}
+
 /// The response to this packet was lost, or the packet was duplicated (IBA 9.7.5.1.2).
-void Connections::repeat(QueuePair& qp, const RcPacket& packet) {
+void Connections::repeat(QueuePair& qp, const ConnectedPacket& packet) {
   ++hca_.counters_.duplicates;
   auto& responder = qp.connection_->responder;
-  const bool is_read = packet.opcode == RcOpcode::read_request;
+  const bool is_read = packet.opcode == ConnectedOpcode::read_request;
   if (!is_read && !is_atomic(packet.opcode)) return responder.owe_ack();
   if (responder.is_full()) return;
   if (!is_read) return responder.repeat_atomic(packet);
   if (may_read(qp, packet.reth)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
 }
 
-/// Otherwise owes an RNR NAK.
-bool Connections::has_receive(QueuePair& qp) {
+/// Otherwise owes an RNR NAK, or drops the message.
+bool Connections::has_receive(QueuePair& qp, const ConnectedPacket& packet) {
   if (qp.receives_.waiting() != 0) return true;
-  ++hca_.counters_.rnr_naks;
   auto& connection = *qp.connection_;
+  if (!connection.is_reliable()) {
+    drop_message(qp, packet);
+    return false;
+  }
+  ++hca_.counters_.rnr_naks;
   connection.responder.reject(Aeth::Kind::rnr_nak, connection.attributes.min_rnr_timer);
   return false;
 }
 
-void Connections::execute_send(QueuePair& qp, const RcPacket& packet) {
+void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
   auto& responder = qp.connection_->responder;
   const bool begins = responder.message() == Responder::Message::none;
-  if (begins && !has_receive(qp)) return;
+  if (begins && !has_receive(qp, packet)) return;
   const auto position = qp.receives_.processed();
   const auto elements =
       qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
   const auto offset = begins ? 0 : responder.received();
   const auto status = scatter(qp, elements, offset, packet.payload);
+  const bool is_reliable = qp.connection_->is_reliable();
+  if (status == IBV_WC_LOC_LEN_ERR && !is_reliable) return drop_message(qp, packet);
   if (status != IBV_WC_SUCCESS) {
-    responder.reject(Aeth::Kind::nak, nak_of(status));
+    if (is_reliable) responder.reject(Aeth::Kind::nak, nak_of(status));
     complete_receive(qp, packet, status);
     return hca_.enter_error(qp);
   }
@@ -109,7 +144,7 @@ void Connections::execute_send(QueuePair& qp, const RcPacket& packet) {
   if (ipoib::wire::ends_message(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
 }
 
-void Connections::execute_write(QueuePair& qp, const RcPacket& packet) {
+void Connections::execute_write(QueuePair& qp, const ConnectedPacket& packet) {
   const auto& attributes = qp.connection_->attributes;
   auto& responder = qp.connection_->responder;
   const bool begins = responder.message() == Responder::Message::none;
@@ -128,7 +163,7 @@ void Connections::execute_write(QueuePair& qp, const RcPacket& packet) {
   if (begins && to.length != 0 && resolve(0, to.length) == nullptr) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
   }
-  if (has_immediate(packet.opcode) && !has_receive(qp)) return;
+  if (has_immediate(packet.opcode) && !has_receive(qp, packet)) return;
   if (!packet.payload.empty()) {
     auto* const memory = resolve(done, packet.payload.size());
     if (memory == nullptr) return refuse(qp, packet, Aeth::kRemoteAccessError);
@@ -138,7 +173,7 @@ void Connections::execute_write(QueuePair& qp, const RcPacket& packet) {
   if (has_immediate(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
 }
 
-void Connections::execute_read(QueuePair& qp, const RcPacket& packet) {
+void Connections::execute_read(QueuePair& qp, const ConnectedPacket& packet) {
   auto& connection = *qp.connection_;
   auto& responder = connection.responder;
   const auto& attributes = connection.attributes;
@@ -152,7 +187,7 @@ void Connections::execute_read(QueuePair& qp, const RcPacket& packet) {
 
 /// The memory must be aligned to its size (IBA 9.4.5). The processor's own instructions make the
 /// operation atomic for all who use the memory.
-void Connections::execute_atomic(QueuePair& qp, const RcPacket& packet) {
+void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
   using Word = std::uint64_t;
   auto& connection = *qp.connection_;
   auto& responder = connection.responder;
@@ -169,7 +204,7 @@ void Connections::execute_atomic(QueuePair& qp, const RcPacket& packet) {
   }
   const std::atomic_ref word(*reinterpret_cast<Word*>(memory));
   Word original = atomic.compare;
-  if (packet.opcode == RcOpcode::fetch_add) {
+  if (packet.opcode == ConnectedOpcode::fetch_add) {
     original = word.fetch_add(atomic.operand);
   } else {
     (void)word.compare_exchange_strong(original, atomic.operand);
@@ -185,7 +220,8 @@ bool Connections::may_read(const QueuePair& qp, const Reth& read) const {
                               IBV_ACCESS_REMOTE_READ) != nullptr;
 }
 
-void Connections::refuse(QueuePair& qp, const RcPacket& packet, std::uint8_t nak) {
+void Connections::refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint8_t nak) {
+  if (!qp.connection_->is_reliable()) return drop_message(qp, packet);
   auto& responder = qp.connection_->responder;
   responder.reject(Aeth::Kind::nak, nak);
   if (responder.message() == Responder::Message::send && qp.receives_.waiting() != 0) {
@@ -198,7 +234,7 @@ void Connections::refuse(QueuePair& qp, const RcPacket& packet, std::uint8_t nak
   hca_.enter_error(qp);
 }
 
-void Connections::complete_receive(QueuePair& qp, const RcPacket& packet, ibv_wc_status status) {
+void Connections::complete_receive(QueuePair& qp, const ConnectedPacket& packet, ibv_wc_status status) {
   auto& queue = qp.receives_;
   auto& cq = *qp.config_.receive_cq;
   auto& wc = cq.next();

@@ -11,20 +11,20 @@ namespace softib::hca {
 
 using ipoib::TimePoint;
 using ipoib::wire::Aeth;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedPacket;
 
 namespace {
 
 constexpr std::uint8_t kRetryForever = 7;  ///< as rnr_retry (IBA 9.7.5.2.8)
 
 /// What an atomic operation has found, as it is stored in memory.
-using OriginalBytes = std::array<std::uint8_t, sizeof(RcPacket::original)>;
+using OriginalBytes = std::array<std::uint8_t, sizeof(ConnectedPacket::original)>;
 
 bool sends(const QueuePair& qp) { return qp.state() == IBV_QPS_RTS || qp.state() == IBV_QPS_SQD; }
 
 }  // namespace
 
-void Connections::handle_ack(QueuePair& qp, const RcPacket& packet) {
+void Connections::handle_ack(QueuePair& qp, const ConnectedPacket& packet) {
   if (!sends(qp) || !qp.connection_->requester.is_outstanding(packet.bth.psn)) return;
   if (packet.aeth.kind == Aeth::Kind::ack) {
     if (!acknowledge(qp, packet.bth.psn)) recover(qp);
@@ -54,7 +54,7 @@ bool Connections::acknowledge(QueuePair& qp, Psn psn) {
   return true;
 }
 
-void Connections::handle_nak(QueuePair& qp, const RcPacket& packet) {
+void Connections::handle_nak(QueuePair& qp, const ConnectedPacket& packet) {
   if (packet.aeth.kind == Aeth::Kind::rnr_nak) return retry_when_ready(qp, packet.aeth.value);
   if (packet.aeth.kind != Aeth::Kind::nak) return;
   switch (packet.aeth.value) {
@@ -71,7 +71,7 @@ void Connections::handle_nak(QueuePair& qp, const RcPacket& packet) {
   }
 }
 
-void Connections::handle_response(QueuePair& qp, const RcPacket& packet) {
+void Connections::handle_response(QueuePair& qp, const ConnectedPacket& packet) {
   auto& requester = qp.connection_->requester;
   const auto psn = packet.bth.psn;
   if (!sends(qp) || !requester.is_outstanding(psn)) return;
@@ -84,7 +84,7 @@ void Connections::handle_response(QueuePair& qp, const RcPacket& packet) {
   const auto index = static_cast<std::uint32_t>(psn - request.first);
   const auto offset = std::uint64_t{index} * qp.connection_->attributes.mtu();
   const auto original = std::bit_cast<OriginalBytes>(packet.original);
-  const bool is_atomic = packet.opcode == ipoib::wire::RcOpcode::atomic_acknowledge;
+  const bool is_atomic = packet.opcode == ipoib::wire::ConnectedOpcode::atomic_acknowledge;
   const ConstBytes data = is_atomic ? ConstBytes(original) : packet.payload;
   const auto expected =
       std::min<std::uint64_t>(qp.connection_->attributes.mtu(), send.length - offset);
@@ -129,8 +129,13 @@ void Connections::retry_when_ready(QueuePair& qp, std::uint8_t timer) {
   requester.pause(ipoib::wire::rnr_delay(timer));
 }
 
-/// Completes the oldest request with an error, and flushes the others.
+/// Completes the oldest request with an error, and flushes the others. An unreliable connection goes
+/// on receiving (IBA 10.10.3.1).
 void Connections::fail(QueuePair& qp, ibv_wc_status status) {
+  if (!qp.connection_->is_reliable()) {
+    hca_.fail_send(qp, status);
+    return hca_.flush_sends(qp);
+  }
   ++hca_.counters_.send_errors;
   hca_.complete_send(qp, status);
   if (qp.state_ != IBV_QPS_ERR) hca_.enter_error(qp);

@@ -48,8 +48,10 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       staging_stride_(std::max(config.cap.max_inline_data, config.max_tso_header)),
       staging_(std::size_t{staging_slots(config.cap)} * staging_stride_),
       staging_mask_(staging_slots(config.cap) - 1) {
-  if (config.type == IBV_QPT_RC) {
-    connection_ = std::make_unique<Connection>(sends_, config.cap.max_send_wr);
+  if (config.type != IBV_QPT_UD) {
+    const auto service = config.type == IBV_QPT_RC ? Connection::Service::reliable
+                                                   : Connection::Service::unreliable;
+    connection_ = std::make_unique<Connection>(service, sends_, config.cap.max_send_wr);
   } else {
     batch_ = std::make_unique<Batch>();
   }

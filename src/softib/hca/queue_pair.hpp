@@ -1,5 +1,5 @@
 // A queue pair (IBA 10.2.4, 10.3.1): its state, its attributes and its two queues. Class Hca sends
-// and receives the packets of datagrams, class Connections those of reliable connections.
+// and receives the packets of datagrams, class Connections those of connections.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,16 +24,15 @@ struct QueuePairConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   ibv_qp_cap cap{};
-  ibv_qp_type type = IBV_QPT_UD;      ///< or IBV_QPT_RC
+  ibv_qp_type type = IBV_QPT_UD;      ///< or RC, UC
   std::uint32_t max_tso_header = 0;   ///< bytes; 0: no large sends
   bool signal_all = false;            ///< sq_sig_all
   bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
 };
 
-/// Whether a queue pair may make the transition, and `mask` has all required and only allowed
-/// attributes (IBA 11.2.5.2, the tables of ibv_modify_qp(3)).
-[[nodiscard]] bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask);
-[[nodiscard]] bool is_rc_transition(ibv_qp_state from, ibv_qp_state to, int mask);
+/// Whether a queue pair of this type may make the transition, and `mask` has all attributes that it
+/// requires, and only those that it allows (IBA 11.2.5.2, the tables of ibv_modify_qp(3)).
+[[nodiscard]] bool is_transition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask);
 
 class QueuePair {
  public:

@@ -10,7 +10,7 @@
 //   ERR: from any state, or by an error of a receive            | SQE |<----------+
 //                                                               +-----+
 //
-// SQE is for UD only: a connection goes into ERR when a send fails.
+// SQE is for UD and UC: a reliable connection goes into ERR when a send fails.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -45,7 +45,7 @@ constexpr std::array kUdTransitions = {
     Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
-constexpr int kRcInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kConnectedInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 constexpr int kRcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -53,26 +53,37 @@ constexpr int kRcRetries =
     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
 constexpr std::array kRcTransitions = {
-    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kRcInit, 0},
-    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kRcInit},
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
     Transition{IBV_QPS_INIT, IBV_QPS_RTR, kRcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
     Transition{IBV_QPS_RTR, IBV_QPS_RTS, kRcRetries | IBV_QP_SQ_PSN, kRcReady},
     Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcReady},
     Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReady},
     Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
-               kRcReady | kRcRetries | kRcInit | IBV_QP_AV | IBV_QP_MAX_DEST_RD_ATOMIC},
+               kRcReady | kRcRetries | kConnectedInit | IBV_QP_AV | IBV_QP_MAX_DEST_RD_ATOMIC},
 };
 
-bool is_transition(std::span<const Transition> table, ibv_qp_state from, ibv_qp_state to,
-                   int mask) {
-  const int attributes = mask & ~IBV_QP_STATE;
-  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
-  const auto found = std::ranges::find_if(
-      table, [&](const Transition& each) { return each.from == from && each.to == to; });
-  if (found == table.end()) return false;
-  return (attributes & found->required) == found->required &&
-         (attributes & ~(found->required | found->allowed)) == 0;
+constexpr int kUcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+constexpr int kUcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+constexpr std::array kUcTransitions = {
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kUcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kUcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kUcReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+               IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, kUcReady},
+};
+
+std::span<const Transition> transitions_of(ibv_qp_type type) {
+  if (type == IBV_QPT_RC) return kRcTransitions;
+  if (type == IBV_QPT_UC) return kUcTransitions;
+  return kUdTransitions;
 }
 
 /// A program in C may pass any number as a state: those that are none have no transition.
@@ -83,12 +94,15 @@ ibv_qp_state state_of(const ibv_qp_state& passed) {
 
 }  // namespace
 
-bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
-  return is_transition(kUdTransitions, from, to, mask);
-}
-
-bool is_rc_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
-  return is_transition(kRcTransitions, from, to, mask);
+bool is_transition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
+  const int attributes = mask & ~IBV_QP_STATE;
+  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
+  const auto table = transitions_of(type);
+  const auto found = std::ranges::find_if(
+      table, [&](const Transition& each) { return each.from == from && each.to == to; });
+  if (found == table.end()) return false;
+  return (attributes & found->required) == found->required &&
+         (attributes & ~(found->required | found->allowed)) == 0;
 }
 
 int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
@@ -96,7 +110,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
     return EINVAL;
   }
   const auto to = (mask & IBV_QP_STATE) != 0 ? state_of(attr.qp_state) : state_;
-  if (!(is_connected() ? is_rc_transition : is_ud_transition)(state_, to, mask)) return EINVAL;
+  if (!is_transition(config_.type, state_, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
   if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;

@@ -1,5 +1,5 @@
-// The requester of a reliable connection (IBA 9.7.2 to 9.7.6): which packet to send next, what an
-// acknowledgement completes, and from where to send again.
+// The requester of a connection (IBA 9.7.2 to 9.7.6): what to send next, what an acknowledgement
+// completes, and from where to send again. Of UC, a packet is acknowledged by being sent.
 //
 // Each packet of a request has a PSN; a READ has one for each packet of its response. The packets
 // of started requests follow each other:
@@ -63,14 +63,14 @@ class Requester {
   /// The oldest request that is not complete. Requires has_unacked().
   [[nodiscard]] ConnectedRequest& oldest() { return at(sends_.processed()); }
   [[nodiscard]] bool has_unacked() const { return unacked_ != end_; }
+  [[nodiscard]] bool has_started() const { return started_ != sends_.processed(); }
   [[nodiscard]] Psn unacked() const { return unacked_; }
   [[nodiscard]] Psn next() const { return end_; }  ///< of the next packet that is new
   /// Whether a packet with this PSN was sent and is not acknowledged.
   [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
 
   void start(Psn first);  ///< with this PSN; requires that no request is posted
-  /// Fills `out` with the packets to send next, and returns how many. Starts requests if
-  /// `may_start`.
+  /// Fills `out` with the packets to send next. Returns how many. May start requests if `may_start`.
   [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
                                  bool may_start);
   void sent(const RequestPacket& packet);  ///< the next packet of the last plan

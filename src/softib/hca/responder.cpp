@@ -7,59 +7,21 @@
 namespace softib::hca {
 
 using ipoib::wire::Aeth;
-using ipoib::wire::RcOpcode;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedOpcode;
+using ipoib::wire::ConnectedPacket;
 
 namespace {
 
 constexpr std::uint32_t kMsnMask = 0xffffff;
 
-/// What a request packet is in its message.
-struct Part {
-  Responder::Message message;
-  bool begins;
-  bool ends;
-};
-
 /// A READ or atomic operation is complete in one packet, and belongs to no message.
-Part part_of(RcOpcode opcode) {
+Responder::Message message_of(ConnectedOpcode opcode) {
   using enum Responder::Message;
-  switch (opcode) {
-    case RcOpcode::send_first:
-      return {send, true, false};
-    case RcOpcode::send_middle:
-      return {send, false, false};
-    case RcOpcode::send_last:
-    case RcOpcode::send_last_immediate:
-      return {send, false, true};
-    case RcOpcode::send_only:
-    case RcOpcode::send_only_immediate:
-      return {send, true, true};
-    case RcOpcode::write_first:
-      return {write, true, false};
-    case RcOpcode::write_middle:
-      return {write, false, false};
-    case RcOpcode::write_last:
-    case RcOpcode::write_last_immediate:
-      return {write, false, true};
-    case RcOpcode::write_only:
-    case RcOpcode::write_only_immediate:
-      return {write, true, true};
-    case RcOpcode::read_request:
-    case RcOpcode::read_response_first:
-    case RcOpcode::read_response_middle:
-    case RcOpcode::read_response_last:
-    case RcOpcode::read_response_only:
-    case RcOpcode::acknowledge:
-    case RcOpcode::atomic_acknowledge:
-    case RcOpcode::compare_swap:
-    case RcOpcode::fetch_add:
-      break;
-  }
-  return {none, true, true};
+  if (ipoib::wire::is_send(opcode)) return send;
+  return ipoib::wire::is_write(opcode) ? write : none;
 }
 
-Response read_response(const RcPacket& packet, std::uint32_t mtu) {
+Response read_response(const ConnectedPacket& packet, std::uint32_t mtu) {
   return {.psn = packet.bth.psn,
           .kind = Response::Kind::read,
           .read = packet.reth,
@@ -73,46 +35,53 @@ void Responder::start(Psn first) {
   msn_ = 0;
   message_ = Message::none;
   received_ = 0;
-  has_rejected_ = false;
+  is_dropping_ = has_rejected_ = false;
   atomic_results_.clear();
   forget_responses();
 }
 
-bool Responder::may_follow(const RcPacket& packet, std::uint32_t mtu) const {
-  const auto part = part_of(packet.opcode);
-  if (part.begins != (message_ == Message::none)) return false;
-  if (!part.begins && part.message != message_) return false;
+bool Responder::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) const {
+  const bool begins = begins_message(packet.opcode);
+  if (begins != (message_ == Message::none)) return false;
+  if (!begins && message_of(packet.opcode) != message_) return false;
   const auto size = packet.payload.size();
-  if (!part.ends) return size == mtu;
-  return size <= mtu && (part.begins || size != 0);
+  if (!ends_message(packet.opcode)) return size == mtu;
+  return size <= mtu && (begins || size != 0);
 }
 
-void Responder::accept(const RcPacket& packet) {
-  const auto part = part_of(packet.opcode);
-  if (part.begins) {
+void Responder::accept(const ConnectedPacket& packet) {
+  if (begins_message(packet.opcode)) {
     received_ = 0;
     write_ = packet.reth;
   }
   received_ += packet.payload.size();
-  message_ = part.ends ? Message::none : part.message;
-  if (part.ends) msn_ = (msn_ + 1) & kMsnMask;
+  const bool ends = ends_message(packet.opcode);
+  message_ = ends ? Message::none : message_of(packet.opcode);
+  is_dropping_ = false;
+  if (ends) msn_ = (msn_ + 1) & kMsnMask;
   advance(1);
   if (packet.bth.ack_request) owe_ack();
 }
 
-void Responder::accept_read(const RcPacket& packet, std::uint32_t mtu) {
+void Responder::drop(const ConnectedPacket& packet) {
+  message_ = Message::none;
+  is_dropping_ = !ends_message(packet.opcode);
+  advance(1);
+}
+
+void Responder::accept_read(const ConnectedPacket& packet, std::uint32_t mtu) {
   msn_ = (msn_ + 1) & kMsnMask;
   add(read_response(packet, mtu));
   advance(responses_.back().packets);
 }
 
-void Responder::repeat_read(const RcPacket& packet, std::uint32_t mtu) {
+void Responder::repeat_read(const ConnectedPacket& packet, std::uint32_t mtu) {
   auto response = read_response(packet, mtu);
   response.is_repeated = true;
   add(response);
 }
 
-void Responder::accept_atomic(const RcPacket& packet, std::uint64_t original) {
+void Responder::accept_atomic(const ConnectedPacket& packet, std::uint64_t original) {
   msn_ = (msn_ + 1) & kMsnMask;
   if (atomic_results_.size() == kMaxReads) atomic_results_.pop_front();
   atomic_results_.push_back({packet.bth.psn, original});
@@ -120,7 +89,7 @@ void Responder::accept_atomic(const RcPacket& packet, std::uint64_t original) {
   advance(1);
 }
 
-void Responder::repeat_atomic(const RcPacket& packet) {
+void Responder::repeat_atomic(const ConnectedPacket& packet) {
   const auto found = std::ranges::find(atomic_results_, packet.bth.psn, &AtomicResult::psn);
   if (found == atomic_results_.end()) return;
   add({.psn = found->psn,
@@ -144,6 +113,7 @@ void Responder::advance(std::uint32_t packets) {
 
 /// One acknowledgement does for all requests since the last one, so for a whole batch of packets.
 void Responder::owe_ack() {
+  if (!is_reliable_) return;
   const Response ack{.psn = expected_.previous(), .aeth = {.msn = msn_}};
   if (owes() && responses_.back().kind == Response::Kind::acknowledge &&
       responses_.back().aeth.kind == Aeth::Kind::ack) {

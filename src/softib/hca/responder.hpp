@@ -1,5 +1,5 @@
-// The responder of a reliable connection (IBA 9.7.4, 9.7.5): which packet it expects, what a
-// message may consist of, and the responses that it owes.
+// The responder of a connection (IBA 9.7.4, 9.7.5, 9.8.2): which packet it expects, what a message
+// may consist of, and the responses that it owes. One of an unreliable connection owes none.
 //
 // Responses leave in the order of their requests: an acknowledgement that overtook the response of
 // a READ would tell the requester that this was lost.
@@ -11,7 +11,7 @@
 
 #include "softib/hca/limits.hpp"
 #include "wire/psn.hpp"
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 
 namespace softib::hca {
 
@@ -32,11 +32,14 @@ class Responder {
  public:
   using Psn = ipoib::wire::Psn;
   using Aeth = ipoib::wire::Aeth;
-  using RcPacket = ipoib::wire::RcPacket;
+  using ConnectedPacket = ipoib::wire::ConnectedPacket;
   /// The message of which further packets are expected.
   enum class Message : std::uint8_t { none, send, write };
   /// Bound of `responses`, beyond the READs that the peer may have outstanding.
   static constexpr std::size_t kMaxResponses = 4 * kMaxReads;
+
+  explicit Responder(ipoib::wire::ConnectedService service)
+      : is_reliable_(service == ipoib::wire::ConnectedService::reliable) {}
 
   void start(Psn first);
   [[nodiscard]] Psn expected() const { return expected_; }
@@ -44,25 +47,36 @@ class Responder {
   /// Bytes of the message that have been received.
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// The destination of the RDMA WRITE to which the packet belongs.
-  [[nodiscard]] const ipoib::wire::Reth& destination(const RcPacket& packet) const {
+  [[nodiscard]] const ipoib::wire::Reth& destination(const ConnectedPacket& packet) const {
     return message_ == Message::none ? packet.reth : write_;
   }
   /// Whether the packet may come next: its opcode, and its size with this path MTU (IBA 9.7.4.1.3,
   /// 9.7.4.1.4).
-  [[nodiscard]] bool may_follow(const RcPacket& packet, std::uint32_t mtu) const;
+  [[nodiscard]] bool may_follow(const ConnectedPacket& packet, std::uint32_t mtu) const;
 
   /// The expected packet, of a SEND or an RDMA WRITE, has been executed. Owes an acknowledgement if
   /// it requests one.
-  void accept(const RcPacket& packet);
+  void accept(const ConnectedPacket& packet);
+  // Of unreliable connections.
+  /// A packet with this PSN has come. Those before it, from the expected one on, are lost.
+  void expect(Psn psn) { expected_ = psn; }
+  /// The message in progress, if any, will not be completed.
+  void abandon_message() { message_ = Message::none; }
+  /// The expected packet, and the rest of its message, are not executed.
+  void drop(const ConnectedPacket& packet);
+  /// Whether a message began to be dropped, and its end has not been seen.
+  [[nodiscard]] bool is_dropping() const { return is_dropping_; }
+
+  // Of reliable connections.
   /// The expected packet is a READ: owes its response.
-  void accept_read(const RcPacket& packet, std::uint32_t mtu);
+  void accept_read(const ConnectedPacket& packet, std::uint32_t mtu);
   /// The expected packet, an atomic operation, has found `original`: owes its response.
-  void accept_atomic(const RcPacket& packet, std::uint64_t original);
+  void accept_atomic(const ConnectedPacket& packet, std::uint64_t original);
   /// Owes the response of a READ that was executed before.
-  void repeat_read(const RcPacket& packet, std::uint32_t mtu);
+  void repeat_read(const ConnectedPacket& packet, std::uint32_t mtu);
   /// The same for an atomic operation, which is not executed again. Only the last kMaxReads are
   /// known, which are all that a requester may have outstanding.
-  void repeat_atomic(const RcPacket& packet);
+  void repeat_atomic(const ConnectedPacket& packet);
   /// Owes an acknowledgement of all packets before the expected one.
   void owe_ack();
   /// Owes a NAK of the expected packet, which has come and cannot be executed.
@@ -86,11 +100,13 @@ class Responder {
   void advance(std::uint32_t packets);
   void add(const Response& response);
 
+  bool is_reliable_;
   Psn expected_;
   std::uint32_t msn_ = 0;
   Message message_ = Message::none;
   std::uint64_t received_ = 0;
   ipoib::wire::Reth write_;  ///< of the RDMA WRITE in progress
+  bool is_dropping_ = false;
   bool has_rejected_ = false;
   std::deque<Response> responses_;
   std::size_t pending_reads_ = 0;

@@ -2,7 +2,7 @@
 //
 // The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
 // cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
-// multicast packets, one for all reliable connections). What a sender has done about a word, it
+// multicast packets, one for all connections). What a sender has done about a word, it
 // remembers itself, so no sender can suppress the wakeup of another. All accesses are sequentially
 // consistent.
 //
@@ -47,7 +47,7 @@ inline constexpr std::size_t kMaxWakeupFds = 64;
 struct WakeupEntry {
   /// For a queue pair of datagrams it is QpnLayout::index() of its number.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
-  static constexpr std::size_t kConnected = kMulticast + 1;  ///< all reliable connections
+  static constexpr std::size_t kConnected = kMulticast + 1;  ///< all connections
   static constexpr std::size_t kCount = kConnected + 1;
 };
 

@@ -15,29 +15,38 @@ constexpr std::uint32_t kSupportedMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_
                                          IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 constexpr std::uint64_t kUdSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
-constexpr std::uint64_t kRcSendOps =
-    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+constexpr std::uint64_t kUcSendOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                     IBV_QP_EX_WITH_RDMA_WRITE |
+                                     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+constexpr std::uint64_t kRcSendOps = kUcSendOps | IBV_QP_EX_WITH_RDMA_READ |
+                                     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 // As documented in softibdv.h.
 static_assert(SOFTIBDV_LARGE_RECV_SIZE == hca::kLargeReceive);
 static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
 
+/// Of queue pairs of this type; 0: the type is not supported.
+std::uint64_t send_operations(ibv_qp_type type) {
+  if (type == IBV_QPT_UD) return kUdSendOps;
+  if (type == IBV_QPT_UC) return kUcSendOps;
+  return type == IBV_QPT_RC ? kRcSendOps : 0;
+}
+
 bool is_supported(const ibv_qp_init_attr_ex& attr) {
   const auto flags = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
   const auto sends =
       (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr.send_ops_flags : 0;
-  const bool is_rc = attr.qp_type == IBV_QPT_RC;
-  if (is_rc && (attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 &&
+  const auto operations = send_operations(attr.qp_type);
+  const bool is_ud = attr.qp_type == IBV_QPT_UD;
+  if (!is_ud && (attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 &&
       attr.max_tso_header != 0) {
     return false;
   }
-  const std::uint32_t known_flags = is_rc ? 0U : std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB};
-  return (attr.qp_type == IBV_QPT_UD || is_rc) && attr.srq == nullptr &&
-         (attr.comp_mask & ~kSupportedMask) == 0 && (flags & ~known_flags) == 0 &&
-         (sends & ~(is_rc ? kRcSendOps : kUdSendOps)) == 0;
+  const std::uint32_t known_flags = is_ud ? std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0U;
+  return operations != 0 && attr.srq == nullptr && (attr.comp_mask & ~kSupportedMask) == 0 &&
+         (flags & ~known_flags) == 0 && (sends & ~operations) == 0;
 }
 
 hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
@@ -69,7 +78,7 @@ void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const hca::QueuePair&
 }
 
 ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
-  if (!is_supported(attr)) return unsupported("queue pair types other than RC and UD");
+  if (!is_supported(attr)) return unsupported("queue pair types other than RC, UC and UD");
   if (attr.pd == nullptr) return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
   auto& context = of(attr.pd->context);
   auto qp = std::make_unique<Qp>();

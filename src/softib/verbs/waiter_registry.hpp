@@ -6,7 +6,7 @@
 // receive. The program that reads the channel (ibv_get_cq_event) then receives the
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
 //
-// The packets of reliable connections matter to programs that do not poll, too: memory is written,
+// The packets of connections matter to programs that do not poll, too: memory is written,
 // and requests are acknowledged. So the engine waits for them, unless the last call of the program
 // was a poll that found nothing: then it will probably poll again. If it has not within
 // kAttendanceCheck, the engine waits again.

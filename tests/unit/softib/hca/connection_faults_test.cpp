@@ -36,10 +36,10 @@ class Traffic {
     auto attr = a_.connected_attributes(qb_.number(), 6);
     attr.path_mtu = static_cast<ibv_mtu>(1 + seed % 4);
     attr.retry_cnt = static_cast<std::uint8_t>(retries);
-    a_.bring_rc(qa_, attr);
+    a_.connect(qa_, attr);
     auto back = b_.connected_attributes(qa_.number(), 5);
     back.path_mtu = attr.path_mtu;
-    b_.bring_rc(qb_, back);
+    b_.connect(qb_, back);
     untouched_ = b_.area;
   }
 
@@ -87,7 +87,7 @@ class Traffic {
                         {}};
     auto& source = operation.is_read() ? b_ : a_;
     operation.data = source.bytes(place(i), operation.size);
-    auto wr = RcHost::request(operation.opcode, b_.address(place(i)), b_.all.key);
+    auto wr = ConnectedHost::request(operation.opcode, b_.address(place(i)), b_.all.key);
     wr.imm_data = static_cast<std::uint32_t>(i);
     const unsigned flags = IBV_SEND_SIGNALED | (random_() % 8 == 0 ? unsigned{IBV_SEND_FENCE} : 0U);
     ASSERT_EQ(a_.post(qa_, wr, {a_.part(place(i), operation.size)}, i, flags), 0);
@@ -136,10 +136,10 @@ class Traffic {
 
   std::mt19937 random_;
   Network network_;
-  RcHost a_{5, kOperations* kMaxSize};
-  RcHost b_{6, kOperations* kMaxSize};
-  QueuePair& qa_ = a_.make_rc();
-  QueuePair& qb_ = b_.make_rc();
+  ConnectedHost a_{5, kOperations* kMaxSize};
+  ConnectedHost b_{6, kOperations* kMaxSize};
+  QueuePair& qa_ = a_.make_connected();
+  QueuePair& qb_ = b_.make_connected();
   std::vector<Operation> operations_;
   std::vector<std::size_t> receivers_;  ///< operations that take a receive
   std::size_t receives_needed_ = 0;
@@ -174,19 +174,19 @@ TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
   std::uint64_t duplicates = 0;
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
-    RcHost a{5};
-    RcHost b{6};
-    auto& qa = a.make_rc();
-    auto& qb = b.make_rc();
+    ConnectedHost a{5};
+    ConnectedHost b{6};
+    auto& qa = a.make_connected();
+    auto& qb = b.make_connected();
     Network network(seed);
     network.add(a.hca);
     network.add(b.hca);
     network.faults = {.loss = 50, .duplicate = 50, .reorder = 50};
-    a.bring_rc(qa, a.connected_attributes(qb.number(), 6));
-    b.bring_rc(qb, b.connected_attributes(qa.number(), 5));
+    a.connect(qa, a.connected_attributes(qb.number(), 6));
+    b.connect(qb, b.connected_attributes(qa.number(), 5));
     b.set_word(0, 0);
     for (std::uint64_t i = 0; i < kAdditions; ++i) {
-      const auto add = RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), b.all.key, 1);
+      const auto add = ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), b.all.key, 1);
       ASSERT_EQ(a.post(qa, add, {a.part(8 * i, 8)}), 0);
     }
     ASSERT_NO_FATAL_FAILURE(network.run());

@@ -12,7 +12,7 @@ namespace softib::hca {
 
 using ipoib::Duration;
 using ipoib::TimePoint;
-using ipoib::wire::RcPacket;
+using ipoib::wire::ConnectedPacket;
 
 /// Shares of the packets, in a thousand.
 struct NetworkFaults {
@@ -51,8 +51,9 @@ class Network {
     for (std::size_t steps = 0; step(); ++steps) ASSERT_LT(steps, 1'000'000U) << "never ends";
   }
   void send(ConstBytes bytes) {
-    if (on_packet) on_packet(*RcPacket::parse(bytes));
-    if (happens(faults.loss)) return;
+    const auto packet = *ConnectedPacket::parse(bytes);
+    if (on_packet) on_packet(packet);
+    if (happens(faults.loss) || (is_lost && is_lost(packet))) return;
     const int copies = happens(faults.duplicate) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       const auto delay = happens(faults.reorder) ? kReorderedDelay : kDelay;
@@ -64,7 +65,8 @@ class Network {
   NetworkFaults faults;
   std::size_t room = 1000;   ///< packets that a receiver takes at once
   bool has_untaken = false;  ///< what ConnectedSink reports
-  std::function<void(const RcPacket&)> on_packet;
+  std::function<void(const ConnectedPacket&)> on_packet;
+  std::function<bool(const ConnectedPacket&)> is_lost;  ///< in addition to faults.loss
 
  private:
   struct Port : ConnectedSink {
@@ -90,19 +92,22 @@ class Network {
   std::multimap<TimePoint, std::vector<std::uint8_t>> packets_;
 };
 
-inline constexpr int kRcToInit =
+inline constexpr int kConnectedToInit =
     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 inline constexpr int kRcToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRcToRts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+inline constexpr int kUcToRtr =
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+inline constexpr int kUcToRts = IBV_QP_STATE | IBV_QP_SQ_PSN;
 inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 inline constexpr std::uint32_t kFirstPsn = 0xfffff0;  ///< soon wraps
 
 /// A host whose memory the peer may read and write.
-struct RcHost : Host {
-  explicit RcHost(std::uint16_t lid, std::size_t bytes = 1 << 20) : Host(lid), area(bytes) {
+struct ConnectedHost : Host {
+  explicit ConnectedHost(std::uint16_t lid, std::size_t bytes = 1 << 20) : Host(lid), area(bytes) {
     std::iota(area.begin(), area.end(), static_cast<std::uint8_t>(lid));
     all = *hca.register_memory(*pd, area.data(), area.size(), address(0), kAllAccess);
   }
@@ -116,9 +121,9 @@ struct RcHost : Host {
     const auto begin = area.begin() + static_cast<std::ptrdiff_t>(offset);
     return {begin, begin + static_cast<std::ptrdiff_t>(size)};
   }
-  QueuePair& make_rc(std::uint32_t max_requests = kQueue) {
+  QueuePair& make_connected(std::uint32_t max_requests = kQueue, ibv_qp_type type = IBV_QPT_RC) {
     auto with = config();
-    with.type = IBV_QPT_RC;
+    with.type = type;
     with.cap.max_send_wr = with.cap.max_recv_wr = max_requests;
     return **hca.create_queue_pair(with);
   }
@@ -138,9 +143,12 @@ struct RcHost : Host {
     attr.ah_attr.port_num = 1;
     return attr;
   }
-  void bring_rc(QueuePair& qp, ibv_qp_attr attr, ibv_qp_state to = IBV_QPS_RTS) {
+  void connect(QueuePair& qp, ibv_qp_attr attr, ibv_qp_state to = IBV_QPS_RTS) {
+    const bool is_rc = qp.config().type == IBV_QPT_RC;
     const std::array<std::pair<ibv_qp_state, int>, 3> steps = {
-        {{IBV_QPS_INIT, kRcToInit}, {IBV_QPS_RTR, kRcToRtr}, {IBV_QPS_RTS, kRcToRts}}};
+        {{IBV_QPS_INIT, kConnectedToInit},
+         {IBV_QPS_RTR, is_rc ? kRcToRtr : kUcToRtr},
+         {IBV_QPS_RTS, is_rc ? kRcToRts : kUcToRts}}};
     for (const auto& [state, mask] : steps) {
       if (state > to) break;
       attr.qp_state = state;
@@ -198,18 +206,19 @@ struct RcHost : Host {
 
 class ConnectionTest : public testing::Test {
  protected:
-  ConnectionTest() {
+  explicit ConnectionTest(ibv_qp_type type = IBV_QPT_RC)
+      : qa(a.make_connected(kQueue, type)), qb(b.make_connected(kQueue, type)) {
     network.add(a.hca);
     network.add(b.hca);
     connect();
   }
   void connect() {
-    a.bring_rc(qa, a.connected_attributes(qb.number(), 6));
-    b.bring_rc(qb, b.connected_attributes(qa.number(), 5));
+    a.connect(qa, a.connected_attributes(qb.number(), 6));
+    b.connect(qb, b.connected_attributes(qa.number(), 5));
   }
   /// A request of `a` on the memory of `b` from `offset` on.
   [[nodiscard]] ibv_send_wr remote(ibv_wr_opcode opcode, std::size_t offset) {
-    return RcHost::request(opcode, b.address(offset), b.all.key);
+    return ConnectedHost::request(opcode, b.address(offset), b.all.key);
   }
   [[nodiscard]] static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
     std::vector<ibv_wc_status> out;
@@ -217,10 +226,10 @@ class ConnectionTest : public testing::Test {
     return out;
   }
 
-  RcHost a{5};
-  RcHost b{6};
-  QueuePair& qa = a.make_rc();
-  QueuePair& qb = b.make_rc();
+  ConnectedHost a{5};
+  ConnectedHost b{6};
+  QueuePair& qa;
+  QueuePair& qb;
   Network network;
 };
 

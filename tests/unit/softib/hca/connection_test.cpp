@@ -11,7 +11,7 @@ using testing::IsEmpty;
 TEST_F(ConnectionTest, ASendCompletesAReceive) {
   for (const std::size_t size : {0U, 1U, 1024U, 1025U, 5000U}) {
     ASSERT_EQ(b.post_receive(qb, 100'000, 6000, 7), 0);
-    ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(10, size)}), 0);
+    ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(10, size)}), 0);
     network.run();
     const auto sent = a.poll();
     ASSERT_THAT(statuses(sent), ElementsAre(IBV_WC_SUCCESS)) << size;
@@ -32,7 +32,7 @@ TEST_F(ConnectionTest, ElementsAreJoinedOnBothSides) {
   ibv_recv_wr wr{1, nullptr, into.data(), 3};
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(qb, &wr, &bad), 0);
-  ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(20'000, 1500), a.part(100, 2000)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(20'000, 1500), a.part(100, 2000)}), 0);
   network.run();
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_SUCCESS));
   auto expected = a.bytes(20'000, 1500);
@@ -47,7 +47,7 @@ TEST_F(ConnectionTest, ElementsAreJoinedOnBothSides) {
 TEST_F(ConnectionTest, ImmediateDataSolicitedAndInline) {
   ASSERT_EQ(b.post_receive(qb, 0, 100), 0);
   b.cq->arm(true);
-  ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND_WITH_IMM), {a.part(0, 100)}, 1,
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND_WITH_IMM), {a.part(0, 100)}, 1,
                    IBV_SEND_INLINE | IBV_SEND_SOLICITED | IBV_SEND_SIGNALED),
             0);
   const auto before = a.bytes(0, 100);
@@ -101,12 +101,12 @@ TEST_F(ConnectionTest, AtomicOperationsReturnWhatTheyFind) {
   b.set_word(800, 40);
   const auto at = b.address(800);
   ASSERT_EQ(
-      a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, at, b.all.key, 2), {a.part(0, 8)}), 0);
-  ASSERT_EQ(a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 7),
+      a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, at, b.all.key, 2), {a.part(0, 8)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 7),
                    {a.part(8, 4), a.part(16, 5)}),
             0);
   ASSERT_EQ(
-      a.post(qa, RcHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 9), {a.part(24, 8)}),
+      a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 9), {a.part(24, 8)}),
       0);
   network.run();
   const auto done = a.poll();
@@ -133,8 +133,8 @@ TEST_F(ConnectionTest, UnsignalledRequestsCompleteInSilence) {
 
 TEST_F(ConnectionTest, OneAcknowledgementForManyMessages) {
   std::size_t acks = 0;
-  network.on_packet = [&](const RcPacket& packet) {
-    acks += packet.opcode == ipoib::wire::RcOpcode::acknowledge ? 1U : 0U;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    acks += packet.opcode == ipoib::wire::ConnectedOpcode::acknowledge ? 1U : 0U;
   };
   for (int i = 0; i < 32; ++i) {
     ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
@@ -147,8 +147,8 @@ TEST_F(ConnectionTest, OneAcknowledgementForManyMessages) {
 TEST_F(ConnectionTest, NoMoreReadsThanThePeerTakes) {
   std::size_t outstanding = 0;
   std::size_t most = 0;
-  network.on_packet = [&](const RcPacket& packet) {
-    using enum ipoib::wire::RcOpcode;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    using enum ipoib::wire::ConnectedOpcode;
     if (packet.opcode == read_request) most = std::max(most, ++outstanding);
     if (packet.opcode == read_response_only) --outstanding;
   };
@@ -164,8 +164,8 @@ TEST_F(ConnectionTest, NoMoreReadsThanThePeerTakes) {
 TEST_F(ConnectionTest, AWindowIsNotExceeded) {
   std::int32_t most = 0;
   Psn acknowledged(kFirstPsn);
-  network.on_packet = [&](const RcPacket& packet) {
-    if (packet.opcode == ipoib::wire::RcOpcode::acknowledge) {
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    if (packet.opcode == ipoib::wire::ConnectedOpcode::acknowledge) {
       acknowledged = packet.bth.psn + 1;
     } else {
       most = std::max(most, packet.bth.psn - acknowledged + 1);
@@ -190,8 +190,8 @@ TEST_F(ConnectionTest, RepeatedReadsDoNotCount) {
 
 TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
   bool was_read = false;
-  network.on_packet = [&](const RcPacket& packet) {
-    using enum ipoib::wire::RcOpcode;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    using enum ipoib::wire::ConnectedOpcode;
     was_read |= packet.opcode == read_response_only;
     if (packet.opcode == write_only) {
       EXPECT_TRUE(was_read);
@@ -206,7 +206,7 @@ TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
 }
 
 TEST_F(ConnectionTest, ASenderWaitsForAReceive) {
-  ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 3000)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 3000)}), 0);
   while (b.hca.counters().rnr_naks < 3) ASSERT_TRUE(network.step());
   EXPECT_THAT(a.poll(), IsEmpty());
   ASSERT_EQ(b.post_receive(qb, 0, 4000), 0);
@@ -219,12 +219,12 @@ TEST_F(ConnectionTest, ASenderWaitsForAReceive) {
 TEST_F(ConnectionTest, RnrRetriesAreCounted) {
   auto attr = a.connected_attributes(qb.number(), 6);
   attr.rnr_retry = 2;
-  auto& other = a.make_rc();
-  a.bring_rc(other, attr);
+  auto& other = a.make_connected();
+  a.connect(other, attr);
   b.modify(qb, IBV_QPS_RESET);
-  b.bring_rc(qb, b.connected_attributes(other.number(), 5));
-  ASSERT_EQ(a.post(other, RcHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
-  ASSERT_EQ(a.post(other, RcHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
+  b.connect(qb, b.connected_attributes(other.number(), 5));
+  ASSERT_EQ(a.post(other, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
+  ASSERT_EQ(a.post(other, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR));
   EXPECT_EQ(b.hca.counters().rnr_naks, 3U);
@@ -272,12 +272,12 @@ TEST_F(ConnectionTest, WhatHasNoRoomIsOfferedAgain) {
 }
 
 TEST_F(ConnectionTest, QueuePairsTakeTurns) {
-  auto& qa2 = a.make_rc();
-  auto& qb2 = b.make_rc();
-  a.bring_rc(qa2, a.connected_attributes(qb2.number(), 6));
-  b.bring_rc(qb2, b.connected_attributes(qa2.number(), 5));
+  auto& qa2 = a.make_connected();
+  auto& qb2 = b.make_connected();
+  a.connect(qa2, a.connected_attributes(qb2.number(), 6));
+  b.connect(qb2, b.connected_attributes(qa2.number(), 5));
   std::vector<Qpn> order;
-  network.on_packet = [&](const RcPacket& packet) {
+  network.on_packet = [&](const ConnectedPacket& packet) {
     if (!packet.payload.empty()) order.push_back(packet.bth.destination);
   };
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 64 * 1024)}), 0);
@@ -316,12 +316,12 @@ class RefusedTest : public ConnectionTest {
 };
 
 TEST_F(RefusedTest, AKeyOfNoRegion) {
-  expect_refused(RcHost::request(IBV_WR_RDMA_WRITE, b.address(0), b.all.key + 1), 8, kAccess);
+  expect_refused(ConnectedHost::request(IBV_WR_RDMA_WRITE, b.address(0), b.all.key + 1), 8, kAccess);
 }
 
 TEST_F(RefusedTest, ARegionWithoutRemoteAccess) {
   const auto address = std::bit_cast<std::uint64_t>(b.memory.data());
-  expect_refused(RcHost::request(IBV_WR_RDMA_READ, address, b.region.key), 8, kAccess);
+  expect_refused(ConnectedHost::request(IBV_WR_RDMA_READ, address, b.region.key), 8, kAccess);
 }
 
 TEST_F(RefusedTest, BytesBehindTheRegion) {
@@ -331,18 +331,18 @@ TEST_F(RefusedTest, BytesBehindTheRegion) {
 TEST_F(RefusedTest, ARegionOfAnotherDomain) {
   auto& other = **b.hca.create_protection_domain();
   const auto region = *b.hca.register_memory(other, b.area.data(), 100, b.address(0), kAllAccess);
-  expect_refused(RcHost::request(IBV_WR_RDMA_READ, b.address(0), region.key), 8, kAccess);
+  expect_refused(ConnectedHost::request(IBV_WR_RDMA_READ, b.address(0), region.key), 8, kAccess);
 }
 
 TEST_F(RefusedTest, AnAtomicOperationOnAnOddAddress) {
-  expect_refused(RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(1), b.all.key, 1), 8,
+  expect_refused(ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(1), b.all.key, 1), 8,
                  kInvalid);
 }
 
 TEST_F(RefusedTest, AnAtomicOperationOnARegionWithoutAtomics) {
   const auto region = *b.hca.register_memory(*b.pd, b.area.data(), 100, b.address(0),
                                              kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC);
-  expect_refused(RcHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), region.key, 1), 8,
+  expect_refused(ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), region.key, 1), 8,
                  kAccess);
 }
 
@@ -350,13 +350,13 @@ TEST_F(RefusedTest, AQueuePairWithoutTheAccess) {
   b.modify(qb, IBV_QPS_RESET);
   auto attr = b.connected_attributes(qa.number(), 5);
   attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
-  b.bring_rc(qb, attr);
+  b.connect(qb, attr);
   expect_refused(remote(IBV_WR_RDMA_WRITE, 0), 8, kInvalid);
 }
 
 TEST_F(ConnectionTest, AMessageThatIsTooLongForItsReceive) {
   ASSERT_EQ(b.post_receive(qb, 0, 1500), 0);
-  ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 1501)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 1501)}), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_INV_REQ_ERR));
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_LOC_LEN_ERR));
@@ -367,7 +367,7 @@ TEST_F(ConnectionTest, AReceiveWhoseMemoryMayNotBeWritten) {
   ibv_recv_wr wr{1, nullptr, &sge, 1};
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(qb, &wr, &bad), 0);
-  ASSERT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_OP_ERR));
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_LOC_PROT_ERR));
@@ -397,9 +397,9 @@ TEST_F(ConnectionTest, MemoryThatIsDeregisteredDuringARead) {
 }
 
 TEST_F(ConnectionTest, PacketsOfOthersAreDropped) {
-  RcHost stranger{7};
-  auto& qc = stranger.make_rc();
-  stranger.bring_rc(qc, stranger.connected_attributes(qb.number(), 6));
+  ConnectedHost stranger{7};
+  auto& qc = stranger.make_connected();
+  stranger.connect(qc, stranger.connected_attributes(qb.number(), 6));
   network.add(stranger.hca);
   const auto before = b.area;
   ASSERT_EQ(stranger.post(qc, remote(IBV_WR_RDMA_WRITE, 0), {stranger.part(0, 100)}), 0);
@@ -428,7 +428,7 @@ TEST_F(ConnectionTest, ADatagramDoesNotReachAConnection) {
 
 TEST_F(ConnectionTest, AReadyToReceiveQueuePairReportsItsFirstPacket) {
   b.modify(qb, IBV_QPS_RESET);
-  b.bring_rc(qb, b.connected_attributes(qa.number(), 5), IBV_QPS_RTR);
+  b.connect(qb, b.connected_attributes(qa.number(), 5), IBV_QPS_RTR);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
     network.run();
@@ -490,9 +490,9 @@ TEST_F(ConnectionTest, ADestroyedQueuePairLeavesNoDeadline) {
 }
 
 TEST_F(ConnectionTest, AttributesAreChecked) {
-  auto& qp = a.make_rc();
+  auto& qp = a.make_connected();
   auto attr = a.connected_attributes(qb.number(), 6);
-  a.bring_rc(qp, attr, IBV_QPS_INIT);
+  a.connect(qp, attr, IBV_QPS_INIT);
   const auto refused = [&](auto change, ibv_qp_state to, int mask) {
     auto other = attr;
     other.qp_state = to;
@@ -526,14 +526,14 @@ TEST_F(ConnectionTest, AttributesAreChecked) {
 }
 
 TEST_F(ConnectionTest, RequestsAreChecked) {
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_TSO), {a.part(0, 8)}), EINVAL);
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 7)}), EINVAL);
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND_WITH_INV), {a.part(0, 8)}), EINVAL);
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 8)}, 1, IBV_SEND_IP_CSUM), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_TSO), {a.part(0, 8)}), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 7)}), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND_WITH_INV), {a.part(0, 8)}), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}, 1, IBV_SEND_IP_CSUM), EINVAL);
   EXPECT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 8)}, 1, IBV_SEND_INLINE), EINVAL);
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {a.part(0, 257)}, 1, IBV_SEND_INLINE), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 257)}, 1, IBV_SEND_INLINE), EINVAL);
   const ibv_sge huge{a.address(0), kMaxMessage, a.all.key};
-  EXPECT_EQ(a.post(qa, RcHost::request(IBV_WR_SEND), {huge, a.part(0, 1)}), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {huge, a.part(0, 1)}), EINVAL);
   EXPECT_FALSE(a.hca.attach(qa, kGroup, kGroupLid));
 }
 

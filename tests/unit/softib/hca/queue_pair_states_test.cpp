@@ -25,11 +25,11 @@ const std::vector<Row> kRows = {
     {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
     {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
-constexpr int kRcInitBits = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kConnectedInitBits = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRcReadyBits = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 const std::vector<Row> kRcRows = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, kRcInitBits, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kRcInitBits},
+    {IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInitBits, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInitBits},
     {IBV_QPS_INIT, IBV_QPS_RTR,
      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
          IBV_QP_MIN_RNR_TIMER,
@@ -41,14 +41,27 @@ const std::vector<Row> kRcRows = {
     {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReadyBits},
     {IBV_QPS_SQD, IBV_QPS_SQD, 0,
-     kRcReadyBits | kRcInitBits | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+     kRcReadyBits | kConnectedInitBits | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
          IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC},
 };
 
-using IsTransition = bool (*)(ibv_qp_state from, ibv_qp_state to, int mask);
+constexpr int kUcReadyBits = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+const std::vector<Row> kUcRows = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInitBits, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInitBits},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUcReadyBits},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kUcReadyBits},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kUcReadyBits},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_SQE, IBV_QPS_RTS, 0, kUcReadyBits},
+};
 
 /// Tries a transition with each attribute added or removed.
-void check_transition(const std::vector<Row>& rows, IsTransition is_transition, ibv_qp_state from,
+void check_transition(const std::vector<Row>& rows, ibv_qp_type type, ibv_qp_state from,
                       ibv_qp_state to) {
   const auto row = std::ranges::find_if(
       rows, [&](const Row& each) { return each.from == from && each.to == to; });
@@ -56,28 +69,26 @@ void check_transition(const std::vector<Row>& rows, IsTransition is_transition, 
   const bool possible = to == IBV_QPS_RESET || to == IBV_QPS_ERR || found;
   const int required = found ? row->required : 0;
   const int allowed = found ? row->allowed : 0;
-  EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required), possible) << from << to;
-  EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required | allowed), possible);
+  EXPECT_EQ(is_transition(type, from, to, IBV_QP_STATE | required), possible) << from << to;
+  EXPECT_EQ(is_transition(type, from, to, IBV_QP_STATE | required | allowed), possible);
   for (int bit = 1; bit < 26; ++bit) {
     const int attribute = 1 << bit;
     const bool known = ((required | allowed) & attribute) != 0;
-    EXPECT_EQ(is_transition(from, to, IBV_QP_STATE | required | attribute), possible && known)
+    EXPECT_EQ(is_transition(type, from, to, IBV_QP_STATE | required | attribute), possible && known)
         << from << " to " << to << " with bit " << bit;
     if ((required & attribute) != 0) {
-      EXPECT_FALSE(is_transition(from, to, (IBV_QP_STATE | required) & ~attribute));
+      EXPECT_FALSE(is_transition(type, from, to, (IBV_QP_STATE | required) & ~attribute));
     }
   }
 }
 
 TEST(QueuePairStates, EachTransitionChecksItsAttributes) {
   for (const auto from : kStates) {
-    for (const auto to : kStates) check_transition(kRows, is_ud_transition, from, to);
-  }
-}
-
-TEST(QueuePairStates, EachTransitionOfAConnectionChecksItsAttributes) {
-  for (const auto from : kStates) {
-    for (const auto to : kStates) check_transition(kRcRows, is_rc_transition, from, to);
+    for (const auto to : kStates) {
+      check_transition(kRows, IBV_QPT_UD, from, to);
+      check_transition(kRcRows, IBV_QPT_RC, from, to);
+      check_transition(kUcRows, IBV_QPT_UC, from, to);
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 
 #include <map>
 
@@ -19,8 +19,8 @@ TEST(Psn, WrapsAfter24Bits) {
   EXPECT_EQ(Psn(0x800000) - Psn(0), -0x800000);
 }
 
-RcPacket packet(RcOpcode opcode) {
-  RcPacket out;
+ConnectedPacket packet(ConnectedOpcode opcode) {
+  ConnectedPacket out;
   out.lrh.dlid = Lid(5);
   out.lrh.slid = Lid(4);
   out.bth.pkey = kDefaultPKey;
@@ -30,16 +30,16 @@ RcPacket packet(RcOpcode opcode) {
   return out;
 }
 
-std::vector<std::uint8_t> assemble(RcPacket packet, const std::vector<std::uint8_t>& payload = {}) {
-  std::vector<std::uint8_t> bytes(RcPacket::kMaxHeaderSize);
+std::vector<std::uint8_t> assemble(ConnectedPacket packet, const std::vector<std::uint8_t>& payload = {}) {
+  std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
   bytes.resize(packet.emit_headers(payload.size(), bytes));
   bytes.insert(bytes.end(), payload.begin(), payload.end());
   bytes.resize(bytes.size() + packet.bth.pad);
   return bytes;
 }
 
-TEST(RcPacket, WriteWithImmediateHasTheLayoutOfIba) {
-  auto write = packet(RcOpcode::write_only_immediate);
+TEST(ConnectedPacket, WriteWithImmediateHasTheLayoutOfIba) {
+  auto write = packet(ConnectedOpcode::write_only_immediate);
   write.bth.solicited = true;
   write.bth.ack_request = true;
   write.reth = {0x1122334455667788, 0xaabbccdd, 5};
@@ -48,21 +48,57 @@ TEST(RcPacket, WriteWithImmediateHasTheLayoutOfIba) {
   EXPECT_EQ(bytes, from_hex("00 02 0005 000d 0004"            // 13 words with the ICRC
                             "0b b0 ffff 00 000801 80 000009"  // 3 bytes of padding
                             "1122334455667788 aabbccdd 00000005 deadbeef 0102030405 000000"));
-  const auto parsed = RcPacket::parse(bytes);
+  const auto parsed = ConnectedPacket::parse(bytes);
   ASSERT_TRUE(parsed);
-  EXPECT_EQ(parsed->opcode, RcOpcode::write_only_immediate);
+  EXPECT_EQ(parsed->opcode, ConnectedOpcode::write_only_immediate);
   EXPECT_EQ(parsed->reth, write.reth);
   EXPECT_EQ(parsed->immediate, write.immediate);
   EXPECT_TRUE(parsed->bth.solicited && parsed->bth.ack_request);
   EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), from_hex("0102030405"));
 }
 
-TEST(RcPacket, AcknowledgeHasTheLayoutOfIba) {
-  auto nak = packet(RcOpcode::acknowledge);
+TEST(ConnectedPacket, TheUnreliableServiceHasSendAndWrite) {
+  auto send = packet(ConnectedOpcode::send_only);
+  send.service = ConnectedService::unreliable;
+  auto bytes = assemble(send, from_hex("01 02 03 04"));
+  EXPECT_EQ(bytes, from_hex("00 02 0005 0007 0004  24 00 ffff 00 000801 00 000009  01020304"));
+  for (unsigned opcode = 0; opcode <= 0xff; ++opcode) {
+    SCOPED_TRACE(opcode);
+    auto with = packet(static_cast<ConnectedOpcode>(opcode & 0x1f));
+    with.service = static_cast<ConnectedService>(opcode >> 5);
+    const bool is_known = opcode <= 0x14 || (opcode >= 0x20 && opcode <= 0x2b);
+    if ((opcode & 0x1f) <= 0x14) {
+      const auto parsed = ConnectedPacket::parse(assemble(with));
+      ASSERT_EQ(parsed.has_value(), is_known);
+      if (is_known) {
+        EXPECT_EQ(parsed->service, with.service);
+        EXPECT_EQ(parsed->opcode, with.opcode);
+      }
+    } else {
+      bytes[8] = static_cast<std::uint8_t>(opcode);
+      EXPECT_FALSE(ConnectedPacket::parse(bytes));
+    }
+  }
+}
+
+TEST(ConnectedPacket, BeginningsAndEndsOfMessages) {
+  using enum ConnectedOpcode;
+  for (const auto opcode : {send_first, write_first, send_only, write_only_immediate, read_request}) {
+    EXPECT_TRUE(begins_message(opcode));
+  }
+  for (const auto opcode : {send_middle, send_last, write_middle, write_last_immediate}) {
+    EXPECT_FALSE(begins_message(opcode));
+  }
+  EXPECT_TRUE(is_send(send_only_immediate) && is_write(write_first) && is_write(write_only_immediate));
+  EXPECT_FALSE(is_send(write_first) || is_write(send_only_immediate) || is_write(read_request));
+}
+
+TEST(ConnectedPacket, AcknowledgeHasTheLayoutOfIba) {
+  auto nak = packet(ConnectedOpcode::acknowledge);
   nak.aeth = {Aeth::Kind::nak, Aeth::kRemoteAccessError, 0x123456};
   const auto bytes = assemble(nak);
   EXPECT_EQ(bytes, from_hex("00 02 0005 0007 0004  11 00 ffff 00 000801 00 000009  62 123456"));
-  const auto parsed = RcPacket::parse(bytes);
+  const auto parsed = ConnectedPacket::parse(bytes);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->aeth, nak.aeth);
   nak.aeth = {Aeth::Kind::rnr_nak, 12, 1};
@@ -71,34 +107,34 @@ TEST(RcPacket, AcknowledgeHasTheLayoutOfIba) {
   EXPECT_EQ(assemble(nak).at(20), 0x1f) << "an acknowledgement without credits";
 }
 
-TEST(RcPacket, AtomicOperationsHaveTheLayoutOfIba) {
-  auto swap = packet(RcOpcode::compare_swap);
+TEST(ConnectedPacket, AtomicOperationsHaveTheLayoutOfIba) {
+  auto swap = packet(ConnectedOpcode::compare_swap);
   swap.atomic = {0x1122334455667788, 0xaabbccdd, 0x0102030405060708, 0x1112131415161718};
   const auto request = assemble(swap);
   EXPECT_EQ(request, from_hex("00 02 0005 000d 0004  13 00 ffff 00 000801 00 000009"
                               "1122334455667788 aabbccdd 0102030405060708 1112131415161718"));
-  EXPECT_EQ(RcPacket::parse(request)->atomic, swap.atomic);
-  auto response = packet(RcOpcode::atomic_acknowledge);
+  EXPECT_EQ(ConnectedPacket::parse(request)->atomic, swap.atomic);
+  auto response = packet(ConnectedOpcode::atomic_acknowledge);
   response.aeth.msn = 3;
   response.original = 0x2122232425262728;
   const auto bytes = assemble(response);
   EXPECT_EQ(bytes, from_hex("00 02 0005 0009 0004  12 00 ffff 00 000801 00 000009"
                             "1f 000003 2122232425262728"));
-  EXPECT_EQ(RcPacket::parse(bytes)->original, response.original);
+  EXPECT_EQ(ConnectedPacket::parse(bytes)->original, response.original);
 }
 
-TEST(RcPacket, GrhPayloadLengthIncludesTheIcrc) {
-  auto send = packet(RcOpcode::send_only);
+TEST(ConnectedPacket, GrhPayloadLengthIncludesTheIcrc) {
+  auto send = packet(ConnectedOpcode::send_only);
   send.grh.emplace().hop_limit = 7;
   const auto bytes = assemble(send, from_hex("aabbccdd"));
-  const auto parsed = RcPacket::parse(bytes);
+  const auto parsed = ConnectedPacket::parse(bytes);
   ASSERT_TRUE(parsed && parsed->grh);
   EXPECT_EQ(parsed->grh->payload_length, 12 + 4 + 4);
   EXPECT_EQ(parsed->grh->hop_limit, 7);
 }
 
 /// Each opcode with its headers: R(ETH), T: AtomicETH, A(ETH), O: AtomicAckETH, I(mmDt), P(ayload).
-TEST(RcPacket, EachOpcodeHasItsHeaders) {
+TEST(ConnectedPacket, EachOpcodeHasItsHeaders) {
   const std::array<std::string, 21> kHeaders = {"P", "P",  "P",  "IP", "P",   "IP", "RP",
                                                 "P", "P",  "IP", "RP", "RIP", "R",  "AP",
                                                 "P", "AP", "AP", "A",  "AO",  "T",  "T"};
@@ -108,33 +144,33 @@ TEST(RcPacket, EachOpcodeHasItsHeaders) {
     SCOPED_TRACE(code);
     std::size_t size = Lrh::kSize + Bth::kSize;
     for (const char header : kHeaders[code]) size += kSizes.at(header);
-    const auto opcode = static_cast<RcOpcode>(code);
+    const auto opcode = static_cast<ConnectedOpcode>(code);
     EXPECT_EQ(assemble(packet(opcode)).size(), size);
     const auto with_payload = assemble(packet(opcode), from_hex("01020304"));
-    EXPECT_EQ(RcPacket::parse(with_payload).has_value(), kHeaders[code].back() == 'P');
+    EXPECT_EQ(ConnectedPacket::parse(with_payload).has_value(), kHeaders[code].back() == 'P');
   }
 }
 
-TEST(RcPacket, RefusesOtherOpcodesAndLengths) {
-  const auto good = assemble(packet(RcOpcode::send_only), from_hex("01020304"));
-  ASSERT_TRUE(RcPacket::parse(good));
+TEST(ConnectedPacket, RefusesOtherOpcodesAndLengths) {
+  const auto good = assemble(packet(ConnectedOpcode::send_only), from_hex("01020304"));
+  ASSERT_TRUE(ConnectedPacket::parse(good));
   for (std::size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(RcPacket::parse(ConstBytes(good).first(size)));
+    EXPECT_FALSE(ConnectedPacket::parse(ConstBytes(good).first(size)));
   }
-  for (const int code : {0x15, 0x16, 0x24, 0x64, 0xff}) {
+  for (const int code : {0x15, 0x16, 0x2c, 0x64, 0xff}) {
     auto other = good;
     other[8] = static_cast<std::uint8_t>(code);
-    EXPECT_FALSE(RcPacket::parse(other)) << code;
+    EXPECT_FALSE(ConnectedPacket::parse(other)) << code;
   }
   auto other = good;
   other[9] = 0x01;
-  EXPECT_FALSE(RcPacket::parse(other)) << "transport header version 1";
-  other = assemble(packet(RcOpcode::send_only));
+  EXPECT_FALSE(ConnectedPacket::parse(other)) << "transport header version 1";
+  other = assemble(packet(ConnectedOpcode::send_only));
   other[9] = 0x10;
-  EXPECT_FALSE(RcPacket::parse(other)) << "more padding than bytes";
+  EXPECT_FALSE(ConnectedPacket::parse(other)) << "more padding than bytes";
 }
 
-TEST(RcPacket, RnrTimersAreThoseOfIba) {
+TEST(ConnectedPacket, RnrTimersAreThoseOfIba) {
   EXPECT_EQ(rnr_delay(0), microseconds(655'360));
   EXPECT_EQ(rnr_delay(1), microseconds(10));
   EXPECT_EQ(rnr_delay(12), microseconds(640));

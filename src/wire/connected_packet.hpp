@@ -1,10 +1,10 @@
-// Packets of the reliable connection service: BTH, then the extended headers that the opcode names
-// (IBA 9.2 to 9.4).
+// Packets of the reliable and the unreliable connection service: BTH, then the extended headers that
+// the opcode names (IBA 9.2 to 9.4).
 //
 //   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 or AtomicETH 28 | ImmDt 4 | payload, pad to 4 |
 //                                         | AETH 4 | AtomicAckETH 8 |           payload, pad to 4 |
 //
-// The second line is that of responses.
+// The second line is that of responses, which only the reliable service has.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,11 @@
 
 namespace ipoib::wire {
 
-/// IBA 9.2, table 38.
-enum class RcOpcode : std::uint8_t {
+/// The upper three bits of the BTH's opcode (IBA 9.2, table 38).
+enum class ConnectedService : std::uint8_t { reliable = 0, unreliable = 1 };
+
+/// The other five. The unreliable service has SEND and RDMA WRITE only.
+enum class ConnectedOpcode : std::uint8_t {
   send_first = 0x00,
   send_middle = 0x01,
   send_last = 0x02,
@@ -41,11 +44,15 @@ enum class RcOpcode : std::uint8_t {
   fetch_add = 0x14,
 };
 
-[[nodiscard]] bool has_immediate(RcOpcode opcode);
-[[nodiscard]] bool is_read_response(RcOpcode opcode);
-[[nodiscard]] bool is_atomic(RcOpcode opcode);  ///< a request
+[[nodiscard]] bool has_immediate(ConnectedOpcode opcode);
+[[nodiscard]] bool is_send(ConnectedOpcode opcode);
+[[nodiscard]] bool is_write(ConnectedOpcode opcode);
+[[nodiscard]] bool is_read_response(ConnectedOpcode opcode);
+[[nodiscard]] bool is_atomic(ConnectedOpcode opcode);  ///< a request
+/// Whether it is the first packet of a message, or the only one.
+[[nodiscard]] bool begins_message(ConnectedOpcode opcode);
 /// Whether it is the last packet of a message, or the only one.
-[[nodiscard]] bool ends_message(RcOpcode opcode);
+[[nodiscard]] bool ends_message(ConnectedOpcode opcode);
 
 /// RDMA extended transport header (IBA 9.3.3):  | address 64 | R_Key 32 | DMA length 32 |
 struct Reth {
@@ -88,11 +95,12 @@ struct Aeth {
 /// How long a requester waits after an RNR NAK with this timer code, of 5 bits (IBA table 46).
 [[nodiscard]] Duration rnr_delay(std::uint8_t code);
 
-/// A packet of the reliable connection service. The opcode of its BTH is set by emit_headers().
-struct RcPacket : DataPacket {
+/// A packet of one of these services. The opcode of its BTH is set by emit_headers().
+struct ConnectedPacket : DataPacket {
   static constexpr std::size_t kMaxHeaderSize =
       Lrh::kSize + Grh::kSize + Bth::kSize + AtomicEth::kSize;
-  RcOpcode opcode = RcOpcode::acknowledge;
+  ConnectedService service = ConnectedService::reliable;
+  ConnectedOpcode opcode = ConnectedOpcode::acknowledge;
   Reth reth;                    ///< of the opcodes that have one
   Aeth aeth;                    ///< likewise
   AtomicEth atomic;             ///< likewise
@@ -100,8 +108,8 @@ struct RcPacket : DataPacket {
   std::uint32_t immediate = 0;  ///< likewise
 
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
-  /// with its size (LRH.length includes the ICRC), and the opcode is one of RcOpcode.
-  [[nodiscard]] static std::optional<RcPacket> parse(ConstBytes packet);
+  /// with its size (LRH.length includes the ICRC), and its service has the opcode.
+  [[nodiscard]] static std::optional<ConnectedPacket> parse(ConstBytes packet);
   /// Sets the lengths and the pad count for `payload_size` bytes, writes the headers, and returns
   /// their size. `to` has room for kMaxHeaderSize.
   std::size_t emit_headers(std::size_t payload_size, MutableBytes to);

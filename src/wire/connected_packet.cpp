@@ -1,4 +1,4 @@
-#include "wire/rc_packet.hpp"
+#include "wire/connected_packet.hpp"
 
 #include <array>
 #include <cassert>
@@ -9,6 +9,8 @@ namespace {
 
 constexpr unsigned kAethValueBits = 5;
 constexpr std::uint8_t kAethValueMask = (1U << kAethValueBits) - 1;
+constexpr unsigned kOperationBits = 5;  ///< of the BTH's opcode
+constexpr std::uint8_t kOperationMask = (1U << kOperationBits) - 1;
 
 /// What an opcode says about its packet.
 enum Has : std::uint8_t {
@@ -19,40 +21,53 @@ enum Has : std::uint8_t {
   kEnd = 16,
   kAtomicEth = 32,
   kAtomicAckEth = 64,
+  kBegin = 128,
 };
 
 /// By opcode.
 constexpr std::array<unsigned, 21> kOpcodes = {
-    kPayload,                      // SEND First
-    kPayload,                      // SEND Middle
-    kPayload | kEnd,               // SEND Last
-    kPayload | kEnd | kImmediate,  // SEND Last with Immediate
-    kPayload | kEnd,               // SEND Only
-    kPayload | kEnd | kImmediate,  // SEND Only with Immediate
-    kPayload | kReth,              // RDMA WRITE First
-    kPayload,                      // RDMA WRITE Middle
-    kPayload | kEnd,               // RDMA WRITE Last
-    kPayload | kEnd | kImmediate,  // RDMA WRITE Last with Immediate
-    kPayload | kEnd | kReth,       // RDMA WRITE Only
-    kPayload | kEnd | kReth | kImmediate,
-    kEnd | kReth,                  // RDMA READ Request
-    kPayload | kAeth,              // RDMA READ response First
+    kPayload | kBegin,                      // SEND First
+    kPayload,                               // SEND Middle
+    kPayload | kEnd,                        // SEND Last
+    kPayload | kEnd | kImmediate,           // SEND Last with Immediate
+    kPayload | kBegin | kEnd,               // SEND Only
+    kPayload | kBegin | kEnd | kImmediate,  // SEND Only with Immediate
+    kPayload | kBegin | kReth,              // RDMA WRITE First
+    kPayload,                               // RDMA WRITE Middle
+    kPayload | kEnd,                        // RDMA WRITE Last
+    kPayload | kEnd | kImmediate,           // RDMA WRITE Last with Immediate
+    kPayload | kBegin | kEnd | kReth,       // RDMA WRITE Only
+    kPayload | kBegin | kEnd | kReth | kImmediate,
+    kBegin | kEnd | kReth,         // RDMA READ Request
+    kPayload | kBegin | kAeth,     // RDMA READ response First
     kPayload,                      // RDMA READ response Middle
     kPayload | kEnd | kAeth,       // RDMA READ response Last
-    kPayload | kEnd | kAeth,       // RDMA READ response Only
-    kEnd | kAeth,                  // Acknowledge
-    kEnd | kAeth | kAtomicAckEth,  // ATOMIC Acknowledge
-    kEnd | kAtomicEth,             // CmpSwap
-    kEnd | kAtomicEth,             // FetchAdd
+    kPayload | kBegin | kEnd | kAeth,
+    kBegin | kEnd | kAeth,                  // Acknowledge
+    kBegin | kEnd | kAeth | kAtomicAckEth,  // ATOMIC Acknowledge
+    kBegin | kEnd | kAtomicEth,             // CmpSwap
+    kBegin | kEnd | kAtomicEth,             // FetchAdd
 };
 
-unsigned parts_of(RcOpcode opcode) { return kOpcodes[static_cast<std::size_t>(opcode)]; }
+/// Whether the opcode of a BTH is one of these services.
+bool is_known(std::uint8_t opcode) {
+  const auto operation = opcode & kOperationMask;
+  switch (static_cast<ConnectedService>(opcode >> kOperationBits)) {
+    case ConnectedService::reliable:
+      return static_cast<std::size_t>(operation) < kOpcodes.size();
+    case ConnectedService::unreliable:
+      return operation <= static_cast<int>(ConnectedOpcode::write_only_immediate);
+  }
+  return false;
+}
+
+unsigned parts_of(ConnectedOpcode opcode) { return kOpcodes[static_cast<std::size_t>(opcode)]; }
 
 std::size_t extended_size(unsigned parts) {
   return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
          ((parts & kImmediate) != 0 ? kImmediateSize : 0) +
          ((parts & kAtomicEth) != 0 ? AtomicEth::kSize : 0) +
-         ((parts & kAtomicAckEth) != 0 ? sizeof(RcPacket::original) : 0);
+         ((parts & kAtomicAckEth) != 0 ? sizeof(ConnectedPacket::original) : 0);
 }
 
 Aeth read_aeth(ByteReader& reader) {
@@ -73,7 +88,7 @@ AtomicEth read_atomic(ByteReader& reader) {
   return atomic;
 }
 
-void read_extended(ByteReader& reader, RcPacket& packet) {
+void read_extended(ByteReader& reader, ConnectedPacket& packet) {
   const auto parts = parts_of(packet.opcode);
   if ((parts & kReth) != 0) {
     packet.reth.address = reader.u64();
@@ -86,7 +101,7 @@ void read_extended(ByteReader& reader, RcPacket& packet) {
   if ((parts & kAtomicAckEth) != 0) packet.original = reader.u64();
 }
 
-void write_extended(ByteWriter& writer, const RcPacket& packet) {
+void write_extended(ByteWriter& writer, const ConnectedPacket& packet) {
   const auto parts = parts_of(packet.opcode);
   if ((parts & kReth) != 0) {
     writer.u64(packet.reth.address);
@@ -110,17 +125,25 @@ void write_extended(ByteWriter& writer, const RcPacket& packet) {
 
 }  // namespace
 
-bool has_immediate(RcOpcode opcode) { return (parts_of(opcode) & kImmediate) != 0; }
+bool has_immediate(ConnectedOpcode opcode) { return (parts_of(opcode) & kImmediate) != 0; }
 
-bool is_read_response(RcOpcode opcode) {
-  return opcode >= RcOpcode::read_response_first && opcode <= RcOpcode::read_response_only;
+bool is_send(ConnectedOpcode opcode) { return opcode <= ConnectedOpcode::send_only_immediate; }
+
+bool is_write(ConnectedOpcode opcode) {
+  return opcode >= ConnectedOpcode::write_first && opcode <= ConnectedOpcode::write_only_immediate;
 }
 
-bool is_atomic(RcOpcode opcode) {
-  return opcode == RcOpcode::compare_swap || opcode == RcOpcode::fetch_add;
+bool is_read_response(ConnectedOpcode opcode) {
+  return opcode >= ConnectedOpcode::read_response_first && opcode <= ConnectedOpcode::read_response_only;
 }
 
-bool ends_message(RcOpcode opcode) { return (parts_of(opcode) & kEnd) != 0; }
+bool is_atomic(ConnectedOpcode opcode) {
+  return opcode == ConnectedOpcode::compare_swap || opcode == ConnectedOpcode::fetch_add;
+}
+
+bool begins_message(ConnectedOpcode opcode) { return (parts_of(opcode) & kBegin) != 0; }
+
+bool ends_message(ConnectedOpcode opcode) { return (parts_of(opcode) & kEnd) != 0; }
 
 Duration rnr_delay(std::uint8_t code) {
   // In units of 10 us.
@@ -131,12 +154,13 @@ Duration rnr_delay(std::uint8_t code) {
   return std::chrono::microseconds(10) * kDelays[code % kDelays.size()];
 }
 
-std::optional<RcPacket> RcPacket::parse(ConstBytes bytes) {
-  std::optional<RcPacket> parsed(std::in_place);
+std::optional<ConnectedPacket> ConnectedPacket::parse(ConstBytes bytes) {
+  std::optional<ConnectedPacket> parsed(std::in_place);
   auto& packet = *parsed;
   ByteReader reader(bytes);
-  if (!packet.read_route(reader) || packet.bth.opcode >= kOpcodes.size()) return std::nullopt;
-  packet.opcode = static_cast<RcOpcode>(packet.bth.opcode);
+  if (!packet.read_route(reader) || !is_known(packet.bth.opcode)) return std::nullopt;
+  packet.service = static_cast<ConnectedService>(packet.bth.opcode >> kOperationBits);
+  packet.opcode = static_cast<ConnectedOpcode>(packet.bth.opcode & kOperationMask);
   read_extended(reader, packet);
 
   const auto rest = reader.rest();
@@ -147,8 +171,9 @@ std::optional<RcPacket> RcPacket::parse(ConstBytes bytes) {
   return parsed;
 }
 
-std::size_t RcPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
-  bth.opcode = static_cast<std::uint8_t>(opcode);
+std::size_t ConnectedPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+  bth.opcode = static_cast<std::uint8_t>(static_cast<unsigned>(service) << kOperationBits |
+                                         static_cast<unsigned>(opcode));
   set_lengths(extended_size(parts_of(opcode)), payload_size);
   const std::size_t route = emit_route(to);
   ByteWriter writer(to.subspan(route));
