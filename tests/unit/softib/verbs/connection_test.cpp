@@ -220,7 +220,7 @@ TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
   init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
   EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
   init.qp_type = IBV_QPT_UC;
-  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ;
   EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
 }
 
