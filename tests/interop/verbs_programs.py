@@ -13,7 +13,9 @@ from softib_subnet import Subnet, need, play, run_tests, wait_for
 need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong",
      "ibv_ud_pingpong")
 SOFTIB = sys.argv[1]
-os.environ["TSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('programs.tsan')}"
+# Quoted: the folder may have a blank in its name.
+SUPPRESSIONS = Path(__file__).with_name("programs.tsan")
+os.environ["TSAN_OPTIONS"] = f"suppressions='{SUPPRESSIONS}'"
 ITERATIONS = 500
 
 
