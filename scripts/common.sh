@@ -187,7 +187,8 @@ build_ahead() {
   set +m
   ahead=$!
 }
-end_build_ahead() { [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null || true; }
+signal_build_ahead() { [ -z "$ahead" ] || kill -s "$1" -- "-$ahead" 2>/dev/null || true; }
+end_build_ahead() { signal_build_ahead TERM; signal_build_ahead CONT; }
 
 # step NAME: begins a step of the script and says so. show_times prints how long each step took.
 step_names=() step_starts=()

@@ -5,7 +5,7 @@ or none ran.
 Usage: summary.py FOLDER
 
 FOLDER has a JUnit file NAME.xml for each run, and in NAME/ the reports of the GoogleTest programs that
-it ran, if any.
+it ran, if any; in again/ the same of those tests that were run again because they had failed.
 """
 import collections
 import pathlib
@@ -44,34 +44,50 @@ def programs_cases(path):
 
 
 def cases(path):
-    """Yields the cases of a run as name, status, seconds and the reason of a skip. A program that has
-    passed counts as its cases."""
+    """Yields the cases of a run as name, status, seconds, and their output or the reason of a skip. A
+    program that has passed counts as its cases."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status, seconds = case.get("name"), case.get("status"), float(case.get("time") or 0)
         report = path.with_suffix("") / f"{name.rpartition('/')[2]}.xml"
+        output = case.findtext("system-out") or ""
         if status == "run" and report.exists():
             for each, its_status, why in programs_cases(report):
                 yield f"{label(name)}/{each}", its_status, seconds, why
                 seconds = 0
         else:
-            yield name, status, seconds, reason(case.findtext("system-out") or "")
+            yield name, status, seconds, output if status == "fail" else reason(output)
+
+
+def again(path):
+    """Returns {name: status} of the tests of a run that were run again."""
+    path = path.parent / "again" / path.name
+    if not path.exists():
+        return {}
+    return {case.get("name"): case.get("status")
+            for case in ElementTree.parse(path).getroot().iter("testcase")}
 
 
 def read(path):
-    """Returns {"passed" or "failed": [names]}, {reason: [names of skipped tests]} and
-    {label: seconds}."""
-    by, skipped = collections.defaultdict(list), collections.defaultdict(list)
-    seconds = collections.Counter()
-    for name, status, taken, why in cases(path):
+    """Returns {"passed" or "failed": [names]}, {reason: [names of skipped tests]}, {label: seconds},
+    and {name: output of the failure} of the tests that passed only when they were run again."""
+    by, skipped, late = collections.defaultdict(list), collections.defaultdict(list), {}
+    seconds, later = collections.Counter(), again(path)
+    for name, status, taken, text in cases(path):
         seconds[label(name)] += taken
-        if status in ("notrun", "disabled"):
-            skipped[why].append(name)
+        # A test is also run again if it was not run because a test that it requires had failed.
+        second = later.get(name) if status in ("fail", "notrun") else None
+        if status == "fail" and second == "run":
+            late[name] = text
+        if "run" in (status, second):
+            by["passed"].append(name)
+        elif "fail" in (status, second):
+            by["failed"].append(name)
         else:
-            by["passed" if status == "run" else "failed"].append(name)
-    return by, skipped, seconds
+            skipped[text].append(name)
+    return by, skipped, seconds, late
 
 
-def rows(run, by, skipped, seconds):
+def rows(run, by, skipped, seconds, _):
     """Yields a row for each label, with the time of its tests one after the other."""
     unrun = [name for names in skipped.values() for name in names]
     for which in sorted(seconds):
@@ -87,10 +103,16 @@ def main(folder):
     print("", line("Summary", "label", "passed", "failed", "skipped", "seconds"), sep="\n")
     for name, results in runs.items():
         print(*(line(*row) for row in rows(name, *results)), sep="\n")
-    for name, (_, skipped, _) in runs.items():
+    for name, (_, skipped, *_) in runs.items():
         for why, tests in sorted(skipped.items()):
             print(f"\n{name}: skipped {len(tests)}: {why}")
             print(*(f"  {test}" for test in tests), sep="\n")
+    for name, (*_, late) in runs.items():
+        if late:
+            print(f"\n{name}: passed only when run again, alone: {len(late)}")
+            print(*(f"  {test}" for test in late), sep="\n")
+        for test, output in late.items():
+            print(f"--- {test}, when it failed", output.rstrip("\n"), sep="\n")
     failed = [f"FAILED {name}: {test}" for name, (by, *_) in runs.items() for test in by["failed"]]
     if failed:
         print("", *failed, sep="\n")
