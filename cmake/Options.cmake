@@ -135,12 +135,34 @@ function(ipoib_busy_tests)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
 endfunction()
 
+# Sets `out` to whether a build has none of these sanitizers. A test that says nothing new there is left
+# out, because it takes several times as long:
+#   address  it is about no compiled code (scripts, packages), or about amounts that the sanitizer changes
+#            (memory, wakeups, speed)
+#   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
+#            each interface, which does the work of the link, and a control thread. They meet when
+#            interfaces and ports come, go and change, in control commands, and in events of the subnet;
+#            bulk transfers have the threads of softib meet. Which packets the link sends (ARP, IPv6, DHCP,
+#            groups, routes) makes no difference to them.
+function(ipoib_without_sanitizers out)
+  set(${out} TRUE PARENT_SCOPE)
+  foreach(sanitizer ${ARGN})
+    if(IPOIB_SANITIZE MATCHES ${sanitizer})
+      set(${out} FALSE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
 # the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. BUSY is for tests that keep a
 # processor busy, RUN_SERIAL for those that need the whole machine; of those with the same LOCK one runs
-# at a time.
+# at a time. NOT_WITH names sanitizers: see ipoib_without_sanitizers().
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "BUSY;RUN_SERIAL" "LABEL;TIMEOUT;LOCK" "ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;RUN_SERIAL" "LABEL;TIMEOUT;LOCK" "ENVIRONMENT;NOT_WITH" ${ARGN})
+  ipoib_without_sanitizers(wanted ${ARG_NOT_WITH})
+  if(NOT wanted)
+    return()
+  endif()
   ipoib_python_cases(cases ${script})
   foreach(case ${cases})
     set(name ${ARG_LABEL}/${case})
