@@ -192,6 +192,7 @@ function(ipoib_guest_test script)
     if(NOT TEST ${ARG_LABEL}/${class}.boot)
       ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
       ipoib_busy_tests(${ARG_LABEL}/${class}.boot)
+      set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES COST 1000) # the longest of all
     endif()
     ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
   endforeach()
