@@ -1,10 +1,31 @@
 #!/usr/bin/env python3
-"""Compares what the packages say with what they contain: versions, and the symbols of libibarp."""
+"""Compares what the packages say with what they contain: versions, dates, and the symbols of libibarp;
+and which versions of Boost they accept.
+
+Usage: packaging_test.py PROGRAM_FOLDER
+"""
+import datetime
 import pathlib
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+# What distributions have: their packages of Boost with versions, and whether these are enough.
+DISTRIBUTIONS = {
+    "Debian 11": ({"libboost-dev": "1.74.0.3", "libboost1.74-dev": "1.74.0-9"}, None),
+    "Debian 12": ({"libboost-dev": "1.74.0.3", "libboost1.74-dev": "1.74.0+ds1-21",
+                   "libboost1.81-dev": "1.81.0-5+deb12u1"}, "libboost1.81-dev"),
+    "Debian 13": ({"libboost-dev": "1.83.0.2+b2", "libboost1.83-dev": "1.83.0-4.2",
+                   "libboost1.88-dev": "1.88.0-1"}, "libboost-dev"),
+    "Ubuntu 22.04": ({"libboost-dev": "1.74.0.3ubuntu7", "libboost1.74-dev": "1.74.0-14ubuntu3"}, None),
+    "Ubuntu 24.04": ({"libboost-dev": "1.83.0.1ubuntu2", "libboost1.74-dev": "1.74.0+ds1-23ubuntu8",
+                      "libboost1.83-dev": "1.83.0-2.1ubuntu3"}, "libboost-dev"),
+}
 
 
 def first(pattern, path):
@@ -17,6 +38,25 @@ class Packaging(unittest.TestCase):
         self.assertEqual(first(r"^ipoibd \(([0-9.]+)-[0-9]+\)", "debian/changelog"), version)
         self.assertEqual(first(r"^## ([0-9.]+)", "docs/changelog.md"), version)
         self.assertEqual(first(r"^Version: +([0-9.]+)", "rpm/ipoibd.spec"), version)
+        self.assertEqual(first(r"^\* .* - ([0-9.]+)-[0-9]+$", "rpm/ipoibd.spec"), version)
+        for program in ("ipoibd", "ibarp", "softib"):
+            done = subprocess.run([PROGRAMS / program, "--version"], check=True, text=True,
+                                  capture_output=True)
+            self.assertEqual(done.stdout, f"{program} {version}\n")
+
+    def test_dates_agree(self):
+        """Those of the newest version; one that is not released has none."""
+        found = {
+            first(r"^## [0-9.]+ \((.*)\)$", "docs/changelog.md"): None,
+            first(r"^ -- .*>  \w+, (\d+ \w+ \d+) ", "debian/changelog"): "%d %b %Y",
+            first(r"^\* \w+ (\w+ \d+ \d+) ", "rpm/ipoibd.spec"): "%b %d %Y"}
+        dates = {str(datetime.datetime.strptime(text, form).date()) if form else text
+                 for text, form in found.items()}
+        suite = first(r"^ipoibd \([^)]*\) (\w+);", "debian/changelog")
+        if suite == "UNRELEASED":
+            self.assertIn("unreleased", dates)
+        else:
+            self.assertEqual(len(dates), 1, dates)
 
     def test_rpm_packages_have_the_files_of_the_debian_packages(self):
         """A name in an .install file is in the section %files of the package of the same purpose."""
@@ -39,6 +79,61 @@ class Packaging(unittest.TestCase):
                              (ROOT / "debian/libibarp0.symbols").read_text(encoding="utf-8"), re.MULTILINE)
         self.assertGreater(len(exported), 20)
         self.assertEqual(symbols, exported)
+
+
+class Boost(unittest.TestCase):
+    """A name with a version, where that is not the default one, else the default one if it is new enough."""
+
+    PARTS = ("", "-json", "-program-options")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        control = (ROOT / "debian/control").read_text(encoding="utf-8")
+        self.dependencies = re.findall(r" (libboost\S*-dev \|[^,]*)", control)
+        self.assertEqual(len(self.dependencies), len(self.PARTS))
+
+    def is_satisfied(self, dependency, packages):
+        """Whether dpkg says so of a system with these packages."""
+        status = "".join(f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n"
+                         f"Architecture: all\nMulti-Arch: foreign\n\n"
+                         for name, version in packages.items())
+        (self.folder / "status").write_text(status, encoding="utf-8")
+        control = f"Source: sample\nBuild-Depends: {dependency}\n\nPackage: sample\nArchitecture: all\n"
+        (self.folder / "control").write_text(control, encoding="utf-8")
+        done = subprocess.run(["dpkg-checkbuilddeps", f"--admindir={self.folder}", "-I",
+                               self.folder / "control"], check=False, text=True, capture_output=True)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.returncode == 0
+
+    @unittest.skipUnless(shutil.which("dpkg-checkbuilddeps"), "needs dpkg-checkbuilddeps (package dpkg-dev)")
+    def test_is_found_by_dpkg(self):
+        for name, (packages, expected) in DISTRIBUTIONS.items():
+            for part, dependency in zip(self.PARTS, self.dependencies):
+                installed = {each.replace("libboost", f"libboost{part}"): version
+                             for each, version in packages.items()}
+                self.assertEqual(self.is_satisfied(dependency, installed), expected is not None,
+                                 (name, dependency))
+
+    def test_is_chosen_by_the_scripts(self):
+        """scripts/common.sh names the same packages, and takes the first that the distribution has."""
+        common = (ROOT / "scripts/common.sh").read_text(encoding="utf-8")
+        (names,) = re.findall(r"^build_packages=\((.*?)\)", common, re.MULTILINE | re.DOTALL)
+        wanted = re.findall(r"'(libboost\S*)'", names)
+        self.assertCountEqual(wanted, [re.sub(r" \(.*?\)| ", "", each) for each in self.dependencies])
+        program = self.folder / "apt-cache"
+        for name, (packages, expected) in DISTRIBUTIONS.items():
+            known = "".join(f"{each}) echo '  Candidate: {version}' ;;\n" for each, version in packages.items())
+            program.write_text(f"#!/bin/sh\ncase $2 in\n{known}*) echo '  Candidate: (none)' ;;\nesac\n",
+                               encoding="utf-8")
+            program.chmod(0o755)
+            done = subprocess.run(
+                ["bash", "-c", '. "$1"; PATH=$2:$PATH; first_known "$3"', "bash",
+                 ROOT / "scripts/common.sh", self.folder, wanted[0]],
+                check=True, text=True, capture_output=True)
+            # Without a version that is new enough, cmake says what it needs.
+            self.assertEqual(done.stdout.strip(), expected or "libboost-dev", name)
 
 
 if __name__ == "__main__":
