@@ -69,6 +69,20 @@ class Packages:
             run("dh_gencontrol", "--package=ipoibd", "--", f"-v{version}", cwd=self.folder)
             run("dh_builddeb", "--package=ipoibd", "--destdir=.", "--", "-Znone", cwd=self.folder)
 
+    def download(self, name):
+        """Adds a package of the distribution, with what this host lacks for it."""
+        done = run("apt-get", "install", "--simulate", "--no-install-recommends", name, check=False)
+        names = re.findall(r"^Inst (\S+)", done.stdout, re.M) or [name]
+        (self.folder / name).mkdir()
+        run("apt-get", "download", *names, check=False, cwd=self.folder / name)
+
+    def install_downloaded(self, name):
+        """Returns whether there was something to install."""
+        files = sorted(map(str, (self.folder / name).glob("*.deb")))
+        if files:
+            run("dpkg", "--install", "--no-triggers", *files)
+        return bool(files)
+
     def install(self, version):
         (file,) = self.folder.glob(f"ipoibd_{version}_*.deb")
         # Of other packages, such as man-db.
