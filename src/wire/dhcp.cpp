@@ -10,6 +10,7 @@
 #include "wire/dhcp.hpp"
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <cassert>
 #include <utility>
 
@@ -60,9 +61,11 @@ ConstBytes message_of(ConstBytes packet) {
   return packet.subspan(header + kUdpHeader);
 }
 
+using OptionFields = boost::container::static_vector<ConstBytes, 3>;
+
 /// The fields of a message that contain options, in the order of RFC 3396, 5.
-std::vector<ConstBytes> option_fields(ConstBytes message) {
-  std::vector<ConstBytes> fields{message.subspan(kOptions)};
+OptionFields option_fields(ConstBytes message) {
+  OptionFields fields{message.subspan(kOptions)};
   std::uint8_t overload = 0;
   (void)walk(fields.front(), [&](ConstBytes one) {
     if (one[0] == option::kOverload && one.size() == 3) overload = one[2];
