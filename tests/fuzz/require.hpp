@@ -20,6 +20,8 @@ inline void require(bool what, std::source_location at = std::source_location::c
 /// take most of the time of a fast parser.
 inline constexpr std::size_t kMaxScratch = 8192;
 [[nodiscard]] MutableBytes scratch(std::size_t size);
+/// The same, with these bytes instead of zeros; they are not those of an earlier call.
+[[nodiscard]] MutableBytes scratch_copy(ConstBytes bytes, ConstBytes more = {});
 
 /// Checks that bytes that parse have the same value after emit() and parse(). The bytes may differ
 /// in reserved fields.
