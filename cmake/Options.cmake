@@ -32,7 +32,8 @@ if(IPOIB_SANITIZE MATCHES undefined)
   # and takes objects for invalid in the tests that run out of them.
   add_compile_options(-fno-sanitize-recover=undefined -fsanitize-recover=vptr)
   if(IPOIB_FUZZ) # a fifth of the time to compile; the debug build has these checks
-    add_compile_options(-fno-sanitize=alignment,null,object-size,vptr)
+    set(IPOIB_FUZZ_UNCHECKED alignment,null,object-size,vptr CACHE STRING "Checks to leave out")
+    add_compile_options(-fno-sanitize=${IPOIB_FUZZ_UNCHECKED})
   endif()
 endif()
 

@@ -6,7 +6,8 @@ import sys
 import tempfile
 import unittest
 
-CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "fuzz" / "campaign.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAMPAIGN = ROOT / "tests" / "fuzz" / "campaign.py"
 
 WORKS = """#!/bin/sh
 for option; do case "$option" in
@@ -26,21 +27,32 @@ exit 77
 """
 
 
+CORPUS_FAILS = """#!/bin/sh
+[ "$1" = -runs=0 ] && [ -d "$(eval echo \\"\\${$#}\\")" ] || exit 2
+echo "Test unit written to /x/crash-2" >&2
+exit 77
+"""
+
+
 class Campaign(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.build = pathlib.Path(self.folder.name) / "build"
-        (self.build / "tests").mkdir(parents=True)
+        self.checks = pathlib.Path(self.folder.name) / "checks"
+        for build in (self.build, self.checks):
+            (build / "tests").mkdir(parents=True)
 
-    def make(self, target, text):
-        program = self.build / "tests" / f"fuzz_{target}"
-        program.write_text(text, encoding="utf-8")
-        program.chmod(0o755)
+    def make(self, target, text, checks="#!/bin/sh\n"):
+        for build, program_text in ((self.build, text), (self.checks, checks)):
+            program = build / "tests" / f"fuzz_{target}"
+            program.write_text(program_text, encoding="utf-8")
+            program.chmod(0o755)
 
-    def run_it(self, *arguments):
-        state = pathlib.Path(self.folder.name) / "state"
-        return subprocess.run([sys.executable, CAMPAIGN, "--build", self.build, "--state", state,
+    def run_it(self, *arguments, state="state"):
+        folder = pathlib.Path(self.folder.name)
+        return subprocess.run([sys.executable, CAMPAIGN, "--build", self.build, "--checks", self.checks,
+                               "--state", folder / state, "--figures", folder / "figures",
                                *arguments], check=False, text=True, capture_output=True)
 
     def test_gives_all_inputs_in_portions(self):
@@ -49,7 +61,7 @@ class Campaign(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.splitlines(), ["mad: 1000000 inputs", "mad: 2000000 inputs",
                                                     "mad: 2500000 inputs"])
-        self.assertRegex(done.stdout, r"\| mad \| 2,500,000 \| \d+ \| [\d,]+ \| 2 \| 42 \| none \|")
+        self.assertRegex(done.stdout, r"\| `mad` \| 2,500,000 \| \d+ \| [\d,]+ \| 2 \| 42 \|\n")
 
     def test_goes_on_where_it_was(self):
         self.make("mad", WORKS)
@@ -58,7 +70,26 @@ class Campaign(unittest.TestCase):
         self.assertEqual(done.stderr, "mad: 1500 inputs\n")
         done = self.run_it("--runs", "1500", "mad")
         self.assertEqual(done.stderr, "")
-        self.assertIn("| mad | 1,500 |", done.stdout)
+        self.assertIn("| `mad` | 1,500 |", done.stdout)
+
+    def test_adds_up_what_several_machines_have_done(self):
+        self.make("mad", WORKS)
+        self.make("packet", WORKS)
+        self.run_it("--runs", "1000", "mad")
+        self.run_it("--runs", "3000", "mad", state="other")
+        self.run_it("--runs", "2000", "packet", state="other")
+        done = self.run_it("--table")
+        self.assertIn("| `mad` | 3,000 |", done.stdout)
+        self.assertIn("| `packet` | 2,000 |", done.stdout)
+
+    def test_several_at_a_time_lose_no_figures(self):
+        names = ("mad", "packet", "frame", "dhcp")
+        for name in names:
+            self.make(name, WORKS)
+        done = self.run_it("--runs", "5e6", "--jobs", "4", *names)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in names:
+            self.assertIn(f"| `{name}` | 5,000,000 |", done.stdout)
 
     def test_prints_what_was_done(self):
         self.make("mad", WORKS)
@@ -66,8 +97,8 @@ class Campaign(unittest.TestCase):
         (self.build / "tests" / "fuzz_mad").unlink()
         done = self.run_it("--table", "mad", "packet")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("| mad | 1,000 |", done.stdout)
-        self.assertIn("| packet | 0 | 0 | 0 | 0 | 0 | none |", done.stdout)
+        self.assertIn("| `mad` | 1,000 |", done.stdout)
+        self.assertNotIn("packet", done.stdout)
 
     def test_gives_each_target_its_options(self):
         text = "echo \"$@\" >\"$0.options\"\necho stat::number_of_executed_units: 5 >&2\n"
@@ -86,9 +117,15 @@ class Campaign(unittest.TestCase):
         self.make("packet", WORKS)
         done = self.run_it("--runs", "1000", "mad", "packet")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("| mad | 17 |", done.stdout)
-        self.assertIn("| /x/crash-1 |", done.stdout)
-        self.assertIn("| packet | 1,000 |", done.stdout)
+        self.assertIn("mad: /x/crash-1\n", done.stderr)
+        self.assertIn("| `mad` | 17 |", done.stdout)
+        self.assertIn("| `packet` | 1,000 |", done.stdout)
+
+    def test_runs_the_corpus_again_with_all_checks(self):
+        self.make("mad", WORKS, checks=CORPUS_FAILS)
+        done = self.run_it("--runs", "1000", "mad")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mad: 1000 inputs\nmad: /x/crash-2\n")
 
     def test_wrong_arguments(self):
         for arguments, why in ((["nosuch"], "no such target: nosuch"),
@@ -96,6 +133,20 @@ class Campaign(unittest.TestCase):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(why, done.stderr)
+        done = subprocess.run([sys.executable, CAMPAIGN, "mad"], check=False, text=True,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--state", done.stderr)
+
+
+class Document(unittest.TestCase):
+    def test_has_the_figures_of_the_tree(self):
+        text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+        done = subprocess.run([sys.executable, CAMPAIGN, "--table"], check=True, text=True,
+                              capture_output=True)
+        self.assertGreater(len(done.stdout.splitlines()), 2)
+        for row in done.stdout.splitlines():
+            self.assertIn(row + "\n", text)
 
 
 if __name__ == "__main__":
