@@ -26,6 +26,7 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   python3-matplotlib python3-pyverbs perftest dnsmasq-base udhcpc radvd
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
   prometheus python3-jsonschema abigail-tools doxygen python3-cffi)
+sanitizer_packages=(mold) # links the programs of four builds in a quarter of the time
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
