@@ -13,7 +13,7 @@ constexpr unsigned kOperationBits = 5;  ///< of the BTH's opcode
 constexpr std::uint8_t kOperationMask = (1U << kOperationBits) - 1;
 
 /// What an opcode says about its packet.
-enum Has : std::uint8_t {
+enum Has : std::uint16_t {
   kReth = 1,
   kAeth = 2,
   kImmediate = 4,
@@ -22,10 +22,11 @@ enum Has : std::uint8_t {
   kAtomicEth = 32,
   kAtomicAckEth = 64,
   kBegin = 128,
+  kIeth = 256,
 };
 
-/// By opcode.
-constexpr std::array<unsigned, 21> kOpcodes = {
+/// By opcode. Zero: reserved, or not supported.
+constexpr std::array<unsigned, 30> kOpcodes = {
     kPayload | kBegin,                      // SEND First
     kPayload,                               // SEND Middle
     kPayload | kEnd,                        // SEND Last
@@ -38,15 +39,24 @@ constexpr std::array<unsigned, 21> kOpcodes = {
     kPayload | kEnd | kImmediate,           // RDMA WRITE Last with Immediate
     kPayload | kBegin | kEnd | kReth,       // RDMA WRITE Only
     kPayload | kBegin | kEnd | kReth | kImmediate,
-    kBegin | kEnd | kReth,         // RDMA READ Request
-    kPayload | kBegin | kAeth,     // RDMA READ response First
-    kPayload,                      // RDMA READ response Middle
-    kPayload | kEnd | kAeth,       // RDMA READ response Last
+    kBegin | kEnd | kReth,      // RDMA READ Request
+    kPayload | kBegin | kAeth,  // RDMA READ response First
+    kPayload,                   // RDMA READ response Middle
+    kPayload | kEnd | kAeth,    // RDMA READ response Last
     kPayload | kBegin | kEnd | kAeth,
     kBegin | kEnd | kAeth,                  // Acknowledge
     kBegin | kEnd | kAeth | kAtomicAckEth,  // ATOMIC Acknowledge
     kBegin | kEnd | kAtomicEth,             // CmpSwap
     kBegin | kEnd | kAtomicEth,             // FetchAdd
+    0,
+    kPayload | kEnd | kIeth,           // SEND Last with Invalidate
+    kPayload | kBegin | kEnd | kIeth,  // SEND Only with Invalidate
+    0,
+    0,
+    0,
+    0,
+    0,
+    kPayload | kBegin | kEnd | kReth,  // ATOMIC WRITE
 };
 
 /// Whether the opcode of a BTH is one of these services.
@@ -54,7 +64,8 @@ bool is_known(std::uint8_t opcode) {
   const auto operation = opcode & kOperationMask;
   switch (static_cast<ConnectedService>(opcode >> kOperationBits)) {
     case ConnectedService::reliable:
-      return static_cast<std::size_t>(operation) < kOpcodes.size();
+      return static_cast<std::size_t>(operation) < kOpcodes.size() &&
+             kOpcodes[static_cast<std::size_t>(operation)] != 0;
     case ConnectedService::unreliable:
       return operation <= static_cast<int>(ConnectedOpcode::write_only_immediate);
   }
@@ -66,6 +77,7 @@ unsigned parts_of(ConnectedOpcode opcode) { return kOpcodes[static_cast<std::siz
 std::size_t extended_size(unsigned parts) {
   return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
          ((parts & kImmediate) != 0 ? kImmediateSize : 0) +
+         ((parts & kIeth) != 0 ? sizeof(ConnectedPacket::invalidated_key) : 0) +
          ((parts & kAtomicEth) != 0 ? AtomicEth::kSize : 0) +
          ((parts & kAtomicAckEth) != 0 ? sizeof(ConnectedPacket::original) : 0);
 }
@@ -98,6 +110,7 @@ void read_extended(ByteReader& reader, ConnectedPacket& packet) {
   if ((parts & kAtomicEth) != 0) packet.atomic = read_atomic(reader);
   if ((parts & kAeth) != 0) packet.aeth = read_aeth(reader);
   if ((parts & kImmediate) != 0) packet.immediate = reader.u32();
+  if ((parts & kIeth) != 0) packet.invalidated_key = reader.u32();
   if ((parts & kAtomicAckEth) != 0) packet.original = reader.u64();
 }
 
@@ -120,6 +133,7 @@ void write_extended(ByteWriter& writer, const ConnectedPacket& packet) {
     writer.u24(packet.aeth.msn);
   }
   if ((parts & kImmediate) != 0) writer.u32(packet.immediate);
+  if ((parts & kIeth) != 0) writer.u32(packet.invalidated_key);
   if ((parts & kAtomicAckEth) != 0) writer.u64(packet.original);
 }
 
@@ -127,14 +141,19 @@ void write_extended(ByteWriter& writer, const ConnectedPacket& packet) {
 
 bool has_immediate(ConnectedOpcode opcode) { return (parts_of(opcode) & kImmediate) != 0; }
 
-bool is_send(ConnectedOpcode opcode) { return opcode <= ConnectedOpcode::send_only_immediate; }
+bool has_invalidate(ConnectedOpcode opcode) { return (parts_of(opcode) & kIeth) != 0; }
+
+bool is_send(ConnectedOpcode opcode) {
+  return opcode <= ConnectedOpcode::send_only_immediate || has_invalidate(opcode);
+}
 
 bool is_write(ConnectedOpcode opcode) {
   return opcode >= ConnectedOpcode::write_first && opcode <= ConnectedOpcode::write_only_immediate;
 }
 
 bool is_read_response(ConnectedOpcode opcode) {
-  return opcode >= ConnectedOpcode::read_response_first && opcode <= ConnectedOpcode::read_response_only;
+  return opcode >= ConnectedOpcode::read_response_first &&
+         opcode <= ConnectedOpcode::read_response_only;
 }
 
 bool is_atomic(ConnectedOpcode opcode) {

@@ -1,10 +1,11 @@
-// Packets of the reliable and the unreliable connection service: BTH, then the extended headers that
-// the opcode names (IBA 9.2 to 9.4).
+// Packets of the reliable and the unreliable connection service: BTH, then the extended headers
+// that the opcode names (IBA 9.2 to 9.4).
 //
 //   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 or AtomicETH 28 | ImmDt 4 | payload, pad to 4 |
+//                                         | IETH 4, of SEND with invalidate |  payload, pad to 4 |
 //                                         | AETH 4 | AtomicAckETH 8 |           payload, pad to 4 |
 //
-// The second line is that of responses, which only the reliable service has.
+// The last line is that of responses, which only the reliable service has.
 #pragma once
 
 #include <chrono>
@@ -12,47 +13,10 @@
 #include <optional>
 
 #include "ipoib/time.hpp"
+#include "wire/connected_opcode.hpp"
 #include "wire/packet.hpp"
 
 namespace ipoib::wire {
-
-/// The upper three bits of the BTH's opcode (IBA 9.2, table 38).
-enum class ConnectedService : std::uint8_t { reliable = 0, unreliable = 1 };
-
-/// The other five. The unreliable service has SEND and RDMA WRITE only.
-enum class ConnectedOpcode : std::uint8_t {
-  send_first = 0x00,
-  send_middle = 0x01,
-  send_last = 0x02,
-  send_last_immediate = 0x03,
-  send_only = 0x04,
-  send_only_immediate = 0x05,
-  write_first = 0x06,
-  write_middle = 0x07,
-  write_last = 0x08,
-  write_last_immediate = 0x09,
-  write_only = 0x0a,
-  write_only_immediate = 0x0b,
-  read_request = 0x0c,
-  read_response_first = 0x0d,
-  read_response_middle = 0x0e,
-  read_response_last = 0x0f,
-  read_response_only = 0x10,
-  acknowledge = 0x11,
-  atomic_acknowledge = 0x12,
-  compare_swap = 0x13,
-  fetch_add = 0x14,
-};
-
-[[nodiscard]] bool has_immediate(ConnectedOpcode opcode);
-[[nodiscard]] bool is_send(ConnectedOpcode opcode);
-[[nodiscard]] bool is_write(ConnectedOpcode opcode);
-[[nodiscard]] bool is_read_response(ConnectedOpcode opcode);
-[[nodiscard]] bool is_atomic(ConnectedOpcode opcode);  ///< a request
-/// Whether it is the first packet of a message, or the only one.
-[[nodiscard]] bool begins_message(ConnectedOpcode opcode);
-/// Whether it is the last packet of a message, or the only one.
-[[nodiscard]] bool ends_message(ConnectedOpcode opcode);
 
 /// RDMA extended transport header (IBA 9.3.3):  | address 64 | R_Key 32 | DMA length 32 |
 struct Reth {
@@ -101,11 +65,12 @@ struct ConnectedPacket : DataPacket {
       Lrh::kSize + Grh::kSize + Bth::kSize + AtomicEth::kSize;
   ConnectedService service = ConnectedService::reliable;
   ConnectedOpcode opcode = ConnectedOpcode::acknowledge;
-  Reth reth;                    ///< of the opcodes that have one
-  Aeth aeth;                    ///< likewise
-  AtomicEth atomic;             ///< likewise
-  std::uint64_t original = 0;   ///< likewise: what an atomic operation has found
-  std::uint32_t immediate = 0;  ///< likewise
+  Reth reth;                          ///< of the opcodes that have one
+  Aeth aeth;                          ///< likewise
+  AtomicEth atomic;                   ///< likewise
+  std::uint64_t original = 0;         ///< likewise: what an atomic operation has found
+  std::uint32_t immediate = 0;        ///< likewise
+  std::uint32_t invalidated_key = 0;  ///< likewise: IETH, an R_Key (IBA 9.3.7)
 
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and its service has the opcode.

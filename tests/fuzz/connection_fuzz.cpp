@@ -1,6 +1,8 @@
-// A hostile peer of a connection, reliable or not: arbitrary packets to a queue pair that has requests and
-// receives of its own. They change no memory that was not given to the peer, each request completes
-// at most once, and what the queue pair owes stays bounded.
+// A hostile peer of a connection, reliable or not: arbitrary packets to a queue pair that has
+// requests and receives of its own. They change no memory that was not given to the peer, each
+// request completes at most once, and what the queue pair owes stays bounded. The peer was given a
+// region, a memory window on a part of another one, and an on-demand region of which a part is
+// missing.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -23,6 +25,7 @@ constexpr std::uint64_t kMaxCost = 5'000'000;
 constexpr std::size_t kBuffer = 1024;
 constexpr std::uint8_t kUntouched = 0x5a;
 constexpr std::uint32_t kRequests = 8;
+constexpr std::size_t kWindow = 128;  ///< bytes, and where they begin
 constexpr std::size_t kMaxPayload = 300;
 constexpr std::uint32_t kFirstPsn = 0xfffffe;
 
@@ -45,6 +48,32 @@ struct Sink : ConnectedSink {
   std::size_t room = 0;
 };
 
+/// All of its second half is missing.
+struct HalfMissing final : hca::OnDemandMemory {
+  [[nodiscard]] bool has(const std::uint8_t* begin, std::size_t size) const {
+    return begin >= bytes.data() && begin + size <= bytes.data() + bytes.size() / 2;
+  }
+  bool read(std::span<std::uint8_t> to, const std::uint8_t* from) override {
+    if (!has(from, to.size())) return false;
+    std::copy_n(from, to.size(), to.begin());
+    return true;
+  }
+  bool write(std::uint8_t* to, ipoib::ConstBytes from) override {
+    if (!has(to, from.size())) return false;
+    std::ranges::copy(from, to);
+    return true;
+  }
+  bool populate(std::uint8_t* begin, std::size_t size) override { return has(begin, size); }
+  alignas(8) std::array<std::uint8_t, kBuffer> bytes = make();
+
+ private:
+  static std::array<std::uint8_t, kBuffer> make() {
+    std::array<std::uint8_t, kBuffer> made;
+    made.fill(kUntouched);
+    return made;
+  }
+};
+
 class Target {
  public:
   explicit Target(ibv_qp_type type) : type_(type) {
@@ -63,15 +92,16 @@ class Target {
     packet.bth.pkey = ipoib::kDefaultPKey;
     packet.bth.destination = qp_->number();
     packet.service = is_reliable() == ((how & 64) == 0) ? Service::reliable : Service::unreliable;
-    packet.opcode = static_cast<ipoib::wire::ConnectedOpcode>(reader.u8() % 0x15);
+    packet.opcode = opcode_of(reader.u8());
     packet.bth.psn = ipoib::wire::Psn(kFirstPsn) + reader.u8();
     packet.bth.ack_request = (how & 1) != 0;
     const auto value = reader.u8();
     packet.aeth = {static_cast<ipoib::wire::Aeth::Kind>(value >> 5 & 3),
                    static_cast<std::uint8_t>(value & 31), value};
-    const std::uint32_t key = (how & 2) != 0 ? shared_.key : shared_.key + value;
-    packet.reth = {address(guarded_.data() + 1) + ((how & 4) != 0 ? value : 0U), key,
+    const auto [begin, key] = memory_of(how, value);
+    packet.reth = {begin + ((how & 4) != 0 ? value : 0U), key,
                    (how & 8) != 0 ? 0xffffffff - value : value * 4U};
+    packet.invalidated_key = key;
     packet.atomic = {packet.reth.address, key, value, how};
     packet.original = value;
     const auto payload = reader.rest().first(std::min(reader.left(), kMaxPayload));
@@ -81,6 +111,44 @@ class Target {
   }
 
  private:
+  static ipoib::wire::ConnectedOpcode opcode_of(std::uint8_t number) {
+    using ipoib::wire::ConnectedOpcode;
+    constexpr std::array kOthers = {ConnectedOpcode::send_last_invalidate,
+                                    ConnectedOpcode::send_only_invalidate,
+                                    ConnectedOpcode::atomic_write};
+    const auto which = number % (0x15 + kOthers.size());
+    return which < 0x15 ? static_cast<ConnectedOpcode>(which) : kOthers[which - 0x15];
+  }
+  /// An address, and a key that belongs to it or not.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint32_t> memory_of(std::uint8_t how,
+                                                                  std::uint8_t value) const {
+    const auto shared = address(guarded_.data() + 1);
+    if ((how & 2) == 0) return {shared, shared_.key + value};
+    switch (value % 4) {
+      case 0:
+        return {address(lent_.data()) + kWindow, ibv_inc_rkey(window_)};
+      case 1:
+        return {address(on_demand_.bytes.data()) + value * 4U, missing_.key};
+      default:
+        return {shared, shared_.key};
+    }
+  }
+  /// The queue pair lends a part of a region.
+  void bind() {
+    ibv_mw window{};
+    window.rkey = window_;
+    ibv_mr region{};
+    region.lkey = region_.key;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.bind_mw = {&window,
+                  ibv_inc_rkey(window_),
+                  {&region, address(lent_.data()) + kWindow, kWindow,
+                   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC}};
+    ibv_send_wr* bad = nullptr;
+    require(hca_.post_send(*qp_, &wr, &bad) == 0);
+  }
+
   /// A payload of the path MTU, which the first packets of a message need.
   static ipoib::ConstBytes full(ipoib::ConstBytes payload) {
     static std::array<std::uint8_t, 256> bytes;
@@ -121,6 +189,7 @@ class Target {
   }
 
   void post() {
+    bind();
     constexpr std::array kOpcodes = {IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
                                      IBV_WR_ATOMIC_FETCH_AND_ADD};
     for (std::uint32_t i = 0; i < kRequests; ++i) {
@@ -144,7 +213,8 @@ class Target {
 
   void receive(ConnectedPacket& packet, ipoib::ConstBytes payload) {
     using ipoib::wire::ConnectedOpcode;
-    if (packet.opcode >= ConnectedOpcode::acknowledge || packet.opcode == ConnectedOpcode::read_request) {
+    if (packet.opcode >= ConnectedOpcode::acknowledge ||
+        packet.opcode == ConnectedOpcode::read_request) {
       payload = {};
     }
     std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
@@ -167,19 +237,26 @@ class Target {
     require(count >= 0);
     completed_ += static_cast<std::size_t>(count);
     require(completed_ <= 2 * kRequests);
+    const auto lent = std::span(lent_);
+    const auto is_untouched = [](std::span<const std::uint8_t> bytes) {
+      return std::ranges::all_of(bytes, [](auto byte) { return byte == kUntouched; });
+    };
+    require(is_untouched(lent.first(kWindow)) && is_untouched(lent.subspan(2 * kWindow)));
+    require(is_untouched(std::span(on_demand_.bytes).last(kBuffer / 2)));
     require(guarded_.front() == kUntouched && guarded_.back() == kUntouched);
     require(local_.front() == kUntouched && local_.back() == kUntouched);
     hca_.clear_events();
   }
 
   ibv_qp_type type_;
-  hca::Hca hca_{1, 0, make_port()};
+  HalfMissing on_demand_;
+  hca::Hca hca_{1, 0, make_port(), &on_demand_};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(4 * kRequests);
   hca::QueuePair* qp_ = *hca_.create_queue_pair({.pd = pd_,
                                                  .send_cq = cq_,
                                                  .receive_cq = cq_,
-                                                 .cap = {kRequests, kRequests, 1, 1, 0},
+                                                 .cap = {kRequests + 1, kRequests, 1, 1, 0},
                                                  .type = type_});
   std::vector<std::uint8_t> guarded_ = std::vector<std::uint8_t>(kBuffer + 2, kUntouched);
   std::vector<std::uint8_t> local_ = std::vector<std::uint8_t>(600 + 2, kUntouched);
@@ -189,6 +266,19 @@ class Target {
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
   hca::MemoryRegion own_ = *hca_.register_memory(
       *pd_, local_.data() + 1, 600, address(local_.data() + 1), IBV_ACCESS_LOCAL_WRITE);
+  alignas(8) std::array<std::uint8_t, 4 * kWindow> lent_ = [] {
+    std::array<std::uint8_t, 4 * kWindow> bytes;
+    bytes.fill(kUntouched);
+    return bytes;
+  }();
+  hca::MemoryRegion region_ =
+      *hca_.register_memory(*pd_, lent_.data(), lent_.size(), address(lent_.data()),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  std::uint32_t window_ = *hca_.memory().add_window(*pd_, IBV_MW_TYPE_2);
+  hca::MemoryRegion missing_ = *hca_.register_memory(
+      *pd_, on_demand_.bytes.data(), kBuffer, address(on_demand_.bytes.data()),
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND);
   Sink sink_;
   ipoib::TimePoint now_{};
   std::size_t completed_ = 0;

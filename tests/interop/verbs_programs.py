@@ -122,7 +122,8 @@ def too_long_a_message_is_refused():
 def connected_ping_pong():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
         for options in ([], ["-e"], ["-N"], ["-c"], ["-e", "-N"], ["-g", "0"], ["-m", "256"],
-                        ["-m", "4096"], ["-r", "1"], ["-s", "1"], ["-s", "100001"]):
+                        ["-m", "4096"], ["-r", "1"], ["-s", "0"], ["-s", "1"], ["-s", "100001"],
+                        ["-o"], ["-o", "-e"], ["-o", "-P"], ["-O"], ["-O", "-P"], ["-j"], ["-j", "-N"]):
             size = int(options[1]) if options[0:1] == ["-s"] else 4096
             for output in play(subnet, "ibv_rc_pingpong", "-n", str(ITERATIONS), *options):
                 total = f"{2 * ITERATIONS * size} bytes in"
@@ -132,7 +133,7 @@ def connected_ping_pong():
 def unreliable_connected_ping_pong():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
         for options in ([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-m", "256"],
-                        ["-m", "4096"], ["-r", "10"], ["-s", "1"], ["-s", "100001"]):
+                        ["-m", "4096"], ["-r", "10"], ["-s", "0"], ["-s", "1"], ["-s", "100001"]):
             size = int(options[1]) if options[0:1] == ["-s"] else 4096
             for output in play(subnet, "ibv_uc_pingpong", "-n", str(ITERATIONS), *options):
                 total = f"{2 * ITERATIONS * size} bytes in"

@@ -18,12 +18,19 @@ namespace {
 struct MessageOpcodes {
   ConnectedOpcode first, middle, last, last_immediate, only, only_immediate;
 };
-constexpr MessageOpcodes kSend = {ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
-                                  ConnectedOpcode::send_last,  ConnectedOpcode::send_last_immediate,
-                                  ConnectedOpcode::send_only,  ConnectedOpcode::send_only_immediate};
-constexpr MessageOpcodes kWrite = {ConnectedOpcode::write_first, ConnectedOpcode::write_middle,
-                                   ConnectedOpcode::write_last,  ConnectedOpcode::write_last_immediate,
-                                   ConnectedOpcode::write_only,  ConnectedOpcode::write_only_immediate};
+constexpr MessageOpcodes kSend = {
+    ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
+    ConnectedOpcode::send_last,  ConnectedOpcode::send_last_immediate,
+    ConnectedOpcode::send_only,  ConnectedOpcode::send_only_immediate};
+/// With a key to invalidate instead of the immediate data.
+constexpr MessageOpcodes kSendInvalidate = {
+    ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
+    ConnectedOpcode::send_last,  ConnectedOpcode::send_last_invalidate,
+    ConnectedOpcode::send_only,  ConnectedOpcode::send_only_invalidate};
+constexpr MessageOpcodes kWrite = {
+    ConnectedOpcode::write_first, ConnectedOpcode::write_middle,
+    ConnectedOpcode::write_last,  ConnectedOpcode::write_last_immediate,
+    ConnectedOpcode::write_only,  ConnectedOpcode::write_only_immediate};
 
 ConnectedOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool immediate) {
   if (is_last) {
@@ -37,6 +44,10 @@ ConnectedOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& 
   if (request.is_read()) return ConnectedOpcode::read_request;
   if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) return ConnectedOpcode::compare_swap;
   if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) return ConnectedOpcode::fetch_add;
+  if (request.is_atomic_write()) return ConnectedOpcode::atomic_write;
+  if (request.opcode == IBV_WR_SEND_WITH_INV) {
+    return opcode_of(kSendInvalidate, packet.index == 0, packet.is_last, true);
+  }
   const bool is_send = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
   const bool immediate =
       request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -44,7 +55,8 @@ ConnectedOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& 
 }
 
 ConnectedOpcode response_opcode(bool is_first, bool is_last) {
-  if (is_first) return is_last ? ConnectedOpcode::read_response_only : ConnectedOpcode::read_response_first;
+  if (is_first)
+    return is_last ? ConnectedOpcode::read_response_only : ConnectedOpcode::read_response_first;
   return is_last ? ConnectedOpcode::read_response_last : ConnectedOpcode::read_response_middle;
 }
 
@@ -73,25 +85,29 @@ std::size_t Connections::build_responses(QueuePair& qp) {
     const auto& response = responder.responses()[entry];
     for (auto index = response.sent; index < response.packets; ++index) {
       if (count == batch_.size()) return count;
-      if (build_response(qp, response, index, batch_[count])) {
+      const auto nak = build_response(qp, response, index, count);
+      if (!nak) {
         ++count;
         continue;
       }
-      // The memory has been deregistered since the READ was accepted.
       if (count != 0) return count;
-      responder.replace_responses(Aeth::kRemoteAccessError);
-      hca_.raise(AsyncEvent{IBV_EVENT_QP_ACCESS_ERR, nullptr, &qp});
+      responder.replace_responses(*nak);
+      hca_.raise(AsyncEvent{event_of(*nak), nullptr, &qp});
       hca_.enter_error(qp);
-      (void)build_response(qp, responder.responses().front(), 0, batch_[0]);
+      (void)build_response(qp, responder.responses().front(), 0, 0);
       return 1;
     }
   }
   return count;
 }
 
-/// Returns false if the memory cannot be read any more.
-bool Connections::build_response(const QueuePair& qp, const Response& response, std::uint32_t index,
-                                 OutgoingPacket& out) {
+/// Writes a packet of a response to a place of the batch. Returns the NAK to send instead if the
+/// memory cannot be read: it has been deregistered since the READ was accepted, or pages are
+/// missing.
+std::optional<std::uint8_t> Connections::build_response(const QueuePair& qp,
+                                                        const Response& response,
+                                                        std::uint32_t index, std::size_t place) {
+  auto& out = batch_[place];
   clear(out);
   const auto& attributes = qp.connection_->attributes;
   ConnectedPacket packet;
@@ -106,19 +122,19 @@ bool Connections::build_response(const QueuePair& qp, const Response& response, 
         static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, response.read.length - offset));
     packet.opcode = response_opcode(index == 0, index + 1 == response.packets);
     if (size != 0) {
-      const auto* const memory =
-          hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
-                               qp.config_.pd, IBV_ACCESS_REMOTE_READ);
-      if (memory == nullptr) return false;
-      out.add({memory, size});
+      const auto memory = hca_.memory_.resolve(response.read.key, response.read.address + offset,
+                                               size, qp.key_user(), IBV_ACCESS_REMOTE_READ);
+      if (!memory) return Aeth::kRemoteAccessError;
+      if (!copies_.add(out, place, memory, size)) return Aeth::kRemoteOperationError;
     }
   }
   write_headers(qp, packet, out);
-  return true;
+  return std::nullopt;
 }
 
 Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink) {
   auto& requester = qp.connection_->requester;
+  execute_local(qp);
   const auto count = build_requests(qp);
   const auto sent = send(qp, count, sink);
   for (std::size_t i = 0; i < sent && qp.state_ != IBV_QPS_ERR; ++i) {
@@ -133,7 +149,7 @@ Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink)
 /// Nobody acknowledges what an unreliable connection sends (IBA 9.8.1).
 void Connections::finish_unreliable(QueuePair& qp, const RequestPacket& sent) {
   qp.connection_->requester.acknowledge(sent.psn);
-  if (sent.is_last) hca_.complete_send(qp, IBV_WC_SUCCESS);
+  if (sent.is_last) complete_oldest(qp);
 }
 
 /// A request whose memory may not be used fails when those before it are complete.
@@ -142,7 +158,7 @@ std::size_t Connections::build_requests(QueuePair& qp) {
   const auto planned =
       connection.requester.plan(plan_, connection.attributes, qp.state_ == IBV_QPS_RTS);
   for (std::size_t count = 0; count < planned; ++count) {
-    const auto status = build_request(qp, plan_[count], batch_[count]);
+    const auto status = build_request(qp, plan_[count], count);
     if (status == IBV_WC_SUCCESS) continue;
     if (count == 0 && plan_[0].position == qp.sends_.processed()) fail(qp, status);
     return count;
@@ -151,7 +167,8 @@ std::size_t Connections::build_requests(QueuePair& qp) {
 }
 
 ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& planned,
-                                         OutgoingPacket& out) {
+                                         std::size_t place) {
+  auto& out = batch_[place];
   clear(out);
   const auto& send = qp.sends_.at(planned.position);
   const auto& request = qp.connection_->requester.at(planned.position);
@@ -165,13 +182,14 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
   packet.bth.ack_request = planned.requests_ack && qp.connection_->is_reliable();
   packet.bth.solicited = planned.is_last && send.solicited;
   packet.immediate = send.immediate;
+  packet.invalidated_key = request.invalidated_key;
   packet.reth = {request.remote_address, request.remote_key, send.length};
   packet.atomic = {request.remote_address, request.remote_key, request.operand, request.compare};
   if (request.is_read()) {
     packet.reth.address += offset;
     packet.reth.length = static_cast<std::uint32_t>(size);
   } else if (!request.is_atomic()) {
-    const auto status = gather(qp, planned.position, offset, size, out);
+    const auto status = gather(qp, planned.position, offset, size, place);
     if (status != IBV_WC_SUCCESS) return status;
   }
   write_headers(qp, packet, out);
@@ -180,10 +198,11 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
 
 /// Adds a part of the message of a request.
 ibv_wc_status Connections::gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
-                                  std::size_t size, OutgoingPacket& out) {
+                                  std::size_t size, std::size_t place) {
+  auto& out = batch_[place];
   const auto& send = qp.sends_.at(position);
   if (send.is_inline) {
-    if (size != 0) out.add({qp.staged(position) + offset, size});
+    if (size != 0) out.add({qp.inline_data(position) + offset, size});
     return IBV_WC_SUCCESS;
   }
   for (const auto& element : qp.sends_.elements(position).first(send.element_count)) {
@@ -193,9 +212,10 @@ ibv_wc_status Connections::gather(QueuePair& qp, std::uint32_t position, std::ui
       continue;
     }
     const auto length = std::min<std::size_t>(element.length - offset, size);
-    const auto* const begin = hca_.memory_.resolve(element, qp.config_.pd, false);
-    if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
-    out.add({begin + offset, length});
+    const auto memory = hca_.memory_.resolve(element, qp.config_.pd, false);
+    if (!memory || !copies_.add(out, place, memory.from(offset), length)) {
+      return IBV_WC_LOC_PROT_ERR;
+    }
     size -= length;
     offset = 0;
   }

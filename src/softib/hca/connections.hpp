@@ -8,6 +8,7 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "softib/core/packet_sink.hpp"
 #include "softib/hca/completion_queue.hpp"
 #include "softib/hca/connection.hpp"
+#include "softib/hca/packet_copies.hpp"
 #include "softib/hca/work_requests.hpp"
 
 namespace softib::hca {
@@ -57,15 +59,21 @@ class Connections {
   [[nodiscard]] Left send_requests(QueuePair& qp, ConnectedSink& sink);
   [[nodiscard]] std::size_t build_responses(QueuePair& qp);
   [[nodiscard]] std::size_t build_requests(QueuePair& qp);
-  [[nodiscard]] bool build_response(const QueuePair& qp, const Response& response,
-                                    std::uint32_t index, OutgoingPacket& out);
+  [[nodiscard]] std::optional<std::uint8_t> build_response(const QueuePair& qp,
+                                                           const Response& response,
+                                                           std::uint32_t index, std::size_t place);
   [[nodiscard]] ibv_wc_status build_request(QueuePair& qp, const RequestPacket& planned,
-                                            OutgoingPacket& out);
+                                            std::size_t place);
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
-                                     std::size_t size, OutgoingPacket& out);
+                                     std::size_t size, std::size_t place);
   void write_headers(const QueuePair& qp, ConnectedPacket& packet, OutgoingPacket& out);
   [[nodiscard]] std::size_t send(const QueuePair& qp, std::size_t count, ConnectedSink& sink);
   void finish_unreliable(QueuePair& qp, const RequestPacket& sent);
+
+  // local_operations.cpp
+  void execute_local(QueuePair& qp);
+  [[nodiscard]] bool execute_local(QueuePair& qp, std::uint32_t position);
+  void complete_oldest(QueuePair& qp);
 
   // inbound_requests.cpp
   void execute(QueuePair& qp, const ConnectedPacket& packet);
@@ -74,6 +82,7 @@ class Connections {
   void execute_write(QueuePair& qp, const ConnectedPacket& packet);
   void execute_read(QueuePair& qp, const ConnectedPacket& packet);
   void execute_atomic(QueuePair& qp, const ConnectedPacket& packet);
+  void execute_atomic_write(QueuePair& qp, const ConnectedPacket& packet);
   void repeat(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool has_receive(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool may_read(const QueuePair& qp, const ipoib::wire::Reth& read) const;
@@ -99,6 +108,7 @@ class Connections {
   std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
   std::array<RequestPacket, kSendBatch> plan_;
   std::vector<OutgoingPacket> batch_ = std::vector<OutgoingPacket>(kSendBatch);
+  PacketCopies copies_;  ///< for the batch
 };
 
 }  // namespace softib::hca

@@ -1,6 +1,14 @@
 #include "softib/hca/events.hpp"
 
+#include "wire/connected_packet.hpp"
+
 namespace softib::hca {
+
+ibv_event_type event_of(std::uint8_t nak) {
+  using ipoib::wire::Aeth;
+  if (nak == Aeth::kRemoteAccessError) return IBV_EVENT_QP_ACCESS_ERR;
+  return nak == Aeth::kRemoteOperationError ? IBV_EVENT_QP_FATAL : IBV_EVENT_QP_REQ_ERR;
+}
 
 std::vector<ibv_event_type> port_events(const PortAttributes& before, const PortAttributes& now) {
   const bool was_active = before.state == PortState::active;

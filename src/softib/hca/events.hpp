@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct AsyncEvent {
 };
 using HcaEvent = std::variant<CompletionEvent, AsyncEvent>;
 
+/// The event of a queue pair whose responder sends a NAK of this value (IBA 11.6.3.1).
+[[nodiscard]] ibv_event_type event_of(std::uint8_t nak);
 /// The events to raise when a port changes, in this order.
 [[nodiscard]] std::vector<ibv_event_type> port_events(const PortAttributes& before,
                                                       const PortAttributes& now);

@@ -19,8 +19,9 @@ bool is_port(unsigned number, const PortAttributes& port) {
 }
 }  // namespace
 
-Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port)
-    : epoch_(epoch), slot_(slot), port_(port) {}
+Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
+         OnDemandMemory* on_demand)
+    : epoch_(epoch), slot_(slot), port_(port), memory_(on_demand) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.failed) return hca_failed();
@@ -38,22 +39,10 @@ Result<void> Hca::destroy(ProtectionDomain& pd) {
 Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, std::uint64_t length,
                                           std::uint64_t address, int access) {
   if (port_.failed) return hca_failed();
-  auto region = memory_.add(pd, memory, length, address, access);
-  if (region) ++pd.users;
-  return region;
+  return memory_.add(pd, memory, length, address, access);
 }
 
-Result<void> Hca::reregister_memory(std::uint32_t key, const RegionChange& change) {
-  return memory_.change(key, change);
-}
-
-Result<void> Hca::deregister_memory(std::uint32_t key) {
-  const auto* const region = memory_.find(key);
-  if (region == nullptr) return Error{EINVAL, "no memory region has this key"};
-  --region->pd->users;
-  memory_.remove(key);
-  return {};
-}
+Result<void> Hca::deregister_memory(std::uint32_t key) { return memory_.remove(key); }
 
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity) {
   if (port_.failed) return hca_failed();
@@ -134,6 +123,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
 Result<void> Hca::destroy(QueuePair& qp) {
   if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
   if (qp.is_connected()) connections_.remove(qp);
+  memory_.invalidate_windows_of(qp.number());
   const auto& config = qp.config();
   config.send_cq->discard(qp);
   config.receive_cq->discard(qp);
@@ -196,6 +186,7 @@ void Hca::fail() {
 }
 
 void Hca::reset(QueuePair& qp) {
+  memory_.invalidate_windows_of(qp.number());
   qp.config_.send_cq->discard(qp);
   qp.config_.receive_cq->discard(qp);
   qp.sends_.clear();

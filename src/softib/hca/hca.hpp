@@ -1,8 +1,7 @@
 // The model of one HCA as one process sees it: objects, work requests, packets and events.
 //
-// It has no descriptor, no clock and no lock. Work requests and received packets come in as calls,
-// completions wait in completion queues, events in a list. next_packets() returns datagrams to send
-// in batches, so that the caller can send them without the lock that guards the model.
+// It has no descriptor, clock or lock. Work requests and received packets come in as calls; events
+// wait in a list. next_packets() returns datagrams to send in batches, without the caller's lock.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -25,8 +24,10 @@ using ipoib::Result;
 
 class Hca {
  public:
-  /// `epoch` and `slot` are part of its queue pair numbers.
-  Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port);
+  /// `epoch` and `slot` are part of its queue pair numbers; `on_demand` must outlive it, or is
+  /// null.
+  Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
+      OnDemandMemory* on_demand = nullptr);
 
   // Objects live until they are destroyed, at the latest with the Hca. Errors: EBUSY: other objects
   // use it; ENOMEM: too many objects; EINVAL: invalid attributes; EIO: the HCA has failed.
@@ -35,8 +36,8 @@ class Hca {
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
                                                      std::uint64_t length, std::uint64_t address,
                                                      int access);
-  [[nodiscard]] Result<void> reregister_memory(std::uint32_t key, const RegionChange& change);
   [[nodiscard]] Result<void> deregister_memory(std::uint32_t key);
+  [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for the rest
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
   [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
   [[nodiscard]] Result<void> destroy(CompletionQueue& cq);
@@ -55,18 +56,17 @@ class Hca {
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
   int post_send_all(QueuePair& qp, ibv_send_wr* chain);  ///< the whole chain or nothing
   int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind = {});
-  /// Completes the sends of the previous batch and returns the next batch, which is valid until the
-  /// next call for this queue pair or its destruction. Empty if there is nothing to send.
+  /// Completes the sends of the previous batch and returns the next one, or nothing. It is valid
+  /// until the next call for this queue pair or its destruction.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
 
   void receive(const ArrivedPacket& from);  ///< a packet from the fabric
-  /// Raises events for what has changed. If `now` is failed or of a later generation, the HCA fails
-  /// permanently, and all queue pairs go into ERR.
+  /// Raises events for changes. If `now` has failed or is of a later generation, the HCA fails.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] Connections& connections() { return connections_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
-  [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }  ///< oldest first
+  [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }  ///< in order
   void clear_events() { events_.clear(); }
 
  private:

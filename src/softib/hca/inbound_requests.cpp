@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 
 #include "softib/hca/connections.hpp"
 #include "softib/hca/hca.hpp"
@@ -24,24 +23,6 @@ using ipoib::wire::ConnectedPacket;
 using ipoib::wire::Reth;
 
 namespace {
-
-/// Copies such that the last bytes become visible last: programs poll them (IBA o9-20).
-void copy_in_order(std::uint8_t* to, ConstBytes from) {
-  using Word = std::uint64_t;
-  const auto size = from.size();
-  auto* const end = to + size;
-  const bool has_word =
-      size >= sizeof(Word) && std::bit_cast<std::uintptr_t>(end) % sizeof(Word) == 0;
-  const auto tail = has_word ? sizeof(Word) : std::size_t{1};
-  std::memcpy(to, from.data(), size - tail);
-  if (has_word) {
-    Word word = 0;
-    std::memcpy(&word, from.data() + size - tail, tail);
-    std::atomic_ref(*reinterpret_cast<Word*>(end - tail)).store(word, std::memory_order_release);
-  } else {
-    std::atomic_ref(*(end - 1)).store(from.back(), std::memory_order_release);
-  }
-}
 
 /// The NAK for a receive that cannot take the message.
 std::uint8_t nak_of(ibv_wc_status status) {
@@ -65,6 +46,8 @@ void Connections::execute(QueuePair& qp, const ConnectedPacket& packet) {
     execute_read(qp, packet);
   } else if (is_atomic(packet.opcode)) {
     execute_atomic(qp, packet);
+  } else if (packet.opcode == ConnectedOpcode::atomic_write) {
+    execute_atomic_write(qp, packet);
   } else if (is_send(packet.opcode)) {
     execute_send(qp, packet);
   } else {
@@ -105,8 +88,10 @@ void Connections::repeat(QueuePair& qp, const ConnectedPacket& packet) {
   ++hca_.counters_.duplicates;
   auto& responder = qp.connection_->responder;
   const bool is_read = packet.opcode == ConnectedOpcode::read_request;
-  if (!is_read && !is_atomic(packet.opcode)) return responder.owe_ack();
+  const bool is_atomic_write = packet.opcode == ConnectedOpcode::atomic_write;
+  if (!is_read && !is_atomic_write && !is_atomic(packet.opcode)) return responder.owe_ack();
   if (responder.is_full()) return;
+  if (is_atomic_write) return responder.repeat_atomic_write(packet);
   if (!is_read) return responder.repeat_atomic(packet);
   if (may_read(qp, packet.reth)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
 }
@@ -128,6 +113,12 @@ void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
   auto& responder = qp.connection_->responder;
   const bool begins = responder.message() == Responder::Message::none;
   if (begins && !has_receive(qp, packet)) return;
+  if (has_invalidate(packet.opcode) &&
+      !hca_.memory_.may_invalidate(packet.invalidated_key, qp.key_user())) {
+    responder.reject(Aeth::Kind::nak, Aeth::kRemoteAccessError);
+    complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
+    return hca_.enter_error(qp);
+  }
   const auto position = qp.receives_.processed();
   const auto elements =
       qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
@@ -141,6 +132,7 @@ void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
     return hca_.enter_error(qp);
   }
   responder.accept(packet);
+  if (has_invalidate(packet.opcode)) hca_.memory_.invalidate(packet.invalidated_key);
   if (ipoib::wire::ends_message(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
 }
 
@@ -157,17 +149,19 @@ void Connections::execute_write(QueuePair& qp, const ConnectedPacket& packet) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
   const auto resolve = [&](std::uint64_t offset, std::uint64_t size) {
-    return hca_.memory_.resolve(to.key, to.address + offset, size, qp.config_.pd,
+    return hca_.memory_.resolve(to.key, to.address + offset, size, qp.key_user(),
                                 IBV_ACCESS_REMOTE_WRITE);
   };
-  if (begins && to.length != 0 && resolve(0, to.length) == nullptr) {
+  if (begins && to.length != 0 && !resolve(0, to.length)) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
   }
   if (has_immediate(packet.opcode) && !has_receive(qp, packet)) return;
   if (!packet.payload.empty()) {
-    auto* const memory = resolve(done, packet.payload.size());
-    if (memory == nullptr) return refuse(qp, packet, Aeth::kRemoteAccessError);
-    copy_in_order(memory, packet.payload);
+    const auto memory = resolve(done, packet.payload.size());
+    if (!memory) return refuse(qp, packet, Aeth::kRemoteAccessError);
+    if (!memory.store_in_order(packet.payload)) {
+      return refuse(qp, packet, Aeth::kRemoteOperationError);
+    }
   }
   responder.accept(packet);
   if (has_immediate(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
@@ -197,12 +191,13 @@ void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
       responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
-  auto* const memory = hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word), qp.config_.pd,
-                                            IBV_ACCESS_REMOTE_ATOMIC);
-  if (memory == nullptr || std::bit_cast<std::uintptr_t>(memory) % sizeof(Word) != 0) {
+  const auto memory = hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word), qp.key_user(),
+                                           IBV_ACCESS_REMOTE_ATOMIC);
+  if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % sizeof(Word) != 0) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
   }
-  const std::atomic_ref word(*reinterpret_cast<Word*>(memory));
+  if (!memory.populate(sizeof(Word))) return refuse(qp, packet, Aeth::kRemoteOperationError);
+  const std::atomic_ref word(*reinterpret_cast<Word*>(memory.begin()));
   Word original = atomic.compare;
   if (packet.opcode == ConnectedOpcode::fetch_add) {
     original = word.fetch_add(atomic.operand);
@@ -212,12 +207,33 @@ void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
   responder.accept_atomic(packet, original);
 }
 
+/// Writes 8 bytes at once. The response is that of a READ, of no bytes.
+void Connections::execute_atomic_write(QueuePair& qp, const ConnectedPacket& packet) {
+  auto& connection = *qp.connection_;
+  auto& responder = connection.responder;
+  const auto& attributes = connection.attributes;
+  const auto& to = packet.reth;
+  if ((attributes.access & IBV_ACCESS_REMOTE_WRITE) == 0 || to.length != kAtomicBytes ||
+      packet.payload.size() != kAtomicBytes || to.address % kAtomicBytes != 0 ||
+      responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
+    return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  const auto memory = hca_.memory_.resolve(to.key, to.address, kAtomicBytes, qp.key_user(),
+                                           IBV_ACCESS_REMOTE_WRITE);
+  if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes != 0) {
+    return refuse(qp, packet, Aeth::kRemoteAccessError);
+  }
+  if (!memory.store_in_order(packet.payload)) {
+    return refuse(qp, packet, Aeth::kRemoteOperationError);
+  }
+  responder.accept_atomic_write(packet);
+}
+
 bool Connections::may_read(const QueuePair& qp, const Reth& read) const {
   if ((qp.connection_->attributes.access & IBV_ACCESS_REMOTE_READ) == 0) return false;
   if (read.length == 0) return true;
-  return read.length <= kMaxMessage &&
-         hca_.memory_.resolve(read.key, read.address, read.length, qp.config_.pd,
-                              IBV_ACCESS_REMOTE_READ) != nullptr;
+  return read.length <= kMaxMessage && hca_.memory_.resolve(read.key, read.address, read.length,
+                                                            qp.key_user(), IBV_ACCESS_REMOTE_READ);
 }
 
 void Connections::refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint8_t nak) {
@@ -227,14 +243,13 @@ void Connections::refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint
   if (responder.message() == Responder::Message::send && qp.receives_.waiting() != 0) {
     complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
   } else {
-    const auto event =
-        nak == Aeth::kRemoteAccessError ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
-    hca_.raise(AsyncEvent{event, nullptr, &qp});
+    hca_.raise(AsyncEvent{event_of(nak), nullptr, &qp});
   }
   hca_.enter_error(qp);
 }
 
-void Connections::complete_receive(QueuePair& qp, const ConnectedPacket& packet, ibv_wc_status status) {
+void Connections::complete_receive(QueuePair& qp, const ConnectedPacket& packet,
+                                   ibv_wc_status status) {
   auto& queue = qp.receives_;
   auto& cq = *qp.config_.receive_cq;
   auto& wc = cq.next();
@@ -253,6 +268,9 @@ void Connections::complete_receive(QueuePair& qp, const ConnectedPacket& packet,
     if (has_immediate(packet.opcode)) {
       wc.wc_flags = IBV_WC_WITH_IMM;
       wc.imm_data = to_network(packet.immediate);
+    } else if (has_invalidate(packet.opcode)) {
+      wc.wc_flags = IBV_WC_WITH_INV;
+      wc.invalidated_rkey = packet.invalidated_key;
     }
   } else {
     ++hca_.counters_.receive_errors;
@@ -270,10 +288,9 @@ ibv_wc_status Connections::scatter(const QueuePair& qp, std::span<const ibv_sge>
       offset -= element.length;
       continue;
     }
-    auto* const to = hca_.memory_.resolve(element, qp.config_.pd, true);
-    if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
+    const auto to = hca_.memory_.resolve(element, qp.config_.pd, true);
     const auto size = std::min<std::size_t>(element.length - offset, from.size());
-    std::memcpy(to + offset, from.data(), size);
+    if (!to || !to.from(offset).store(from.first(size))) return IBV_WC_LOC_PROT_ERR;
     from = from.subspan(size);
     offset = 0;
   }

@@ -41,14 +41,14 @@ bool Connections::acknowledge(QueuePair& qp, Psn psn) {
   auto& requester = qp.connection_->requester;
   while (requester.has_unacked() && psn - requester.unacked() >= 0) {
     const auto& request = requester.oldest();
-    if (request.returns_data()) return false;
+    if (request.has_response()) return false;
     const Psn last = request.first + (request.packets - 1);
     if (psn - last < 0) {
       requester.acknowledge(psn);
       return true;
     }
     requester.acknowledge(last);
-    hca_.complete_send(qp, IBV_WC_SUCCESS);
+    complete_oldest(qp);
     if (!sends(qp)) return true;  // the completion queue is full
   }
   return true;
@@ -86,17 +86,17 @@ void Connections::handle_response(QueuePair& qp, const ConnectedPacket& packet) 
   const auto original = std::bit_cast<OriginalBytes>(packet.original);
   const bool is_atomic = packet.opcode == ipoib::wire::ConnectedOpcode::atomic_acknowledge;
   const ConstBytes data = is_atomic ? ConstBytes(original) : packet.payload;
-  const auto expected =
-      std::min<std::uint64_t>(qp.connection_->attributes.mtu(), send.length - offset);
-  if (!(is_atomic ? request.is_atomic() : request.is_read()) || data.size() != expected) {
-    return fail(qp, IBV_WC_BAD_RESP_ERR);
-  }
+  const bool is_expected =
+      is_atomic ? request.is_atomic() : request.is_read() || request.is_atomic_write();
+  const auto left = request.is_atomic_write() ? 0 : send.length - offset;
+  const auto expected = std::min<std::uint64_t>(qp.connection_->attributes.mtu(), left);
+  if (!is_expected || data.size() != expected) return fail(qp, IBV_WC_BAD_RESP_ERR);
   const auto elements = qp.sends_.elements(position).first(send.element_count);
   const auto status = scatter(qp, elements, offset, data);
   if (status != IBV_WC_SUCCESS) return fail(qp, status);
   const bool is_last = index + 1 == request.packets;
   requester.acknowledge(psn);
-  if (is_last) hca_.complete_send(qp, IBV_WC_SUCCESS);
+  if (is_last) complete_oldest(qp);
 }
 
 /// A packet or a response was lost. Ignores further signs of that until there is progress; if what
@@ -129,8 +129,8 @@ void Connections::retry_when_ready(QueuePair& qp, std::uint8_t timer) {
   requester.pause(ipoib::wire::rnr_delay(timer));
 }
 
-/// Completes the oldest request with an error, and flushes the others. An unreliable connection goes
-/// on receiving (IBA 10.10.3.1).
+/// Completes the oldest request with an error, and flushes the others. An unreliable connection
+/// goes on receiving (IBA 10.10.3.1).
 void Connections::fail(QueuePair& qp, ibv_wc_status status) {
   if (!qp.connection_->is_reliable()) {
     hca_.fail_send(qp, status);

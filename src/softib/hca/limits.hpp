@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kMaxCompletionQueues = 1024;
 inline constexpr std::uint32_t kMaxCqe = 1U << 18;  ///< entries per completion queue
 inline constexpr std::uint32_t kMaxProtectionDomains = 1024;
 inline constexpr std::uint32_t kMaxMemoryRegions = 1U << 16;
+inline constexpr std::size_t kMaxDeviceMemory = 1 << 18;        ///< bytes in a process
+inline constexpr std::uint32_t kMaxDeviceMemoryAlignment = 12;  ///< log2
 inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
 inline constexpr std::uint32_t kMaxAttachedGroups =
     1024;  ///< multicast groups with attached queue pairs

@@ -1,76 +1,87 @@
-// Protection domains, memory regions and address handles of an emulated HCA (IBA 10.2.3, 10.6,
-// 10.2.2.2).
+// The memory regions and windows of an emulated HCA, by key (IBA 10.6).
 //
-// The upper 24 bits of a key are the index of a slot in the table. The low 8 bits change each time
-// the slot is reused, so that a stale key does not give access to the next region.
+// The upper 24 bits of a key are the index of a slot in the table, of a region or a window. The low
+// 8 bits change each time the slot is reused, so that a stale key does not give access to the next
+// region. Those of a window change with each binding.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <optional>
+#include <variant>
 #include <vector>
 
 #include "ipoib/result.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/hca/memory_objects.hpp"
+#include "softib/hca/registered_memory.hpp"
 
 namespace softib::hca {
 
-/// A work request's queue pair, memory and address handle must belong to the same domain.
-struct ProtectionDomain {
-  std::uint32_t handle = 0;
-  std::uint32_t users = 0;  ///< objects that belong to it; nonzero prevents destruction
-};
-
-struct MemoryRegion {
-  ProtectionDomain* pd = nullptr;  ///< null: the slot is free
-  std::uint8_t* memory = nullptr;
-  std::uint64_t length = 0;
-  std::uint64_t address = 0;  ///< address of the first byte in scatter elements
-  std::uint32_t key = 0;      ///< lkey and rkey
-  int access = 0;             ///< IBV_ACCESS_*
-};
-
-/// A change of a region (ibv_rereg_mr). Null members stay as they are.
-struct RegionChange {
-  ProtectionDomain* pd = nullptr;
-  void* memory = nullptr;  ///< also becomes `address`
-  std::uint64_t length = 0;
-  std::optional<int> access;
-};
-
-/// Derived from ibv_ah because work requests point to one. Posting a request copies the attributes,
-/// so the handle may be destroyed right after.
-struct AddressHandle : ibv_ah {
-  ibv_ah_attr attributes{};
-  ProtectionDomain* protection_domain = nullptr;
-};
-
 class MemoryTable {
  public:
-  /// `address` is the address of the first byte in scatter elements. Errors: EINVAL for an empty or
-  /// wrapping range, or for invalid access flags; ENOMEM beyond kMaxMemoryRegions.
+  /// Without `on_demand`, there are no on-demand regions.
+  explicit MemoryTable(OnDemandMemory* on_demand = nullptr) : on_demand_(on_demand) {}
+
+  // Regions and windows count as users of their domain.
+  /// `address` is the address of the first byte in scatter elements. An on-demand region at null
+  /// may have all of memory. Errors: EINVAL for a wrapping range, or for invalid access flags;
+  /// ENOMEM beyond kMaxMemoryRegions, together with windows.
   [[nodiscard]] ipoib::Result<MemoryRegion> add(ProtectionDomain& pd, void* memory,
                                                 std::uint64_t length, std::uint64_t address,
                                                 int access);
-  /// EINVAL, without any change, if the region does not exist or the new one would be invalid.
+  /// Without any change: EINVAL if the region does not exist or the new one would be invalid; EBUSY
+  /// if windows are bound to it.
   [[nodiscard]] ipoib::Result<void> change(std::uint32_t key, const RegionChange& change);
-  /// Returns false if no region has this key.
-  bool remove(std::uint32_t key);
+  /// EINVAL if no region has this key; EBUSY if windows are bound to it.
+  [[nodiscard]] ipoib::Result<void> remove(std::uint32_t key);
   [[nodiscard]] MemoryRegion* find(std::uint32_t key);
 
-  /// Returns the memory of a scatter element; null unless all of it lies in one region of `pd`,
+  /// Returns the key of a new window, which is not bound. Errors: EINVAL: no such type; ENOMEM.
+  [[nodiscard]] ipoib::Result<std::uint32_t> add_window(ProtectionDomain& pd, ibv_mw_type type);
+  /// `window` is any key that the window has had. EINVAL if there is none.
+  [[nodiscard]] ipoib::Result<void> remove_window(std::uint32_t window);
+  /// A work request of `by` binds a window (IBA 10.6.7.2.2). Returns false if it may not.
+  [[nodiscard]] bool bind(const WindowBinding& binding, const KeyUser& by);
+  /// Whether a work request of `by`, or of its peer, may invalidate this key: that of a window of
+  /// type 2 that is bound, and of this queue pair.
+  [[nodiscard]] bool may_invalidate(std::uint32_t key, const KeyUser& by);
+  /// Requires may_invalidate().
+  void invalidate(std::uint32_t key);
+  /// The queue pair is destroyed or reset.
+  void invalidate_windows_of(Qpn user);
+
+  /// Returns the memory of a scatter element; none unless all of it lies in one region of `pd`,
   /// with local write access if `to_write`.
-  [[nodiscard]] std::uint8_t* resolve(const ibv_sge& element, const ProtectionDomain* pd,
-                                      bool to_write) const;
-  /// The same for any key and access flags.
-  [[nodiscard]] std::uint8_t* resolve(std::uint32_t key, std::uint64_t address,
-                                      std::uint64_t length, const ProtectionDomain* pd,
-                                      int access) const;
+  [[nodiscard]] RegisteredMemory resolve(const ibv_sge& element, const ProtectionDomain* pd,
+                                         bool to_write) const;
+  /// The same for the key of a region or a window that the peer of `user` names.
+  [[nodiscard]] RegisteredMemory resolve(std::uint32_t key, std::uint64_t address,
+                                         std::uint64_t length, const KeyUser& user,
+                                         int access) const;
 
  private:
-  std::vector<MemoryRegion> slots_;
+  struct Slot {
+    std::uint32_t key = 0;  ///< the last one, if the slot is free
+    std::variant<std::monostate, MemoryRegion, MemoryWindow> use;
+  };
+  [[nodiscard]] ipoib::Result<std::uint32_t> take_slot();
+  void release_slot(std::uint32_t key);
+  [[nodiscard]] Slot* slot_of(std::uint32_t key);
+  [[nodiscard]] const Slot* slot_with(std::uint32_t key) const;
+  [[nodiscard]] MemoryWindow* find_window(std::uint32_t key);
+  [[nodiscard]] bool may_bind(const WindowBinding& binding, const MemoryWindow& window,
+                              std::uint32_t current_key, const KeyUser& by);
+  void unbind(MemoryWindow& window);
+  [[nodiscard]] RegisteredMemory part_of(const MemoryRegion& region, std::uint64_t offset,
+                                         std::uint64_t length) const;
+  [[nodiscard]] RegisteredMemory resolve(const MemoryWindow& window, std::uint64_t address,
+                                         std::uint64_t length, const KeyUser& user,
+                                         int access) const;
+
+  OnDemandMemory* on_demand_;
+  std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::uint32_t bound_windows_ = 0;  ///< of type 2
 };
 
 }  // namespace softib::hca

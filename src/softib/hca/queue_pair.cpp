@@ -38,6 +38,13 @@ void set_atomic(const AtomicOperation& from, SendRequest& request, ConnectedRequ
   to.compare = is_swap ? from.compare_add : 0;
 }
 
+WindowBinding binding_of(const ibv_send_wr& wr) {
+  const auto& bind = wr.bind_mw;
+  const auto& info = bind.bind_info;
+  return {bind.mw->rkey, bind.rkey,   info.mr != nullptr ? info.mr->lkey : 0,
+          info.addr,     info.length, static_cast<int>(info.mw_access_flags)};
+}
+
 }  // namespace
 
 QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
@@ -49,8 +56,8 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       staging_(std::size_t{staging_slots(config.cap)} * staging_stride_),
       staging_mask_(staging_slots(config.cap) - 1) {
   if (config.type != IBV_QPT_UD) {
-    const auto service = config.type == IBV_QPT_RC ? Connection::Service::reliable
-                                                   : Connection::Service::unreliable;
+    const auto service =
+        config.type == IBV_QPT_RC ? Connection::Service::reliable : Connection::Service::unreliable;
     connection_ = std::make_unique<Connection>(service, sends_, config.cap.max_send_wr);
   } else {
     batch_ = std::make_unique<Batch>();
@@ -118,6 +125,14 @@ bool QueuePair::is_valid_connected(const ibv_send_wr& wr) const {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return true;
+    case IBV_WR_SEND_WITH_INV:
+      return connection_->is_reliable();
+    case IBV_WR_LOCAL_INV:
+      return true;
+    case IBV_WR_BIND_MW:
+      return wr.bind_mw.mw != nullptr;
+    case IBV_WR_ATOMIC_WRITE:
+      return total_length(wr) == kAtomicBytes && connection_->attributes.max_sent_reads != 0;
     case IBV_WR_RDMA_READ:
       return (wr.send_flags & IBV_SEND_INLINE) == 0 && connection_->attributes.max_sent_reads != 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -138,7 +153,9 @@ void QueuePair::set_connected(const ibv_send_wr& wr, std::uint32_t position) {
   connected.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
   connected.remote_address = wr.wr.rdma.remote_addr;
   connected.remote_key = wr.wr.rdma.rkey;
+  connected.invalidated_key = wr.invalidate_rkey;
   if (connected.is_atomic()) set_atomic(wr.wr.atomic, request, connected);
+  if (wr.opcode == IBV_WR_BIND_MW) connected.binding = binding_of(wr);
 }
 
 bool QueuePair::is_valid_large_send(const ibv_send_wr& wr) const {
@@ -158,10 +175,10 @@ int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
     return 0;
   }
   const auto size = total_length(wr);
-  if (size > config_.cap.max_inline_data) return EINVAL;
+  if (size > config_.cap.max_inline_data && wr.opcode != IBV_WR_ATOMIC_WRITE) return EINVAL;
   request.inline_size = static_cast<std::uint32_t>(size);
   if (size == 0) return 0;
-  auto* to = staged(position);
+  auto* to = inline_data(position);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto& element = wr.sg_list[i];
     if (element.length == 0) continue;
@@ -169,6 +186,15 @@ int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
     to += element.length;
   }
   return 0;
+}
+
+std::uint8_t* QueuePair::inline_data(std::uint32_t position) {
+  if (is_connected()) {
+    auto& request = connection_->requester.at(position);
+    // Its data is inline always with ibv_wr_atomic_write(), whatever the queue pair's limit is.
+    if (request.is_atomic_write()) return request.word.data();
+  }
+  return staged(position);
 }
 
 int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {

@@ -14,6 +14,7 @@
 #include "softib/hca/connection.hpp"
 #include "softib/hca/limits.hpp"
 #include "softib/hca/memory_table.hpp"
+#include "softib/hca/packet_copies.hpp"
 #include "softib/hca/work_queue.hpp"
 #include "softib/hca/work_requests.hpp"
 
@@ -76,6 +77,10 @@ class QueuePair {
   [[nodiscard]] std::uint8_t* staged(std::uint32_t position) {
     return &staging_[std::size_t{position & staging_mask_} * staging_stride_];
   }
+  /// The payload of an inline send.
+  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position);
+  /// The user of keys that its work requests and its peer name.
+  [[nodiscard]] KeyUser key_user() const { return {config_.pd, number_}; }
   /// Takes over the attributes of `mask`, except the state. Returns 0 or EINVAL.
   [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
 
@@ -96,6 +101,7 @@ class QueuePair {
   std::vector<std::uint8_t> staging_;
   std::uint32_t staging_mask_;
   std::unique_ptr<Batch> batch_;            ///< returned by Hca::next_packets(); of UD only
+  PacketCopies copies_;                     ///< for the batch
   std::uint32_t in_flight_ = 0;             ///< sends in the batch
   std::unique_ptr<Connection> connection_;  ///< null: UD
 };

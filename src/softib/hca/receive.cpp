@@ -10,7 +10,6 @@
 // receive queue"): a local length error if its elements are too small for the message, a local
 // protection error if the memory may not be written.
 #include <algorithm>
-#include <cstring>
 
 #include "softib/core/mad_packet.hpp"
 #include "softib/hca/hca.hpp"
@@ -26,12 +25,13 @@ using ipoib::wire::UdPacket;
 constexpr std::size_t kGrhSize = ipoib::wire::Grh::kSize;
 
 /// `from` is the part of the message that starts at `begin`. Copies its overlap with the part
-/// [offset, offset + size) of the message; `to` points to the memory for the latter.
-void copy_part(ConstBytes from, std::size_t begin, std::uint8_t* to, std::size_t offset,
+/// [offset, offset + size) of the message; `to` is the memory for the latter. Returns false if the
+/// memory is missing.
+bool copy_part(ConstBytes from, std::size_t begin, const RegisteredMemory& to, std::size_t offset,
                std::size_t size) {
   const auto first = std::max(begin, offset);
   const auto last = std::min(begin + from.size(), offset + size);
-  if (first < last) std::memcpy(to + (first - offset), from.data() + (first - begin), last - first);
+  return first >= last || to.from(first - offset).store(from.subspan(first - begin, last - first));
 }
 
 /// HCAs report verified checksums for IPv4 only (IBV_WC_IP_CSUM_OK).
@@ -225,11 +225,12 @@ ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPac
     element.length =
         static_cast<std::uint32_t>(std::min<std::size_t>(element.length, message - offset));
     if (element.length == 0) continue;
-    auto* const to = memory_.resolve(element, qp.config_.pd, true);
-    if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
-    copy_part(from.grh, 0, to, offset, element.length);
-    copy_part(from.front, kGrhSize, to, offset, element.length);
-    copy_part(from.payload, kGrhSize + from.front.size(), to, offset, element.length);
+    const auto to = memory_.resolve(element, qp.config_.pd, true);
+    if (!to || !copy_part(from.grh, 0, to, offset, element.length) ||
+        !copy_part(from.front, kGrhSize, to, offset, element.length) ||
+        !copy_part(from.payload, kGrhSize + from.front.size(), to, offset, element.length)) {
+      return IBV_WC_LOC_PROT_ERR;
+    }
     offset += element.length;
   }
   return IBV_WC_SUCCESS;

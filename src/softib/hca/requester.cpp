@@ -46,7 +46,7 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
     if (next.position == started_ && !(may_start && start_next(next.psn, mtu, reads != 0))) break;
     const auto& request = at(next.position);
     std::uint32_t packets = 1;
-    if (request.returns_data()) {
+    if (request.has_response()) {
       if (reads >= with.max_sent_reads) break;
       packets = std::min({request.packets - next.index, kReadBytes / mtu, window});
       ++reads;
@@ -66,6 +66,7 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
 bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
   if (started_ == sends_.next_position()) return false;
   auto& request = at(started_);
+  if (request.is_local()) return false;
   // "A fenced request shall not begin before all prior RDMA READs and atomics are complete" (IBA
   // 10.8.3.3).
   if (request.fence && reads_pending) return false;
@@ -77,15 +78,34 @@ bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
 
 Requester::Cursor Requester::after(const RequestPacket& packet) {
   const auto psn = packet.psn + packet.packets;
-  if (packet.is_last) return {packet.position + 1, 0, psn};
+  if (packet.is_last) return skip_local({packet.position + 1, 0, psn});
   return {packet.position, packet.index + packet.packets, psn};
+}
+
+Requester::Cursor Requester::skip_local(Cursor cursor) {
+  while (cursor.position != started_ && at(cursor.position).is_local()) ++cursor.position;
+  return cursor;
+}
+
+bool Requester::may_start_local() {
+  if (cursor_.psn - unacked_ < 0) move_cursor_to_unacked();
+  if (cursor_.position != started_ || started_ == sends_.next_position()) return false;
+  const auto& request = at(started_);
+  return request.is_local() && !(request.fence && !reads_.empty());
+}
+
+void Requester::start_local() {
+  auto& request = at(started_);
+  request.first = end_;
+  request.packets = 0;
+  cursor_.position = ++started_;
 }
 
 void Requester::sent(const RequestPacket& packet) {
   has_sent_since_pause_ = true;
   cursor_ = after(packet);
   if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
-  if (at(packet.position).returns_data()) reads_.push_back(cursor_.psn.previous());
+  if (at(packet.position).has_response()) reads_.push_back(cursor_.psn.previous());
 }
 
 void Requester::acknowledge(Psn psn) {

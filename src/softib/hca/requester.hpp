@@ -7,6 +7,9 @@
 //   acknowledged | sent, not acknowledged | to be sent (again) | requests that are not started
 //                ^ unacked                ^ cursor
 //
+// A local operation (binding or invalidating a memory window) has a place in this order, and no
+// packet.
+//
 // Sending again moves the cursor back to `unacked` (go-back-N): of a READ, to the first response
 // that is missing.
 #pragma once
@@ -18,31 +21,11 @@
 #include <span>
 #include <vector>
 
+#include "softib/hca/connected_request.hpp"
 #include "softib/hca/connection_attributes.hpp"
 #include "softib/hca/work_requests.hpp"
-#include "wire/psn.hpp"
 
 namespace softib::hca {
-
-using ipoib::wire::Psn;
-
-/// What the send queue of a connection stores in addition to SendRequest.
-struct ConnectedRequest {
-  ibv_wr_opcode opcode = IBV_WR_SEND;
-  bool fence = false;
-  std::uint64_t remote_address = 0;
-  std::uint32_t remote_key = 0;
-  std::uint64_t operand = 0;  ///< of an atomic operation: to swap in, or to add
-  std::uint64_t compare = 0;  ///< of compare and swap
-  Psn first;                  ///< set when the request is started
-  std::uint32_t packets = 0;  ///< likewise
-
-  [[nodiscard]] bool is_read() const { return opcode == IBV_WR_RDMA_READ; }
-  [[nodiscard]] bool is_atomic() const {
-    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-  }
-  [[nodiscard]] bool returns_data() const { return is_read() || is_atomic(); }  ///< in a response
-};
 
 /// A packet of a request.
 struct RequestPacket {
@@ -70,7 +53,14 @@ class Requester {
   [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
 
   void start(Psn first);  ///< with this PSN; requires that no request is posted
-  /// Fills `out` with the packets to send next. Returns how many. May start requests if `may_start`.
+  /// Whether the next request is a local operation that may be executed now: all requests before it
+  /// have been sent, and its fence permits it.
+  [[nodiscard]] bool may_start_local();
+  /// Starts it. It is complete when it is the oldest.
+  void start_local();
+  [[nodiscard]] std::uint32_t next_to_start() const { return started_; }  ///< position
+  /// Fills `out` with the packets to send next. Returns how many. May start requests if
+  /// `may_start`.
   [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
                                  bool may_start);
   void sent(const RequestPacket& packet);  ///< the next packet of the last plan
@@ -99,6 +89,7 @@ class Requester {
   };
   [[nodiscard]] bool start_next(Psn psn, std::uint32_t mtu, bool reads_pending);
   [[nodiscard]] Cursor after(const RequestPacket& packet);
+  [[nodiscard]] Cursor skip_local(Cursor cursor);
   void move_cursor_to_unacked();
 
   WorkQueue<SendRequest>& sends_;

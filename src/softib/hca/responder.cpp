@@ -28,6 +28,11 @@ Response read_response(const ConnectedPacket& packet, std::uint32_t mtu) {
           .packets = packet_count(packet.reth.length, mtu)};
 }
 
+/// Like that of a READ of no bytes.
+Response atomic_write_response(const ConnectedPacket& packet) {
+  return {.psn = packet.bth.psn, .kind = Response::Kind::read};
+}
+
 }  // namespace
 
 void Responder::start(Psn first) {
@@ -96,6 +101,18 @@ void Responder::repeat_atomic(const ConnectedPacket& packet) {
        .kind = Response::Kind::atomic,
        .original = found->original,
        .is_repeated = true});
+}
+
+void Responder::accept_atomic_write(const ConnectedPacket& packet) {
+  msn_ = (msn_ + 1) & kMsnMask;
+  add(atomic_write_response(packet));
+  advance(1);
+}
+
+void Responder::repeat_atomic_write(const ConnectedPacket& packet) {
+  auto response = atomic_write_response(packet);
+  response.is_repeated = true;
+  add(response);
 }
 
 /// Repeated ones do not count as pending: the requester counts a request once, however often it

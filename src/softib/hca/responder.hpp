@@ -10,23 +10,9 @@
 #include <span>
 
 #include "softib/hca/limits.hpp"
-#include "wire/psn.hpp"
-#include "wire/connected_packet.hpp"
+#include "softib/hca/response.hpp"
 
 namespace softib::hca {
-
-/// An acknowledgement, or the response of a READ or of an atomic operation.
-struct Response {
-  enum class Kind : std::uint8_t { acknowledge, read, atomic };
-  ipoib::wire::Psn psn;  ///< of its first packet
-  ipoib::wire::Aeth aeth{};
-  Kind kind = Kind::acknowledge;
-  ipoib::wire::Reth read{};    ///< what to read
-  std::uint64_t original = 0;  ///< what the atomic operation has found
-  bool is_repeated = false;    ///< the request had been executed before
-  std::uint32_t packets = 1;   ///< at least one
-  std::uint32_t sent = 0;      ///< of its packets
-};
 
 class Responder {
  public:
@@ -72,11 +58,15 @@ class Responder {
   void accept_read(const ConnectedPacket& packet, std::uint32_t mtu);
   /// The expected packet, an atomic operation, has found `original`: owes its response.
   void accept_atomic(const ConnectedPacket& packet, std::uint64_t original);
+  /// The expected packet, an atomic write, has been executed: owes its response.
+  void accept_atomic_write(const ConnectedPacket& packet);
   /// Owes the response of a READ that was executed before.
   void repeat_read(const ConnectedPacket& packet, std::uint32_t mtu);
   /// The same for an atomic operation, which is not executed again. Only the last kMaxReads are
   /// known, which are all that a requester may have outstanding.
   void repeat_atomic(const ConnectedPacket& packet);
+  /// The same for an atomic write.
+  void repeat_atomic_write(const ConnectedPacket& packet);
   /// Owes an acknowledgement of all packets before the expected one.
   void owe_ack();
   /// Owes a NAK of the expected packet, which has come and cannot be executed.

@@ -43,6 +43,12 @@ ibv_wc_opcode completion_opcode(const ConnectedRequest& request) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return IBV_WC_RDMA_WRITE;
+    case IBV_WR_ATOMIC_WRITE:
+      return IBV_WC_ATOMIC_WRITE;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
     default:
       return IBV_WC_SEND;
   }
@@ -134,9 +140,10 @@ ibv_wc_status Hca::gather_elements(QueuePair& qp, std::uint32_t position, Outgoi
   const auto count = qp.sends_.at(position).element_count;
   for (const auto& element : qp.sends_.elements(position).first(count)) {
     if (element.length == 0) continue;
-    const auto* const begin = memory_.resolve(element, qp.config_.pd, false);
-    if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
-    out.add({begin, element.length});
+    const auto memory = memory_.resolve(element, qp.config_.pd, false);
+    if (!memory) return IBV_WC_LOC_PROT_ERR;
+    if (memory.is_on_demand() && element.length > kMaxTso) return IBV_WC_LOC_LEN_ERR;
+    if (!qp.copies_.add(out, qp.in_flight_, memory, element.length)) return IBV_WC_LOC_PROT_ERR;
   }
   return IBV_WC_SUCCESS;
 }

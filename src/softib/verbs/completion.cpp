@@ -41,7 +41,9 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   return verb([&]() -> ipoib::Result<ibv_cq_ex*> {
     const auto flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-    if ((attr->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0 ||
+    // A parent domain is a hint where to take memory from.
+    constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    if ((attr->comp_mask & ~kKnown) != 0 ||
         (attr->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
         (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
       return unsupported("such a completion queue");

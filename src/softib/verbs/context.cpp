@@ -93,13 +93,17 @@ Context::Context(Device& on, transport::WakeupSocket events)
   sz = sizeof(verbs_context);
   context.device = &on.listed();
   context.async_fd = async_events.fd();
-  // Nothing is written to it, but programs duplicate it to share objects with other processes, which
-  // ibv_import_device() then refuses.
+  // Nothing is written to it, but programs duplicate it to share objects with other processes,
+  // which ibv_import_device() then refuses.
   context.cmd_fd = context.async_fd;
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&context.mutex, nullptr);
   fill_in_device_verbs(*this);
+  fill_in_memory_verbs(*this);
+  fill_in_memory_window_verbs(*this);
+  fill_in_device_memory_verbs(*this);
+  fill_in_parent_domain_verbs(*this);
   fill_in_completion_verbs(*this);
   fill_in_queue_pair_verbs(*this);
 }
@@ -118,14 +122,20 @@ Context::~Context() {
     delete cq;
   }
   for (auto* const ah : ahs) (void)device.hca()->destroy(*ah);
+  for (auto* const window : mws) {
+    (void)device.hca()->memory().remove_window(window->handle);
+    delete window;
+  }
   for (auto* const region : mrs) {
     (void)device.hca()->deregister_memory(region->lkey);
     delete region;
   }
+  for (auto* const memory : dms) delete memory;
   for (auto* const domain : pds) {
-    (void)device.hca()->destroy(*domain->model);
-    delete domain;
+    if (!domain->is_parent_domain) (void)device.hca()->destroy(*domain->model);
   }
+  for (auto* const domain : pds) delete domain;
+  for (auto* const domain : tds) delete domain;
   for (auto* const channel : channels) {
     device.remove_wakeup_fd(*channel);
     delete channel;

@@ -104,7 +104,7 @@ ipoib::Result<Device*> Device::of_process(std::size_t hca) {
 
 Device::Device(endpoint::Endpoint& endpoint, std::size_t hca)
     : endpoint_(endpoint),
-      hca_(endpoint.epoch(), endpoint.slot(), endpoint.port()),
+      hca_(endpoint.epoch(), endpoint.slot(), endpoint.port(), &memory_),
       waiters_(endpoint) {
   describe(listed_, hca);
   listed_.device = this;
@@ -117,6 +117,14 @@ void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch)
     endpoint_.send(batch);
     batch = hca()->next_packets(qp);
   }
+}
+
+bool Device::take_device_memory(std::size_t bytes) {
+  auto used = device_memory_.load();
+  do {
+    if (bytes > hca::kMaxDeviceMemory - used) return false;
+  } while (!device_memory_.compare_exchange_weak(used, used + bytes));
+  return true;
 }
 
 bool Device::poll_receive_rings(Cq& cq) {

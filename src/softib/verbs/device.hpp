@@ -1,5 +1,5 @@
-// A device of a process: the model of an HCA, used by the endpoint's engine, which delivers packets,
-// and by the threads of the application.
+// A device of a process: the model of an HCA, used by the endpoint's engine, which delivers
+// packets, and by the threads of the application.
 //
 // One lock guards the model. It is not held while packets are sent, so a sender that waits for its
 // receiver blocks neither the engine nor other threads. fork() takes it, so that it is free in the
@@ -8,12 +8,14 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
 #include "ipoib/result.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/hca/hca.hpp"
+#include "softib/verbs/process_memory.hpp"
 #include "softib/verbs/waiter_registry.hpp"
 
 namespace softib::verbs {
@@ -32,7 +34,8 @@ struct ListedDevice : ibv_device {
 
 class Device final : public endpoint::PacketReceiver {
  public:
-  /// The device on process_endpoint(hca). It is never destroyed. A child of fork() gets another one.
+  /// The device on process_endpoint(hca). It is never destroyed. A child of fork() gets another
+  /// one.
   [[nodiscard]] static ipoib::Result<Device*> of_process(std::size_t hca);
   Device(endpoint::Endpoint& endpoint, std::size_t hca);
   ~Device() override;
@@ -78,6 +81,10 @@ class Device final : public endpoint::PacketReceiver {
   }
   void remove_wakeup_fd(const CompChannel& channel);
 
+  /// Device memory of all contexts: false if less than this is left.
+  [[nodiscard]] bool take_device_memory(std::size_t bytes);
+  void return_device_memory(std::size_t bytes) { device_memory_ -= bytes; }
+
   [[nodiscard]] ListedDevice& listed() { return listed_; }
   /// Contexts that get the events of the port.
   void add(Context& context);
@@ -100,10 +107,12 @@ class Device final : public endpoint::PacketReceiver {
   endpoint::Endpoint& endpoint_;
   ListedDevice listed_;
   std::mutex mutex_;
+  ProcessMemory memory_;
   hca::Hca hca_;
   WaiterRegistry waiters_;
-  ipoib::TimePoint deadline_ = ipoib::kNever;  ///< of the endpoint
-  hca::HcaCounters reported_;                  ///< counted by the endpoint already
+  std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
+  ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
+  hca::HcaCounters reported_;                   ///< counted by the endpoint already
   std::vector<Context*> contexts_;
 };
 

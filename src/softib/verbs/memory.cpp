@@ -1,6 +1,7 @@
 // Protection domains, memory regions and address handles.
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
@@ -15,24 +16,101 @@ namespace {
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr unsigned kTrafficClassShift = 20;
 
+/// Pages of other regions must be there, as if they were to be pinned.
+bool may_register(const void* memory, std::size_t length, int access) {
+  return (access & IBV_ACCESS_ON_DEMAND) != 0 || is_mapped(memory, length);
+}
+
+ipoib::Error missing_memory() { return {EFAULT, "the memory is not mapped"}; }
+
 /// Unlike a physical HCA, this does not pin the pages: the engine writes to the address. So the
-/// memory must stay mapped until its receives are flushed or the region is deregistered.
-ibv_mr* register_memory(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
+/// memory must stay mapped until its receives are flushed or the region is deregistered, except
+/// that of on-demand regions.
+ibv_mr* register_mapped(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
                         int access) {
   return verb([&]() -> ipoib::Result<ibv_mr*> {
-    auto& context = of(pd->context);
-    auto region = std::make_unique<Mr>();
-    const auto model =
-        context.device.hca()->register_memory(*of(pd).model, memory, length, address, access);
-    if (!model) return model.error();
-    static_cast<ibv_mr&>(*region) = {pd->context, pd,         memory,    length,
-                                     model->key,  model->key, model->key};
-    track(context, context.mrs, region.get());
-    return region.release();
+    if (!may_register(memory, length, access)) return missing_memory();
+    if ((access & IBV_ACCESS_ZERO_BASED) != 0) address = 0;
+    const auto region = register_memory(pd, memory, length, address, access);
+    if (!region) return region.error();
+    return *region;
+  });
+}
+
+ipoib::Result<void> may_reregister(Mr& mr, const hca::RegionChange& change) {
+  if (mr.device_memory != nullptr && (change.memory != nullptr || change.access)) {
+    return unsupported("changes of a region of device memory, except of its domain");
+  }
+  int access = change.access.value_or(0);
+  if (!change.access) {
+    const auto hca = of(mr.context).device.hca();
+    const auto* const region = hca->memory().find(mr.lkey);
+    if (region == nullptr) return ipoib::Error{EINVAL, "no such memory region"};
+    access = region->access;
+  }
+  const bool moves = change.memory != nullptr;
+  if (mr.device_memory == nullptr &&
+      !may_register(moves ? change.memory : mr.addr, moves ? change.length : mr.length, access)) {
+    return missing_memory();
+  }
+  return {};
+}
+
+/// Elements of ibv_advise_mr(): whether one may be prefetched.
+bool may_prefetch(const hca::MemoryRegion* region, const ibv_sge& element,
+                  const hca::ProtectionDomain* pd, bool to_write) {
+  return region != nullptr && region->pd == pd && (region->access & IBV_ACCESS_ON_DEMAND) != 0 &&
+         (!to_write || (region->access & IBV_ACCESS_LOCAL_WRITE) != 0) &&
+         element.addr >= region->address && element.addr - region->address <= region->length &&
+         element.length <= region->length - (element.addr - region->address);
+}
+
+/// Prefetching is no promise, so it is done at once, also if the program does not want to wait.
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
+              std::uint32_t count) {
+  return verb([&]() -> ipoib::Result<void> {
+    const bool to_write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    const bool may_fault = advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+    if (!to_write && may_fault && advice != IBV_ADVISE_MR_ADVICE_PREFETCH) {
+      return unsupported("such advice");
+    }
+    if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) {
+      return ipoib::Error{EINVAL, "unknown flags, or no elements"};
+    }
+    for (const auto& element : std::span(elements, count)) {
+      std::uint8_t* begin = nullptr;
+      {
+        const auto hca = of(pd->context).device.hca();
+        const auto* const region = hca->memory().find(element.lkey);
+        if (!may_prefetch(region, element, of(pd).model, to_write)) {
+          return ipoib::Error{EINVAL, "not in an on-demand region of the protection domain"};
+        }
+        begin = region->memory + (element.addr - region->address);
+      }
+      const int error = may_fault ? prefetch_pages(begin, element.length, to_write) : 0;
+      const bool waits = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
+      if (error != 0 && waits) return ipoib::Error{error, "the memory is not mapped"};
+    }
+    return {};
   });
 }
 
 }  // namespace
+
+ipoib::Result<Mr*> register_memory(ibv_pd* pd, void* memory, std::size_t length,
+                                   std::uint64_t address, int access) {
+  auto& context = of(pd->context);
+  auto region = std::make_unique<Mr>();
+  const auto model =
+      context.device.hca()->register_memory(*of(pd).model, memory, length, address, access);
+  if (!model) return model.error();
+  static_cast<ibv_mr&>(*region) = {pd->context, pd,         memory,    length,
+                                   model->key,  model->key, model->key};
+  track(context, context.mrs, region.get());
+  return region.release();
+}
+
+void fill_in_memory_verbs(Context& context) { context.advise_mr = advise_mr; }
 
 SOFTIB_ABI ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return verb([&]() -> ipoib::Result<ibv_pd*> {
@@ -49,6 +127,7 @@ SOFTIB_ABI ibv_pd* ibv_alloc_pd(ibv_context* context) {
 
 SOFTIB_ABI int ibv_dealloc_pd(ibv_pd* pd) {
   return verb([&]() -> ipoib::Result<void> {
+    if (of(pd).is_parent_domain) return dealloc_parent_domain(of(pd));
     auto& context = of(pd->context);
     if (auto destroyed = context.device.hca()->destroy(*of(pd).model); !destroyed) return destroyed;
     untrack(context, context.pds, &of(pd));
@@ -58,17 +137,17 @@ SOFTIB_ABI int ibv_dealloc_pd(ibv_pd* pd) {
 }
 
 SOFTIB_ABI ibv_mr* ibv_reg_mr(ibv_pd* pd, void* memory, std::size_t length, int access) {
-  return register_memory(pd, memory, length, std::bit_cast<std::uint64_t>(memory), access);
+  return register_mapped(pd, memory, length, std::bit_cast<std::uint64_t>(memory), access);
 }
 
 SOFTIB_ABI ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* memory, std::size_t length,
                                    std::uint64_t address, int access) {
-  return register_memory(pd, memory, length, address, access);
+  return register_mapped(pd, memory, length, address, access);
 }
 
 SOFTIB_ABI ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* memory, std::size_t length,
                                     std::uint64_t address, unsigned access) {
-  return register_memory(pd, memory, length, address, static_cast<int>(access));
+  return register_mapped(pd, memory, length, address, static_cast<int>(access));
 }
 
 SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std::size_t length,
@@ -84,7 +163,8 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
       change.length = length;
     }
     if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) change.access = access;
-    auto changed = of(mr->context).device.hca()->reregister_memory(mr->lkey, change);
+    if (auto may = may_reregister(static_cast<Mr&>(*mr), change); !may) return may;
+    auto changed = of(mr->context).device.hca()->memory().change(mr->lkey, change);
     if (!changed) return changed;
     if (change.pd != nullptr) mr->pd = pd;
     if (change.memory != nullptr) {
@@ -100,10 +180,12 @@ SOFTIB_ABI int ibv_dereg_mr(ibv_mr* mr) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(mr->context);
     auto* const region = static_cast<Mr*>(mr);
+    auto* const device_memory = region->device_memory;
     if (auto destroyed = context.device.hca()->deregister_memory(mr->lkey); !destroyed)
       return destroyed;
     untrack(context, context.mrs, region);
     delete region;
+    if (device_memory != nullptr) --device_memory->regions;
     return {};
   });
 }

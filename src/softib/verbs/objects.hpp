@@ -10,15 +10,10 @@
 #include "softib/hca/hca.hpp"
 #include "softib/verbs/device.hpp"
 #include "softib/verbs/event_queue.hpp"
+#include "softib/verbs/memory_objects.hpp"
 #include "softib/verbs/wr_builder.hpp"
 
 namespace softib::verbs {
-
-struct Pd : ibv_pd {
-  hca::ProtectionDomain* model = nullptr;
-};
-
-struct Mr : ibv_mr {};
 
 struct Cq;
 
@@ -60,7 +55,10 @@ struct Context : verbs_context {
   std::mutex mutex;  ///< guards the sets
   std::unordered_set<CompChannel*> channels;
   std::unordered_set<Pd*> pds;
+  std::unordered_set<Td*> tds;
+  std::unordered_set<Dm*> dms;
   std::unordered_set<Mr*> mrs;
+  std::unordered_set<Mw*> mws;
   std::unordered_set<hca::AddressHandle*> ahs;
   std::unordered_set<Cq*> cqs;
   std::unordered_set<Qp*> qps;
@@ -81,6 +79,8 @@ void untrack(Context& context, std::unordered_set<T*>& in, T* object) {
 inline Device& of(ibv_device* device) { return *static_cast<ListedDevice*>(device)->device; }
 inline Context& of(ibv_context* context) { return static_cast<Context&>(*verbs_get_ctx(context)); }
 inline Pd& of(ibv_pd* pd) { return static_cast<Pd&>(*pd); }
+inline Dm& of(ibv_dm* dm) { return static_cast<Dm&>(*dm); }
+inline Mw& of(ibv_mw* mw) { return static_cast<Mw&>(*mw); }
 inline CompChannel& of(ibv_comp_channel* channel) { return static_cast<CompChannel&>(*channel); }
 inline Cq& of(ibv_cq_ex* cq) { return static_cast<Cq&>(*cq); }
 /// An ibv_cq is the beginning of an ibv_cq_ex, and an ibv_qp that of an ibv_qp_ex.
@@ -96,11 +96,20 @@ inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
 /// Implement ibv_destroy_qp() and ibv_destroy_cq().
 [[nodiscard]] ipoib::Result<void> destroy(Qp& qp);
 [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
+/// Registers memory without a check whether it is mapped.
+[[nodiscard]] ipoib::Result<Mr*> register_memory(ibv_pd* pd, void* memory, std::size_t length,
+                                                 std::uint64_t address, int access);
+/// Implements ibv_dealloc_pd() for a parent domain.
+[[nodiscard]] ipoib::Result<void> dealloc_parent_domain(Pd& domain);
 
 /// Set function pointers of ibv_context and verbs_context; one function for each source file.
 void fill_in_completion_verbs(Context& context);
 void fill_in_queue_pair_verbs(Context& context);
 void fill_in_device_verbs(Context& context);
+void fill_in_memory_verbs(Context& context);
+void fill_in_memory_window_verbs(Context& context);
+void fill_in_device_memory_verbs(Context& context);
+void fill_in_parent_domain_verbs(Context& context);
 /// Set the function pointers of an ibv_cq_ex and an ibv_qp_ex.
 void fill_in_cq_ex(Cq& cq);
 void fill_in_qp_ex(Qp& qp);

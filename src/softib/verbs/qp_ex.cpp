@@ -98,6 +98,35 @@ void fetch_add(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, std::ui
   });
 }
 
+void invalidate(ibv_qp_ex* ibv, ibv_wr_opcode opcode, std::uint32_t key) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(opcode, ibv->wr_id, ibv->wr_flags);
+    builder.set_invalidated(key);
+  });
+}
+
+void send_invalidate(ibv_qp_ex* ibv, std::uint32_t key) {
+  invalidate(ibv, IBV_WR_SEND_WITH_INV, key);
+}
+
+void local_invalidate(ibv_qp_ex* ibv, std::uint32_t key) { invalidate(ibv, IBV_WR_LOCAL_INV, key); }
+
+void bind_window(ibv_qp_ex* ibv, ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info* info) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_BIND_MW, ibv->wr_id, ibv->wr_flags);
+    builder.set_binding(window, key, *info);
+  });
+}
+
+void atomic_write(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, const void* word) {
+  const ibv_data_buf data{const_cast<void*>(word), hca::kAtomicBytes};
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_ATOMIC_WRITE, ibv->wr_id, ibv->wr_flags);
+    builder.set_remote(key, address);
+    builder.set_inline(1, &data, hca::kAtomicBytes);
+  });
+}
+
 void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
 }
@@ -135,6 +164,10 @@ void fill_in_qp_ex(Qp& qp) {
     qp.wr_rdma_read = read;
     qp.wr_atomic_cmp_swp = compare_swap;
     qp.wr_atomic_fetch_add = fetch_add;
+    qp.wr_atomic_write = atomic_write;
+    qp.wr_send_inv = send_invalidate;
+    qp.wr_local_inv = local_invalidate;
+    qp.wr_bind_mw = bind_window;
   } else {
     qp.wr_send_tso = send_large;
     qp.wr_set_ud_addr = set_destination;

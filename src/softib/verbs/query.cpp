@@ -26,10 +26,10 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.hw_ver = subnet::kHardwareRevision;
   attr.max_qp = hca::kMaxQueuePairs;
   attr.max_qp_wr = hca::kMaxQueueWr;
-  attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-                          IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM |
-                          IBV_DEVICE_RC_RNR_NAK_GEN;
+  attr.device_cap_flags =
+      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM |
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr.max_sge = hca::kMaxSge;
   attr.max_qp_rd_atom = hca::kMaxReads;
   attr.max_qp_init_rd_atom = hca::kMaxReads;
@@ -38,6 +38,7 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_cq = hca::kMaxCompletionQueues;
   attr.max_cqe = hca::kMaxCqe;
   attr.max_mr = hca::kMaxMemoryRegions;
+  attr.max_mw = hca::kMaxMemoryRegions;
   attr.max_pd = hca::kMaxProtectionDomains;
   attr.atomic_cap = IBV_ATOMIC_GLOB;
   attr.max_mcast_grp = hca::kMaxAttachedGroups;
@@ -47,6 +48,16 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_pkeys = kPKeyTableSize;
   attr.phys_port_cnt = port.number;
   return attr;
+}
+
+constexpr std::uint32_t kOdpDatagrams = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+constexpr std::uint32_t kOdpUnreliable = kOdpDatagrams | IBV_ODP_SUPPORT_WRITE;
+constexpr std::uint32_t kOdpReliable =
+    kOdpUnreliable | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+
+ibv_odp_caps odp_capabilities() {
+  return {IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+          {kOdpReliable, kOdpUnreliable, kOdpDatagrams}};
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
@@ -59,6 +70,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.orig_attr = device_attributes(of(context).device.hca()->port());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
     attr.phys_port_cnt_ex = attr.orig_attr.phys_port_cnt;
+    attr.odp_caps = odp_capabilities();
+    attr.xrc_odp_caps = kOdpReliable;
+    attr.max_dm_size = hca::kMaxDeviceMemory;
     attr.tso_caps = {hca::kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};

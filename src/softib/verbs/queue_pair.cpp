@@ -15,10 +15,11 @@ constexpr std::uint32_t kSupportedMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_
                                          IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 constexpr std::uint64_t kUdSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
-constexpr std::uint64_t kUcSendOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                     IBV_QP_EX_WITH_RDMA_WRITE |
-                                     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+constexpr std::uint64_t kUcSendOps =
+    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 constexpr std::uint64_t kRcSendOps = kUcSendOps | IBV_QP_EX_WITH_RDMA_READ |
+                                     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE |
                                      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 

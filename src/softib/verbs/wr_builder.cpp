@@ -42,6 +42,12 @@ void WrBuilder::set_atomic(std::uint32_t key, std::uint64_t address, std::uint64
   to = {address, compare_add, swap, key};
 }
 
+void WrBuilder::set_invalidated(std::uint32_t key) { built_.back().request.invalidate_rkey = key; }
+
+void WrBuilder::set_binding(ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info& info) {
+  built_.back().request.bind_mw = {window, key, info};
+}
+
 void WrBuilder::set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   if (built_.empty()) return fail(EINVAL);
   auto& to = built_.back().request.wr.ud;

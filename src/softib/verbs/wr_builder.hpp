@@ -25,6 +25,8 @@ class WrBuilder {
   void set_remote(std::uint32_t key, std::uint64_t address);
   void set_atomic(std::uint32_t key, std::uint64_t address, std::uint64_t compare_add,
                   std::uint64_t swap);
+  void set_invalidated(std::uint32_t key);
+  void set_binding(ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info& info);
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
   void set_elements(std::size_t count, const ibv_sge* elements);
   /// Copies the data. `limit` is the queue pair's max_inline_data.

@@ -30,7 +30,8 @@ ConnectedPacket packet(ConnectedOpcode opcode) {
   return out;
 }
 
-std::vector<std::uint8_t> assemble(ConnectedPacket packet, const std::vector<std::uint8_t>& payload = {}) {
+std::vector<std::uint8_t> assemble(ConnectedPacket packet,
+                                   const std::vector<std::uint8_t>& payload = {}) {
   std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
   bytes.resize(packet.emit_headers(payload.size(), bytes));
   bytes.insert(bytes.end(), payload.begin(), payload.end());
@@ -66,8 +67,10 @@ TEST(ConnectedPacket, TheUnreliableServiceHasSendAndWrite) {
     SCOPED_TRACE(opcode);
     auto with = packet(static_cast<ConnectedOpcode>(opcode & 0x1f));
     with.service = static_cast<ConnectedService>(opcode >> 5);
-    const bool is_known = opcode <= 0x14 || (opcode >= 0x20 && opcode <= 0x2b);
-    if ((opcode & 0x1f) <= 0x14) {
+    const bool is_invalidate = opcode == 0x16 || opcode == 0x17;
+    const bool is_known =
+        opcode <= 0x14 || is_invalidate || opcode == 0x1d || (opcode >= 0x20 && opcode <= 0x2b);
+    if ((opcode & 0x1f) <= 0x14 || is_known) {
       const auto parsed = ConnectedPacket::parse(assemble(with));
       ASSERT_EQ(parsed.has_value(), is_known);
       if (is_known) {
@@ -81,15 +84,44 @@ TEST(ConnectedPacket, TheUnreliableServiceHasSendAndWrite) {
   }
 }
 
+TEST(ConnectedPacket, SendWithInvalidateHasTheLayoutOfIba) {
+  auto send = packet(ConnectedOpcode::send_only_invalidate);
+  send.invalidated_key = 0xaabbccdd;
+  const auto bytes = assemble(send, from_hex("01 02 03 04"));
+  EXPECT_EQ(bytes,
+            from_hex("00 02 0005 0008 0004  17 00 ffff 00 000801 00 000009  aabbccdd 01020304"));
+  const auto parsed = ConnectedPacket::parse(bytes);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->invalidated_key, 0xaabbccddU);
+  EXPECT_EQ(parsed->payload.size(), 4U);
+  EXPECT_FALSE(ConnectedPacket::parse(ConstBytes(bytes).first(22))) << "half of the key";
+}
+
+TEST(ConnectedPacket, AtomicWriteHasTheLayoutOfIba) {
+  auto write = packet(ConnectedOpcode::atomic_write);
+  write.reth = {0x1122334455667788, 0xaabbccdd, 8};
+  const auto bytes = assemble(write, from_hex("0102030405060708"));
+  EXPECT_EQ(bytes, from_hex("00 02 0005 000c 0004  1d 00 ffff 00 000801 00 000009"
+                            "1122334455667788 aabbccdd 00000008 0102030405060708"));
+  EXPECT_EQ(ConnectedPacket::parse(bytes)->reth, write.reth);
+}
+
 TEST(ConnectedPacket, BeginningsAndEndsOfMessages) {
   using enum ConnectedOpcode;
-  for (const auto opcode : {send_first, write_first, send_only, write_only_immediate, read_request}) {
+  for (const auto opcode :
+       {send_first, write_first, send_only, write_only_immediate, read_request}) {
     EXPECT_TRUE(begins_message(opcode));
   }
   for (const auto opcode : {send_middle, send_last, write_middle, write_last_immediate}) {
     EXPECT_FALSE(begins_message(opcode));
   }
-  EXPECT_TRUE(is_send(send_only_immediate) && is_write(write_first) && is_write(write_only_immediate));
+  EXPECT_TRUE(begins_message(send_only_invalidate) && !begins_message(send_last_invalidate));
+  EXPECT_TRUE(ends_message(send_only_invalidate) && ends_message(send_last_invalidate));
+  EXPECT_TRUE(is_send(send_only_invalidate) && is_send(send_last_invalidate));
+  EXPECT_TRUE(has_invalidate(send_only_invalidate) && !has_invalidate(send_only_immediate));
+  EXPECT_FALSE(is_write(atomic_write) || is_send(atomic_write) || is_atomic(atomic_write));
+  EXPECT_TRUE(is_send(send_only_immediate) && is_write(write_first) &&
+              is_write(write_only_immediate));
   EXPECT_FALSE(is_send(write_first) || is_write(send_only_immediate) || is_write(read_request));
 }
 
@@ -157,7 +189,7 @@ TEST(ConnectedPacket, RefusesOtherOpcodesAndLengths) {
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_FALSE(ConnectedPacket::parse(ConstBytes(good).first(size)));
   }
-  for (const int code : {0x15, 0x16, 0x2c, 0x64, 0xff}) {
+  for (const int code : {0x15, 0x18, 0x1c, 0x1e, 0x2c, 0x36, 0x64, 0xff}) {
     auto other = good;
     other[8] = static_cast<std::uint8_t>(code);
     EXPECT_FALSE(ConnectedPacket::parse(other)) << code;

@@ -32,7 +32,9 @@ TEST_F(ConnectionTest, ElementsAreJoinedOnBothSides) {
   ibv_recv_wr wr{1, nullptr, into.data(), 3};
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(qb, &wr, &bad), 0);
-  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(20'000, 1500), a.part(100, 2000)}), 0);
+  ASSERT_EQ(
+      a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(20'000, 1500), a.part(100, 2000)}),
+      0);
   network.run();
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_SUCCESS));
   auto expected = a.bytes(20'000, 1500);
@@ -100,14 +102,15 @@ TEST_F(ConnectionTest, AReadFillsLocalMemory) {
 TEST_F(ConnectionTest, AtomicOperationsReturnWhatTheyFind) {
   b.set_word(800, 40);
   const auto at = b.address(800);
-  ASSERT_EQ(
-      a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, at, b.all.key, 2), {a.part(0, 8)}), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, at, b.all.key, 2),
+                   {a.part(0, 8)}),
+            0);
   ASSERT_EQ(a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 7),
                    {a.part(8, 4), a.part(16, 5)}),
             0);
-  ASSERT_EQ(
-      a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 9), {a.part(24, 8)}),
-      0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::atomic(IBV_WR_ATOMIC_CMP_AND_SWP, at, b.all.key, 42, 9),
+                   {a.part(24, 8)}),
+            0);
   network.run();
   const auto done = a.poll();
   ASSERT_THAT(statuses(done), ElementsAre(IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_SUCCESS));
@@ -316,7 +319,8 @@ class RefusedTest : public ConnectionTest {
 };
 
 TEST_F(RefusedTest, AKeyOfNoRegion) {
-  expect_refused(ConnectedHost::request(IBV_WR_RDMA_WRITE, b.address(0), b.all.key + 1), 8, kAccess);
+  expect_refused(ConnectedHost::request(IBV_WR_RDMA_WRITE, b.address(0), b.all.key + 1), 8,
+                 kAccess);
 }
 
 TEST_F(RefusedTest, ARegionWithoutRemoteAccess) {
@@ -528,10 +532,12 @@ TEST_F(ConnectionTest, AttributesAreChecked) {
 TEST_F(ConnectionTest, RequestsAreChecked) {
   EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_TSO), {a.part(0, 8)}), EINVAL);
   EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 7)}), EINVAL);
-  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND_WITH_INV), {a.part(0, 8)}), EINVAL);
-  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}, 1, IBV_SEND_IP_CSUM), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_DRIVER1), {a.part(0, 8)}), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}, 1, IBV_SEND_IP_CSUM),
+            EINVAL);
   EXPECT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 8)}, 1, IBV_SEND_INLINE), EINVAL);
-  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 257)}, 1, IBV_SEND_INLINE), EINVAL);
+  EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 257)}, 1, IBV_SEND_INLINE),
+            EINVAL);
   const ibv_sge huge{a.address(0), kMaxMessage, a.all.key};
   EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {huge, a.part(0, 1)}), EINVAL);
   EXPECT_FALSE(a.hca.attach(qa, kGroup, kGroupLid));

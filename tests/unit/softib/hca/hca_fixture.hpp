@@ -69,10 +69,33 @@ inline ibv_qp_attr attributes(ibv_qp_state state) {
 inline constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 inline constexpr int kToRts = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
+/// Copies, except from and to what is missing.
+class TestMemory : public OnDemandMemory {
+ public:
+  bool read(std::span<std::uint8_t> to, const std::uint8_t* from) override {
+    if (!has(from, to.size())) return false;
+    std::memcpy(to.data(), from, to.size());
+    return true;
+  }
+  bool write(std::uint8_t* to, ConstBytes from) override {
+    if (!has(to, from.size())) return false;
+    std::memcpy(to, from.data(), from.size());
+    return true;
+  }
+  bool populate(std::uint8_t* begin, std::size_t size) override { return has(begin, size); }
+
+  std::span<const std::uint8_t> missing;
+
+ private:
+  [[nodiscard]] bool has(const std::uint8_t* begin, std::size_t size) const {
+    return begin + size <= missing.data() || begin >= missing.data() + missing.size();
+  }
+};
+
 /// An HCA with one protection domain, one registered buffer and one completion queue.
 struct Host {
   explicit Host(std::uint16_t lid, std::uint32_t epoch = 1)
-      : hca(epoch, 0, make_port(lid)),
+      : hca(epoch, 0, make_port(lid), &on_demand),
         pd(*hca.create_protection_domain()),
         cq(*hca.create_completion_queue(256)),
         memory(65536),
@@ -174,6 +197,7 @@ struct Host {
                       [](const auto& e) { return std::holds_alternative<CompletionEvent>(e); }));
   }
 
+  TestMemory on_demand;
   Hca hca;
   ProtectionDomain* pd;
   CompletionQueue* cq;

@@ -1,4 +1,7 @@
 // Reliable connections between two devices, over real rings and engines.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 
@@ -222,6 +225,123 @@ TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
   init.qp_type = IBV_QPT_UC;
   init.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ;
   EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
+}
+
+/// ibv_bind_mw(): the new key is in the window when the request is posted.
+TEST_F(ConnectedTest, AWindowOfType1IsBound) {
+  auto* const mr =
+      ibv_reg_mr(far_.pd, far_.memory.data(), 5000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  auto* const mw = ibv_alloc_mw(far_.pd, IBV_MW_TYPE_1);
+  ASSERT_TRUE(mr && mw);
+  const auto before = mw->rkey;
+  ibv_mw_bind bind{5,
+                   IBV_SEND_SIGNALED,
+                   {mr, std::bit_cast<std::uint64_t>(mr->addr), 5000, IBV_ACCESS_REMOTE_WRITE}};
+  ASSERT_EQ(ibv_bind_mw(far_qp_, mw, &bind), 0);
+  EXPECT_EQ(mw->rkey, ibv_inc_rkey(before));
+  const auto bound = far_.next_completion();
+  EXPECT_EQ(bound.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(bound.opcode, IBV_WC_BIND_MW);
+  EXPECT_EQ(bound.wr_id, 5U);
+  EXPECT_EQ(ibv_dereg_mr(mr), EBUSY);
+  std::fill_n(near_.memory.begin(), 5000, std::uint8_t{3});
+  auto sge = near_.element(0, 5000);
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {std::bit_cast<std::uint64_t>(far_.memory.data()), mw->rkey};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(near_qp_, &wr, &bad), 0);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(far_has(3));
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+/// Bind, invalidate and atomic write of the new post API.
+TEST_F(ConnectedTest, WindowsAndAtomicWritesOfTheNewPostApi) {
+  const auto make = [](Side& side) {
+    ibv_qp_init_attr_ex attr{};
+    attr.send_cq = attr.recv_cq = side.cq;
+    attr.cap = {16, 16, 2, 2, 0};
+    attr.qp_type = IBV_QPT_RC;
+    attr.pd = side.pd;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+                          IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
+    auto* const qp = ibv_create_qp_ex(side.context, &attr);
+    EXPECT_NE(qp, nullptr);
+    return qp;
+  };
+  auto* const near = make(near_);
+  auto* const far = make(far_);
+  connect(near, far->qp_num, far_lid());
+  connect(far, near->qp_num, near_lid());
+  auto* const mr =
+      ibv_reg_mr(far_.pd, far_.memory.data(), 5000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  auto* const mw = ibv_alloc_mw(far_.pd, IBV_MW_TYPE_2);
+  ASSERT_TRUE(mr && mw);
+  const auto key = ibv_inc_rkey(mw->rkey);
+  const auto base = std::bit_cast<std::uint64_t>(far_.memory.data());
+  const ibv_mw_bind_info info{mr, base, 5000, IBV_ACCESS_REMOTE_WRITE};
+  auto* const lender = ibv_qp_to_qp_ex(far);
+  ibv_wr_start(lender);
+  lender->wr_id = 1;
+  lender->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_bind_mw(lender, mw, key, &info);
+  ASSERT_EQ(ibv_wr_complete(lender), 0);
+  EXPECT_EQ(far_.next_completion().opcode, IBV_WC_BIND_MW);
+
+  auto* const user = ibv_qp_to_qp_ex(near);
+  const std::uint64_t word = 0x1122334455667788;
+  const auto to = (base + 7) / 8 * 8;
+  ASSERT_EQ(far_.post_receive(far, 8000, 100), 0);
+  ibv_wr_start(user);
+  user->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_atomic_write(user, key, to, &word);
+  ibv_wr_send_inv(user, key);
+  const auto element = near_.element(0, 8);
+  ibv_wr_set_sge(user, element.lkey, element.addr, element.length);
+  ASSERT_EQ(ibv_wr_complete(user), 0);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_ATOMIC_WRITE);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  const auto received = far_.next_completion();
+  EXPECT_EQ(received.wc_flags, unsigned{IBV_WC_WITH_INV});
+  EXPECT_EQ(received.invalidated_rkey, key);
+  EXPECT_EQ(std::memcmp(std::bit_cast<const void*>(to), &word, sizeof word), 0);
+
+  ibv_wr_start(lender);
+  ibv_wr_local_inv(lender, key);
+  ASSERT_EQ(ibv_wr_complete(lender), 0);
+  EXPECT_EQ(far_.next_completion().status, IBV_WC_MW_BIND_ERR) << "it is invalid already";
+}
+
+/// The target unmaps an on-demand region while the peer writes.
+TEST_F(ConnectedTest, MissingPagesOfAnOnDemandRegionFailTheRequest) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const memory =
+      ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const mr = ibv_reg_mr(far_.pd, memory, page, kAccess | IBV_ACCESS_ON_DEMAND);
+  ASSERT_NE(mr, nullptr);
+  const auto write = [&] {
+    auto sge = near_.element(0, 100);
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {std::bit_cast<std::uint64_t>(memory), mr->rkey};
+    ibv_send_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_send(near_qp_, &wr, &bad), 0);
+    return near_.next_completion().status;
+  };
+  EXPECT_EQ(write(), IBV_WC_SUCCESS);
+  ASSERT_EQ(::munmap(memory, page), 0);
+  EXPECT_EQ(write(), IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// What a responder owes for a request.
+#pragma once
+
+#include <cstdint>
+
+#include "wire/connected_packet.hpp"
+#include "wire/psn.hpp"
+
+namespace softib::hca {
+
+/// An acknowledgement, or the response of a READ or of an atomic operation.
+struct Response {
+  enum class Kind : std::uint8_t { acknowledge, read, atomic };
+  ipoib::wire::Psn psn;  ///< of its first packet
+  ipoib::wire::Aeth aeth{};
+  Kind kind = Kind::acknowledge;
+  ipoib::wire::Reth read{};    ///< what to read
+  std::uint64_t original = 0;  ///< what the atomic operation has found
+  bool is_repeated = false;    ///< the request had been executed before
+  std::uint32_t packets = 1;   ///< at least one
+  std::uint32_t sent = 0;      ///< of its packets
+};
+
+}  // namespace softib::hca

@@ -1,0 +1,81 @@
+#include "softib/verbs/process_memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <limits>
+
+namespace softib::verbs {
+namespace {
+
+/// The pages that a range touches.
+struct Pages {
+  Pages(const void* begin, std::size_t size) {
+    static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto address = std::bit_cast<std::uintptr_t>(begin);
+    first = std::bit_cast<void*>(address / page * page);
+    bytes = address % page + size;
+  }
+  void* first = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Returns 0 or an errno value.
+int advise(const Pages& pages, int advice) {
+  while (::madvise(pages.first, pages.bytes, advice) != 0) {
+    if (errno != EINTR && errno != EAGAIN) return errno;
+  }
+  return 0;
+}
+
+/// For kernels before 5.14. Reads and writes a byte of each page, as it is.
+int touch(const Pages& pages, bool to_write) {
+  constexpr std::size_t kSmallestPage = 4096;
+  ProcessMemory memory;
+  auto* const begin = static_cast<std::uint8_t*>(pages.first);
+  for (std::size_t at = 0; at < pages.bytes; at += kSmallestPage) {
+    std::uint8_t byte = 0;
+    if (!memory.read({&byte, 1}, begin + at)) return EFAULT;
+    if (to_write && !memory.write(begin + at, {&byte, 1})) return EFAULT;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool ProcessMemory::read(std::span<std::uint8_t> to, const std::uint8_t* from) {
+  const iovec here{to.data(), to.size()};
+  const iovec there{const_cast<std::uint8_t*>(from), to.size()};
+  return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(to.size());
+}
+
+bool ProcessMemory::write(std::uint8_t* to, hca::ConstBytes from) {
+  const iovec here{const_cast<std::uint8_t*>(from.data()), from.size()};
+  const iovec there{to, from.size()};
+  return ::process_vm_writev(::getpid(), &here, 1, &there, 1, 0) ==
+         static_cast<ssize_t>(from.size());
+}
+
+bool ProcessMemory::populate(std::uint8_t* begin, std::size_t size) {
+  return prefetch_pages(begin, size, true) == 0;
+}
+
+int prefetch_pages(std::uint8_t* begin, std::size_t size, bool to_write) {
+  const Pages pages(begin, size);
+  const int error = advise(pages, to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  if (error == EINVAL) return touch(pages, to_write);
+  return error == ENOMEM ? EFAULT : error;
+}
+
+/// Writes nothing back: MS_ASYNC only checks the range since Linux 2.6.19.
+bool is_mapped(const void* begin, std::size_t size) {
+  constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max();
+  if (size > kMost) return false;  // msync() would round it up to 0
+  const Pages pages(begin, size);
+  return size == 0 || ::msync(pages.first, pages.bytes, MS_ASYNC) == 0;
+}
+
+}  // namespace softib::verbs
