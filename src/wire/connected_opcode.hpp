@@ -1,4 +1,4 @@
-// The opcodes of the reliable and the unreliable connection service.
+// The opcodes of the connection services.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 namespace ipoib::wire {
 
 /// The upper three bits of the BTH's opcode (IBA 9.2, table 38).
-enum class ConnectedService : std::uint8_t { reliable = 0, unreliable = 1 };
+/// The extended one is reliable, too, and names a shared receive queue in each request.
+enum class ConnectedService : std::uint8_t { reliable = 0, unreliable = 1, extended = 5 };
 
 /// The other five. The unreliable service has SEND and RDMA WRITE only.
 enum class ConnectedOpcode : std::uint8_t {
@@ -40,6 +41,7 @@ enum class ConnectedOpcode : std::uint8_t {
 [[nodiscard]] bool has_invalidate(ConnectedOpcode opcode);
 [[nodiscard]] bool is_send(ConnectedOpcode opcode);
 [[nodiscard]] bool is_write(ConnectedOpcode opcode);
+[[nodiscard]] bool is_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_read_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_atomic(ConnectedOpcode opcode);  ///< a request that returns a value
 /// Whether it is the first packet of a message, or the only one.

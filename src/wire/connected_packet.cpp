@@ -64,6 +64,7 @@ bool is_known(std::uint8_t opcode) {
   const auto operation = opcode & kOperationMask;
   switch (static_cast<ConnectedService>(opcode >> kOperationBits)) {
     case ConnectedService::reliable:
+    case ConnectedService::extended:
       return static_cast<std::size_t>(operation) < kOpcodes.size() &&
              kOpcodes[static_cast<std::size_t>(operation)] != 0;
     case ConnectedService::unreliable:
@@ -74,8 +75,14 @@ bool is_known(std::uint8_t opcode) {
 
 unsigned parts_of(ConnectedOpcode opcode) { return kOpcodes[static_cast<std::size_t>(opcode)]; }
 
-std::size_t extended_size(unsigned parts) {
-  return ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
+bool has_xrceth(const ConnectedPacket& packet) {
+  return packet.service == ConnectedService::extended && !is_response(packet.opcode);
+}
+
+std::size_t extended_size(const ConnectedPacket& packet) {
+  const auto parts = parts_of(packet.opcode);
+  return (has_xrceth(packet) ? ConnectedPacket::kXrcEthSize : 0) +
+         ((parts & kReth) != 0 ? Reth::kSize : 0) + ((parts & kAeth) != 0 ? Aeth::kSize : 0) +
          ((parts & kImmediate) != 0 ? kImmediateSize : 0) +
          ((parts & kIeth) != 0 ? sizeof(ConnectedPacket::invalidated_key) : 0) +
          ((parts & kAtomicEth) != 0 ? AtomicEth::kSize : 0) +
@@ -102,6 +109,10 @@ AtomicEth read_atomic(ByteReader& reader) {
 
 void read_extended(ByteReader& reader, ConnectedPacket& packet) {
   const auto parts = parts_of(packet.opcode);
+  if (has_xrceth(packet)) {
+    (void)reader.u8();  // reserved
+    packet.shared_queue = reader.u24();
+  }
   if ((parts & kReth) != 0) {
     packet.reth.address = reader.u64();
     packet.reth.key = reader.u32();
@@ -116,6 +127,10 @@ void read_extended(ByteReader& reader, ConnectedPacket& packet) {
 
 void write_extended(ByteWriter& writer, const ConnectedPacket& packet) {
   const auto parts = parts_of(packet.opcode);
+  if (has_xrceth(packet)) {
+    writer.u8(0);
+    writer.u24(packet.shared_queue);
+  }
   if ((parts & kReth) != 0) {
     writer.u64(packet.reth.address);
     writer.u32(packet.reth.key);
@@ -149,6 +164,11 @@ bool is_send(ConnectedOpcode opcode) {
 
 bool is_write(ConnectedOpcode opcode) {
   return opcode >= ConnectedOpcode::write_first && opcode <= ConnectedOpcode::write_only_immediate;
+}
+
+bool is_response(ConnectedOpcode opcode) {
+  return opcode >= ConnectedOpcode::read_response_first &&
+         opcode <= ConnectedOpcode::atomic_acknowledge;
 }
 
 bool is_read_response(ConnectedOpcode opcode) {
@@ -193,7 +213,7 @@ std::optional<ConnectedPacket> ConnectedPacket::parse(ConstBytes bytes) {
 std::size_t ConnectedPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
   bth.opcode = static_cast<std::uint8_t>(static_cast<unsigned>(service) << kOperationBits |
                                          static_cast<unsigned>(opcode));
-  set_lengths(extended_size(parts_of(opcode)), payload_size);
+  set_lengths(extended_size(*this), payload_size);
   const std::size_t route = emit_route(to);
   ByteWriter writer(to.subspan(route));
   write_extended(writer, *this);

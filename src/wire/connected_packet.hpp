@@ -1,11 +1,12 @@
-// Packets of the reliable and the unreliable connection service: BTH, then the extended headers
-// that the opcode names (IBA 9.2 to 9.4).
+// Packets of the connection services: BTH, then the extended headers that the opcode names (IBA 9.2
+// to 9.4, annex A14).
 //
 //   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | RETH 16 or AtomicETH 28 | ImmDt 4 | payload, pad to 4 |
 //                                         | IETH 4, of SEND with invalidate |  payload, pad to 4 |
 //                                         | AETH 4 | AtomicAckETH 8 |           payload, pad to 4 |
 //
-// The last line is that of responses, which only the reliable service has.
+// The last line is that of responses, which the unreliable service has not. Requests of the
+// extended service have an XRCETH of 4 bytes after the BTH.
 #pragma once
 
 #include <chrono>
@@ -61,10 +62,13 @@ struct Aeth {
 
 /// A packet of one of these services. The opcode of its BTH is set by emit_headers().
 struct ConnectedPacket : DataPacket {
+  /// | 0 8 | number of the shared receive queue 24 |
+  static constexpr std::size_t kXrcEthSize = 4;
   static constexpr std::size_t kMaxHeaderSize =
-      Lrh::kSize + Grh::kSize + Bth::kSize + AtomicEth::kSize;
+      Lrh::kSize + Grh::kSize + Bth::kSize + kXrcEthSize + AtomicEth::kSize;
   ConnectedService service = ConnectedService::reliable;
   ConnectedOpcode opcode = ConnectedOpcode::acknowledge;
+  std::uint32_t shared_queue = 0;     ///< of requests of the extended service
   Reth reth;                          ///< of the opcodes that have one
   Aeth aeth;                          ///< likewise
   AtomicEth atomic;                   ///< likewise

@@ -1,8 +1,8 @@
 // A hostile peer of a connection, reliable or not: arbitrary packets to a queue pair that has
-// requests and receives of its own. They change no memory that was not given to the peer, each
-// request completes at most once, and what the queue pair owes stays bounded. The peer was given a
-// region, a memory window on a part of another one, and an on-demand region of which a part is
-// missing.
+// requests and receives of its own, or shares receives, or is a target of XRC. They change no
+// memory that was not given to the peer, each request completes at most once, and what the queue
+// pair owes stays bounded. The peer was given a region, a memory window on a part of another one,
+// and an on-demand region of which a part is missing.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -76,7 +76,8 @@ struct HalfMissing final : hca::OnDemandMemory {
 
 class Target {
  public:
-  explicit Target(ibv_qp_type type) : type_(type) {
+  Target(ibv_qp_type type, bool shares) : type_(type), shares_(shares) {
+    qp_ = *hca_.create_queue_pair(config());
     connect();
     post();
   }
@@ -92,6 +93,8 @@ class Target {
     packet.bth.pkey = ipoib::kDefaultPKey;
     packet.bth.destination = qp_->number();
     packet.service = is_reliable() == ((how & 64) == 0) ? Service::reliable : Service::unreliable;
+    if (is_xrc() && (how & 64) == 0) packet.service = Service::extended;
+    packet.shared_queue = shared_queue_->number + ((how & 128) != 0 ? 1U : 0U);
     packet.opcode = opcode_of(reader.u8());
     packet.bth.psn = ipoib::wire::Psn(kFirstPsn) + reader.u8();
     packet.bth.ack_request = (how & 1) != 0;
@@ -159,7 +162,23 @@ class Target {
     return std::bit_cast<std::uint64_t>(bytes);
   }
 
-  [[nodiscard]] bool is_reliable() const { return type_ == IBV_QPT_RC; }
+  [[nodiscard]] bool is_reliable() const { return type_ != IBV_QPT_UC; }
+  [[nodiscard]] bool is_xrc() const { return type_ == IBV_QPT_XRC_RECV; }
+
+  hca::QueuePairConfig config() {
+    if (is_xrc()) return {.domain = domain_, .type = type_};
+    return {.pd = pd_,
+            .send_cq = cq_,
+            .receive_cq = cq_,
+            .shared = shares_ ? shared_queue_ : nullptr,
+            .cap = {kRequests + 1, kRequests, 1, 1, 0},
+            .type = type_};
+  }
+  hca::SharedReceiveQueueConfig shared_config() {
+    hca::SharedReceiveQueueConfig config{.pd = pd_, .attributes = {kRequests, 1, 0}};
+    if (is_xrc()) config.domain = domain_, config.cq = cq_;
+    return config;
+  }
 
   void connect() {
     ibv_qp_attr attr{};
@@ -183,13 +202,12 @@ class Target {
     attr.qp_state = IBV_QPS_RTS;
     const int reliable_to_rts =
         IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    require(hca_.modify(*qp_, attr,
-                        IBV_QP_STATE | IBV_QP_SQ_PSN | (is_reliable() ? reliable_to_rts : 0))
-                .has_value());
+    const int more = is_xrc() ? int{IBV_QP_TIMEOUT} : is_reliable() ? reliable_to_rts : 0;
+    require(hca_.modify(*qp_, attr, IBV_QP_STATE | IBV_QP_SQ_PSN | more).has_value());
   }
 
   void post() {
-    bind();
+    if (!is_xrc()) bind();
     constexpr std::array kOpcodes = {IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
                                      IBV_WR_ATOMIC_FETCH_AND_ADD};
     for (std::uint32_t i = 0; i < kRequests; ++i) {
@@ -202,10 +220,11 @@ class Target {
                                   : IBV_WR_RDMA_WRITE;
       send.send_flags = IBV_SEND_SIGNALED;
       ibv_send_wr* bad_send = nullptr;
-      require(hca_.post_send(*qp_, &send, &bad_send) == 0);
+      require((hca_.post_send(*qp_, &send, &bad_send) == 0) == !is_xrc());
       ibv_recv_wr receive{i, nullptr, &local, 1};
       ibv_recv_wr* bad_receive = nullptr;
-      require(hca_.post_receive(*qp_, &receive, &bad_receive) == 0);
+      require((shares_ ? hca_.shared_receives().post(*shared_queue_, &receive, &bad_receive)
+                       : hca_.post_receive(*qp_, &receive, &bad_receive)) == 0);
     }
     hca_.connections().activate(*qp_);
     serve(0xff);
@@ -249,15 +268,14 @@ class Target {
   }
 
   ibv_qp_type type_;
+  bool shares_;
   HalfMissing on_demand_;
   hca::Hca hca_{1, 0, make_port(), &on_demand_};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(4 * kRequests);
-  hca::QueuePair* qp_ = *hca_.create_queue_pair({.pd = pd_,
-                                                 .send_cq = cq_,
-                                                 .receive_cq = cq_,
-                                                 .cap = {kRequests + 1, kRequests, 1, 1, 0},
-                                                 .type = type_});
+  hca::XrcDomain* domain_ = *hca_.shared_receives().open_domain();
+  hca::SharedReceiveQueue* shared_queue_ = *hca_.shared_receives().create(shared_config());
+  hca::QueuePair* qp_ = nullptr;
   std::vector<std::uint8_t> guarded_ = std::vector<std::uint8_t>(kBuffer + 2, kUntouched);
   std::vector<std::uint8_t> local_ = std::vector<std::uint8_t>(600 + 2, kUntouched);
   hca::MemoryRegion shared_ =
@@ -287,8 +305,10 @@ class Target {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  for (const auto type : {IBV_QPT_RC, IBV_QPT_UC}) {
-    Target target(type);
+  constexpr std::array<std::pair<ibv_qp_type, bool>, 4> kTargets = {
+      {{IBV_QPT_RC, false}, {IBV_QPT_UC, false}, {IBV_QPT_RC, true}, {IBV_QPT_XRC_RECV, true}}};
+  for (const auto& [type, shares] : kTargets) {
+    Target target(type, shares);
     // An input is a sequence of packets, each after its length.
     ipoib::ByteReader reader({data, size});
     while (reader.left() > 1) {

@@ -61,6 +61,7 @@ class Script {
   ~Script() {
     for (const auto& [qp, gid, lid] : attached_) require(ibv_detach_mcast(qp, &gid, lid) == 0);
     for (auto* const qp : qps_) require(ibv_destroy_qp(qp) == 0);
+    for (auto* const srq : srqs_) require(ibv_destroy_srq(srq) == 0);
     for (auto* const cq : cqs_) require(ibv_destroy_cq(cq) == 0);
     for (auto* const channel : channels_) require(ibv_destroy_comp_channel(channel) == 0);
     for (auto* const ah : ahs_) require(ibv_destroy_ah(ah) == 0);
@@ -80,7 +81,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 20) {
+    switch (what % 23) {
       case 0:
         return add(pds_, [] { return ibv_alloc_pd(device()); });
       case 1:
@@ -121,6 +122,13 @@ class Script {
         return attach();
       case 19:
         return arm();
+      case 20:
+        return add(srqs_, [this] { return make_srq(); });
+      case 21:
+        return in_.u8() % 4 == 0 ? remove(srqs_, [](ibv_srq* srq) { return ibv_destroy_srq(srq); })
+                                 : modify_srq();
+      case 22:
+        return post_shared_receive();
     }
   }
 
@@ -186,7 +194,21 @@ class Script {
     init.qp_type = in_.u8() % 8 == 0 ? static_cast<ibv_qp_type>(in_.u8()) : IBV_QPT_UD;
     init.sq_sig_all = in_.u8() % 2;
     init.cap = {limit(), limit(), in_.u8() % 40U, in_.u8() % 40U, limit()};
+    if (in_.u8() % 4 == 3) init.srq = any(srqs_);
     return ibv_create_qp(pd, &init);
+  }
+  [[nodiscard]] ibv_srq* make_srq() {
+    ibv_pd* const pd = any(pds_);
+    if (pd == nullptr) return nullptr;
+    ibv_srq_init_attr init{nullptr, {limit(), in_.u8() % 40U, in_.u8()}};
+    return ibv_create_srq(pd, &init);
+  }
+  void modify_srq() {
+    ibv_srq* const srq = any(srqs_);
+    if (srq == nullptr) return;
+    ibv_srq_attr attr{limit(), in_.u8(), in_.u8()};
+    (void)ibv_modify_srq(srq, &attr, in_.u8() % 8);
+    require(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit <= attr.max_wr);
   }
   [[nodiscard]] std::uint32_t limit() { return in_.u8() % 8 == 0 ? in_.u32() : in_.u8(); }
 
@@ -270,6 +292,17 @@ class Script {
     require((result == 0) == (bad == nullptr));
     sends_ += result == 0 && chain[0].next == nullptr ? 1 : 2;
   }
+  void post_shared_receive() {
+    ibv_srq* const srq = any(srqs_);
+    if (srq == nullptr) return;
+    std::array<ibv_sge, 3> elements{};
+    for (auto& one : elements) one = element(false);
+    ibv_recv_wr wr{in_.u8(), nullptr, elements.data(), in_.u8() % 4};
+    ibv_recv_wr* bad = nullptr;
+    const int result = ibv_post_srq_recv(srq, &wr, &bad);
+    require((result == 0) == (bad == nullptr));
+    receives_ += result == 0 ? 1 : 0;
+  }
   void post_receive() {
     ibv_qp* const qp = any(qps_);
     if (qp == nullptr) return;
@@ -336,6 +369,7 @@ class Script {
   std::vector<ibv_cq*> cqs_;
   std::vector<ibv_mr*> mrs_;
   std::vector<ibv_ah*> ahs_;
+  std::vector<ibv_srq*> srqs_;
   std::vector<ibv_qp*> qps_;
   std::size_t sends_ = 0;
   std::size_t receives_ = 0;

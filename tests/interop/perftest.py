@@ -82,6 +82,16 @@ def unreliable_connections():
                 assert len(results(client)) == 1, (program, way, client)
 
 
+def shared_receive_queues():
+    with Subnet(SOFTIB) as subnet:
+        for program, options in (("ib_send_bw", ([], ["-q", "4"], ["--events"], ["-s", "100001"],
+                                                 ["-c", "UD"], ["-c", "UD", "--events"])),
+                                 ("ib_send_lat", ([], ["--events"], ["-c", "UD"]))):
+            for way in options:
+                _, client = play(subnet, program, "--use-srq", "-n", "200", *way)
+                assert len(results(client)) == 1, (program, way, client)
+
+
 def connected_latency():
     """ib_write_lat polls memory and calls no verb meanwhile."""
     with Subnet(SOFTIB) as subnet:
@@ -114,4 +124,4 @@ def a_killed_target_is_noticed():
 
 run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
            bandwidth_in_both_directions, latency_by_polling_and_by_events, connected_bandwidth,
-           unreliable_connections, connected_latency, a_killed_target_is_noticed])
+           unreliable_connections, shared_receive_queues, connected_latency, a_killed_target_is_noticed])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from softib_subnet import Subnet, need, play, run_tests, wait_for
 
-need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong",
-     "ibv_ud_pingpong")
+need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_srq_pingpong",
+     "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_xsrq_pingpong")
 SOFTIB = sys.argv[1]
 # Quoted: the folder may have a blank in its name.
 SUPPRESSIONS = Path(__file__).with_name("programs.tsan")
@@ -51,7 +51,7 @@ def device_information():
             "pkey_tbl_len": "32",
             "gid_tbl_len": "1",
             "phys_state": "LINK_UP (5)",
-            "max_srq": "0",
+            "max_srq": "1024",
             "bad_pkey_cntr": "0x0",
         }
         wrong = {name: values.get(name) for name, value in wanted.items()
@@ -123,7 +123,8 @@ def connected_ping_pong():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
         for options in ([], ["-e"], ["-N"], ["-c"], ["-e", "-N"], ["-g", "0"], ["-m", "256"],
                         ["-m", "4096"], ["-r", "1"], ["-s", "0"], ["-s", "1"], ["-s", "100001"],
-                        ["-o"], ["-o", "-e"], ["-o", "-P"], ["-O"], ["-O", "-P"], ["-j"], ["-j", "-N"]):
+                        ["-o"], ["-o", "-e"], ["-o", "-P"], ["-O"], ["-O", "-P"], ["-j"], ["-j", "-N"],
+                        ["-t"], ["-t", "-N"]):
             size = int(options[1]) if options[0:1] == ["-s"] else 4096
             for output in play(subnet, "ibv_rc_pingpong", "-n", str(ITERATIONS), *options):
                 total = f"{2 * ITERATIONS * size} bytes in"
@@ -138,6 +139,25 @@ def unreliable_connected_ping_pong():
             for output in play(subnet, "ibv_uc_pingpong", "-n", str(ITERATIONS), *options):
                 total = f"{2 * ITERATIONS * size} bytes in"
                 assert total in output and f"{ITERATIONS} iters" in output, (options, output)
+
+
+def ping_pong_with_a_shared_receive_queue():
+    with Subnet(SOFTIB, "--mtu", "4096") as subnet:
+        for options in ([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-l", "3"], ["-m", "256"],
+                        ["-m", "4096"], ["-q", "1"], ["-q", "100", "-r", "1000"], ["-r", "16"], ["-o"],
+                        ["-s", "1"], ["-s", "100001"]):
+            size = int(options[1]) if options[0:1] == ["-s"] else 4096
+            for output in play(subnet, "ibv_srq_pingpong", "-n", str(ITERATIONS), *options):
+                total = f"{2 * ITERATIONS * size} bytes in"
+                assert total in output and f"{ITERATIONS} iters" in output, (options, output)
+
+
+def xrc_ping_pong():
+    """With one client: several would share an XRC domain between their processes."""
+    with Subnet(SOFTIB, "--mtu", "4096") as subnet:
+        for options in ([], ["-e"], ["-n", "100"], ["-s", "1"], ["-s", "100001"], ["-l", "3"],
+                        ["-m", "256"], ["-m", "4096"], ["-g", "0"], ["-e", "-n", "100"], ["-o"]):
+            play(subnet, "ibv_xsrq_pingpong", *options)
 
 
 def connected_ping_pong_over_a_faulty_link():
@@ -156,4 +176,4 @@ run_tests([each_hca_is_one_device, device_information, other_devices_are_refused
            ping_pong_of_all_sizes, ping_pong_with_a_global_route,
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused,
            connected_ping_pong, unreliable_connected_ping_pong,
-           connected_ping_pong_over_a_faulty_link])
+           ping_pong_with_a_shared_receive_queue, xrc_ping_pong, connected_ping_pong_over_a_faulty_link])

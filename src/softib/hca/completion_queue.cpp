@@ -7,10 +7,18 @@
 
 namespace softib::hca {
 
-CompletionQueue::CompletionQueue(std::uint32_t capacity)
-    : ring_(std::bit_ceil(capacity + 1)),
+CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionClock* clock)
+    : clock_(clock),
+      ring_(std::bit_ceil(capacity + 1)),
+      times_(clock != nullptr ? ring_.size() : 0),
       mask_(static_cast<std::uint32_t>(ring_.size() - 1)),
-      capacity_(capacity) {}
+      capacity_(capacity) {
+  if (clock != nullptr) ++clock->users;
+}
+
+CompletionQueue::~CompletionQueue() {
+  if (clock_ != nullptr) --clock_->users;
+}
 
 ibv_wc& CompletionQueue::next() {
   auto& completion = at(size_.load(std::memory_order_relaxed)).completion;
@@ -18,7 +26,7 @@ ibv_wc& CompletionQueue::next() {
   return completion;
 }
 
-CompletionQueue::PushResult CompletionQueue::push(WorkProgress& queue, std::uint32_t position,
+CompletionQueue::PushResult CompletionQueue::push(WorkProgress* queue, std::uint32_t position,
                                                   bool solicited) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (in_error_) return PushResult::dropped;
@@ -27,8 +35,9 @@ CompletionQueue::PushResult CompletionQueue::push(WorkProgress& queue, std::uint
     return PushResult::overrun;
   }
   Entry& entry = at(used);
-  entry.queue = &queue;
+  entry.queue = queue;
   entry.position = position;
+  if (clock_ != nullptr) times_[index(used)] = clock_->now;
   size_.store(used + 1, std::memory_order_release);
 
   // "A completion with error counts as a solicited one" (IBA 11.4.2.2).
@@ -40,14 +49,17 @@ CompletionQueue::PushResult CompletionQueue::push(WorkProgress& queue, std::uint
   return PushResult::stored_and_notify;
 }
 
-int CompletionQueue::poll(std::span<ibv_wc> out) {
+int CompletionQueue::poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (used == 0 && in_error_) return -1;
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(used, out.size()));
+  if (clock_ != nullptr && !times.empty()) {
+    for (std::uint32_t i = 0; i < count; ++i) times[i] = times_[index(i)];
+  }
   for (std::uint32_t i = 0; i < count; ++i) {
     const Entry& entry = at(i);
     out[i] = entry.completion;
-    entry.queue->retire(entry.position);
+    if (entry.queue != nullptr) entry.queue->retire(entry.position);
   }
   // An empty queue restarts at the front of the ring, which is still in the cache.
   head_ = count == used ? 0 : head_ + count;
@@ -67,7 +79,9 @@ void CompletionQueue::discard(const QueuePair& qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < used; ++i) {
-    if (at(i).completion.qp_num != qp.number().value()) at(kept++) = at(i);
+    if (at(i).completion.qp_num == qp.number().value()) continue;
+    if (clock_ != nullptr) times_[index(kept)] = times_[index(i)];
+    at(kept++) = at(i);
   }
   size_.store(kept, std::memory_order_release);
 }
@@ -76,8 +90,13 @@ bool CompletionQueue::resize(std::uint32_t capacity) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (used > capacity) return false;
   std::vector<Entry> ring(std::bit_ceil(capacity + 1));
-  for (std::uint32_t i = 0; i < used; ++i) ring[i] = at(i);
+  std::vector<ipoib::TimePoint> times(clock_ != nullptr ? ring.size() : 0);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    ring[i] = at(i);
+    if (clock_ != nullptr) times[i] = times_[index(i)];
+  }
   ring_ = std::move(ring);
+  times_ = std::move(times);
   mask_ = static_cast<std::uint32_t>(ring_.size() - 1);
   capacity_ = capacity;
   head_ = 0;

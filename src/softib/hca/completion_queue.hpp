@@ -8,11 +8,19 @@
 #include <span>
 #include <vector>
 
+#include "ipoib/time.hpp"
 #include "softib/hca/work_queue.hpp"
 
 namespace softib::hca {
 
 class QueuePair;
+
+/// The time of completions. It has to be set before anything that may complete a request, as long
+/// as queues keep times.
+struct CompletionClock {
+  ipoib::TimePoint now{};
+  std::uint32_t users = 0;  ///< completion queues
+};
 
 class CompletionQueue {
  public:
@@ -25,16 +33,22 @@ class CompletionQueue {
     dropped,            ///< dropped because the queue was in error
   };
 
-  explicit CompletionQueue(std::uint32_t capacity);
+  /// Keeps the times of completions if it has a clock, which must outlive it.
+  explicit CompletionQueue(std::uint32_t capacity, CompletionClock* clock = nullptr);
+  ~CompletionQueue();
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
 
   /// Returns the next entry, zeroed. The caller fills it in place and calls push(). A copy of a
   /// struct that was just written field by field would cause a store-forwarding stall.
   [[nodiscard]] ibv_wc& next();
-  /// Adds the completion at next(). poll() retires the work request at `position` of `queue`.
-  PushResult push(WorkProgress& queue, std::uint32_t position, bool solicited);
+  /// Adds the completion at next(). poll() retires the work request at `position` of `queue`,
+  /// unless that is null.
+  PushResult push(WorkProgress* queue, std::uint32_t position, bool solicited);
   /// Removes completions from the front and retires their work requests. Returns how many; -1 if
-  /// the queue is in error and empty.
-  int poll(std::span<ibv_wc> out);
+  /// the queue is in error and empty. `times` is empty, or as long as `out`, and then gets the
+  /// times if the queue keeps them.
+  int poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> times = {});
   /// Requests one event for a completion added after this call (IBA 11.4.2.2). A request for any
   /// completion overrides one for solicited completions until the event is raised.
   void arm(bool solicited_only);
@@ -60,9 +74,12 @@ class CompletionQueue {
     WorkProgress* queue;
     std::uint32_t position;
   };
-  [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[(head_ + offset) & mask_]; }
+  [[nodiscard]] std::uint32_t index(std::uint32_t offset) const { return (head_ + offset) & mask_; }
+  [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[index(offset)]; }
 
-  std::vector<Entry> ring_;  ///< at least capacity + 1 entries
+  CompletionClock* clock_;
+  std::vector<Entry> ring_;              ///< at least capacity + 1 entries
+  std::vector<ipoib::TimePoint> times_;  ///< of the entries, or empty
   std::uint32_t mask_;
   std::uint32_t capacity_;
   std::uint32_t head_ = 0;

@@ -20,6 +20,7 @@ struct ConnectedRequest {
   bool fence = false;
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;
+  std::uint32_t shared_queue = 0;                 ///< of the peer, in requests of XRC
   std::uint64_t operand = 0;                      ///< of an atomic operation: to swap in, or to add
   std::uint64_t compare = 0;                      ///< of compare and swap
   std::array<std::uint8_t, kAtomicBytes> word{};  ///< inline data of an atomic write

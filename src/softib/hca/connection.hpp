@@ -11,7 +11,7 @@ struct Connection {
   using Service = ipoib::wire::ConnectedService;
   Connection(Service of, WorkQueue<SendRequest>& sends, std::uint32_t max_sends)
       : service(of), requester(sends, max_sends), responder(of) {}
-  [[nodiscard]] bool is_reliable() const { return service == Service::reliable; }
+  [[nodiscard]] bool is_reliable() const { return service != Service::unreliable; }
 
   Service service;
   ConnectionAttributes attributes;

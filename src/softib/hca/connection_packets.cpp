@@ -122,8 +122,9 @@ std::optional<std::uint8_t> Connections::build_response(const QueuePair& qp,
         static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, response.read.length - offset));
     packet.opcode = response_opcode(index == 0, index + 1 == response.packets);
     if (size != 0) {
-      const auto memory = hca_.memory_.resolve(response.read.key, response.read.address + offset,
-                                               size, qp.key_user(), IBV_ACCESS_REMOTE_READ);
+      const auto memory =
+          hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
+                               remote_user(qp, response.shared_queue), IBV_ACCESS_REMOTE_READ);
       if (!memory) return Aeth::kRemoteAccessError;
       if (!copies_.add(out, place, memory, size)) return Aeth::kRemoteOperationError;
     }
@@ -183,6 +184,7 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
   packet.bth.solicited = planned.is_last && send.solicited;
   packet.immediate = send.immediate;
   packet.invalidated_key = request.invalidated_key;
+  packet.shared_queue = request.shared_queue;
   packet.reth = {request.remote_address, request.remote_key, send.length};
   packet.atomic = {request.remote_address, request.remote_key, request.operand, request.compare};
   if (request.is_read()) {

@@ -93,6 +93,12 @@ void Connections::receive(ConstBytes bytes) {
   }
 }
 
+/// A queue pair of XRC has only one side: it either sends requests, or receives them.
+bool Connections::has_side_for(const QueuePair& qp, const ConnectedPacket& packet) {
+  const auto type = qp.config().type;
+  return type != (ipoib::wire::is_response(packet.opcode) ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
+}
+
 /// The checks of IBA 9.6: of the port, then of the queue pair.
 QueuePair* Connections::accept(const ConnectedPacket& packet) {
   auto& counters = hca_.counters_;
@@ -106,8 +112,8 @@ QueuePair* Connections::accept(const ConnectedPacket& packet) {
   if (!port.has(packet.lrh.dlid)) return drop(counters.drop_lid);
   if (!admits_route(port, packet.grh)) return drop(counters.drop_gid);
   QueuePair* const qp = hca_.find(packet.bth.destination);
-  if (qp == nullptr || qp->connection_ == nullptr ||
-      qp->connection_->service != packet.service) {
+  if (qp == nullptr || qp->connection_ == nullptr || qp->connection_->service != packet.service ||
+      !has_side_for(*qp, packet)) {
     return drop(counters.drop_unknown_qp);
   }
   if (!qp->receives()) return drop(counters.drop_qp_state);

@@ -49,6 +49,7 @@ class Connections {
   enum class Left : std::uint8_t { nothing, more, no_room };
 
   // connections.cpp
+  [[nodiscard]] static bool has_side_for(const QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet);
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   void schedule(QueuePair& qp, ipoib::TimePoint when);
@@ -85,7 +86,9 @@ class Connections {
   void execute_atomic_write(QueuePair& qp, const ConnectedPacket& packet);
   void repeat(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool has_receive(QueuePair& qp, const ConnectedPacket& packet);
-  [[nodiscard]] bool may_read(const QueuePair& qp, const ipoib::wire::Reth& read) const;
+  [[nodiscard]] bool select_shared(QueuePair& qp, const ConnectedPacket& packet) const;
+  [[nodiscard]] KeyUser remote_user(const QueuePair& qp, std::uint32_t shared_queue) const;
+  [[nodiscard]] bool may_read(const QueuePair& qp, const ConnectedPacket& packet) const;
   void complete_receive(QueuePair& qp, const ConnectedPacket& packet, ibv_wc_status status);
   void refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint8_t nak);
   void drop_message(QueuePair& qp, const ConnectedPacket& packet);

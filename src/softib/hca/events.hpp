@@ -13,16 +13,18 @@ namespace softib::hca {
 
 class CompletionQueue;
 class QueuePair;
+class SharedReceiveQueue;
 
 /// The event that was requested by CompletionQueue::arm().
 struct CompletionEvent {
   CompletionQueue* cq;
 };
-/// An asynchronous event of the completion queue, of the queue pair, or (both null) of the port.
+/// An asynchronous event of the object that is not null, or else of the port.
 struct AsyncEvent {
   ibv_event_type type;
   CompletionQueue* cq = nullptr;
   QueuePair* qp = nullptr;
+  SharedReceiveQueue* shared = nullptr;
 };
 using HcaEvent = std::variant<CompletionEvent, AsyncEvent>;
 

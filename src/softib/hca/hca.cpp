@@ -13,6 +13,30 @@ using ipoib::Result;
 namespace {
 Error hca_failed() { return Error{EIO, "the HCA has failed"}; }
 Error no_such_port() { return Error{EINVAL, "no such port"}; }
+/// Whether all objects are there that a queue pair of this type needs.
+bool has_objects(const QueuePairConfig& config) {
+  if (config.type == IBV_QPT_XRC_RECV) return config.domain != nullptr;
+  if (config.pd == nullptr || config.send_cq == nullptr || config.domain != nullptr) return false;
+  if (config.type == IBV_QPT_XRC_SEND) return config.shared == nullptr;
+  return config.receive_cq != nullptr &&
+         (config.shared == nullptr || config.shared->config().domain == nullptr);
+}
+/// Adds to the numbers of users of the objects of a queue pair.
+void count_user(const QueuePairConfig& config, std::uint32_t by) {
+  const auto count = [&](auto* object) {
+    if (object != nullptr) object->users += by;
+  };
+  count(config.pd);
+  count(config.send_cq);
+  count(config.receive_cq);
+  count(config.shared);
+  count(config.domain);
+}
+/// Those of an XRC target are in queues that do not belong to it, and stay.
+void discard_completions(const QueuePairConfig& config, const QueuePair& qp) {
+  if (config.send_cq != nullptr) config.send_cq->discard(qp);
+  if (config.receive_cq != nullptr) config.receive_cq->discard(qp);
+}
 /// Whether the HCA whose last port is `port` has a port `number`.
 bool is_port(unsigned number, const PortAttributes& port) {
   return number > 0 && number <= port.number;
@@ -44,12 +68,13 @@ Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, st
 
 Result<void> Hca::deregister_memory(std::uint32_t key) { return memory_.remove(key); }
 
-Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity) {
+Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bool keeps_times) {
   if (port_.failed) return hca_failed();
   if (capacity == 0 || capacity > kMaxCqe) {
     return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
   }
-  auto* const cq = cqs_.add(std::make_unique<CompletionQueue>(capacity));
+  auto* const cq =
+      cqs_.add(std::make_unique<CompletionQueue>(capacity, keeps_times ? &clock_ : nullptr));
   if (cq == nullptr) return Error{ENOMEM, "too many completion queues"};
   return cq;
 }
@@ -97,8 +122,10 @@ Result<void> Hca::destroy(AddressHandle& ah) {
 Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   if (port_.failed) return hca_failed();
   const auto& cap = config.cap;
-  if (config.pd == nullptr || config.send_cq == nullptr || config.receive_cq == nullptr) {
-    return Error{EINVAL, "a queue pair needs a protection domain and completion queues"};
+  if (!has_objects(config)) {
+    return Error{EINVAL,
+                 "a queue pair needs a protection domain and completion queues, or an XRC "
+                 "domain"};
   }
   if (cap.max_send_wr > kMaxQueueWr || cap.max_recv_wr > kMaxQueueWr ||
       cap.max_send_sge > kMaxSge || cap.max_recv_sge > kMaxSge ||
@@ -113,9 +140,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_index_), config);
   next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   ++qp_count_;
-  ++config.pd->users;
-  ++config.send_cq->users;
-  ++config.receive_cq->users;
+  count_user(config, 1);
   if (!slot->is_connected()) config.receive_cq->receivers.push_back(slot.get());
   return slot.get();
 }
@@ -125,13 +150,10 @@ Result<void> Hca::destroy(QueuePair& qp) {
   if (qp.is_connected()) connections_.remove(qp);
   memory_.invalidate_windows_of(qp.number());
   const auto& config = qp.config();
-  config.send_cq->discard(qp);
-  config.receive_cq->discard(qp);
+  discard_completions(config, qp);
   discard_events(&qp);
-  --config.pd->users;
-  --config.send_cq->users;
-  --config.receive_cq->users;
-  std::erase(config.receive_cq->receivers, &qp);
+  count_user(config, ~std::uint32_t{0});
+  if (!qp.is_connected()) std::erase(config.receive_cq->receivers, &qp);
   qps_[QpnLayout::index(qp.number())].reset();
   --qp_count_;
   return {};
@@ -146,11 +168,13 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   }
   if ((mask & IBV_QP_STATE) == 0) return {};
   const auto from = qp.state_;
-  qp.state_ = attr.qp_state;
+  if (attr.qp_state == IBV_QPS_ERR) {
+    enter_error(qp);
+  } else {
+    qp.state_ = attr.qp_state;
+  }
   if (attr.qp_state == IBV_QPS_RESET) {
     reset(qp);
-  } else if (attr.qp_state == IBV_QPS_ERR) {
-    enter_error(qp);
   } else if (!qp.is_connected() && attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD &&
              qp.notify_drained_) {
     // Packets are handed out and completed together, so the queue is drained here.
@@ -187,8 +211,8 @@ void Hca::fail() {
 
 void Hca::reset(QueuePair& qp) {
   memory_.invalidate_windows_of(qp.number());
-  qp.config_.send_cq->discard(qp);
-  qp.config_.receive_cq->discard(qp);
+  discard_completions(qp.config_, qp);
+  if (qp.is_xrc_target()) qp.shared_ = nullptr;
   qp.sends_.clear();
   qp.receives_.clear();
   qp.large_receives_.reset();
@@ -200,14 +224,21 @@ void Hca::reset(QueuePair& qp) {
   qp.notify_drained_ = false;
 }
 
+/// The receives that other queue pairs share stay in their queue. This one takes no more of them,
+/// which the program learns by an event (IBA 11.6.3.2, "Last WQE Reached").
 void Hca::enter_error(QueuePair& qp) {
+  const bool was_in_error = qp.state_ == IBV_QPS_ERR;
   qp.state_ = IBV_QPS_ERR;
   flush_receives(qp);
   flush_sends(qp);
+  if (qp.config_.shared != nullptr && !was_in_error) {
+    raise(AsyncEvent{IBV_EVENT_QP_LAST_WQE_REACHED, nullptr, &qp});
+  }
 }
 
 void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited) {
-  const auto pushed = cq.push(queue, queue.processed() - 1, solicited);
+  const auto pushed =
+      cq.push(qp.is_xrc_target() ? nullptr : &queue, queue.processed() - 1, solicited);
   if (pushed == CompletionQueue::PushResult::stored) return;
   if (pushed == CompletionQueue::PushResult::stored_and_notify) return raise(CompletionEvent{&cq});
   // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the completion queue stays
@@ -224,7 +255,7 @@ void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool
 void Hca::discard_events(const void* object) {
   std::erase_if(events_, [&](const HcaEvent& event) {
     if (const auto* const async = std::get_if<AsyncEvent>(&event)) {
-      return async->cq == object || async->qp == object;
+      return async->cq == object || async->qp == object || async->shared == object;
     }
     return std::get<CompletionEvent>(event).cq == object;
   });

@@ -17,18 +17,16 @@
 #include "softib/hca/multicast_table.hpp"
 #include "softib/hca/object_table.hpp"
 #include "softib/hca/queue_pair.hpp"
+#include "softib/hca/shared_receives.hpp"
 
 namespace softib::hca {
 
 using ipoib::Result;
-
 class Hca {
  public:
-  /// `epoch` and `slot` are part of its queue pair numbers; `on_demand` must outlive it, or is
-  /// null.
+  /// `epoch` and `slot` are part of queue pair numbers; `on_demand`, if any, must outlive it.
   Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
       OnDemandMemory* on_demand = nullptr);
-
   // Objects live until they are destroyed, at the latest with the Hca. Errors: EBUSY: other objects
   // use it; ENOMEM: too many objects; EINVAL: invalid attributes; EIO: the HCA has failed.
   [[nodiscard]] Result<ProtectionDomain*> create_protection_domain();
@@ -38,7 +36,8 @@ class Hca {
                                                      int access);
   [[nodiscard]] Result<void> deregister_memory(std::uint32_t key);
   [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for the rest
-  [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
+  [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity,
+                                                                 bool keeps_times = false);
   [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
   [[nodiscard]] Result<void> destroy(CompletionQueue& cq);
   [[nodiscard]] Result<AddressHandle*> create_address_handle(ProtectionDomain& pd,
@@ -51,7 +50,6 @@ class Hca {
   [[nodiscard]] Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp) { multicast_.detach_all(qp); }
-
   /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued.
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
   int post_send_all(QueuePair& qp, ibv_send_wr* chain);  ///< the whole chain or nothing
@@ -59,18 +57,20 @@ class Hca {
   /// Completes the sends of the previous batch and returns the next one, or nothing. It is valid
   /// until the next call for this queue pair or its destruction.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
-
   void receive(const ArrivedPacket& from);  ///< a packet from the fabric
   /// Raises events for changes. If `now` has failed or is of a later generation, the HCA fails.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] Connections& connections() { return connections_; }
+  [[nodiscard]] CompletionClock& clock() { return clock_; }
+  [[nodiscard]] SharedReceives& shared_receives() { return shared_receives_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
   [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }  ///< in order
   void clear_events() { events_.clear(); }
 
  private:
   friend class Connections;
+  friend class SharedReceives;
   struct IncomingPacket;
   void receive_large(const ArrivedPacket& from);
   void receive_one(const IncomingPacket& arrival);
@@ -79,14 +79,11 @@ class Hca {
   [[nodiscard]] bool accepts(const QueuePair& qp, const IncomingPacket& arrival);
   [[nodiscard]] QueuePair* find(ipoib::Qpn number) const;
   void deliver(QueuePair& qp, const IncomingPacket& arrival);
-  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue,
-                                      const IncomingPacket& from);
+  ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPacket& from);
   /// Collects the payload of the send at `position`. Returns the status to complete it with.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  [[nodiscard]] ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position,
-                                           OutgoingPacket& out);
-  [[nodiscard]] ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position,
-                                              OutgoingPacket& out);
+  ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
+  ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   /// Pushes the completion at cq.next(), of the request of `queue` that was processed last.
   void complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited);
@@ -108,6 +105,7 @@ class Hca {
   MemoryTable memory_;
   MulticastTable multicast_;
   ObjectTable<ProtectionDomain, kMaxProtectionDomains> pds_;
+  CompletionClock clock_;
   ObjectTable<CompletionQueue, kMaxCompletionQueues> cqs_;
   ObjectTable<AddressHandle, kMaxAddressHandles> ahs_;
   std::array<std::unique_ptr<QueuePair>, kMaxQueuePairs> qps_;  ///< by QpnLayout::index
@@ -115,6 +113,7 @@ class Hca {
   std::size_t qp_count_ = 0;
   std::vector<HcaEvent> events_;
   Connections connections_{*this};
+  SharedReceives shared_receives_{*this};
 };
 
 }  // namespace softib::hca

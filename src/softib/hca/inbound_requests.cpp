@@ -39,7 +39,8 @@ void Connections::execute(QueuePair& qp, const ConnectedPacket& packet) {
     ++hca_.counters_.sequence_errors;
     return responder.reject_early();
   }
-  if (!responder.may_follow(packet, qp.connection_->attributes.mtu())) {
+  if (!responder.may_follow(packet, qp.connection_->attributes.mtu()) ||
+      (qp.is_xrc_target() && !select_shared(qp, packet))) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
   if (packet.opcode == ConnectedOpcode::read_request) {
@@ -93,12 +94,30 @@ void Connections::repeat(QueuePair& qp, const ConnectedPacket& packet) {
   if (responder.is_full()) return;
   if (is_atomic_write) return responder.repeat_atomic_write(packet);
   if (!is_read) return responder.repeat_atomic(packet);
-  if (may_read(qp, packet.reth)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
+  if (may_read(qp, packet)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
+}
+
+/// Selects the shared receive queue that a request of XRC names. All packets of a message must name
+/// the same one, of the domain of the queue pair.
+bool Connections::select_shared(QueuePair& qp, const ConnectedPacket& packet) const {
+  auto* const queue = hca_.shared_receives_.find(packet.shared_queue, qp.config_.domain);
+  const bool begins = qp.connection_->responder.message() == Responder::Message::none;
+  if (queue == nullptr || (!begins && queue != qp.shared_)) return false;
+  qp.shared_ = queue;
+  return true;
+}
+
+/// Who uses the keys of the peer's request. A request that names a queue of XRC that does not exist
+/// has no domain, and so no access.
+KeyUser Connections::remote_user(const QueuePair& qp, std::uint32_t shared_queue) const {
+  if (!qp.is_xrc_target()) return qp.key_user();
+  const auto* const queue = hca_.shared_receives_.find(shared_queue, qp.config_.domain);
+  return {queue != nullptr ? queue->pd() : nullptr, qp.number()};
 }
 
 /// Otherwise owes an RNR NAK, or drops the message.
 bool Connections::has_receive(QueuePair& qp, const ConnectedPacket& packet) {
-  if (qp.receives_.waiting() != 0) return true;
+  if (qp.receives_.waiting() != 0 || hca_.shared_receives_.take(qp)) return true;
   auto& connection = *qp.connection_;
   if (!connection.is_reliable()) {
     drop_message(qp, packet);
@@ -114,7 +133,7 @@ void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
   const bool begins = responder.message() == Responder::Message::none;
   if (begins && !has_receive(qp, packet)) return;
   if (has_invalidate(packet.opcode) &&
-      !hca_.memory_.may_invalidate(packet.invalidated_key, qp.key_user())) {
+      !hca_.memory_.may_invalidate(packet.invalidated_key, remote_user(qp, packet.shared_queue))) {
     responder.reject(Aeth::Kind::nak, Aeth::kRemoteAccessError);
     complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
     return hca_.enter_error(qp);
@@ -149,8 +168,8 @@ void Connections::execute_write(QueuePair& qp, const ConnectedPacket& packet) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
   const auto resolve = [&](std::uint64_t offset, std::uint64_t size) {
-    return hca_.memory_.resolve(to.key, to.address + offset, size, qp.key_user(),
-                                IBV_ACCESS_REMOTE_WRITE);
+    return hca_.memory_.resolve(to.key, to.address + offset, size,
+                                remote_user(qp, packet.shared_queue), IBV_ACCESS_REMOTE_WRITE);
   };
   if (begins && to.length != 0 && !resolve(0, to.length)) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
@@ -175,7 +194,7 @@ void Connections::execute_read(QueuePair& qp, const ConnectedPacket& packet) {
       responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
-  if (!may_read(qp, packet.reth)) return refuse(qp, packet, Aeth::kRemoteAccessError);
+  if (!may_read(qp, packet)) return refuse(qp, packet, Aeth::kRemoteAccessError);
   responder.accept_read(packet, attributes.mtu());
 }
 
@@ -191,8 +210,9 @@ void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
       responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
-  const auto memory = hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word), qp.key_user(),
-                                           IBV_ACCESS_REMOTE_ATOMIC);
+  const auto memory =
+      hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word),
+                           remote_user(qp, packet.shared_queue), IBV_ACCESS_REMOTE_ATOMIC);
   if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % sizeof(Word) != 0) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
   }
@@ -218,8 +238,9 @@ void Connections::execute_atomic_write(QueuePair& qp, const ConnectedPacket& pac
       responder.is_full() || responder.pending_reads() >= attributes.max_received_reads) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
   }
-  const auto memory = hca_.memory_.resolve(to.key, to.address, kAtomicBytes, qp.key_user(),
-                                           IBV_ACCESS_REMOTE_WRITE);
+  const auto memory =
+      hca_.memory_.resolve(to.key, to.address, kAtomicBytes, remote_user(qp, packet.shared_queue),
+                           IBV_ACCESS_REMOTE_WRITE);
   if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes != 0) {
     return refuse(qp, packet, Aeth::kRemoteAccessError);
   }
@@ -229,11 +250,13 @@ void Connections::execute_atomic_write(QueuePair& qp, const ConnectedPacket& pac
   responder.accept_atomic_write(packet);
 }
 
-bool Connections::may_read(const QueuePair& qp, const Reth& read) const {
+bool Connections::may_read(const QueuePair& qp, const ConnectedPacket& packet) const {
+  const Reth& read = packet.reth;
   if ((qp.connection_->attributes.access & IBV_ACCESS_REMOTE_READ) == 0) return false;
   if (read.length == 0) return true;
-  return read.length <= kMaxMessage && hca_.memory_.resolve(read.key, read.address, read.length,
-                                                            qp.key_user(), IBV_ACCESS_REMOTE_READ);
+  return read.length <= kMaxMessage &&
+         hca_.memory_.resolve(read.key, read.address, read.length,
+                              remote_user(qp, packet.shared_queue), IBV_ACCESS_REMOTE_READ);
 }
 
 void Connections::refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint8_t nak) {
@@ -251,7 +274,7 @@ void Connections::refuse(QueuePair& qp, const ConnectedPacket& packet, std::uint
 void Connections::complete_receive(QueuePair& qp, const ConnectedPacket& packet,
                                    ibv_wc_status status) {
   auto& queue = qp.receives_;
-  auto& cq = *qp.config_.receive_cq;
+  auto& cq = *qp.receive_cq();
   auto& wc = cq.next();
   wc.wr_id = queue.at(queue.processed()).id;
   wc.status = status;
@@ -288,7 +311,7 @@ ibv_wc_status Connections::scatter(const QueuePair& qp, std::span<const ibv_sge>
       offset -= element.length;
       continue;
     }
-    const auto to = hca_.memory_.resolve(element, qp.config_.pd, true);
+    const auto to = hca_.memory_.resolve(element, qp.receive_pd(), true);
     const auto size = std::min<std::size_t>(element.length - offset, from.size());
     if (!to || !to.from(offset).store(from.first(size))) return IBV_WC_LOC_PROT_ERR;
     from = from.subspan(size);

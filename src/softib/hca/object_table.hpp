@@ -1,6 +1,7 @@
 // Owns at most `Max` objects. T::handle is the index of the object's slot.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,17 @@ class ObjectTable {
     auto& slot = slots_[object->handle];
     slot = std::move(object);
     return slot.get();
+  }
+  /// The object with this handle, or null.
+  [[nodiscard]] T* find(std::size_t handle) const {
+    return handle < slots_.size() ? slots_[handle].get() : nullptr;
+  }
+  /// The first object for which `is_it` is true, or null.
+  template <class Predicate>
+  [[nodiscard]] T* find_if(Predicate is_it) const {
+    const auto found = std::ranges::find_if(
+        slots_, [&](const auto& object) { return object != nullptr && is_it(*object); });
+    return found == slots_.end() ? nullptr : found->get();
   }
   void remove(T& object) {
     const auto index = object.handle;

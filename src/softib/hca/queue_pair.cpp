@@ -19,6 +19,18 @@ std::uint32_t staging_slots(const ibv_qp_cap& cap) {
   return cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
 }
 
+/// Only one message at a time can be in progress, which has taken a shared receive.
+ReceiveQueue make_receives(const QueuePairConfig& config) {
+  if (config.shared != nullptr) return {1, config.shared->attributes().max_sge};
+  if (config.domain != nullptr) return {1, kMaxSge};
+  return {config.cap.max_recv_wr, config.cap.max_recv_sge};
+}
+
+Connection::Service service_of(ibv_qp_type type) {
+  if (type == IBV_QPT_RC) return Connection::Service::reliable;
+  return type == IBV_QPT_UC ? Connection::Service::unreliable : Connection::Service::extended;
+}
+
 template <class Request>
 std::uint64_t total_length(const Request& wr) {
   std::uint64_t length = 0;
@@ -51,14 +63,14 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
     : number_(number),
       config_(config),
       sends_(config.cap.max_send_wr, config.cap.max_send_sge),
-      receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
+      shared_(config.shared),
+      receives_(make_receives(config)),
       staging_stride_(std::max(config.cap.max_inline_data, config.max_tso_header)),
       staging_(std::size_t{staging_slots(config.cap)} * staging_stride_),
       staging_mask_(staging_slots(config.cap) - 1) {
   if (config.type != IBV_QPT_UD) {
-    const auto service =
-        config.type == IBV_QPT_RC ? Connection::Service::reliable : Connection::Service::unreliable;
-    connection_ = std::make_unique<Connection>(service, sends_, config.cap.max_send_wr);
+    connection_ =
+        std::make_unique<Connection>(service_of(config.type), sends_, config.cap.max_send_wr);
   } else {
     batch_ = std::make_unique<Batch>();
   }
@@ -119,6 +131,8 @@ void QueuePair::set_datagram(const ibv_send_wr& wr, std::uint32_t position) {
 bool QueuePair::is_valid_connected(const ibv_send_wr& wr) const {
   constexpr unsigned kFlags = kKnownSendFlags & ~unsigned{IBV_SEND_IP_CSUM};
   if ((wr.send_flags & ~kFlags) != 0 || total_length(wr) > kMaxMessage) return false;
+  if (is_xrc_target()) return false;
+  if (config_.type == IBV_QPT_XRC_SEND && wr.qp_type.xrc.remote_srqn > kMaxQpn) return false;
   switch (wr.opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
@@ -151,6 +165,7 @@ void QueuePair::set_connected(const ibv_send_wr& wr, std::uint32_t position) {
   ConnectedRequest& connected = connection_->requester.at(position);
   connected.opcode = wr.opcode;
   connected.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
+  if (config_.type == IBV_QPT_XRC_SEND) connected.shared_queue = wr.qp_type.xrc.remote_srqn;
   connected.remote_address = wr.wr.rdma.remote_addr;
   connected.remote_key = wr.wr.rdma.rkey;
   connected.invalidated_key = wr.invalidate_rkey;
@@ -198,7 +213,8 @@ std::uint8_t* QueuePair::inline_data(std::uint32_t position) {
 }
 
 int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
-  if (state_ == IBV_QPS_RESET) return EINVAL;
+  const bool has_queue = config_.shared == nullptr && config_.receive_cq != nullptr;
+  if (state_ == IBV_QPS_RESET || !has_queue) return EINVAL;
   const bool is_large = kind == ReceiveKind::large;
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
   if (wr.num_sge < 0 || count > config_.cap.max_recv_sge ||

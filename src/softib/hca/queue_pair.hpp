@@ -15,6 +15,7 @@
 #include "softib/hca/limits.hpp"
 #include "softib/hca/memory_table.hpp"
 #include "softib/hca/packet_copies.hpp"
+#include "softib/hca/shared_receive_queue.hpp"
 #include "softib/hca/work_queue.hpp"
 #include "softib/hca/work_requests.hpp"
 
@@ -24,8 +25,10 @@ struct QueuePairConfig {
   ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
+  SharedReceiveQueue* shared = nullptr;  ///< for its receives; null: it has a queue of its own
+  XrcDomain* domain = nullptr;           ///< of type XRC_RECV, which has no other object
   ibv_qp_cap cap{};
-  ibv_qp_type type = IBV_QPT_UD;      ///< or RC, UC
+  ibv_qp_type type = IBV_QPT_UD;      ///< or RC, UC, XRC_SEND, XRC_RECV
   std::uint32_t max_tso_header = 0;   ///< bytes; 0: no large sends
   bool signal_all = false;            ///< sq_sig_all
   bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
@@ -47,6 +50,12 @@ class QueuePair {
   [[nodiscard]] bool receives() const {
     return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
   }
+  // Of its receives; null if it is of type XRC_RECV, and no request has named a queue.
+  [[nodiscard]] const auto* receive_pd() const { return shared_ ? shared_->pd() : config_.pd; }
+  [[nodiscard]] CompletionQueue* receive_cq() const {
+    return is_xrc_target() && shared_ != nullptr ? shared_->config().cq : config_.receive_cq;
+  }
+  [[nodiscard]] bool is_xrc_target() const { return config_.domain != nullptr; }
   /// The attributes reported by ibv_query_qp.
   [[nodiscard]] ibv_qp_attr attributes() const;
 
@@ -65,6 +74,7 @@ class QueuePair {
  private:
   friend class Hca;
   friend class Connections;
+  friend class SharedReceives;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
   [[nodiscard]] bool is_valid_datagram(const ibv_send_wr& request) const;
@@ -93,7 +103,8 @@ class QueuePair {
   ipoib::wire::Psn send_psn_;
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;
-  ReceiveQueue receives_;
+  SharedReceiveQueue* shared_;  ///< of type XRC_RECV: the one that the last request has named
+  ReceiveQueue receives_;       ///< with a shared receive queue: what was taken for a message
   std::unique_ptr<ReceiveQueue> large_receives_;  ///< allocated by the first one posted
   // Staging buffer for data copied when a send is posted, by position: inline data, or the headers
   // of a large send.

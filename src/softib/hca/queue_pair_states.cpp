@@ -64,6 +64,35 @@ constexpr std::array kRcTransitions = {
                kRcReady | kRcRetries | kConnectedInit | IBV_QP_AV | IBV_QP_MAX_DEST_RD_ATOMIC},
 };
 
+// XRC, whose queue pairs have one side each of a reliable connection (IBA annex A14).
+constexpr int kXrcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+constexpr int kXrcSendReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+constexpr int kXrcReceivePath = kXrcPath | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+constexpr std::array kXrcSendTransitions = {
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kXrcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, kRcRetries | IBV_QP_SQ_PSN, kXrcSendReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kXrcSendReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kXrcSendReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+               kXrcSendReady | kRcRetries | kConnectedInit | IBV_QP_AV},
+};
+
+constexpr std::array kXrcReceiveTransitions = {
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kXrcReceivePath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, kRcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+               kRcReady | kConnectedInit | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC},
+};
+
 constexpr int kUcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
 constexpr int kUcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
@@ -81,9 +110,18 @@ constexpr std::array kUcTransitions = {
 };
 
 std::span<const Transition> transitions_of(ibv_qp_type type) {
-  if (type == IBV_QPT_RC) return kRcTransitions;
-  if (type == IBV_QPT_UC) return kUcTransitions;
-  return kUdTransitions;
+  switch (type) {
+    case IBV_QPT_RC:
+      return kRcTransitions;
+    case IBV_QPT_UC:
+      return kUcTransitions;
+    case IBV_QPT_XRC_SEND:
+      return kXrcSendTransitions;
+    case IBV_QPT_XRC_RECV:
+      return kXrcReceiveTransitions;
+    default:
+      return kUdTransitions;
+  }
 }
 
 /// A program in C may pass any number as a state: those that are none have no transition.

@@ -175,7 +175,7 @@ bool Hca::accepts(const QueuePair& qp, const IncomingPacket& arrival) {
 void Hca::deliver(QueuePair& qp, const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   auto& queue = arrival.is_large() ? *qp.large_receives_ : qp.receives_;
-  if (queue.waiting() == 0) {
+  if (queue.waiting() == 0 && !shared_receives_.take(qp)) {
     ++counters_.drop_no_receive;
     return;
   }
@@ -220,12 +220,13 @@ ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPac
   const auto message = kGrhSize + from.size();
   if (room < message) return IBV_WC_LOC_LEN_ERR;
 
+  const auto* const pd = qp.receive_pd();
   std::size_t offset = 0;
   for (auto element : elements) {
     element.length =
         static_cast<std::uint32_t>(std::min<std::size_t>(element.length, message - offset));
     if (element.length == 0) continue;
-    const auto to = memory_.resolve(element, qp.config_.pd, true);
+    const auto to = memory_.resolve(element, pd, true);
     if (!to || !copy_part(from.grh, 0, to, offset, element.length) ||
         !copy_part(from.front, kGrhSize, to, offset, element.length) ||
         !copy_part(from.payload, kGrhSize + from.front.size(), to, offset, element.length)) {
@@ -237,9 +238,9 @@ ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPac
 }
 
 void Hca::flush_receives(QueuePair& qp) {
-  auto& cq = *qp.config_.receive_cq;
   for (auto* const queue : {&qp.receives_, qp.large_receives_.get()}) {
     while (queue != nullptr && queue->waiting() != 0) {
+      auto& cq = *qp.receive_cq();
       auto& wc = cq.next();
       wc.wr_id = queue->at(queue->processed()).id;
       wc.status = IBV_WC_WR_FLUSH_ERR;

@@ -25,6 +25,7 @@ Response read_response(const ConnectedPacket& packet, std::uint32_t mtu) {
   return {.psn = packet.bth.psn,
           .kind = Response::Kind::read,
           .read = packet.reth,
+          .shared_queue = packet.shared_queue,
           .packets = packet_count(packet.reth.length, mtu)};
 }
 

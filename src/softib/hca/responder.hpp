@@ -25,7 +25,7 @@ class Responder {
   static constexpr std::size_t kMaxResponses = 4 * kMaxReads;
 
   explicit Responder(ipoib::wire::ConnectedService service)
-      : is_reliable_(service == ipoib::wire::ConnectedService::reliable) {}
+      : is_reliable_(service != ipoib::wire::ConnectedService::unreliable) {}
 
   void start(Psn first);
   [[nodiscard]] Psn expected() const { return expected_; }

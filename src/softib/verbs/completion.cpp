@@ -10,6 +10,9 @@
 namespace softib::verbs {
 namespace {
 
+constexpr std::uint64_t kTimes =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
 ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
   auto& context = of(ibv);
   if (attr.comp_vector >= static_cast<std::uint32_t>(ibv->num_comp_vectors)) {
@@ -25,7 +28,7 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
   fill_in_cq_ex(*cq);
   {
     const auto hca = context.device.hca();
-    const auto model = hca->create_completion_queue(attr.cqe);
+    const auto model = hca->create_completion_queue(attr.cqe, (attr.wc_flags & kTimes) != 0);
     if (!model) return model.error();
     cq->model = *model;
     cq->handle = (*model)->handle;
@@ -44,7 +47,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     // A parent domain is a hint where to take memory from.
     constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     if ((attr->comp_mask & ~kKnown) != 0 ||
-        (attr->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+        (attr->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes)) != 0 ||
         (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
       return unsupported("such a completion queue");
     }
@@ -63,15 +66,8 @@ void yield_to_engine() {
 }
 
 int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
-  auto& cq = of(ibv);
   if (room < 0) return -1;
-  auto& device = of(ibv->context).device;
-  // Checked without the lock, which other threads need.
-  if (cq.model->idle() && !device.poll_receive_rings(cq)) {
-    yield_to_engine();
-    return 0;
-  }
-  return device.poll(cq, std::span(out, static_cast<std::size_t>(room)));
+  return poll(of(ibv), std::span(out, static_cast<std::size_t>(room)), {});
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
@@ -93,6 +89,16 @@ void wait_for_acknowledgements(Cq& cq) {
 }
 
 }  // namespace
+
+int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
+  auto& device = of(cq.context).device;
+  // Checked without the lock, which other threads need.
+  if (cq.model->idle() && !device.poll_receive_rings(cq)) {
+    yield_to_engine();
+    return 0;
+  }
+  return device.poll(cq, out, times);
+}
 
 ipoib::Result<void> destroy(Cq& cq) {
   auto& context = of(cq.context);

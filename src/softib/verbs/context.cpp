@@ -42,21 +42,40 @@ void print_once(const std::string& why) {
   if (printed.exchange(hash) != hash) std::fprintf(stderr, "softib: %s\n", why.c_str());
 }
 
-/// Counts an event of a completion queue or queue pair; destroying the object waits until as many
-/// are acknowledged.
-void count_taken(const ibv_async_event& event) {
-  switch (event.event_type) {
+/// What ibv_async_event::element is.
+enum class Element : std::uint8_t { port, cq, qp, srq };
+
+Element element_of(ibv_event_type type) {
+  switch (type) {
     case IBV_EVENT_CQ_ERR:
-      ++of(event.element.cq).async_events_taken;
-      break;
+      return Element::cq;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return Element::qp;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return Element::srq;
+    default:
+      return Element::port;
+  }
+}
+
+/// Counts an event of an object; destroying this waits until as many are acknowledged.
+void count_taken(const ibv_async_event& event) {
+  switch (element_of(event.event_type)) {
+    case Element::cq:
+      ++of(event.element.cq).async_events_taken;
+      break;
+    case Element::qp:
       ++of(event.element.qp).async_events_taken;
       break;
-    default:
+    case Element::srq:
+      ++of(event.element.srq).async_events_taken;
+      break;
+    case Element::port:
       break;
   }
 }
@@ -72,20 +91,15 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, Counter& com
 }  // namespace
 
 bool is_of(const ibv_async_event& event, const Cq& cq) {
-  return event.event_type == IBV_EVENT_CQ_ERR && &of(event.element.cq) == &cq;
+  return element_of(event.event_type) == Element::cq && &of(event.element.cq) == &cq;
 }
 
 bool is_of(const ibv_async_event& event, const Qp& qp) {
-  switch (event.event_type) {
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-      return &of(event.element.qp) == &qp;
-    default:
-      return false;
-  }
+  return element_of(event.event_type) == Element::qp && &of(event.element.qp) == &qp;
+}
+
+bool is_of(const ibv_async_event& event, const Srq& srq) {
+  return element_of(event.event_type) == Element::srq && &of(event.element.srq) == &srq;
 }
 
 Context::Context(Device& on, transport::WakeupSocket events)
@@ -106,6 +120,8 @@ Context::Context(Device& on, transport::WakeupSocket events)
   fill_in_parent_domain_verbs(*this);
   fill_in_completion_verbs(*this);
   fill_in_queue_pair_verbs(*this);
+  fill_in_shared_receive_verbs(*this);
+  fill_in_xrc_verbs(*this);
 }
 
 /// Destroys the objects that the program has left, users before the objects that they use, as the
@@ -116,6 +132,14 @@ Context::~Context() {
     device.hca()->detach_all(*qp->model);
     (void)device.destroy(*qp->model);
     delete qp;
+  }
+  for (auto* const srq : srqs) {
+    (void)device.hca()->shared_receives().destroy(*srq->model);
+    delete srq;
+  }
+  for (auto* const xrcd : xrcds) {
+    (void)device.hca()->shared_receives().close(*xrcd->model);
+    delete xrcd;
   }
   for (auto* const cq : cqs) {
     (void)device.destroy(*cq);
@@ -191,22 +215,23 @@ SOFTIB_ABI int ibv_get_async_event(ibv_context* context, ibv_async_event* event)
 }
 
 SOFTIB_ABI void ibv_ack_async_event(ibv_async_event* event) {
-  switch (event->event_type) {
-    case IBV_EVENT_CQ_ERR: {
+  switch (element_of(event->event_type)) {
+    case Element::cq: {
       auto& cq = *event->element.cq;
       acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
       break;
     }
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED: {
+    case Element::qp: {
       auto& qp = *event->element.qp;
       acknowledge(qp.mutex, qp.cond, qp.events_completed);
       break;
     }
-    default:
+    case Element::srq: {
+      auto& srq = *event->element.srq;
+      acknowledge(srq.mutex, srq.cond, srq.events_completed);
+      break;
+    }
+    case Element::port:
       break;
   }
 }

@@ -1,4 +1,7 @@
 // The functions of an ibv_cq_ex, which read completions field by field (ibv_create_cq_ex(3)).
+#include <chrono>
+
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -7,7 +10,7 @@ namespace {
 
 int next_poll(ibv_cq_ex* ibv) {
   auto& cq = of(ibv);
-  const int count = ibv_poll_cq(as_cq(cq), 1, &cq.current);
+  const int count = poll(cq, {&cq.current, 1}, {&cq.current_time, 1});
   if (count == 0) return ENOENT;
   if (count < 0) return EIO;
   cq.status = cq.current.status;
@@ -20,6 +23,22 @@ int start_poll(ibv_cq_ex* ibv, ibv_poll_cq_attr* attr) {
   return next_poll(ibv);
 }
 
+std::uint64_t nanoseconds(std::chrono::nanoseconds since) {
+  return static_cast<std::uint64_t>(since.count());
+}
+
+/// The clock of the HCA is the monotonic clock, in nanoseconds.
+std::uint64_t read_time(ibv_cq_ex* from) {
+  return nanoseconds(of(from).current_time.time_since_epoch());
+}
+
+/// As if the clock of the day had run evenly since the completion.
+std::uint64_t read_wallclock(ibv_cq_ex* from) {
+  const auto age = ipoib::monotonic_now() - of(from).current_time;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return nanoseconds(now - age);
+}
+
 void end_poll(ibv_cq_ex* /*ibv*/) {}
 
 }  // namespace
@@ -28,6 +47,8 @@ void fill_in_cq_ex(Cq& cq) {
   cq.start_poll = start_poll;
   cq.next_poll = next_poll;
   cq.end_poll = end_poll;
+  cq.read_completion_ts = read_time;
+  cq.read_completion_wallclock_ns = read_wallclock;
   cq.read_opcode = [](ibv_cq_ex* from) { return of(from).current.opcode; };
   cq.read_vendor_err = [](ibv_cq_ex* from) { return of(from).current.vendor_err; };
   cq.read_byte_len = [](ibv_cq_ex* from) { return of(from).current.byte_len; };

@@ -136,16 +136,22 @@ bool Device::poll_receive_rings(Cq& cq) {
   return endpoint_.poll_receive_rings();
 }
 
-int Device::poll(Cq& cq, std::span<ibv_wc> out) {
+int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   bool must_look = false;
   int count = 0;
   {
     const auto access = hca();
-    count = cq.model->poll(out);
+    count = cq.model->poll(out, times);
     must_look = count > 0 && waiters_.let_engine_attend();
   }
   if (must_look) (void)endpoint_.poll_receive_rings();
   return count;
+}
+
+/// The clock is read only if a completion queue keeps times.
+void Device::set_clock() {
+  auto& clock = hca_.clock();
+  if (clock.users != 0) clock.now = ipoib::monotonic_now();
 }
 
 void Device::serve_connections() {
@@ -252,6 +258,9 @@ void Device::dispatch(const hca::AsyncEvent& event) {
     auto& qp = *static_cast<Qp*>(event.qp->owner);
     out.element.qp = &qp.qp_base;
     of(qp.qp_base.context).async_events.push(out);
+  } else if (event.shared != nullptr) {
+    out.element.srq = static_cast<Srq*>(event.shared->owner);
+    of(out.element.srq->context).async_events.push(out);
   } else {
     out.element.port_num = hca_.port().number;
     for (auto* const context : contexts_) context->async_events.push(out);

@@ -44,7 +44,7 @@ class Device final : public endpoint::PacketReceiver {
   /// dispatched.
   class Access {
    public:
-    explicit Access(Device& device) : device_(device), lock_(device.mutex_) {}
+    explicit Access(Device& device) : device_(device), lock_(device.mutex_) { device.set_clock(); }
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
     ~Access() {
@@ -71,7 +71,7 @@ class Device final : public endpoint::PacketReceiver {
   void receive_for(const CompChannel& channel);
   /// Takes completions. The program may do something else now, so the engine waits for the packets
   /// of connections again.
-  [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out);
+  [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);
 
   // Destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
@@ -95,6 +95,7 @@ class Device final : public endpoint::PacketReceiver {
 
  private:
   void deadline(ipoib::TimePoint now) override;
+  void set_clock();
   void serve_connections();
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();

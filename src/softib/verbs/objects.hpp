@@ -11,37 +11,10 @@
 #include "softib/verbs/device.hpp"
 #include "softib/verbs/event_queue.hpp"
 #include "softib/verbs/memory_objects.hpp"
+#include "softib/verbs/queue_objects.hpp"
 #include "softib/verbs/wr_builder.hpp"
 
 namespace softib::verbs {
-
-struct Cq;
-
-struct CompChannel : ibv_comp_channel {
-  explicit CompChannel(transport::WakeupSocket socket)
-      : ibv_comp_channel{}, events(std::move(socket)) {}
-  EventQueue<Cq*> events;
-  std::uint32_t wakeup_fd =
-      transport::Waiter::kEngine;  ///< its number in the wakeup table; kEngine: it has none
-};
-
-struct Cq : ibv_cq_ex {
-  hca::CompletionQueue* model = nullptr;
-  ibv_wc current{};  ///< for ibv_start_poll()
-  std::atomic<std::uint32_t> waiter =
-      transport::Waiter::kEngine;  ///< for its receives; see WaiterRegistry
-  /// Events taken from the event queues; guarded by the locks of these.
-  std::uint32_t completion_events_taken = 0;
-  std::uint32_t async_events_taken = 0;
-};
-
-struct Qp : ibv_qp_ex {
-  hca::QueuePair* model = nullptr;
-  std::mutex sending;  ///< held from posting until the batch is sent, to keep the order
-  std::uint32_t async_events_taken = 0;
-  bool extended = false;  ///< created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
-  WrBuilder builder;
-};
 
 struct Context : verbs_context {
   Context(Device& on, transport::WakeupSocket events);
@@ -61,6 +34,8 @@ struct Context : verbs_context {
   std::unordered_set<Mw*> mws;
   std::unordered_set<hca::AddressHandle*> ahs;
   std::unordered_set<Cq*> cqs;
+  std::unordered_set<Xrcd*> xrcds;
+  std::unordered_set<Srq*> srqs;
   std::unordered_set<Qp*> qps;
 };
 
@@ -85,6 +60,8 @@ inline CompChannel& of(ibv_comp_channel* channel) { return static_cast<CompChann
 inline Cq& of(ibv_cq_ex* cq) { return static_cast<Cq&>(*cq); }
 /// An ibv_cq is the beginning of an ibv_cq_ex, and an ibv_qp that of an ibv_qp_ex.
 inline Cq& of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline Xrcd& of(ibv_xrcd* xrcd) { return static_cast<Xrcd&>(*xrcd); }
+inline Srq& of(ibv_srq* srq) { return static_cast<Srq&>(*srq); }
 inline Qp& of(ibv_qp_ex* qp) { return static_cast<Qp&>(*qp); }
 inline Qp& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
 inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
@@ -92,6 +69,10 @@ inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
 /// Whether an asynchronous event is of this object.
 [[nodiscard]] bool is_of(const ibv_async_event& event, const Cq& cq);
 [[nodiscard]] bool is_of(const ibv_async_event& event, const Qp& qp);
+[[nodiscard]] bool is_of(const ibv_async_event& event, const Srq& srq);
+
+/// Implements ibv_poll_cq(); `times` is empty, or as long as `out`.
+[[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);
 
 /// Implement ibv_destroy_qp() and ibv_destroy_cq().
 [[nodiscard]] ipoib::Result<void> destroy(Qp& qp);
@@ -105,6 +86,8 @@ inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
 /// Set function pointers of ibv_context and verbs_context; one function for each source file.
 void fill_in_completion_verbs(Context& context);
 void fill_in_queue_pair_verbs(Context& context);
+void fill_in_xrc_verbs(Context& context);
+void fill_in_shared_receive_verbs(Context& context);
 void fill_in_device_verbs(Context& context);
 void fill_in_memory_verbs(Context& context);
 void fill_in_memory_window_verbs(Context& context);

@@ -131,6 +131,10 @@ void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_
   build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
 }
 
+void set_shared_queue(ibv_qp_ex* ibv, std::uint32_t number) {
+  build(ibv, [&](auto& builder) { builder.set_shared_queue(number); });
+}
+
 void set_elements(ibv_qp_ex* ibv, std::size_t count, const ibv_sge* elements) {
   build(ibv, [&](auto& builder) { builder.set_elements(count, elements); });
 }
@@ -168,6 +172,7 @@ void fill_in_qp_ex(Qp& qp) {
     qp.wr_send_inv = send_invalidate;
     qp.wr_local_inv = local_invalidate;
     qp.wr_bind_mw = bind_window;
+    qp.wr_set_xrc_srqn = set_shared_queue;
   } else {
     qp.wr_send_tso = send_large;
     qp.wr_set_ud_addr = set_destination;

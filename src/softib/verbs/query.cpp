@@ -1,7 +1,9 @@
 // Queries of the device, its ports and their tables.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/hca/network_order.hpp"
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
@@ -13,6 +15,7 @@ namespace softib::verbs {
 namespace {
 
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
+constexpr std::uint64_t kClockKilohertz = 1'000'000;  ///< of the times of completions
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
@@ -26,10 +29,11 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.hw_ver = subnet::kHardwareRevision;
   attr.max_qp = hca::kMaxQueuePairs;
   attr.max_qp_wr = hca::kMaxQueueWr;
-  attr.device_cap_flags =
-      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
-      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM |
-      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                          IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM |
+                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
   attr.max_sge = hca::kMaxSge;
   attr.max_qp_rd_atom = hca::kMaxReads;
   attr.max_qp_init_rd_atom = hca::kMaxReads;
@@ -45,6 +49,9 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_mcast_qp_attach = hca::kMaxAttachedQps;
   attr.max_total_mcast_qp_attach = hca::kMaxAttachedGroups * hca::kMaxAttachedQps;
   attr.max_ah = hca::kMaxAddressHandles;
+  attr.max_srq = hca::kMaxSharedReceiveQueues;
+  attr.max_srq_wr = hca::kMaxQueueWr;
+  attr.max_srq_sge = hca::kMaxSge;
   attr.max_pkeys = kPKeyTableSize;
   attr.phys_port_cnt = port.number;
   return attr;
@@ -73,10 +80,20 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.odp_caps = odp_capabilities();
     attr.xrc_odp_caps = kOdpReliable;
     attr.max_dm_size = hca::kMaxDeviceMemory;
+    attr.completion_timestamp_mask = ~std::uint64_t{0};
+    attr.hca_core_clock = kClockKilohertz;
     attr.tso_caps = {hca::kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });
+}
+
+/// The clock of the completions; as physical HCAs do, it tells all of it in the nanoseconds.
+int query_rt_values(ibv_context* /*context*/, ibv_values_ex* values) {
+  if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
+  const std::chrono::nanoseconds now = ipoib::monotonic_now().time_since_epoch();
+  if (values->comp_mask != 0) values->raw_clock = {0, static_cast<long>(now.count())};
+  return 0;
 }
 
 ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters& counters) {
@@ -141,6 +158,7 @@ ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
 void fill_in_device_verbs(Context& context) {
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.query_rt_values = query_rt_values;
 }
 
 SOFTIB_ABI int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {

@@ -2,6 +2,7 @@
 #include <infiniband/softibdv.h>
 
 #include <array>
+#include <optional>
 
 #include "ipoib/segmentation.hpp"
 #include "softib/verbs/abi.hpp"
@@ -10,9 +11,9 @@
 namespace softib::verbs {
 namespace {
 
-constexpr std::uint32_t kSupportedMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                         IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
-                                         IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint32_t kSupportedMask =
+    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+    IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 constexpr std::uint64_t kUdSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
 constexpr std::uint64_t kUcSendOps =
@@ -28,11 +29,21 @@ static_assert(SOFTIBDV_LARGE_RECV_SIZE == hca::kLargeReceive);
 static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
 
-/// Of queue pairs of this type; 0: the type is not supported.
-std::uint64_t send_operations(ibv_qp_type type) {
-  if (type == IBV_QPT_UD) return kUdSendOps;
-  if (type == IBV_QPT_UC) return kUcSendOps;
-  return type == IBV_QPT_RC ? kRcSendOps : 0;
+/// Of queue pairs of this type; nullopt: the type is not supported.
+std::optional<std::uint64_t> send_operations(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_UD:
+      return kUdSendOps;
+    case IBV_QPT_UC:
+      return kUcSendOps;
+    case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
+      return kRcSendOps;
+    case IBV_QPT_XRC_RECV:
+      return 0;
+    default:
+      return std::nullopt;
+  }
 }
 
 bool is_supported(const ibv_qp_init_attr_ex& attr) {
@@ -46,17 +57,26 @@ bool is_supported(const ibv_qp_init_attr_ex& attr) {
     return false;
   }
   const std::uint32_t known_flags = is_ud ? std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0U;
-  return operations != 0 && attr.srq == nullptr && (attr.comp_mask & ~kSupportedMask) == 0 &&
-         (flags & ~known_flags) == 0 && (sends & ~operations) == 0;
+  return operations && (attr.comp_mask & ~kSupportedMask) == 0 && (flags & ~known_flags) == 0 &&
+         (sends & ~*operations) == 0;
 }
 
 hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
   hca::QueuePairConfig config;
+  config.type = attr.qp_type;
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0) config.domain = of(attr.xrcd).model;
+    return config;
+  }
+  const bool is_xrc_send = attr.qp_type == IBV_QPT_XRC_SEND;
   config.pd = of(attr.pd).model;
   if (attr.send_cq != nullptr) config.send_cq = of(attr.send_cq).model;
-  if (attr.recv_cq != nullptr) config.receive_cq = of(attr.recv_cq).model;
+  if (attr.recv_cq != nullptr && !is_xrc_send) config.receive_cq = of(attr.recv_cq).model;
+  if (attr.srq != nullptr && !is_xrc_send) config.shared = of(attr.srq).model;
   config.cap = attr.cap;
-  config.type = attr.qp_type;
+  if (is_xrc_send || config.shared != nullptr) {
+    config.cap.max_recv_wr = config.cap.max_recv_sge = 0;
+  }
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0) {
     config.max_tso_header = attr.max_tso_header;
   }
@@ -66,22 +86,26 @@ hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
   return config;
 }
 
-void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const hca::QueuePair& model) {
-  qp.context = attr.pd->context;
+void describe(ibv_qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& attr,
+              const hca::QueuePair& model) {
+  qp.context = context;
   qp.qp_context = attr.qp_context;
   qp.pd = attr.pd;
   qp.send_cq = attr.send_cq;
   qp.recv_cq = attr.recv_cq;
+  qp.srq = attr.srq;
   qp.handle = model.number().value();
   qp.qp_num = model.number().value();
   qp.state = IBV_QPS_RESET;
   qp.qp_type = attr.qp_type;
 }
 
-ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
-  if (!is_supported(attr)) return unsupported("queue pair types other than RC, UC and UD");
-  if (attr.pd == nullptr) return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
-  auto& context = of(attr.pd->context);
+ipoib::Result<Qp*> create(ibv_context* ibv, const ibv_qp_init_attr_ex& attr) {
+  if (!is_supported(attr)) return unsupported("such a queue pair");
+  if (attr.pd == nullptr && attr.qp_type != IBV_QPT_XRC_RECV) {
+    return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
+  }
+  auto& context = of(ibv);
   auto qp = std::make_unique<Qp>();
   {
     const auto hca = context.device.hca();
@@ -95,7 +119,7 @@ ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
       hca.waiters().add((*model)->number(), of(attr.recv_cq));
     }
   }
-  describe(qp->qp_base, attr, *qp->model);
+  describe(qp->qp_base, ibv, attr, *qp->model);
   pthread_mutex_init(&qp->qp_base.mutex, nullptr);
   pthread_cond_init(&qp->qp_base.cond, nullptr);
   qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
@@ -104,9 +128,9 @@ ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
   return qp.release();
 }
 
-ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   return verb([&]() -> ipoib::Result<ibv_qp*> {
-    const auto qp = create(*attr);
+    const auto qp = create(context, *attr);
     if (!qp) return qp.error();
     return &(*qp)->qp_base;
   });
@@ -168,7 +192,7 @@ SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
     attr.qp_type = init->qp_type;
     attr.sq_sig_all = init->sq_sig_all;
     attr.pd = pd;
-    const auto qp = create(attr);
+    const auto qp = create(pd->context, attr);
     if (!qp) return qp.error();
     return &(*qp)->qp_base;
   });
@@ -214,6 +238,7 @@ SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp
     init->qp_context = ibv->qp_context;
     init->send_cq = ibv->send_cq;
     init->recv_cq = ibv->recv_cq;
+    init->srq = ibv->srq;
     init->cap = attr->cap;
     init->qp_type = ibv->qp_type;
     init->sq_sig_all = model.config().signal_all ? 1 : 0;

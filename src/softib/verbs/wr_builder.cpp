@@ -56,6 +56,11 @@ void WrBuilder::set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qke
   to.remote_qkey = qkey;
 }
 
+void WrBuilder::set_shared_queue(std::uint32_t number) {
+  if (built_.empty()) return fail(EINVAL);
+  built_.back().request.qp_type.xrc.remote_srqn = number;
+}
+
 void WrBuilder::set_elements(std::size_t count, const ibv_sge* elements) {
   if (built_.empty()) return fail(EINVAL);
   built_.back().elements.assign(elements, elements + count);

@@ -27,6 +27,8 @@ class WrBuilder {
                   std::uint64_t swap);
   void set_invalidated(std::uint32_t key);
   void set_binding(ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info& info);
+  /// The peer's shared receive queue, of XRC.
+  void set_shared_queue(std::uint32_t number);
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
   void set_elements(std::size_t count, const ibv_sge* elements);
   /// Copies the data. `limit` is the queue pair's max_inline_data.

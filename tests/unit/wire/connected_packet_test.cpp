@@ -67,10 +67,13 @@ TEST(ConnectedPacket, TheUnreliableServiceHasSendAndWrite) {
     SCOPED_TRACE(opcode);
     auto with = packet(static_cast<ConnectedOpcode>(opcode & 0x1f));
     with.service = static_cast<ConnectedService>(opcode >> 5);
-    const bool is_invalidate = opcode == 0x16 || opcode == 0x17;
+    const auto operation = opcode & 0x1f;
+    const bool is_reliable = (opcode & ~0x1fU) == 0 || (opcode & ~0x1fU) == 0xa0;
+    const bool is_invalidate = operation == 0x16 || operation == 0x17;
     const bool is_known =
-        opcode <= 0x14 || is_invalidate || opcode == 0x1d || (opcode >= 0x20 && opcode <= 0x2b);
-    if ((opcode & 0x1f) <= 0x14 || is_known) {
+        (is_reliable && (operation <= 0x14 || is_invalidate || operation == 0x1d)) ||
+        (opcode >= 0x20 && opcode <= 0x2b);
+    if (operation <= 0x14 || is_known) {
       const auto parsed = ConnectedPacket::parse(assemble(with));
       ASSERT_EQ(parsed.has_value(), is_known);
       if (is_known) {
@@ -104,6 +107,40 @@ TEST(ConnectedPacket, AtomicWriteHasTheLayoutOfIba) {
   EXPECT_EQ(bytes, from_hex("00 02 0005 000c 0004  1d 00 ffff 00 000801 00 000009"
                             "1122334455667788 aabbccdd 00000008 0102030405060708"));
   EXPECT_EQ(ConnectedPacket::parse(bytes)->reth, write.reth);
+}
+
+TEST(ConnectedPacket, RequestsOfTheExtendedServiceNameASharedQueue) {
+  auto write = packet(ConnectedOpcode::write_last_immediate);
+  write.service = ConnectedService::extended;
+  write.shared_queue = 0x123456;
+  write.immediate = 0xdeadbeef;
+  auto bytes = assemble(write, from_hex("01 02 03 04"));
+  EXPECT_EQ(bytes, from_hex("00 02 0005 0009 0004  a9 00 ffff 00 000801 00 000009"
+                            "00123456 deadbeef 01020304"));
+  EXPECT_EQ(ConnectedPacket::parse(bytes)->shared_queue, 0x123456U);
+  bytes[20] = 0xff;  // reserved
+  EXPECT_EQ(ConnectedPacket::parse(bytes)->shared_queue, 0x123456U);
+
+  auto swap = packet(ConnectedOpcode::compare_swap);
+  swap.service = ConnectedService::extended;
+  swap.shared_queue = 7;
+  swap.atomic = {0x1122334455667788, 0xaabbccdd, 0x0102030405060708, 0x1112131415161718};
+  const auto request = assemble(swap);
+  EXPECT_EQ(request, from_hex("00 02 0005 000e 0004  b3 00 ffff 00 000801 00 000009  00000007"
+                              "1122334455667788 aabbccdd 0102030405060708 1112131415161718"));
+  EXPECT_EQ(ConnectedPacket::parse(request)->atomic, swap.atomic);
+
+  using enum ConnectedOpcode;
+  for (const auto opcode :
+       {acknowledge, atomic_acknowledge, read_response_first, read_response_only}) {
+    auto response = packet(opcode);
+    const auto plain = assemble(response);
+    response.service = ConnectedService::extended;
+    response.shared_queue = 7;
+    const auto extended = assemble(response);
+    EXPECT_EQ(extended.size(), plain.size()) << "responses do not";
+    EXPECT_EQ(ConnectedPacket::parse(extended)->shared_queue, 0U);
+  }
 }
 
 TEST(ConnectedPacket, BeginningsAndEndsOfMessages) {

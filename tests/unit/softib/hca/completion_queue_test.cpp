@@ -18,7 +18,7 @@ class CompletionQueueTest : public testing::Test {
     completion.wr_id = id;
     completion.qp_num = from.number().value();
     cq.next() = completion;
-    return cq.push(queue, 0, solicited);
+    return cq.push(&queue, 0, solicited);
   }
   std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
     std::vector<ibv_wc> out(limit);
@@ -102,6 +102,68 @@ TEST_F(CompletionQueueTest, ResizeKeepsCompletions) {
   EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
   for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), PushResult::stored);
   EXPECT_EQ(push(10), PushResult::overrun);
+}
+
+class CompletionTimesTest : public testing::Test {
+ protected:
+  void push(const QueuePair& from, int at) {
+    clock.now = ipoib::TimePoint(std::chrono::nanoseconds(at));
+    cq.next().qp_num = from.number().value();
+    EXPECT_EQ(cq.push(nullptr, 0, false), PushResult::stored);
+  }
+  std::vector<int> poll(std::size_t limit = 16) {
+    std::vector<ibv_wc> out(limit);
+    std::vector<ipoib::TimePoint> times(limit);
+    const auto count = static_cast<std::size_t>(cq.poll(out, times));
+    std::vector<int> found;
+    for (const auto time : std::span(times).first(count)) {
+      found.push_back(static_cast<int>(time.time_since_epoch() / std::chrono::nanoseconds(1)));
+    }
+    return found;
+  }
+  Host a{5};
+  QueuePair& one = a.make_qp();
+  QueuePair& other = a.make_qp();
+  CompletionClock clock;
+  CompletionQueue cq{4, &clock};
+};
+
+TEST_F(CompletionTimesTest, FollowTheirCompletions) {
+  push(one, 10);
+  push(other, 20);
+  push(one, 30);
+  push(other, 40);
+  EXPECT_EQ(poll(1), (std::vector<int>{10}));
+  cq.discard(one);
+  push(one, 50);
+  EXPECT_EQ(poll(1), (std::vector<int>{20}));
+  push(one, 60);
+  ASSERT_TRUE(cq.resize(20));
+  EXPECT_EQ(poll(), (std::vector<int>{40, 50, 60}));
+  push(other, 70);
+  std::array<ibv_wc, 2> out{};
+  EXPECT_EQ(cq.poll(out), 1) << "the times need not be read";
+}
+
+TEST_F(CompletionTimesTest, OnlyQueuesThatKeepTimesNeedAClock) {
+  EXPECT_EQ(clock.users, 1U);
+  {
+    const CompletionQueue second(1, &clock);
+    EXPECT_EQ(clock.users, 2U);
+  }
+  EXPECT_EQ(clock.users, 1U);
+  auto* const timed = *a.hca.create_completion_queue(4, true);
+  EXPECT_EQ(a.hca.clock().users, 1U);
+  a.hca.clock().now = ipoib::TimePoint(std::chrono::nanoseconds(7));
+  auto config = a.config();
+  config.receive_cq = timed;
+  auto& qp = a.make_qp(IBV_QPS_INIT, config);
+  ASSERT_EQ(a.receive_into(qp, 0, 10), 0);
+  a.modify(qp, IBV_QPS_ERR);
+  std::array<ibv_wc, 1> out{};
+  std::array<ipoib::TimePoint, 1> times{};
+  EXPECT_EQ(timed->poll(out, times), 1);
+  EXPECT_EQ(times[0], a.hca.clock().now);
 }
 
 using CqOverrunTest = HcaTest;

@@ -144,11 +144,14 @@ struct ConnectedHost : Host {
     return attr;
   }
   void connect(QueuePair& qp, ibv_qp_attr attr, ibv_qp_state to = IBV_QPS_RTS) {
-    const bool is_rc = qp.config().type == IBV_QPT_RC;
+    const auto type = qp.config().type;
+    const bool receives_reads = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
+    const bool retries = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+    const int timeout = type == IBV_QPT_XRC_RECV ? int{IBV_QP_TIMEOUT} : 0;
     const std::array<std::pair<ibv_qp_state, int>, 3> steps = {
         {{IBV_QPS_INIT, kConnectedToInit},
-         {IBV_QPS_RTR, is_rc ? kRcToRtr : kUcToRtr},
-         {IBV_QPS_RTS, is_rc ? kRcToRts : kUcToRts}}};
+         {IBV_QPS_RTR, receives_reads ? kRcToRtr : kUcToRtr},
+         {IBV_QPS_RTS, (retries ? kRcToRts : kUcToRts) | timeout}}};
     for (const auto& [state, mask] : steps) {
       if (state > to) break;
       attr.qp_state = state;

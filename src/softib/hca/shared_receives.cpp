@@ -1,0 +1,108 @@
+#include "softib/hca/shared_receives.hpp"
+
+#include <cerrno>
+
+#include "softib/hca/hca.hpp"
+
+namespace softib::hca {
+
+using ipoib::Error;
+using ipoib::Result;
+
+Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name,
+                                               XrcDomainFlags how) {
+  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  auto* domain =
+      name ? domains_.find_if([&](const auto& each) { return each.name == name; }) : nullptr;
+  if (domain != nullptr && how.exclusive) return Error{EINVAL, "the XRC domain exists"};
+  if (domain == nullptr) {
+    if (name && !how.create) return Error{EAGAIN, "no such XRC domain"};
+    domain = domains_.add(std::make_unique<XrcDomain>());
+    if (domain == nullptr) return Error{ENOMEM, "too many XRC domains"};
+    domain->name = name;
+  }
+  ++domain->opened;
+  return domain;
+}
+
+Result<void> SharedReceives::close(XrcDomain& domain) {
+  if (domain.opened == 1 && domain.users != 0) return Error{EBUSY, "the XRC domain is in use"};
+  if (--domain.opened == 0) domains_.remove(domain);
+  return {};
+}
+
+Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfig& config) {
+  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  const auto& attr = config.attributes;
+  if (config.pd == nullptr || (config.domain == nullptr) != (config.cq == nullptr)) {
+    return Error{EINVAL,
+                 "a shared receive queue needs a protection domain, and one of XRC a domain and a "
+                 "completion queue"};
+  }
+  if (attr.max_wr == 0 || attr.max_wr > kMaxQueueWr || attr.max_sge > kMaxSge ||
+      attr.srq_limit > attr.max_wr) {
+    return Error{EINVAL, "work requests, scatter elements or the limit exceed the HCA's limits"};
+  }
+  auto* const queue = queues_.add(std::make_unique<SharedReceiveQueue>(config));
+  if (queue == nullptr) return Error{ENOMEM, "too many shared receive queues"};
+  queue->number = QpnLayout::make(hca_.epoch_, hca_.slot_, queue->handle).value();
+  ++config.pd->users;
+  if (config.domain != nullptr) {
+    ++config.domain->users;
+    ++config.cq->users;
+  }
+  return queue;
+}
+
+Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr, int mask) {
+  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  if (queue.modify(attr, mask)) return {};
+  return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
+}
+
+/// A message that has taken a receive from a queue of XRC loses this, and its next packet is
+/// refused.
+Result<void> SharedReceives::destroy(SharedReceiveQueue& queue) {
+  if (queue.users != 0) return Error{EBUSY, "queue pairs use the shared receive queue"};
+  for (const auto& qp : hca_.qps_) {
+    if (qp == nullptr || qp->shared_ != &queue) continue;
+    qp->receives_.clear();
+    qp->shared_ = nullptr;
+  }
+  hca_.discard_events(&queue);
+  const auto& config = queue.config();
+  --config.pd->users;
+  if (config.domain != nullptr) {
+    --config.domain->users;
+    --config.cq->users;
+  }
+  queues_.remove(queue);
+  return {};
+}
+
+SharedReceiveQueue* SharedReceives::find(std::uint32_t number, const XrcDomain* domain) const {
+  auto* const queue = queues_.find(QpnLayout::index(Qpn(number)));
+  if (queue == nullptr || queue->number != number) return nullptr;
+  return queue->config().domain == domain ? queue : nullptr;
+}
+
+int SharedReceives::post(SharedReceiveQueue& queue, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  for (auto* wr = chain; wr != nullptr; wr = wr->next) {
+    if (const int error = queue.enqueue(*wr)) {
+      *bad = wr;
+      return error;
+    }
+  }
+  return 0;
+}
+
+bool SharedReceives::take(QueuePair& qp) {
+  auto* const shared = qp.shared_;
+  if (shared == nullptr || shared->waiting() == 0) return false;
+  if (shared->move_oldest_to(qp.receives_)) {
+    hca_.raise(AsyncEvent{IBV_EVENT_SRQ_LIMIT_REACHED, nullptr, nullptr, shared});
+  }
+  return true;
+}
+
+}  // namespace softib::hca

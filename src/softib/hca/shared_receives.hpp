@@ -1,0 +1,48 @@
+// The shared receive queues and XRC domains of an HCA, and the messages that take receives from
+// them.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <optional>
+
+#include "ipoib/result.hpp"
+#include "softib/hca/limits.hpp"
+#include "softib/hca/object_table.hpp"
+#include "softib/hca/shared_receive_queue.hpp"
+
+namespace softib::hca {
+
+class Hca;
+class QueuePair;
+
+class SharedReceives {
+ public:
+  explicit SharedReceives(Hca& hca) : hca_(hca) {}
+
+  // Errors as in class Hca.
+  /// EAGAIN: no domain has this name. EINVAL: one has, and `how` is exclusive.
+  [[nodiscard]] ipoib::Result<XrcDomain*> open_domain(std::optional<XrcDomainName> name = {},
+                                                      XrcDomainFlags how = {});
+  /// Destroys the domain when it has been closed as often as it was opened.
+  [[nodiscard]] ipoib::Result<void> close(XrcDomain& domain);
+  [[nodiscard]] ipoib::Result<SharedReceiveQueue*> create(const SharedReceiveQueueConfig& config);
+  [[nodiscard]] ipoib::Result<void> modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr,
+                                           int mask);
+  [[nodiscard]] ipoib::Result<void> destroy(SharedReceiveQueue& queue);
+  /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued.
+  static int post(SharedReceiveQueue& queue, ibv_recv_wr* chain, ibv_recv_wr** bad);
+
+  /// The queue that requests to a queue pair of `domain` name by `number`, or null.
+  [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, const XrcDomain* domain) const;
+  /// Moves the oldest receive of the queue that a message uses to its queue pair. Returns false if
+  /// there is none.
+  bool take(QueuePair& qp);
+
+ private:
+  Hca& hca_;
+  ObjectTable<XrcDomain, kMaxXrcDomains> domains_;
+  ObjectTable<SharedReceiveQueue, kMaxSharedReceiveQueues> queues_;
+};
+
+}  // namespace softib::hca
