@@ -203,7 +203,7 @@ function(ipoib_guest_test_part name label script role argument fixture)
   string(REGEX REPLACE "\\..*" "" class ${name})
   add_test(NAME ${label}/${name}
            COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${role} ${argument})
-  set_tests_properties(${label}/${name} PROPERTIES LABELS ${label} TIMEOUT 900
+  set_tests_properties(${label}/${name} PROPERTIES LABELS ${label} TIMEOUT 1300
     SKIP_RETURN_CODE 77 ENVIRONMENT IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     ${fixture} ${label}_${class})
 endfunction()

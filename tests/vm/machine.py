@@ -20,7 +20,7 @@ import hosts  # noqa: E402
 from hosts import SKIPPED, Pings, Process, wait_until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = 800  # per class, including the boot
+SECONDS = 1200  # per class, including the boot
 DEVICE_MTU = 4500  # of the ports' network devices; allows a path MTU of 4096
 
 
