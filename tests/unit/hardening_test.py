@@ -6,6 +6,7 @@ Usage: hardening_test.py BUILD-TYPE compile_commands.json PROGRAM-OR-LIBRARY...
 Of a build of type Debug, only what the linker does is compared.
 """
 import json
+import os
 import pathlib
 import platform
 import re
@@ -90,9 +91,34 @@ def undocumented():
             yield f"docs/security.md does not mention {word}"
 
 
+def shown():
+    """Returns the commands of the document, each with the lines that it prints there."""
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if "hardening_test.py compares" in line) + 1
+    out = []
+    for line in lines[start:lines.index("", start)]:
+        text = line.removeprefix("    ")
+        if text.startswith("$ "):
+            out.append((text.removeprefix("$ "), []))
+        else:
+            out[-1][1].append(text)
+    return out
+
+
+def differences(path):
+    """Yields the commands of the document that print something else for this program."""
+    for command, expected in shown():
+        done = subprocess.run(command, shell=True, cwd=pathlib.Path(path).parent, check=False,
+                              capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+        if done.stdout.splitlines() != expected or not expected:
+            yield f"docs/security.md: `{command}` prints\n{done.stdout}{done.stderr}"
+
+
 def main():
     build_type, commands, *paths = sys.argv[1:]
     found = [*undocumented(), *unequal(commands, build_type != "Debug")]
+    if build_type != "Debug":
+        found += differences(next(path for path in paths if pathlib.Path(path).name == "ipoibd"))
     for path in paths:
         found += [f"{path}: {fault}" for fault in faults(path, build_type != "Debug")]
     print("\n".join(found))

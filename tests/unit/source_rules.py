@@ -6,6 +6,7 @@ exception that is no longer needed is an error, too.
 
 Usage: source_rules.py [ROOT] | --self-test
 """
+import fnmatch
 import pathlib
 import re
 import sys
@@ -281,15 +282,26 @@ def check_conformance(root):
         yield f"{CONFORMANCE}:1: cannot read the tables"
 
 
-# --- Documents: the files that they name exist ------------------------------------------------
+# --- Documents: the files, tests and fuzz targets that they name exist --------------------------
 
 
 def check_documents(root):
+    known = set(tests_of(root))
+    targets = {path.name.removesuffix("_fuzz.cpp") for path in root.glob("tests/fuzz/*_fuzz.cpp")}
     for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
         for number, line in enumerate(lines(path), 1):
-            for name in re.findall(r"`((?:src|include|tests|docs|scripts|man|cmake)/[\w./-]+)`", line):
-                if not (root / name).exists():
-                    yield f"{path.relative_to(root)}:{number}: there is no {name}"
+            where = f"{path.relative_to(root)}:{number}"
+            for name in re.findall(
+                    r"`((?:src|include|tests|docs|scripts|man|cmake|softib)/[\w./-]+)`", line):
+                if not ((root / name).exists() or (root / "src" / name).exists()):
+                    yield f"{where}: there is no {name}"
+            for name in re.findall(r"`((?:unit|sim|netns|interop|kernel_peer)/[\w/]+\.[\w*]+)`", line):
+                if not fnmatch.filter(known, re.sub(r"/All/", "/", name)):
+                    yield f"{where}: there is no test {name}"
+            for names in re.findall(r"fuzz targets? ((?:`\w+`(?:, )?)+)", line):
+                for name in re.findall(r"`(\w+)`", names):
+                    if name not in targets:
+                        yield f"{where}: there is no fuzz target {name}"
 
 
 CHECKS = [check_includes, check_private, check_lengths, check_functions, check_byte_order,
@@ -325,6 +337,10 @@ VIOLATIONS = [
     (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | surely |\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),
     (check_documents, "README.md", "See `src/no/such.cpp`.\n"),
+    (check_documents, "docs/a.md", "See `softib/no/such.cpp`.\n"),
+    (check_documents, "docs/a.md", "By `unit/No.SuchTest`.\n"),
+    (check_documents, "docs/a.md", "By `netns/NoSuchTest.*`.\n"),
+    (check_documents, "docs/a.md", "By the fuzz targets `no_such_target`.\n"),
 ]
 
 
