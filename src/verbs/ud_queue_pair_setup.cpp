@@ -202,6 +202,7 @@ Result<void> UdQueuePair::bring_up() {
   if (auto done = modify(attributes, kInit, "RESET to INIT"); !done) return done;
   // Receives are posted before RTR, so that the first datagram finds a buffer.
   post_receives(1);
+  if (broken_) return Error{ENOBUFS, "the device refuses receives"};
   attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   if (auto done = modify(attributes, IBV_QP_STATE, "INIT to RTR"); !done) return done;

@@ -132,6 +132,26 @@ TEST_F(UdChecksumsTest, ComesUpIfTheDeviceRefusesToComputeChecksums) {
 }
 
 /// For example because the partition disappears during the probe.
+/// Whatever its completions say.
+TEST_F(UdChecksumsTest, DoesNotBelieveADeviceWithoutTheCapability) {
+  shows_checksum_capability = false;
+  make_sides({});
+  shows_checksum_capability = true;
+  auto& verb = device_->context()->ops.poll_cq;
+  static decltype(ibv_context_ops::poll_cq) poll = nullptr;
+  poll = verb;
+  verb = [](ibv_cq* cq, int count, ibv_wc* completions) {
+    const int found = poll(cq, count, completions);
+    for (int i = 0; i < found; ++i) completions[i].wc_flags |= IBV_WC_IP_CSUM_OK;
+    return found;
+  };
+  ASSERT_EQ(a_->send(to_b(100, 3)), 1U);
+  const auto got = b_->receive(1);
+  verb = poll;
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_FALSE(got[0].frame.checksums_valid());
+}
+
 TEST_F(UdChecksumsTest, ProbesAgainAfterAProbeWithoutAResult) {
   if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
   auto& verb = device_->context()->ops.post_send;
@@ -160,6 +180,7 @@ TEST_F(UdChecksumsTest, ReturnsAllFramesAfterARefusedChain) {
   for (std::uint8_t i = 0; i < kSignalPeriod; ++i) batch.push_back(to_b(300, i));
   EXPECT_EQ(a_->qp->send(batch), 0U);
   EXPECT_TRUE(a_->qp->is_broken());
+  EXPECT_EQ(a_->qp->counters().post_refused, 1U);
   verb = post_send;
   a_->qp->restart().value();
   EXPECT_EQ(a_->qp->send(batch), kSignalPeriod);

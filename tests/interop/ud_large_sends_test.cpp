@@ -14,11 +14,13 @@ decltype(verbs_context::create_qp_ex) real_create_qp = nullptr;
 decltype(verbs_context::query_device_ex) real_query_device = nullptr;
 std::size_t large_sends = 0;  ///< posted sends with IBV_WR_TSO
 std::size_t all_sends = 0;
+std::size_t checksum_sends = 0;  ///< whose checksum is left to the device
 
 int count_sends(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
   for (auto* work = chain; work != nullptr; work = work->next) {
     ++all_sends;
     if (work->opcode == IBV_WR_TSO) ++large_sends;
+    if ((work->send_flags & IBV_SEND_IP_CSUM) != 0) ++checksum_sends;
   }
   return real_post_send(qp, chain, refused);
 }
@@ -50,7 +52,7 @@ class UdLargeSendsTest : public UdQueuePairTest {
   /// the number of posted sends.
   std::size_t sends() {
     post_send() = count_sends;
-    large_sends = all_sends = 0;
+    large_sends = all_sends = checksum_sends = 0;
     EXPECT_EQ(a_->send(large_tcp(to_b(4, 0), 3500)), 1U);
     const auto got = b_->receive(4);
     EXPECT_EQ(got.size(), 4U);
@@ -124,11 +126,17 @@ TEST_F(UdLargeSendsTest, AreSegmentedWhileNoLargeReceiveIsFree) {
   EXPECT_EQ(b_->qp->counters().receive_starved, 0U) << "no packet had to wait";
   kept.clear();
   EXPECT_EQ(received().size(), 1U);
+  b_->qp->restart().value();
+  for (std::size_t i = 0; i < kLargeReceives; ++i) {
+    kept.push_back(received());
+    EXPECT_EQ(kept.back().size(), 1U) << "all of them were free after the restart";
+  }
 }
 
 TEST_F(UdLargeSendsTest, AreNotLargerThanTheDevicesLimit) {
   make_sides_with_checksum_offload({.max_tso = 3499});
   EXPECT_EQ(sends(), 4U);
+  EXPECT_EQ(checksum_sends, 0U) << "the device has shown the checksums of large sends only";
   make_sides_with_checksum_offload({.max_tso = 3500});
   EXPECT_EQ(sends(), 1U);
 }

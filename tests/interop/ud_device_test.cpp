@@ -1,0 +1,394 @@
+// What UdQueuePair asks of a device, and what it makes of a device that grants less, or fails.
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <deque>
+
+#include "ud_queue_pair_fixture.hpp"
+
+namespace {
+ibv_ah_attr last_handle{};       ///< what the last address handle was asked for with
+ibv_qp_cap wanted_capacities{};  ///< of the last queue pair
+bool refuses_inline = false;
+bool opens_as_roce = false;
+std::deque<ibv_async_event> device_events;  ///< in place of the device's own
+}  // namespace
+
+extern "C" ibv_context* ibv_open_device(ibv_device* device) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_open_device)>(dlsym(RTLD_NEXT, "ibv_open_device"));
+  ibv_context* const made = verb(device);
+  if (made == nullptr || !opens_as_roce) return made;
+  static decltype(verbs_context::query_port) query = nullptr;
+  query = verbs_get_ctx(made)->query_port;
+  verbs_get_ctx(made)->query_port = [](ibv_context* context, std::uint8_t port,
+                                       ibv_port_attr* attributes, std::size_t size) {
+    const int error = query(context, port, attributes, size);
+    attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
+    return error;
+  };
+  return made;
+}
+
+extern "C" int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_get_async_event)>(dlsym(RTLD_NEXT, "ibv_get_async_event"));
+  if (device_events.empty()) return verb(context, event);
+  *event = device_events.front();
+  return 0;
+}
+
+extern "C" void ibv_ack_async_event(ibv_async_event* event) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_ack_async_event)>(dlsym(RTLD_NEXT, "ibv_ack_async_event"));
+  if (device_events.empty()) return verb(event);
+  device_events.pop_front();
+}
+
+extern "C" ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_create_ah)>(dlsym(RTLD_NEXT, "ibv_create_ah"));
+  last_handle = *attributes;
+  return verb(pd, attributes);
+}
+
+/// For a queue pair without large sends.
+extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_create_qp)>(dlsym(RTLD_NEXT, "ibv_create_qp"));
+  wanted_capacities = attributes->cap;
+  if (refuses_inline && attributes->cap.max_inline_data != 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return verb(pd, attributes);
+}
+
+namespace ipoib::verbs {
+namespace {
+
+std::uint32_t granted_inline = 0;
+ibv_send_flags last_flags{};  ///< of the last send
+int refusals = 0;
+/// The device's own verbs, which tests replace.
+struct DeviceVerbs {
+  ibv_context_ops ops{};
+  decltype(verbs_context::create_qp_ex) create_qp = nullptr;
+} of_device;
+ibv_qp* last_queue_pair = nullptr;
+
+int refuse_receives(ibv_qp* /*qp*/, ibv_recv_wr* chain, ibv_recv_wr** refused) {
+  *refused = chain;
+  ++refusals;
+  return ENOMEM;
+}
+
+class UdDeviceTest : public UdQueuePairTest {
+ protected:
+  void SetUp() override {
+    UdQueuePairTest::SetUp();
+    of_device = {ops(), verbs_get_ctx(device_->context())->create_qp_ex};
+    refusals = 0;
+    refuses_inline = opens_as_roce = false;
+    device_events.clear();
+  }
+  void TearDown() override {
+    refuses_inline = opens_as_roce = false;
+    UdQueuePairTest::TearDown();
+  }
+  ibv_context_ops& ops() { return device_->context()->ops; }
+  void replace_create_qp(decltype(verbs_context::create_qp_ex) verb) {
+    verbs_get_ctx(device_->context())->create_qp_ex = verb;
+  }
+};
+
+TEST_F(UdDeviceTest, AddressHandlesHaveEachMemberOfTheirVector) {
+  AddressVector to{.dlid = port_.lid,
+                   .sl = ServiceLevel(5),
+                   .rate = 6,
+                   .source_path_bits = 3,
+                   .global = GlobalRoute{.dgid = port_.gid,
+                                         .sgid_index = 1,
+                                         .flow_label = 0xabcde,
+                                         .hop_limit = 9,
+                                         .traffic_class = 0x5a}};
+  (void)a_->qp->create_address_handle(to);  // the device may not have that GID
+  EXPECT_EQ(last_handle.dlid, port_.lid.value());
+  EXPECT_EQ(last_handle.sl, 5);
+  EXPECT_EQ(last_handle.static_rate, 6);
+  EXPECT_EQ(last_handle.src_path_bits, 3);
+  EXPECT_EQ(last_handle.port_num, device_->port());
+  EXPECT_EQ(last_handle.is_global, 1);
+  EXPECT_EQ(last_handle.grh.sgid_index, 1);
+  EXPECT_EQ(last_handle.grh.flow_label, 0xabcdeU);
+  EXPECT_EQ(last_handle.grh.hop_limit, 9);
+  EXPECT_EQ(last_handle.grh.traffic_class, 0x5a);
+  to.global.reset();
+  (void)a_->qp->create_address_handle(to);
+  EXPECT_EQ(last_handle.is_global, 0);
+}
+
+TEST_F(UdDeviceTest, QueuesAreNotDeeperThanTheDevicePermits) {
+  replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+    wanted_capacities = attributes->cap;
+    return of_device.create_qp(context, attributes);
+  });
+  ibv_device_attr limits{};
+  ASSERT_EQ(ibv_query_device(device_->context(), &limits), 0);
+  const auto most = static_cast<std::uint32_t>(limits.max_qp_wr);
+  make_sides({.receive = 2 * most, .send = 2 * most});
+  EXPECT_EQ(wanted_capacities.max_recv_wr, most);
+  EXPECT_LE(wanted_capacities.max_send_wr, most);
+  make_sides({.receive = 48, .send = 48});
+  EXPECT_EQ(wanted_capacities.max_recv_wr, 48U);
+  EXPECT_EQ(wanted_capacities.max_send_wr, 32U) << "a power of two";
+}
+
+TEST_F(UdDeviceTest, SendsInlineOnlyWhatTheDeviceGrants) {
+  replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+    const auto made = of_device.create_qp(context, attributes);
+    attributes->cap.max_inline_data = granted_inline;
+    return made;
+  });
+  ops().post_send = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+    last_flags = static_cast<ibv_send_flags>(chain->send_flags);
+    return of_device.ops.post_send(qp, chain, refused);
+  };
+  for (const bool fits : {true, false}) {
+    granted_inline = fits ? 100 : 99;
+    make_sides({.max_inline = 128});
+    expect_connected();  // sends 100 bytes
+    EXPECT_EQ((last_flags & IBV_SEND_INLINE) != 0, fits);
+  }
+}
+
+TEST_F(UdDeviceTest, SendsInlineAlsoWithoutRoomForTheHeadersOfLargeSends) {
+  replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
+    if ((attributes->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) == 0) {
+      return of_device.create_qp(context, attributes);
+    }
+    errno = EINVAL;
+    return nullptr;
+  });
+  make_sides({.max_inline = 128});
+  ops().post_send = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+    last_flags = static_cast<ibv_send_flags>(chain->send_flags);
+    return of_device.ops.post_send(qp, chain, refused);
+  };
+  expect_connected();
+  EXPECT_NE(last_flags & IBV_SEND_INLINE, 0);
+}
+
+TEST_F(UdDeviceTest, IsCreatedWithoutWhatTheDeviceRefuses) {
+  refuses_inline = true;
+  replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
+    if (attributes->cap.max_inline_data == 0) return of_device.create_qp(context, attributes);
+    errno = EINVAL;
+    return nullptr;
+  });
+  make_sides({.max_inline = 128});
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, IsOpenedByItsName) {
+  const std::string name = device_->name();
+  EXPECT_TRUE(Device::open(name, 1));
+  const auto other = Device::open(name + "x", 1);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ENODEV);
+  EXPECT_THAT(other.error().message, ::testing::HasSubstr(name));
+}
+
+TEST_F(UdDeviceTest, ARoceDeviceHasToBeNamed) {
+  opens_as_roce = true;
+  const auto any = Device::open("", 1);
+  ASSERT_FALSE(any);
+  EXPECT_THAT(any.error().message, ::testing::HasSubstr("has to be named"));
+  const auto named = Device::open(device_->name(), 1);
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->link_layer(), LinkLayer::roce);
+}
+
+TEST_F(UdDeviceTest, ReportsThePortAsTheDeviceDoes) {
+  static decltype(verbs_context::query_port) query = nullptr;
+  static ibv_port_state state = IBV_PORT_ACTIVE;
+  verbs_context& verbs = *verbs_get_ctx(device_->context());
+  query = verbs.query_port;
+  ibv_port_attr plain{};
+  ASSERT_EQ(ibv_query_port(device_->context(), 1, &plain), 0);
+  ASSERT_GT(plain.pkey_tbl_len, 1);
+  verbs.query_port = [](ibv_context* context, std::uint8_t port, ibv_port_attr* attributes,
+                        std::size_t size) {
+    const int error = query(context, port, attributes, size);
+    attributes->state = state;
+    attributes->sm_sl = 5;
+    attributes->lmc = 2;
+    attributes->max_mtu = IBV_MTU_4096;
+    attributes->active_mtu = IBV_MTU_1024;
+    return error;
+  };
+  const auto port = device_->query().value();
+  EXPECT_TRUE(port.active);
+  EXPECT_EQ(port.sm_sl, ServiceLevel(5));
+  EXPECT_EQ(port.lmc, 2);
+  EXPECT_EQ(port.max_mtu, 4096U);
+  EXPECT_EQ(port.active_mtu, 1024U);
+  EXPECT_EQ(port.pkeys.size(), static_cast<std::size_t>(plain.pkey_tbl_len));
+  state = IBV_PORT_ARMED;
+  EXPECT_FALSE(device_->query().value().active);
+  state = IBV_PORT_ACTIVE;
+  verbs.query_port = query;
+}
+
+/// Those of objects, such as a queue pair, concern every port.
+TEST_F(UdDeviceTest, EventsOfOtherPortsAreSkipped) {
+  auto events = AsyncEventReader::open(*device_).value();
+  while (events.next()) {
+  }
+  const auto of_port = [](ibv_event_type type, int port) {
+    ibv_async_event event{};
+    event.event_type = type;
+    event.element.port_num = port;
+    return event;
+  };
+  ibv_async_event of_object{};
+  of_object.event_type = IBV_EVENT_QP_FATAL;
+  of_object.element.qp = reinterpret_cast<ibv_qp*>(&of_object);
+  device_events = {of_port(IBV_EVENT_PORT_ERR, 2), of_port(IBV_EVENT_LID_CHANGE, 1), of_object,
+                   of_port(IBV_EVENT_DEVICE_FATAL, 0)};
+  const auto first = events.next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->kind, AsyncEvent::lid_change);
+  const auto second = events.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->kind, AsyncEvent::queue_pair_fatal);
+  EXPECT_EQ(second->object, &of_object);
+  const auto third = events.next();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->kind, AsyncEvent::device_fatal);
+  EXPECT_TRUE(device_events.empty());
+}
+
+TEST_F(UdDeviceTest, SendsThatNeverCompletedAreCountedAtAReset) {
+  ops().post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+  ops().post_send = of_device.ops.post_send;
+  EXPECT_EQ(a_->qp->send_progress().in_flight, 3U);
+  a_->qp->restart().value();
+  EXPECT_EQ(a_->qp->counters().sends_flushed, 3U);
+  EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
+}
+
+/// Else it would have no buffer for the first datagrams, and never get one.
+TEST_F(UdDeviceTest, DoesNotComeUpWithoutReceives) {
+  ops().post_recv = refuse_receives;
+  EXPECT_FALSE(b_->qp->restart());
+  EXPECT_EQ(refusals, 1);
+  EXPECT_EQ(b_->qp->counters().post_refused, 1U);
+  ops().post_recv = of_device.ops.post_recv;
+  b_->qp->restart().value();
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, IsRepairedAfterReceivesWereRefused) {
+  make_sides({.receive = 64});
+  ops().post_recv = refuse_receives;
+  for (std::size_t i = 0; i < 64 && refusals == 0; ++i) expect_connected();
+  EXPECT_EQ(refusals, 1);
+  EXPECT_TRUE(b_->qp->is_broken());
+  EXPECT_EQ(b_->qp->counters().post_refused, 1U);
+  ops().post_recv = of_device.ops.post_recv;
+  b_->qp->restart().value();
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, ReplacesACompletionQueueThatCannotBePolled) {
+  ops().poll_cq = [](ibv_cq*, int, ibv_wc*) { return -1; };
+  std::vector<Incoming> none;
+  EXPECT_EQ(b_->qp->receive(none, 64), 0U);
+  EXPECT_TRUE(b_->qp->is_broken());
+  ops().poll_cq = of_device.ops.poll_cq;
+  EXPECT_FALSE(b_->qp->restart()) << "it would use the same completion queue";
+  b_->qp->recreate().value();
+  b_->qp->configure(b_->attributes).value();
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, IsBrokenIfItsCompletionsCannotBeAwaited) {
+  ops().req_notify_cq = [](ibv_cq*, int) { return EINVAL; };
+  b_->qp->arm();
+  ops().req_notify_cq = of_device.ops.req_notify_cq;
+  EXPECT_TRUE(b_->qp->is_broken());
+  b_->qp->restart().value();
+  EXPECT_FALSE(b_->qp->is_broken());
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, FlushedReceivesAreNoErrors) {
+  replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+    return last_queue_pair = of_device.create_qp(context, attributes);
+  });
+  make_sides({.receive = 64});
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(last_queue_pair, &error, IBV_QP_STATE), 0);
+  b_->settle(true);
+  EXPECT_TRUE(b_->qp->is_broken());
+  EXPECT_EQ(b_->qp->counters().receive_errors, 0U);
+  b_->qp->restart().value();
+  EXPECT_EQ(b_->qp->counters().receives_lost, 0U);
+  expect_connected();
+}
+
+/// They are neither lost nor received twice.
+TEST_F(UdDeviceTest, DatagramsThatArriveDuringTheProbeAreReceivedAfterIt) {
+  ibv_device_attr limits{};
+  ASSERT_EQ(ibv_query_device(device_->context(), &limits), 0);
+  if ((limits.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) == 0) {
+    GTEST_SKIP() << "the device computes no checksums, so there is no probe";
+  }
+  static Side* sender = nullptr;
+  static AddressHandlePtr to;
+  sender = &*a_;
+  to = a_->qp->create_address_handle(vector_to(port_.lid)).value();
+  ops().post_send = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+    if (Side* const side = std::exchange(sender, nullptr)) {
+      for (std::uint8_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(side->send(side->datagram(to, Qpn(qp->qp_num), 300, i)), 1U);
+      }
+    }
+    return of_device.ops.post_send(qp, chain, refused);
+  };
+  Side other(*device_, log_, {}, pkey_index_);
+  ops().post_send = of_device.ops.post_send;
+  EXPECT_EQ(sender, nullptr) << "there was no probe";
+  const auto got = other.receive(3);
+  ASSERT_EQ(got.size(), 3U);
+  for (std::uint8_t i = 0; i < 3; ++i) EXPECT_EQ(got[i].frame.bytes()[0], i);
+  std::vector<Incoming> more;
+  EXPECT_EQ(other.qp->receive(more, 64), 0U);
+  EXPECT_EQ(other.qp->counters().segments, 0U) << "probes do not count";
+  EXPECT_EQ(other.qp->counters().large_packets, 0U);
+  to.reset();
+}
+
+/// Else the probes would not arrive on such a port.
+TEST_F(UdDeviceTest, ProbesByAGlobalRouteIfThePortRequiresOne) {
+  static decltype(verbs_context::query_port) query = nullptr;
+  verbs_context& verbs = *verbs_get_ctx(device_->context());
+  query = verbs.query_port;
+  verbs.query_port = [](ibv_context* context, std::uint8_t port, ibv_port_attr* attributes,
+                        std::size_t size) {
+    const int error = query(context, port, attributes, size);
+    attributes->flags |= IBV_QPF_GRH_REQUIRED;
+    return error;
+  };
+  last_handle = {};
+  const Side other(*device_, log_, {}, pkey_index_);
+  verbs.query_port = query;
+  if (last_handle.dlid == 0) GTEST_SKIP() << "the device computes no checksums: there is no probe";
+  EXPECT_EQ(last_handle.is_global, 1);
+}
+
+}  // namespace
+}  // namespace ipoib::verbs
