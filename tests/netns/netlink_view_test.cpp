@@ -147,6 +147,24 @@ TEST_F(NetlinkViewTest, MirrorsMulticastRoutingOfIpv6) {
   EXPECT_FALSE(routing.routes_ipv4_multicast);
 }
 
+/// Packets of the host have it, and the Ethernet view answers for it.
+TEST_F(NetlinkViewTest, HasTheEthernetAddressOfATap) {
+  constexpr MacAddress kMac(0x0200'0000'0042);
+  const auto tap = TunDevice::open({.name = "ib1", .mac = kMac}).value();
+  const auto view = NetlinkView::open(tap->interface_index()).value();
+  const auto up = view->update().value();
+  ASSERT_TRUE(up);
+  EXPECT_EQ(up->mac, kMac);
+  ip("link set ib1 down");
+  const auto down = view->update().value();
+  EXPECT_EQ(down.value_or(*up).mac, kMac);
+  ip("link set ib1 address 02:00:00:00:00:43");
+  const auto changed = view->update().value();
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->mac, MacAddress(0x0200'0000'0043));
+  EXPECT_EQ(view_->update().value().value_or(HostView()).mac, std::nullopt) << "a TUN has none";
+}
+
 TEST_F(NetlinkViewTest, IgnoresOtherInterfaces) {
   ip("-6 addr add fd07::1/64 dev lo nodad");
   EXPECT_FALSE(view_->update().value());
@@ -571,16 +589,14 @@ TEST_F(LinkLocalTest, ReturnsAfterNotificationsWereLost) {
   EXPECT_TRUE(has_address());
 }
 
-TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
-  EXPECT_TRUE(has_address());
-  EXPECT_FALSE(view_->link_local_is_duplicate());
-  // The advertisement of its owner arrives while the kernel detects duplicates (RFC 4862, 5.4.4).
+/// The advertisement of an address by its owner.
+std::vector<std::uint8_t> advertisement_of(const Ipv6Address& address) {
   std::vector<std::uint8_t> packet(40 + 24);
   packet[0] = 0x60;
   packet[5] = 24;
   packet[6] = 58;
   packet[7] = 255;
-  const auto own = kAddress.bytes();
+  const auto own = address.bytes();
   const auto all_nodes = Ipv6Address::parse("ff02::1")->bytes();
   std::ranges::copy(own, packet.begin() + 8);
   std::ranges::copy(all_nodes, packet.begin() + 24);
@@ -588,11 +604,32 @@ TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
   packet[44] = 0x20;  // override
   std::ranges::copy(own, packet.begin() + 48);
   const auto checksum = wire::InternetChecksum()
-                            .add_pseudo_header(kAddress, *Ipv6Address::parse("ff02::1"), 58, 24)
+                            .add_pseudo_header(address, *Ipv6Address::parse("ff02::1"), 58, 24)
                             .add(ConstBytes(packet).subspan(40))
                             .value();
   store_be(&packet[42], checksum);
-  ASSERT_TRUE(tun_->write(packet));
+  return packet;
+}
+
+TEST_F(LinkLocalTest, IsNoDuplicateIfAnotherAddressIsOne) {
+  EXPECT_TRUE(has_address());
+  ip("-6 addr add fd07::9/64 dev ib0");
+  ASSERT_TRUE(tun_->write(advertisement_of(*Ipv6Address::parse("fd07::9"))));
+  while (std::system("ip -6 addr show dev ib0 | grep -q 'fd07::9.*dadfailed'") != 0 &&
+         test::wait_readable(view_->descriptor())) {
+    EXPECT_TRUE(has_address());
+  }
+  ip("-6 addr show dev ib0 | grep -q 'fd07::9.*dadfailed'");
+  view_->expect_change();
+  EXPECT_TRUE(has_address());
+  EXPECT_FALSE(view_->link_local_is_duplicate());
+}
+
+TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
+  EXPECT_TRUE(has_address());
+  EXPECT_FALSE(view_->link_local_is_duplicate());
+  // It arrives while the kernel detects duplicates (RFC 4862, 5.4.4).
+  ASSERT_TRUE(tun_->write(advertisement_of(kAddress)));
   while (!view_->link_local_is_duplicate() && test::wait_readable(view_->descriptor())) {
     (void)has_address();
   }
@@ -636,6 +673,8 @@ TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {
   EXPECT_FALSE(has_address());
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_FALSE(has_address());
+  ip("link set ib0 txqueuelen 77");
+  EXPECT_FALSE(has_address()) << "after a change of the interface, too";
 }
 
 TEST_F(NetlinkViewTest, ReadsALimitedNumberOfEventsAtATime) {

@@ -2,11 +2,14 @@
 #include "linux/tun_device.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
+#include <linux/if_tun.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -115,6 +118,26 @@ TEST_F(TunDeviceTest, CreatesATapWithThatAddress) {
   const FileDescriptor copy(::dup((*adopted)->descriptor()));
   EXPECT_FALSE(TunDevice::take(FileDescriptor(::dup(copy.get())), 0, {.name = "ib0"}));
   EXPECT_TRUE(TunDevice::take(FileDescriptor(::dup(copy.get())), 0, {.name = "ib0", .mac = kMac}));
+}
+
+/// Without the virtio header, packets would be misread.
+TEST_F(TunDeviceTest, DoesNotTakeATunOfAnotherProgram) {
+  const FileDescriptor other(::open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+  ifreq request{};
+  std::string("ib0").copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_flags = IFF_TUN | IFF_NO_PI;
+  ASSERT_EQ(::ioctl(other.get(), TUNSETIFF, &request), 0);
+  EXPECT_FALSE(TunDevice::take(FileDescriptor(::dup(other.get())), 0, {.name = "ib0"}));
+}
+
+/// The operator may have set it down.
+TEST_F(TunDeviceTest, ATakenInterfaceStaysAsItIs) {
+  const auto tun = open_tun();
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("link set ib0 down");
+  const auto taken = TunDevice::take(FileDescriptor(::dup(tun->descriptor())), 0, {.name = "ib0"});
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE((*taken)->is_up());
 }
 
 TEST_F(TunDeviceTest, DiscardsATap) {

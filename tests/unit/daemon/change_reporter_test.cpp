@@ -94,6 +94,43 @@ TEST_F(ChangeReporterTest, ReportsOnlyWhatIsWatched) {
   EXPECT_FALSE(reporter_.is_on()) << "the server asks for counters";
 }
 
+TEST_F(ChangeReporterTest, AChangeThatIsNotReportedYetIsForThoseWhoStillWatch) {
+  make();
+  watch({.link = true});
+  set_port();
+  ASSERT_THAT(take(), SizeIs(1));
+  grant_joins();
+  EXPECT_THAT(take(), IsEmpty()) << "it waits for the end of the pause";
+  watch({.neighbours = true, .link = true});
+  now += ChangeReporter::kPause;
+  EXPECT_THAT(take(), SizeIs(1)) << "another subscriber does not hide it";
+  admin_up_ = false;
+  EXPECT_THAT(take(), IsEmpty());
+  watch({.neighbours = true});
+  now += ChangeReporter::kPause;
+  EXPECT_THAT(take(), IsEmpty()) << "nobody watches the link any more";
+}
+
+TEST_F(ChangeReporterTest, ASecondSubscriberDoesNotHideAChange) {
+  make();
+  watch({.link = true});
+  set_port();
+  watch({.neighbours = true, .link = true});
+  EXPECT_THAT(take(), SizeIs(1));
+}
+
+TEST_F(ChangeReporterTest, WhatTheOtherPortHasNotReportedIsLost) {
+  bring_up();
+  watch({.neighbours = true});
+  create(3);
+  link::Link other(config, {handles, pool, pool, *link::silent_logger(), link::kHashKey}, kOwnQpn,
+                   7);
+  reporter_.move(*link, other, now);
+  const auto events = reporter_.take(other, state(), now);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(std::get<control::LostEvent>(events.front()).events, 3U);
+}
+
 TEST_F(ChangeReporterTest, AReportIsBoundedAndSaysWhatIsMissing) {
   bring_up();
   watch({.neighbours = true});

@@ -74,7 +74,7 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
     return {};
   }
   [[nodiscard]] SendProgress send_progress() const override { return progress; }
-  [[nodiscard]] const verbs::UdCounters& counters() const override { return counters_; }
+  [[nodiscard]] const verbs::UdCounters& counters() const override { return counted; }
 
   Qpn number{0x11};
   std::size_t room = 1000;  ///< in the send queue
@@ -95,9 +95,7 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
   std::function<void()> on_arm;
   std::function<void()> on_receive;
   std::function<void()> on_restart;
-
- private:
-  verbs::UdCounters counters_;
+  verbs::UdCounters counted;
 };
 
 class FakeTun final : public host::PollableTun {

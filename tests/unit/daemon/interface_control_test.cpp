@@ -1,6 +1,7 @@
 #include "daemon/interface_control.hpp"
 
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <boost/asio/io_context.hpp>
 #include <set>
@@ -246,6 +247,18 @@ TEST_F(InterfaceControlTest, DeliversTheLastPortStatusLaterIfTheMailboxIsFull) {
   EXPECT_EQ(changes[0].status.lid, Lid(8));
 }
 
+TEST_F(InterfaceControlTest, DeliversTheHostsConfigurationLaterIfTheMailboxIsFull) {
+  run_until([&] { return mirror.updates == 1; });
+  fill_mailbox();
+  HostView view;
+  view.is_ipv6_router = true;
+  mirror.change(view);
+  run_until([&] { return mirror.updates == 2; });
+  (void)taken();
+  const auto changes = await<HostChanged>();
+  EXPECT_TRUE(changes.back().view.is_ipv6_router);
+}
+
 TEST_F(InterfaceControlTest, DeliversEachFailedObject) {
   int one = 0;
   int other = 0;
@@ -379,6 +392,36 @@ TEST_F(InterfaceControlTest, LinkLocalAddressFollowsThePortsGuid) {
   port.gid = Gid(Gid::kLinkLocalPrefix, other);
   control.on_port(PortRole::primary, port);
   EXPECT_THAT(mirror.addresses, ElementsAre(link_local_of(other, kPartition)));
+}
+
+/// It is another port of the same host, which has one address.
+TEST_F(InterfaceControlTest, LinkLocalAddressDoesNotFollowTheBackupPort) {
+  auto port = port_with(Lid(4));
+  port.gid = Gid(Gid::kLinkLocalPrefix, Guid(kGuid.value() + 1));
+  control.on_port(PortRole::backup, port);
+  EXPECT_THAT(mirror.addresses, IsEmpty());
+  control.on_port(PortRole::primary, port);
+  EXPECT_THAT(mirror.addresses, SizeIs(1));
+}
+
+TEST_F(InterfaceControlTest, SaysOnceThatItsPortIsALimitedMemberOrNone) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(512);
+  link::silent_logger()->sinks().push_back(lines);
+  const auto count = [&lines](std::string_view words) {
+    const auto all = lines->last_formatted();
+    return std::ranges::count_if(
+        all, [words](const std::string& line) { return line.find(words) != line.npos; });
+  };
+  auto port = port_with(Lid(4));
+  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  EXPECT_EQ(count("limited member"), 0);
+  port.pkeys = {PKey(0x0012)};
+  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  EXPECT_EQ(count("the primary port is a limited member of partition 0x8012"), 1);
+  port.pkeys = {};
+  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  EXPECT_EQ(count("waiting for partition 0x8012: the primary port"), 1);
+  std::erase(link::silent_logger()->sinks(), lines);
 }
 
 TEST_F(InterfaceControlTest, TheFirstReasonToStopCounts) {

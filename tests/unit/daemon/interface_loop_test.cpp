@@ -246,6 +246,16 @@ TEST_F(InterfaceLoopTest, ArmsAgainOnlyAfterAnEvent) {
   EXPECT_THAT(arms, ElementsAre(1, 1, 2, 2));
 }
 
+TEST_F(InterfaceLoopTest, ArmsAQueuePairThatWasRestarted) {
+  sleeper.on_sleep = [this] {
+    if (queue_pair.restarts > 0) return stop();
+    queue_pair.broken = true;
+  };
+  run();
+  EXPECT_EQ(queue_pair.restarts, 1U);
+  EXPECT_EQ(queue_pair.arms, 2U);
+}
+
 TEST_F(InterfaceLoopTest, ADeletedInterfaceEndsIt) {
   tun.gone = true;
   run();
@@ -304,6 +314,19 @@ TEST_F(InterfaceLoopTest, TriesAgainAfterAGrowingPauseWhileBothFail) {
   EXPECT_THAT(attempts, ElementsAre(0s, 1s, 3s, 7s, 15s, 31s, 47s, 63s));
   EXPECT_EQ(std::get<Stopped>(answers.back()).why.kind, StopReason::Kind::requested)
       << "the interface must not end";
+}
+
+TEST(SendWatchdogTest, StartsOverWhenItHasFound) {
+  SendWatchdog watchdog;
+  const verbs::RecoverableUdPort::SendProgress stuck{.completed = 7, .in_flight = 64};
+  TimePoint now{1000s};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(watchdog.is_stuck(stuck, now));
+    EXPECT_EQ(watchdog.deadline(), now + SendWatchdog::kTimeout);
+    now += SendWatchdog::kTimeout;
+    EXPECT_TRUE(watchdog.is_stuck(stuck, now));
+    EXPECT_EQ(watchdog.deadline(), kNever);
+  }
 }
 
 TEST_F(InterfaceLoopTest, SendsThatDoNotCompleteAreATimeout) {

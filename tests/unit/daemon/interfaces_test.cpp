@@ -1,6 +1,7 @@
 #include "daemon/interfaces.hpp"
 
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
@@ -484,6 +485,24 @@ TEST_F(InterfacesTest, StopEndsAllOnce) {
   EXPECT_THAT(finished, ElementsAre(""));
 }
 
+TEST_F(InterfacesTest, SaysOnceThatPartitionsHaveNoInterface) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(512);
+  link::silent_logger()->sinks().push_back(lines);
+  std::vector<PKey> partitions;
+  for (std::size_t i = 1; i <= kMaxInterfaces + 2; ++i) {
+    partitions.emplace_back(static_cast<std::uint16_t>(0x8000 | i));
+  }
+  interfaces.start(port_in({}));
+  for (int i = 0; i < 3; ++i) interfaces.on_port(PortRole::primary, port_in(partitions));
+  std::erase(link::silent_logger()->sinks(), lines);
+  const auto all = lines->last_formatted();
+  EXPECT_EQ(std::ranges::count_if(all,
+                                  [](const std::string& line) {
+                                    return line.find("2 partitions have no interface") != line.npos;
+                                  }),
+            1);
+}
+
 TEST_F(InterfacesTest, DiscardsKeptInterfacesOfPartitionsThatAreGone) {
   kept = {{"ib0", {"ib0"}}, {"ib0.8001", {"renamed"}}};
   interfaces.start(port_in({kDefaultPKey}));
@@ -494,6 +513,8 @@ TEST_F(InterfacesTest, DiscardsKeptInterfacesOfPartitionsThatAreGone) {
 TEST_F(InterfacesTest, DoesNotDiscardKeptInterfacesBeforeThePortIsActive) {
   kept = {{"ib0.8001", {"ib0.8001"}}};
   interfaces.start(port_in({}, false));
+  EXPECT_THAT(discarded, IsEmpty());
+  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}, false));
   EXPECT_THAT(discarded, IsEmpty());
   interfaces.on_port(PortRole::primary, port_in({kRed}));
   EXPECT_THAT(discarded, IsEmpty());

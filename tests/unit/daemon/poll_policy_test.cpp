@@ -61,6 +61,30 @@ TEST_F(PollPolicyTest, BusyNeverSleeps) {
   EXPECT_EQ(policy.counters().sleeps, 0U);
 }
 
+TEST_F(PollPolicyTest, BusyPollsAreNoSpins) {
+  PollPolicy policy(PollMode::busy);
+  (void)wait(policy, milliseconds(1));
+  work(policy);
+  EXPECT_EQ(policy.counters().spins, 0U);
+}
+
+/// What others have had of one pause says nothing about the next one.
+TEST_F(PollPolicyTest, PollsAgainWhenOthersNoLongerNeedTheCpu) {
+  keep_coming(milliseconds(2));
+  ASSERT_LT(wait(adaptive_, milliseconds(2), microseconds(100)), milliseconds(2));
+  work(adaptive_);
+  keep_coming(milliseconds(2));
+  EXPECT_EQ(wait(adaptive_, milliseconds(2)), milliseconds(2));
+}
+
+/// The share of the others falls while it sleeps, since it does not see them then.
+TEST_F(PollPolicyTest, SleepsOnIfItIsWokenWithoutWork) {
+  keep_coming(milliseconds(2));
+  ASSERT_LT(wait(adaptive_, microseconds(300), microseconds(60)), microseconds(300));
+  now_ += milliseconds(1);
+  EXPECT_EQ(adaptive_.on_idle(now_), Next::sleep);
+}
+
 TEST_F(PollPolicyTest, TheModeCanChange) {
   PollPolicy policy(PollMode::busy);
   ASSERT_EQ(policy.on_idle(now_), Next::poll);

@@ -21,6 +21,7 @@ TEST(PortWatcherTest, ConvertsPortStatusForALink) {
   EXPECT_TRUE(status.active);
   EXPECT_TRUE(status.sm_known);
   EXPECT_EQ(status.lid, Lid(7));
+  EXPECT_EQ(status.sm_lid, Lid(1));
   EXPECT_EQ(status.gid, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
   EXPECT_EQ(status.pkey_index, 5);
   EXPECT_EQ(port_status(active_port(), PKey(0x8013)).pkey_index, 0) << "a limited member";

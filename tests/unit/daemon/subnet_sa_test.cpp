@@ -215,13 +215,14 @@ class SharingSubnetSaTest : public SubnetSaTest {
     sharing.request({joins_second, wire::join_query(second, port.gid, kDefaultPKey, kFullMember)},
                     now);
   }
-  [[nodiscard]] bool has_sent_join() const {
-    return std::ranges::any_of(sent, [](const auto& mad) {
+  [[nodiscard]] std::ptrdiff_t sent_joins() const {
+    return std::ranges::count_if(sent, [](const auto& mad) {
       const auto header = wire::MadHeader::parse(mad);
       return header && header->attribute_id == wire::attribute::kMcMemberRecord &&
              header->method == wire::method::kSet;
     });
   }
+  [[nodiscard]] bool has_sent_join() const { return sent_joins() > 0; }
   void reach_deadline() {
     ASSERT_NE(sharing.next_deadline(), kNever);
     now = std::max(now, sharing.next_deadline());
@@ -335,6 +336,34 @@ TEST_F(SharingSubnetSaTest, LossOfThePortCancelsAPostponedJoin) {
   const TimePoint later = now + 1s;
   while (sharing.next_deadline() < later) reach_deadline();
   EXPECT_FALSE(has_sent_join());
+  let_other_leave();
+  request_join_of_second();
+  other.after({other_leave, wire::McMemberRecord()});
+  while (!has_sent_join()) reach_deadline();
+  EXPECT_EQ(sent_joins(), 1) << "not the one from before, too";
+}
+
+TEST_F(SharingSubnetSaTest, PostponedJoinsAreLimited) {
+  let_other_leave();
+  const auto base = first_link_request(InterfaceNumber(1)).value() + 100;
+  const auto request = [&](std::uint64_t number) {
+    sharing.request({wire::SaRequestId(base + number),
+                     wire::join_query(second, port.gid, kDefaultPKey, kFullMember)},
+                    now);
+  };
+  std::uint64_t count = 0;
+  while (sharing.responses().empty() && count < 100'000) request(count++);
+  EXPECT_EQ(count, 1025U);
+  EXPECT_EQ(sharing.responses()[0].id, wire::SaRequestId(base + count - 1));
+}
+
+TEST_F(SharingSubnetSaTest, AnotherPostponedJoinDoesNotDelayTheFirst) {
+  let_other_leave();
+  request_join_of_second();
+  const TimePoint due = sharing.next_deadline();
+  now += 5ms;
+  request_join_of_second();
+  EXPECT_EQ(sharing.next_deadline(), due);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class TwoPortsTest : public ::testing::Test {
     link::PortStatus port;
     port.active = port.sm_known = true;
     port.lid = Lid(role == PortRole::primary ? 4 : 5);
+    port.sm_lid = Lid(1);
     port.gid = link::port_gid(role == PortRole::primary ? 1 : 2);
     port.pkey_index = 0;
     return port;
@@ -173,6 +174,14 @@ TEST_F(TwoPortsTest, TheHostDoesNotSeeTheLossOfAPort) {
        }});
 }
 
+TEST_F(TwoPortsTest, APortWhoseQueuePairCannotBeRepairedIsLost) {
+  run({[this] { pair.broken = pair.refuses_restart = pair.refuses_recreation = true; },
+       [this] {
+         EXPECT_EQ(active, PortRole::backup);
+         EXPECT_TRUE(tun.carrier);
+       }});
+}
+
 TEST_F(TwoPortsTest, AddressesOfAnotherSubnetAreNotHandedOver) {
   run({[this] {
          auto other = port_of(PortRole::backup);
@@ -265,6 +274,7 @@ TEST_F(TwoPortsTest, InformationShowsBothPorts) {
 }
 
 TEST_F(TwoPortsTest, NoCounterBecomesSmaller) {
+  pair.counted.send_errors = 5;
   run({ask(control::StatsRequest{}), [] {}, lose(PortRole::primary), ask(control::StatsRequest{}),
        [] {}});
   ASSERT_EQ(responses.size(), 2U);

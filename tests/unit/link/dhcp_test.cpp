@@ -42,6 +42,17 @@ class DhcpOverLink : public LinkFixture {
   [[nodiscard]] static DhcpPacket reply() { return DhcpPacket::reply(kPeer); }
 };
 
+/// What follows looks at the packet's headers again.
+TEST_F(DhcpOverLink, ARewrittenReplyIsStillKnownAsUdp) {
+  bring_up();
+  host_sends({});
+  fabric_sends(reply());
+  ASSERT_EQ(count(Counter::dhcp_replies_rewritten), 1U);
+  const Frame& frame = link->to_host().at(0);
+  EXPECT_EQ(frame.upper_layer().protocol, wire::kUdp);
+  EXPECT_EQ(frame.upper_layer().begin, wire::Ipv4Header::kMinimumSize);
+}
+
 TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasTheFieldsOfInfiniBand) {
   bring_up();
   host_sends({});

@@ -330,6 +330,21 @@ TEST_F(Discovery, RedirectIsLearntUnlessStrict) {
   EXPECT_EQ(read(link->to_host()[0], 0), redirect);
 }
 
+/// The host redirects others to a neighbour whose address is not known yet.
+TEST_F(Discovery, RedirectToAnUnresolvedNeighbourIsSentAsItIs) {
+  bring_up();
+  resolve_peer6();
+  const Ipv6Address unknown = *Ipv6Address::parse("fe80::99");
+  send(ip_packet(unknown, kOwnLinkLocal));
+  ASSERT_EQ(state_of(unknown), "incomplete");
+  forget();
+  NdMessage redirect = message(NdType::redirect, kOwnLinkLocal, kPeer6);
+  redirect.target = redirect.redirected = unknown;
+  send(packet_of(redirect));
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(read(link->sends()[0].frame, kHeadroom), redirect);
+}
+
 TEST_F(Discovery, HostRouterMessagesGetLinkLayerOptions) {
   bring_up();
   resolve_peer6();

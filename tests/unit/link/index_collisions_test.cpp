@@ -77,6 +77,45 @@ TEST_F(IndexCollisions, NewNeighbourIsRefusedIfItsPlaceIsFullOfPermanentOnes) {
   few.clear(Counter::drop_link_down);
 }
 
+/// Its frames wait for the address, so it is not evicted, although all others were used later.
+TEST_F(IndexCollisions, NewNeighbourDoesNotEvictOneWithParkedFrames) {
+  few_paths.set_source({kOwnGid, 0});
+  const auto keys = colliding_neighbours(kPlaces + 1);
+  const PathRef path = few_paths.acquire(kPeerHw.gid);
+  (void)few_paths.use(*path, now);
+  (void)few_paths.on_response({path_requests().at(0).id, path_record(kPeerHw.gid, 7)}, now);
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    Neighbour* const made = few.create(keys[i], Purpose::packet);
+    ASSERT_NE(made, nullptr) << i;
+    few.packet(*made, packet(), now);
+    few.address(*made, i == 0 ? kNewPeerHw : kPeerHw, Evidence::confirmed, now);
+    now += 1s;
+  }
+  ASSERT_EQ(few.find(keys[0])->state_name(), NeighbourState::resolving);
+  Neighbour* const made = few.create(keys.back(), Purpose::packet);
+  ASSERT_NE(made, nullptr);
+  few.address(*made, kPeerHw, Evidence::confirmed, now);
+  EXPECT_NE(few.find(keys[0]), nullptr);
+  EXPECT_EQ(few.find(keys[1]), nullptr);
+  few.clear(Counter::drop_link_down);
+}
+
+TEST_F(IndexCollisions, NewPathDoesNotEvictOneThatWaitsForItsTurn) {
+  small.limits.path_requests = 1;
+  few_paths.set_source({kOwnGid, 0});
+  const auto keys =
+      colliding(kLimit, kPlaces + 1, [](std::uint32_t i) { return port_gid(0x1000 + i); });
+  std::vector<PathRef> users;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    users.push_back(few_paths.acquire(keys[i]));
+    ASSERT_EQ(few_paths.use(*users.back(), now), PathTable::Condition::pending) << i;
+  }
+  ASSERT_EQ(path_requests().size(), 1U);
+  EXPECT_FALSE(few_paths.acquire(keys.back()));
+  EXPECT_EQ(count(Counter::paths_evicted), 0U);
+  for (const Gid& key : std::span(keys).first(kPlaces)) EXPECT_NE(few_paths.find(key), nullptr);
+}
+
 TEST_F(IndexCollisions, NewPathEvictsAnUnusedOneInItsPlace) {
   few_paths.set_source({kOwnGid, 0});
   const auto keys =

@@ -1,0 +1,43 @@
+#include "verbs/receive_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "verbs/registered_memory.hpp"
+
+/// Of the region that the test makes.
+extern "C" int ibv_dereg_mr(ibv_mr* /*region*/) { return 0; }
+
+namespace ipoib::verbs {
+namespace {
+
+std::vector<std::uint64_t> posted;  ///< ids
+
+int post(ibv_qp* /*qp*/, ibv_recv_wr* chain, ibv_recv_wr** /*refused*/) {
+  for (auto* work = chain; work != nullptr; work = work->next) posted.push_back(work->wr_id);
+  return 0;
+}
+
+TEST(ReceiveQueueTest, PostsNothingAfterItWasStopped) {
+  posted.clear();
+  ibv_mr region{};
+  RegisteredMemory memory;
+  UdCounters counters;
+  ReceiveQueue queue(memory, counters);
+  queue.create({.depth = 4, .size = 256, .id_flags = 0x100, .post = post});
+  memory.add(queue.pool().arena(), MemoryRegion(&region));
+  ibv_qp pair{};
+  EXPECT_TRUE(queue.post(pair, 1));
+  ASSERT_EQ(posted.size(), 4U);
+  queue.stop();
+  for (const auto id : std::exchange(posted, {})) EXPECT_TRUE(queue.complete(id));
+  EXPECT_TRUE(queue.post(pair, 1));
+  EXPECT_TRUE(posted.empty());
+  queue.release_all();
+  EXPECT_TRUE(queue.post(pair, 1));
+  EXPECT_TRUE(posted.empty()) << "also after a reset";
+}
+
+}  // namespace
+}  // namespace ipoib::verbs
