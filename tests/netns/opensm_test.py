@@ -288,8 +288,9 @@ class PortsUnderOpenSm(UnderOpenSm):
             self.assertEqual(host.counters().get("path_lid_mismatches", 0), 0)
 
 
-class PartitionsOfOpenSm(UnderOpenSm):
+class PartitionsOfOpenSm(Memberships):
     PARTITIONS = PARTITIONS + "Red=0x0012,ipoib:ALL=full;\n"
+    RED = "ff12:401b:8012::ffff:ffff"
 
     def test_interfaces_follow_the_tables(self):
         for host, address in ((self.left, "10.45.0.1/24"), (self.right, "10.45.0.2/24")):
@@ -297,6 +298,19 @@ class PartitionsOfOpenSm(UnderOpenSm):
             host.configure("ib0.8012", address)
         self.assertIn("0x8012", self.subnet.nodes()["left"]["pkeys"])
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+
+    def test_groups_of_a_partition_that_is_removed_are_left(self):
+        self.left.start_all("--log", "sa=debug")
+        wait_until(lambda: self.left.link("ib0.8012"), "the interface exists")
+        self.left.run("ip", "link", "set", "ib0.8012", "up")
+        wait_until(lambda: self.left.has_carrier("ib0.8012"), "the interface is up")
+        joined = {mgid for mgid, name in self.records() if name == "left" and ":8012:" in mgid}
+        self.assertIn(self.RED, joined)
+        self.manager.write(PARTITIONS)
+        self.manager.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.left.link("ib0.8012") is None, "the interface is gone")
+        self.left.wait_for_log("leave", self.RED)
+        wait_until(lambda: not joined & {mgid for mgid, _ in self.records()}, "left is no member")
 
     def test_a_partition_is_made_later(self):
         self.left.start_all()
