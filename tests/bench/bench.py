@@ -24,7 +24,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("paths", "verbs", "latency", "idle", "cache", "hostile", "kernel", "costs", "build")
+PARTS = ("paths", "verbs", "latency", "idle", "cache", "pinning", "hostile", "kernel", "costs",
+         "build")
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = DOCUMENT.parent / "images"
 SECONDS = 2

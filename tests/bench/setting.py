@@ -9,6 +9,7 @@
 """
 import contextlib
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -140,11 +141,13 @@ class Setting:
             host.run("ip", "link", "set", "fd0", "up")
         return self.ready("fastd", self.underlay, "198.51.100.2", *processes)
 
-    def ipoibd(self, name, mtu, options):
+    def ipoibd(self, name, mtu, options, far_options=None):
+        """Starts two daemons with these options, the second one with others if there are any."""
         subnet = self.make_subnet("--mtu", str(mtu))
-        ends = [subnet.host(f"{name.replace(' ', '-')}-{end}") for end in ("left", "right")]
-        for number, host in enumerate(ends, 1):
-            host.start(*options, address=f"10.44.0.{number}/24")
+        word = re.sub(r"\W+", "-", name)
+        ends = [subnet.host(f"{word}-{end}") for end in ("left", "right")]
+        for number, (host, its) in enumerate(zip(ends, (options, far_options or options)), 1):
+            host.start(*its, address=f"10.44.0.{number}/24")
         self.serve(ends[1])
         return self.ready(name, ends, "10.44.0.2", *(host.daemon for host in ends))
 

@@ -24,6 +24,7 @@ import figures  # noqa: E402
 import hostile  # noqa: E402
 import latency  # noqa: E402
 import paths  # noqa: E402
+import pinning  # noqa: E402
 import tables  # noqa: E402
 import verbs  # noqa: E402
 
@@ -53,6 +54,20 @@ class Tables(unittest.TestCase):
         text = hostile.text({"rounds": 3, "seconds": 2, "ratios": {"probes": [0.8, 0.95, 1]}})
         self.assertRegex(text, r"\| probes: ARP probes +\| +5000 \| +0\.95 \|\n$")
         self.assertIn("3 rounds of 2 s", text)
+
+    def test_pinned_daemons_beside_others(self):
+        one = list(pinning.variants([3]))
+        self.assertEqual(one[0], (pinning.BOUND, (), ()))
+        self.assertEqual([name for name, *_ in one],
+                         ["not pinned", "on one CPU, adaptive", "not pinned, event",
+                          "on one CPU, event"])
+        two = {name: options for name, *options in pinning.variants([3, 5, 6])}
+        self.assertEqual(two["on two CPUs, event"], [("--poll", "event", "--cpu", "3"),
+                                                     ("--poll", "event", "--cpu", "5")])
+        self.assertEqual(two["on one CPU, event"], 2 * [("--poll", "event", "--cpu", "3")])
+        text = pinning.text({**MEASURED, "CPUs": 2})
+        self.assertIn("On 2 CPUs", text)
+        self.assertRegex(text, r"\| ours \| +8 \| +0\.80 \|")
 
     def test_cost_of_an_item_or_of_a_run(self):
         self.assertEqual(costs.nanoseconds({"items_per_second": 1e6, "cpu_time": 7}), 1000)
