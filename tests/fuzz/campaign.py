@@ -52,10 +52,11 @@ def all_targets():
 
 
 def figures_of(output):
-    """What libFuzzer has printed at its end: inputs and edges; None for what is missing."""
-    executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", output)
-    edges = re.findall(r"\bcov: (\d+)", output)
-    return (int(executed[1]) if executed else None), (int(edges[-1]) if edges else None)
+    """What libFuzzer has printed at its end: inputs executed, and those in the corpus and the edges
+    that they reach. 0 for what is missing."""
+    found = (re.findall(pattern, output) for pattern in (
+        r"stat::number_of_executed_units:\s*(\d+)", r"\bcorp: (\d+)", r"\bcov: (\d+)"))
+    return [int(values[-1]) if values else 0 for values in found]
 
 
 class Figures:
@@ -123,11 +124,10 @@ class Target:
         """Gives so many inputs, and records them."""
         output, seconds = self.start([self.program, f"-runs={inputs}", f"-max_total_time={SECONDS}",
                                       *self.options, self.corpus, HERE / "corpus" / self.name])
-        executed, edges = figures_of(output)
+        executed, corpus, edges = figures_of(output)
         if not executed and not self.failure:
             self.failure = "no figures"
-        self.figures.add(self.name, executed or 0, seconds, edges=edges or 0,
-                         corpus=sum(1 for _ in self.corpus.iterdir()))
+        self.figures.add(self.name, executed, seconds, corpus=corpus, edges=edges)
         print(f"{self.name}: {self.figures.of(self.name)['inputs']} inputs", file=sys.stderr,
               flush=True)
 

@@ -1,10 +1,12 @@
 // Frames of a TAP, with any header and content, and packets of the link for the host: each frame
 // stays within its slot, and has the Ethernet header that its packet needs.
 //
-// An input is a sequence of: direction and type (1 byte), size (1 byte), packet.
+// An input is a sequence of: direction and type (1 byte), size (1 byte), packet. The byte also says
+// whether an IPv6 packet becomes a Neighbour Discovery message.
 #include <algorithm>
 
 #include "cost.hpp"
+#include "discovery.hpp"
 #include "ethernet/view.hpp"
 #include "require.hpp"
 
@@ -59,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const MacAddress to = (kind & 0x10) != 0 ? view.mac_of(hardware(2)) : kBroadcastMac;
     std::vector<Frame> batch;
     batch.push_back(frame_of(pool, {to, kHost, kTypes[kind % kTypes.size()]}, packet));
+    if ((kind & 0x80) != 0) (void)fit_discovery(batch.front().bytes());
     if ((kind & 0x20) != 0) {
       view.to_host(batch);
       for (const Frame& frame : batch) check_written(frame);

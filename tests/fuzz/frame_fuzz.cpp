@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cost.hpp"
+#include "discovery.hpp"
 #include "require.hpp"
 #include "wire/arp.hpp"
 #include "wire/checksum.hpp"
@@ -51,28 +52,11 @@ void look_at_ipv6(ConstBytes packet) {
   if (wire::NdMessage::parse(packet)) rewrite(packet);
 }
 
-/// The packet as a Neighbour Discovery message with a valid checksum, which random bytes rarely
-/// have.
 void look_at_discovery(ConstBytes packet) {
-  constexpr std::size_t kFixed = 8;  // of a message
-  if (wire::ip_version(packet) != 6 || packet.size() < wire::Ipv6Header::kSize + kFixed) return;
   static std::array<std::uint8_t, kMaxSize> room;
   const MutableBytes made = MutableBytes(room).last(packet.size());
   std::ranges::copy(packet, made.begin());
-  const MutableBytes message = made.subspan(wire::Ipv6Header::kSize);
-  store_be(&made[wire::ipv6::kPayloadLength], static_cast<std::uint16_t>(message.size()));
-  made[wire::ipv6::kNextHeader] = wire::kIcmpv6;
-  made[wire::ipv6::kNextHeader + 1] = 255;
-  message[0] = static_cast<std::uint8_t>(133 + message[0] % 5);
-  message[1] = 0;
-  store_be(&message[2], std::uint16_t{0});
-  const auto header = wire::Ipv6Header::parse(made);
-  require(header.has_value());
-  wire::InternetChecksum sum;
-  sum.add_pseudo_header(header->source, header->destination, wire::kIcmpv6, header->payload_length);
-  store_be(&message[2], sum.add(message).value());
-  require(wire::is_neighbour_discovery(made, wire::upper_layer(made)));
-  if (wire::NdMessage::parse(made)) rewrite(made);
+  if (fit_discovery(made) && wire::NdMessage::parse(made)) rewrite(made);
 }
 
 /// All fragments together have the payload, in order and each byte once; none exceeds the MTU, and
