@@ -1,7 +1,9 @@
-"""Part "verbs": the receive rate of perftest's ib_send_bw between two emulated HCAs."""
+"""Part "verbs": perftest's programs between two emulated HCAs, in two processes, beside a copy through
+shared memory and a pipe between two processes (bench_copy)."""
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 
 import tables
@@ -11,25 +13,66 @@ from softib_subnet import Subnet, play  # noqa: E402
 
 SIZES = {2048: (2048, 64), 4096: (4096, 64)}  # by the subnet's MTU
 POSTED = {"one by one": (), "in lists of 16": ("--post_list", "16")}
+LARGE = ("-s", "65536")
+STREAMS = {
+    "ib_write_bw": LARGE,
+    "ib_read_bw": LARGE,
+    "ib_send_bw": LARGE,
+    "ib_send_bw -c UC": ("-c", "UC", *LARGE),
+    "ib_write_bw -q 100": ("-q", "100", *LARGE),
+    "ib_write_bw -q 1000": ("-q", "1000", *LARGE),
+    "ib_send_bw, 64 bytes, in lists of 16": ("-s", "64", "--post_list", "16"),
+}
+EXCHANGES = {
+    "ib_send_lat -c UD": ("-c", "UD", "-s", "64"),
+    "ib_send_lat": ("-s", "64"),
+    "ib_write_lat": ("-s", "64"),
+    "ib_read_lat": ("-s", "64"),
+    "ib_atomic_lat": (),
+}
+MESSAGES = 20000  # of which the latencies are the median
 
 
-def parse(output):
+def of_bandwidth(output):
     """Returns Gb/s and millions of messages per second from the row below the headings."""
     row = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+([\d.]+)", output, re.M)
     if row is None:
-        raise SystemExit(f"ib_send_bw printed no result:\n{output}")
+        raise SystemExit(f"perftest printed no result:\n{output}")
     return float(row[1]), float(row[2])
 
 
-def measure(options):
+def of_latency(output):
+    """Returns the median in microseconds from the row below the headings."""
+    row = re.search(r"^ *\d+ +\d+ +[\d.]+ +[\d.]+ +([\d.]+)", output, re.M)
+    if row is None:
+        raise SystemExit(f"perftest printed no result:\n{output}")
+    return float(row[1])
+
+
+def of_copies(output):
+    """Returns {name: Gb/s} from the output of bench_copy."""
+    return {name: float(speed) for name, speed in map(str.split, output.splitlines())}
+
+
+def program_of(name):
+    return re.match(r"\w+", name)[0]
+
+
+def stream(subnet, name, seconds):
+    """Returns the result of a row of STREAMS."""
+    return of_bandwidth(play(subnet, program_of(name), "--report_gbits", "-D", str(seconds), "-f",
+                             "0", *STREAMS[name])[1])
+
+
+def measure_datagrams(softib, options):
     rows = []
     for mtu, sizes in SIZES.items():
-        with Subnet(options.programs / "bin" / "softib", "--mtu", str(mtu), "--log",
-                    "warning") as subnet:
+        with Subnet(softib, "--mtu", str(mtu), "--log", "warning") as subnet:
             for size in sizes:
                 for posted, more in POSTED.items():
-                    runs = [parse(play(subnet, "ib_send_bw", "-c", "UD", "--report_gbits", "-s",
-                                       str(size), "-D", str(options.seconds), "-f", "0", *more)[0])
+                    runs = [of_bandwidth(play(subnet, "ib_send_bw", "-c", "UD", "--report_gbits",
+                                              "-s", str(size), "-D", str(options.seconds), "-f",
+                                              "0", *more)[0])
                             for _ in range(options.rounds)]
                     rows.append({"mtu": mtu, "size": size, "posted": posted,
                                  "Gb/s": [run[0] for run in runs],
@@ -37,11 +80,65 @@ def measure(options):
     return rows
 
 
-def text(measured):
+def measure_connections(softib, options):
+    """Returns the figures of all rounds; in a round, each is measured in turn."""
+    copies, streams, exchanges = {}, {}, {}
+    with Subnet(softib, "--mtu", "4096", "--log", "warning") as subnet:
+        for _ in range(options.rounds):
+            output = subprocess.run([options.programs / "tests" / "bench_copy", str(options.seconds)],
+                                    check=True, capture_output=True, text=True).stdout
+            for name, speed in of_copies(output).items():
+                copies.setdefault(name, []).append(speed)
+            for name in STREAMS:
+                streams.setdefault(name, []).append(stream(subnet, name, options.seconds))
+            for name, more in EXCHANGES.items():
+                _, client = play(subnet, program_of(name), "-n", str(MESSAGES), *more)
+                exchanges.setdefault(name, []).append(of_latency(client))
+    return {"copies": copies, "streams": streams, "exchanges": exchanges}
+
+
+def measure(options):
+    softib = options.programs / "bin" / "softib"
+    return {"rounds": options.rounds, "seconds": options.seconds,
+            "datagrams": measure_datagrams(softib, options),
+            **measure_connections(softib, options)}
+
+
+def datagrams_text(rows):
     return tables.table(
         ["ib_send_bw -c UD, posted", "MTU", "bytes", "Gb/s", "million messages/s"],
         [[row["posted"], row["mtu"], row["size"], tables.number(statistics.median(row["Gb/s"])),
-          tables.number(statistics.median(row["Mmsg/s"]))] for row in measured])
+          tables.number(statistics.median(row["Mmsg/s"]))] for row in rows])
+
+
+def streams_text(measured):
+    """Ratios to the copy through shared memory."""
+    bound = statistics.median(measured["copies"]["memcpy"])
+    rows = []
+    for name, speeds in measured["copies"].items():
+        speed = statistics.median(speeds)
+        rows.append([name, tables.number(speed), f"{speed / bound:.2f}", "-"])
+    for name, runs in measured["streams"].items():
+        speed = statistics.median(run[0] for run in runs)
+        messages = statistics.median(run[1] for run in runs)
+        rows.append([name, tables.number(speed), f"{speed / bound:.2f}", tables.number(messages)])
+    return tables.table(["64 KiB, two processes", "Gb/s", "ratio", "million messages/s"], rows)
+
+
+def exchanges_text(exchanges):
+    medians = {name: statistics.median(runs) for name, runs in exchanges.items()}
+    bound = medians["ib_send_lat -c UD"]
+    return tables.table(["64 bytes, polled", "us", "ratio"],
+                        [[name, tables.number(median), f"{median / bound:.2f}"]
+                         for name, median in medians.items()])
+
+
+def text(measured):
+    return "\n".join([
+        datagrams_text(measured["datagrams"]), streams_text(measured),
+        exchanges_text(measured["exchanges"]),
+        f"Medians of {measured['rounds']} rounds of {measured['seconds']} s, or of {MESSAGES} "
+        "messages, in one run; ratios to memcpy and to datagrams.\n"])
 
 
 def pictures(*_):

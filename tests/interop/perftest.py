@@ -73,6 +73,13 @@ def connected_bandwidth():
                 assert len(results(client)) == 1, (program, way, client)
 
 
+def many_connections():
+    """They share one HCA on either side, and each of them completes all its messages."""
+    with Subnet(SOFTIB) as subnet:
+        _, client = play(subnet, "ib_write_bw", "-q", "1000", "-n", "5", "-s", "4096")
+        assert [row[:2] for row in results(client)] == [["4096", "5000"]], client
+
+
 def unreliable_connections():
     """There are no more messages than receives: nobody sends again what found none."""
     with Subnet(SOFTIB) as subnet:
@@ -124,4 +131,5 @@ def a_killed_target_is_noticed():
 
 run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
            bandwidth_in_both_directions, latency_by_polling_and_by_events, connected_bandwidth,
-           unreliable_connections, shared_receive_queues, connected_latency, a_killed_target_is_noticed])
+           many_connections, unreliable_connections, shared_receive_queues, connected_latency,
+           a_killed_target_is_noticed])

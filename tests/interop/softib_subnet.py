@@ -134,10 +134,13 @@ def play(subnet, program, *options):
     returns the output of both."""
     tcp_port = free_tcp_port()
     command = [program, "-p", str(tcp_port), *options]
-    server = subnet.start("a", *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    wait_for("the server", lambda: is_listening(tcp_port) or server.poll() is not None)
-    client = subnet.run("b", *command, "127.0.0.1")
-    output, _ = server.communicate(timeout=PATIENCE)
+    with tempfile.TemporaryFile("w+") as log:  # a pipe that nobody reads meanwhile would fill up
+        server = subnet.start("a", *command, stdout=log, stderr=subprocess.STDOUT)
+        wait_for("the server", lambda: is_listening(tcp_port) or server.poll() is not None)
+        client = subnet.run("b", *command, "127.0.0.1")
+        server.wait(timeout=PATIENCE)
+        log.seek(0)
+        output = log.read()
     if server.returncode != 0:
         raise AssertionError(f"{command} ended with {server.returncode}:\n{output}")
     return output, client.stdout

@@ -25,6 +25,7 @@ import hostile  # noqa: E402
 import latency  # noqa: E402
 import paths  # noqa: E402
 import pinning  # noqa: E402
+import rxe  # noqa: E402
 import tables  # noqa: E402
 import verbs  # noqa: E402
 
@@ -74,11 +75,32 @@ class Tables(unittest.TestCase):
         self.assertEqual(costs.nanoseconds({"cpu_time": 7, "time_unit": "us"}), 7000)
 
     def test_result_of_perftest(self):
-        self.assertEqual(verbs.parse("#bytes #iterations\n"
-                                     " 2048       450593     0.00     3.69   \t\t   0.225294\n"),
-                         (3.69, 0.225294))
-        with self.assertRaises(SystemExit):
-            verbs.parse("Couldn't listen to port\n")
+        self.assertEqual(
+            verbs.of_bandwidth("#bytes #iterations\n"
+                               " 2048       450593     0.00     3.69   \t\t   0.225294\n"),
+            (3.69, 0.225294))
+        self.assertEqual(
+            verbs.of_latency("#bytes #iterations t_min t_max t_typical t_avg t_stdev 99% 99.9%\n"
+                             " 64      1000     0.75   18.32   0.79   0.86   0.53   1.63   18.32\n"),
+            0.79)
+        for parse in (verbs.of_bandwidth, verbs.of_latency):
+            with self.assertRaises(SystemExit):
+                parse("Couldn't listen to port\n")
+
+    def test_speed_of_connections(self):
+        self.assertEqual(verbs.of_copies("memcpy 50.00\npipe 25.50\n"),
+                         {"memcpy": 50, "pipe": 25.5})
+        text = verbs.text({
+            "rounds": 1, "seconds": 2, "datagrams": [], "copies": {"memcpy": [50], "pipe": [25]},
+            "streams": {"ib_write_bw": [(20, 0.04)]},
+            "exchanges": {"ib_send_lat -c UD": [2], "ib_write_lat": [3]}})
+        self.assertRegex(text, r"(?m)^\| pipe +\| +25 \| +0\.50 \| +- \|$")
+        self.assertRegex(text, r"(?m)^\| ib_write_bw +\| +20 \| +0\.40 \| +0\.04 \|$")
+        self.assertRegex(text, r"(?m)^\| ib_write_lat +\| +3 \| +1\.50 \|$")
+        self.assertRegex(
+            rxe.text({"rounds": 1, "seconds": 2, "rdma_rxe": dict.fromkeys(rxe.STREAMS, [2]),
+                      "softib": dict.fromkeys(rxe.STREAMS, [5])}),
+            r"(?m)^\| ib_read_bw +\| +2 \| +5 \| +2\.5 \|$")
 
 
 class Build(unittest.TestCase):
