@@ -1,5 +1,6 @@
 // Kills one side or the other while it is the source or the target of RDMA WRITEs, many times, and
-// checks the memory around the region each time. The survivor has to end by itself.
+// checks the memory around the region each time. The survivor has to end by itself. Instead of
+// being killed, a target may unmap the region, which harms nobody else.
 //
 // The memory is shared by this program and its children, so that it can be checked after the
 // target's death. This program itself uses no verb:
@@ -53,7 +54,8 @@ struct Shared {
   std::array<std::atomic<bool>, 2> is_known{};
   std::atomic<bool> is_ready = false;  ///< the target can receive
   std::atomic<std::uint64_t> written = 0;
-  std::atomic<bool> ends = false;  ///< the target shall end
+  std::atomic<bool> ends = false;    ///< the target shall end
+  std::atomic<bool> unmaps = false;  ///< the target shall unmap the region, and the guards with it
   alignas(4096) std::array<std::uint8_t, kGuard> before{};
   std::array<std::uint8_t, kRegion> region{};
   std::array<std::uint8_t, kGuard> after{};
@@ -174,8 +176,11 @@ bool be_target(const char* hca) {
   static Connection connection(target, hca);
   connection.connect();
   shared->is_ready = true;
-  wait_until([] { return shared->ends.load(); });
-  return true;
+  wait_until([] { return shared->ends || shared->unmaps; });
+  if (shared->ends) return true;
+  auto* const begin = shared->before.data();
+  if (::munmap(begin, sizeof shared->before + sizeof shared->region) != 0) fail("munmap");
+  for (;;) ::pause();  // until a write arrives
 }
 
 template <class Role>
@@ -203,7 +208,7 @@ bool is_untouched(std::span<const std::uint8_t> guard) {
 /// Returns whether nothing was wrong.
 bool kill_once(std::mt19937& random, const char* source_hca, const char* target_hca) {
   shared->is_known[source] = shared->is_known[target] = false;
-  shared->is_ready = shared->ends = false;
+  shared->is_ready = shared->ends = shared->unmaps = false;
   shared->written = 0;
   const auto seed = static_cast<std::uint32_t>(random());
   const std::array children = {start([&] { return be_source(source_hca, seed); }),
@@ -217,7 +222,11 @@ bool kill_once(std::mt19937& random, const char* source_hca, const char* target_
   });
   for (auto spins = random() % 20'000; spins != 0; --spins) (void)shared->written.load();
   const auto victim = random() % 2;
-  ::kill(children[victim], SIGKILL);
+  if (victim == target && random() % 4 == 0) {
+    shared->unmaps = true;
+  } else {
+    ::kill(children[victim], SIGKILL);
+  }
   (void)wait_for(children[victim]);
   shared->ends = true;
   const int status = wait_for(children[1 - victim]);

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Runs the RDMA tests of qperf between two emulated HCAs; any speed passes.
+
+Usage: qperf.py SOFTIB
+"""
+import re
+import subprocess
+import sys
+
+from softib_subnet import PATIENCE, Subnet, equal, free_tcp_port, is_listening, need, run_tests, wait_for
+
+need("qperf")
+SOFTIB = sys.argv[1]
+TESTS = [
+    *(f"{transport}_{kind}" for transport in ("rc", "uc", "ud") for kind in ("bi_bw", "bw", "lat")),
+    *(f"{transport}_rdma_write_{kind}" for transport in ("rc", "uc")
+      for kind in ("bw", "lat", "poll_lat")),
+    "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
+    "ver_rc_compare_swap", "ver_rc_fetch_add",
+]
+
+
+def each_rdma_test():
+    with Subnet(SOFTIB) as subnet:
+        port = str(free_tcp_port())
+        # No pipe: the server forks for each client.
+        server = subnet.start("a", "qperf", "-lp", port, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+        wait_for("the server", lambda: is_listening(int(port)) or server.poll() is not None)
+        for test in TESTS:
+            client = subprocess.run(
+                subnet.command("b", "qperf", "-lp", port, "127.0.0.1", "-t", "1", test),
+                env=subnet.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                timeout=PATIENCE)
+            equal(client.returncode, 0)
+            figures = re.findall(r"(?:bw|latency|msg_rate) +=  *([0-9.]+) ", client.stdout)
+            assert figures and all(float(each) > 0 for each in figures), client.stdout
+        quit_server = subnet.run("b", "qperf", "-lp", port, "127.0.0.1", "quit")
+        equal(quit_server.returncode, 0)
+        server.wait(PATIENCE)
+
+
+run_tests([each_rdma_test])
