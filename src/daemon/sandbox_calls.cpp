@@ -33,6 +33,7 @@ std::span<const CallGroup> permitted_calls() {
                 {"memfd_create", "socketpair", "bind", "ftruncate", "getsockopt", "setsockopt",
                  "timerfd_settime", "openat", "readlink", "unlinkat", "prlimit64", "flock",
                  "rt_sigpending", "rt_sigtimedwait"}},
+      CallGroup{subnet, "memory regions of an emulated HCA: whether they are mapped", {"msync"}},
       CallGroup{subnet, "threads, for faulty links of an emulated subnet", {"clone"}},
       CallGroup{control_thread, "threads", {"sched_getaffinity", "sched_setaffinity"}},
       CallGroup{kernel,
