@@ -88,6 +88,8 @@ function __ibarp_complete
         case add change chg replace repl
             printf '%s\n' lladdr gid dev
         case help
+        case stations
+            echo dev
         case groups
             printf '%s\n' -m dev
         case failover

@@ -124,6 +124,16 @@ struct ibarp_port {
   uint16_t sm_lid; /* of the subnet manager; 0: none, or RoCE */
 };
 
+/* An IP address of a station: a virtual machine or container behind an Ethernet interface. */
+struct ibarp_station {
+  size_t size;
+  struct ibarp_address address;
+  uint8_t mac[6];
+  char state[IBARP_NAME_SIZE]; /* "reachable", "probing", "checking", ... */
+  int is_served;               /* the interface answers for it on the fabric */
+  uint64_t idle_ms;            /* since its last frame */
+};
+
 struct ibarp_group {
   size_t size;
   uint8_t mgid[16];
@@ -208,6 +218,7 @@ struct ibarp_event {
 typedef int ibarp_interface_fn(const char* interface, void* data);
 typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
 typedef int ibarp_port_fn(const struct ibarp_port* port, void* data);
+typedef int ibarp_station_fn(const struct ibarp_station* station, void* data);
 typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
 typedef int ibarp_member_fn(const struct ibarp_member* member, void* data);
 typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
@@ -272,6 +283,9 @@ IBARP_API int ibarp_ports(struct ibarp* handle, ibarp_port_fn* each, void* data)
  * now. -EOPNOTSUPP: it has no backup port; -ENODEV: it has no such port; -ENETDOWN: the link on that
  * port is not up. */
 IBARP_API int ibarp_failover(struct ibarp* handle, const char* device, uint32_t port);
+/* In no particular order. -EOPNOTSUPP: not an Ethernet interface that has stations, or the daemon is
+ * older than 0.2. */
+IBARP_API int ibarp_stations(struct ibarp* handle, ibarp_station_fn* each, void* data);
 IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
 /* Calls `each` for each port that is a member of the group, including the interface's own,
  * according to the subnet administrator. */

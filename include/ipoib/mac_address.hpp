@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,3 +47,10 @@ class MacAddress {
 inline constexpr MacAddress kBroadcastMac{0xffff'ffff'ffff};
 
 }  // namespace ipoib
+
+template <>
+struct std::hash<ipoib::MacAddress> {
+  std::size_t operator()(const ipoib::MacAddress& address) const noexcept {
+    return address.number() * 0x9e3779b97f4a7c15ULL >> 16;
+  }
+};

@@ -130,6 +130,12 @@ def _delta(pointer, delta):
     return {**_dictionary(pointer), "delta": delta}
 
 
+def _station(pointer):
+    out = _dictionary(pointer)
+    out["served"] = bool(out.pop("is_served"))
+    return out
+
+
 def _member(pointer):
     return {"port_gid": _gid(pointer.port_gid),
             "join": [name for bit, name in _JOIN_STATES.items() if pointer.join_state & bit]}
@@ -360,6 +366,10 @@ class Interface:
         deleted = _ffi.new("uint64_t *")
         self._do(_lib.ibarp_flush_matching, self._filter(network, states, family), deleted)
         return deleted[0]
+
+    def stations(self):
+        """The addresses of stations behind an Ethernet interface, as of `ibarp stations`."""
+        return self._list("station", _station, _lib.ibarp_stations)
 
     def groups(self):
         """The multicast groups of the interface."""

@@ -281,6 +281,24 @@ int ibarp_failover(ibarp* handle, const char* device, std::uint32_t port) {
   });
 }
 
+int ibarp_stations(ibarp* handle, ibarp_station_fn* each, void* data) {
+  return with(handle, [&] {
+    std::optional<std::uint64_t> next = 0;
+    while (next) {
+      StationPage page;
+      const int result =
+          ask<StationPage>(handle, InterfaceRequest(StationsRequest{*next}), [&](const auto& got) {
+            page = got;
+            return 0;
+          });
+      if (result != 0) return result;
+      if (const int stop = each_of(page.stations, each, data); stop != 0) return stop;
+      next = page.next;
+    }
+    return 0;
+  });
+}
+
 int ibarp_groups(ibarp* handle, ibarp_group_fn* each, void* data) {
   return with(handle, [&] {
     return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}),

@@ -122,6 +122,18 @@ ibarp_port to_c(const PortInfo& port) {
   return out;
 }
 
+ibarp_station to_c(const Station& station) {
+  ibarp_station out{};
+  out.size = sizeof(out);
+  out.address = to_c(station.address);
+  std::copy_n(station.mac.bytes().begin(), MacAddress::kSize, out.mac);
+  set(out.state, station.state);
+  out.is_served = station.served ? 1 : 0;
+  out.idle_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(station.idle).count());
+  return out;
+}
+
 ibarp_group to_c(const Group& group) {
   ibarp_group out{};
   out.size = sizeof(out);

@@ -46,6 +46,7 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
 /// Refers to a text of its argument.
 [[nodiscard]] ibarp_port to_c(const PortInfo& port);
+[[nodiscard]] ibarp_station to_c(const Station& station);
 [[nodiscard]] ibarp_group to_c(const Group& group);
 [[nodiscard]] ibarp_member to_c(const Member& member);
 [[nodiscard]] ibarp_counter to_c(const Counter& counter);

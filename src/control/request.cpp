@@ -89,6 +89,10 @@ Request failover_request(JsonReader& reader) {
 Request histograms_request(JsonReader& /*reader*/) {
   return InterfaceRequest(HistogramsRequest{});
 }
+Request stations_request(JsonReader& reader) {
+  return InterfaceRequest(
+      StationsRequest{reader.has("cursor") ? reader.number<std::uint64_t>("cursor") : 0});
+}
 Request members_request(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
 Request log_request(JsonReader& reader) {
   LogRequest request;
@@ -136,7 +140,7 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 17> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 18> kOperations{{{"list", list_request},
                                                  {"failover", failover_request},
                                                  {"subscribe", subscribe_request},
                                                  {"get", get_request},
@@ -148,6 +152,7 @@ constexpr std::array<Operation, 17> kOperations{{{"list", list_request},
                                                  {"stats", stats_request},
                                                  {"info", info_request},
                                                  {"histograms", histograms_request},
+                                                 {"stations", stations_request},
                                                  {"members", members_request},
                                                  {"log", log_request},
                                                  {"trace", trace_request},
@@ -193,6 +198,9 @@ struct RequestEmitter {
   }
   json::object operator()(const StatsRequest& /*request*/) const { return {{"op", "stats"}}; }
   json::object operator()(const InfoRequest& /*request*/) const { return {{"op", "info"}}; }
+  json::object operator()(const StationsRequest& request) const {
+    return {{"op", "stations"}, {"cursor", request.cursor}};
+  }
   json::object operator()(const HistogramsRequest& /*request*/) const {
     return {{"op", "histograms"}};
   }
@@ -268,7 +276,7 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
-      "info, histograms, subscribe, failover, members, log, trace, add_interface, delete_interface"};
+      "info, histograms, stations, subscribe, failover, members, log, trace, add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

@@ -58,6 +58,11 @@ struct InfoRequest {
 struct HistogramsRequest {
   friend bool operator==(const HistogramsRequest&, const HistogramsRequest&) = default;
 };
+/// Requests one page, of about kPageEntries; EOPNOTSUPP: not an Ethernet interface with stations.
+struct StationsRequest {
+  std::uint64_t cursor = 0;  ///< 0: the first page; otherwise StationPage::next of the page before
+  friend bool operator==(const StationsRequest&, const StationsRequest&) = default;
+};
 /// Events about these topics from now on, instead of responses. From the server to the interface:
 /// what all subscribers together want; the interval is of no importance there.
 struct SubscribeRequest {
@@ -79,7 +84,8 @@ struct FailoverRequest {
 /// Requests that the interface's thread answers.
 using InterfaceRequest =
     std::variant<ListRequest, GetRequest, SetRequest, PinRequest, DeleteRequest, FlushRequest,
-                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest, FailoverRequest>;
+                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest, FailoverRequest,
+                 StationsRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -31,6 +31,10 @@ struct ReplyEmitter {
     out["entries"] = to_json_array(page.entries);
     if (page.next) out["next"] = *page.next;
   }
+  void operator()(const StationPage& page) const {
+    out["stations"] = to_json_array(page.stations);
+    if (page.next) out["next"] = *page.next;
+  }
   void operator()(const Entry& entry) const { out["entry"] = to_json(entry); }
   void operator()(const Done& /*done*/) const {}
   void operator()(const Flushed& flushed) const { out["flushed"] = flushed.entries; }
@@ -77,6 +81,11 @@ struct ReplyReader {
   }
   Reply operator()(const HistogramsRequest& /*request*/) const {
     return read_all(reader, "histograms", read_histogram);
+  }
+  Reply operator()(const StationsRequest& /*request*/) const {
+    StationPage page{read_all(reader, "stations", read_station), std::nullopt};
+    if (reader.has("next")) page.next = reader.number<std::uint64_t>("next");
+    return page;
   }
   Reply operator()(const InfoRequest& /*request*/) const {
     return read_part(reader, "info", read_info);

@@ -28,6 +28,18 @@ json::object to_json(const Entry& entry) {
   return out;
 }
 
+namespace {
+
+Duration read_idle(JsonReader& reader) {
+  constexpr std::int64_t kLongest = duration_cast<milliseconds>(Duration::max()).count();
+  const std::int64_t idle = reader.integer("idle_ms");
+  if (idle >= 0 && idle <= kLongest) return milliseconds(idle);
+  reader.fail("idle_ms", "milliseconds");
+  return {};
+}
+
+}  // namespace
+
 Entry read_entry(JsonReader& reader) {
   Entry entry;
   entry.address = reader.address("address");
@@ -42,13 +54,7 @@ Entry read_entry(JsonReader& reader) {
              path.number<std::uint32_t>("mtu"), path.number<std::uint32_t>("rate_mbps")};
     reader.take(path);
   }
-  constexpr std::int64_t kLongest = duration_cast<milliseconds>(Duration::max()).count();
-  const std::int64_t idle = reader.integer("idle_ms");
-  if (idle < 0 || idle > kLongest) {
-    reader.fail("idle_ms", "milliseconds");
-  } else {
-    entry.idle = milliseconds(idle);
-  }
+  entry.idle = read_idle(reader);
   if (reader.has("uses")) entry.uses = reader.number<std::uint64_t>("uses");
   entry.references = reader.number<std::uint32_t>("references");
   entry.waiting = reader.number<std::uint32_t>("waiting");
@@ -81,6 +87,24 @@ Histogram read_histogram(JsonReader& reader) {
     reader.fail("bounds_ns", "ascending numbers");
   }
   return out;
+}
+
+json::object to_json(const Station& station) {
+  return {{"address", to_string(station.address)},
+          {"mac", station.mac.to_string()},
+          {"state", station.state},
+          {"served", station.served},
+          {"idle_ms", duration_cast<milliseconds>(station.idle).count()}};
+}
+
+Station read_station(JsonReader& reader) {
+  Station station;
+  station.address = reader.address("address");
+  station.mac = reader.mac("mac");
+  station.state = reader.text("state");
+  station.served = reader.boolean("served");
+  station.idle = read_idle(reader);
+  return station;
 }
 
 json::object to_json(const Group& group) {

@@ -19,6 +19,8 @@ namespace ipoib::control {
 [[nodiscard]] Counter read_counter(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const Histogram& histogram);
 [[nodiscard]] Histogram read_histogram(JsonReader& reader);
+[[nodiscard]] boost::json::object to_json(const Station& station);
+[[nodiscard]] Station read_station(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const Group& group);
 [[nodiscard]] Group read_group(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const PortInfo& port);

@@ -10,6 +10,7 @@
 
 #include "control/counter.hpp"
 #include "control/port_info.hpp"
+#include "control/station.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"

@@ -1,5 +1,6 @@
 #include "daemon/admin.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -24,6 +25,23 @@ control::Response list(const control::ListRequest& request, const link::Link& li
   out.entries.reserve(page.entries.size());
   for (const auto& info : page.entries) out.entries.push_back(to_entry(info, ethernet));
   if (page.next) out.next = page.next->position;
+  return control::Reply(std::move(out));
+}
+
+control::Response stations(const control::StationsRequest& request,
+                           const ethernet::View* ethernet, TimePoint now) {
+  const ethernet::Stations* const known = ethernet != nullptr ? ethernet->stations() : nullptr;
+  if (known == nullptr) {
+    return Error(EOPNOTSUPP, "there are no stations: see --ethernet and --ethernet-stations of ipoibd");
+  }
+  const auto from = static_cast<std::uint32_t>(std::min<std::uint64_t>(request.cursor, UINT32_MAX));
+  const auto page = known->table().list(from, control::kPageEntries, now);
+  control::StationPage out;
+  for (const auto& one : page.stations) {
+    out.stations.push_back(
+        {one.address, one.mac, name(one.state), is_served(one.state), one.idle});
+  }
+  if (page.next) out.next = *page.next;
   return control::Reply(std::move(out));
 }
 
@@ -84,9 +102,32 @@ std::size_t flush(const control::Filter& filter, link::Link& link, TimePoint now
   return entries.size() + pins.size();
 }
 
+void append(const ethernet::Stations& stations, std::vector<control::Counter>& out) {
+  using Kind = ethernet::StationEvent::Kind;
+  const auto& counters = stations.table().counters();
+  const auto events = [&](Kind kind) {
+    return stations.table().event_counts()[static_cast<std::size_t>(kind)];
+  };
+  out.push_back({"drop_station_limit", counters.drop_station_limit, true});
+  out.push_back({"drop_station_address", counters.drop_address, true});
+  out.push_back({"drop_station_budget", counters.drop_budget, true});
+  out.push_back({"drop_station_group", counters.drop_group, true});
+  out.push_back({"drop_station_request_limit", counters.request_limit, true});
+  out.push_back({"station_addresses_appeared", events(Kind::appeared), false});
+  out.push_back({"station_addresses_left", events(Kind::left), false});
+  out.push_back({"station_addresses_moved", events(Kind::moved) + events(Kind::moved_out), false});
+  out.push_back({"station_duplicate_addresses", events(Kind::duplicate), false});
+  out.push_back({"station_addresses_evicted", counters.evicted, false});
+  out.push_back({"station_addresses_not_learnt", counters.address_limit, false});
+  out.push_back({"station_groups_left_out", stations.groups().left_out(), false});
+  out.push_back({"stations", stations.table().stations(), false, true});
+  out.push_back({"station_addresses", stations.table().size(), false, true});
+}
+
 void append(const ethernet::Counters& of_view, std::vector<control::Counter>& out) {
   out.push_back({"drop_ethernet_type", of_view.drop_type, true});
   out.push_back({"drop_ethernet_destination", of_view.drop_destination, true});
+  out.push_back({"drop_ethernet_source", of_view.drop_source, true});
   out.push_back({"drop_ethernet_malformed_arp", of_view.drop_malformed_arp, true});
   out.push_back({"drop_ethernet_request_limit", of_view.drop_request_limit, true});
   out.push_back({"drop_ethernet_no_frame", of_view.drop_no_frame, true});
@@ -139,6 +180,9 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"messages_lost", state.status.messages_lost, false});
   out.push_back({"failovers", state.status.failovers, false});
   if (state.ethernet != nullptr) append(state.ethernet->counters(), out);
+  if (state.ethernet != nullptr && state.ethernet->stations() != nullptr) {
+    append(*state.ethernet->stations(), out);
+  }
   out.push_back({"neighbours", link.neighbour_count(), false, true});
   const auto& entries = link.neighbour_statistics().entries;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -279,6 +323,7 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
           [&](const control::FlushRequest& r) {
             return Response(Reply(control::Flushed{flush(r.filter, link, now)}));
           },
+          [&](const control::StationsRequest& r) { return stations(r, state.ethernet, now); },
           [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
           [&](const control::HistogramsRequest&) {
             return Response(Reply(std::vector{

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "ethernet/view.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/should_log.hpp"
 #include "link/link.hpp"
 
 namespace ipoib::daemon {
@@ -15,25 +17,35 @@ class HostSide {
   struct Settings {
     bool ethernet = false;       ///< the TUN is a TAP
     std::size_t neighbours = 0;  ///< limit of the addresses that the view knows
+    std::size_t stations = 0;    ///< limit of the stations behind a TAP
   };
-  /// `link` and `messages`, for messages of the view, outlive it.
-  HostSide(link::Link& link, FramePool& messages, const HashKey& key, const Settings& settings);
+  /// `link`, `messages`, for messages of the view, and `log` outlive it.
+  HostSide(link::Link& link, FramePool& messages, Logger& log, const HashKey& key,
+           const Settings& settings);
 
   /// For TunPort::read().
   [[nodiscard]] std::size_t headroom() const;
   /// Passes packets of the host to the link.
   void send(std::vector<Frame>& packets, TimePoint now);
   /// The packets for the host; the caller takes them out.
-  [[nodiscard]] std::vector<Frame>& received();
+  [[nodiscard]] std::vector<Frame>& received(TimePoint now);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const;
   /// The host's configuration has changed.
   void on_changed(const HostView& view, TimePoint now);
   /// Null on a TUN.
   [[nodiscard]] const ethernet::View* ethernet() const { return view_ ? &*view_ : nullptr; }
 
  private:
+  void carry_out(TimePoint now);
+  void log(const ethernet::StationEvent& event, TimePoint now);
+
   link::Link& link_;
+  Logger& log_;
+  LogPause duplicates_;
   std::optional<ethernet::View> view_;
-  std::vector<std::optional<IpAddress>> hops_;  ///< of a batch; a member, so that its memory is reused
+  std::vector<std::optional<IpAddress>>
+      hops_;  ///< of a batch; a member, so that its memory is reused
 };
 
 }  // namespace ipoib::daemon

@@ -29,7 +29,8 @@ Pump::Settings pump_settings(const Options& options, const InterfaceId& id, Port
           .hash_key = {random_bits(), random_bits()},
           .first_request = first_link_request(id.number, role),
           .mode = is_idle ? PumpMode::standby : mode,
-          .ethernet = options.ethernet.includes(id.pkey)};
+          .ethernet = options.ethernet.includes(id.pkey),
+          .stations = options.ethernet_stations};
 }
 
 /// The host is the same DHCP client on both ports.

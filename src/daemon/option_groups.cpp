@@ -51,6 +51,19 @@ po::options_description backup_options(Options& out) {
   return group;
 }
 
+void add_ethernet_options(po::options_description& group, Options& out) {
+  group.add_options()(
+      "ethernet",
+      text("[=P,...]", [&](const auto& v) { out.ethernet = parse_ethernet("ethernet", v); })
+          ->implicit_value(""),
+      "make the interfaces Ethernet ones (TAPs), for bridges, virtual machines and containers; with "
+      "P_Keys, those of these partitions")(
+      "ethernet-stations",
+      number("ethernet-stations", out.ethernet_stations, 0, Options::kMaxStations),
+      "limit of the virtual machines and containers behind an Ethernet interface; with 0, only the "
+      "host uses it");
+}
+
 po::options_description interface_options(Options& out) {
   po::options_description group("Interface");
   group.add_options()("port", number("port", out.port, 1, 254), "port of the RDMA device")(
@@ -78,11 +91,6 @@ po::options_description interface_options(Options& out) {
       "network namespace for the interfaces, a name of ip netns or a path (default: the daemon's)")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
       "limit of the interface's MTU, in bytes; the broadcast group may allow less")(
-      "ethernet",
-      text("[=P,...]", [&](const auto& v) { out.ethernet = parse_ethernet("ethernet", v); })
-          ->implicit_value(""),
-      "make the interfaces Ethernet ones (TAPs), for bridges, virtual machines and containers; with "
-      "P_Keys, those of these partitions")(
       "stable-privacy", po::bool_switch(&out.stable_privacy),
       "use IPv6 addresses that do not reveal the port's GUID (RFC 8064)")(
       "softib",
@@ -98,6 +106,7 @@ po::options_description interface_options(Options& out) {
       "take over the interfaces of a running ipoibd of the port without a pause, if there is one")(
       "cleanup", po::bool_switch(&out.cleanup),
       "remove the interfaces of the port and partitions that were left, and end");
+  add_ethernet_options(group, out);
   return group;
 }
 

@@ -45,19 +45,20 @@ enum class LogTarget : std::uint8_t { standard_error, syslog };
 struct Options {
   std::string device;  ///< RDMA device; empty: the first with such an InfiniBand port
   std::uint8_t port = 1;
-  std::optional<PortName> backup;  ///< takes over when the port above cannot serve
-  SelectionSettings selection;     ///< between the two
+  std::optional<PortName> backup;         ///< takes over when the port above cannot serve
+  SelectionSettings selection;            ///< between the two
   std::optional<std::uint8_t> gid_index;  ///< of a RoCE port; none: verbs::choose_gid()
   std::vector<PKey> pkeys;        ///< full members' keys without duplicates; empty: all of the port
   std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan
   std::string netns;              ///< for the interfaces; empty: the daemon's own
   std::optional<SoftibTarget> softib;
-  EthernetChoice ethernet;  ///< which interfaces are TAPs
-  bool wait = false;                     ///< wait for device and port to appear
-  bool keep = false;     ///< at the end, leave the network interfaces for the next daemon
-  bool cleanup = false;  ///< only remove those that were left
-  bool takeover = false;  ///< take over from a running daemon, if there is one
-  bool stable_privacy = false;           ///< opaque IPv6 identifiers instead of the port's GUID
+  EthernetChoice ethernet;                           ///< which interfaces are TAPs
+  std::size_t ethernet_stations = kDefaultStations;  ///< limit of those behind each TAP
+  bool wait = false;                                 ///< wait for device and port to appear
+  bool keep = false;            ///< at the end, leave the network interfaces for the next daemon
+  bool cleanup = false;         ///< only remove those that were left
+  bool takeover = false;        ///< take over from a running daemon, if there is one
+  bool stable_privacy = false;  ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< bytes; the link's own MTU may be less
   verbs::QueueDepths queues;
   link::Config link;  ///< except the P_Key, which each interface sets
@@ -73,6 +74,9 @@ struct Options {
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
   bool reload = false;  ///< do not run, but make the running daemon read its configuration again
   std::map<std::string, std::string> settings;  ///< all of these, by option, as text
+
+  static constexpr std::size_t kDefaultStations = 1024;
+  static constexpr std::size_t kMaxStations = 65536;
 
   /// The minimum for IPv4 (RFC 791, 3.2), and the maximum for an InfiniBand MTU of 4096.
   static constexpr std::uint32_t kMinIpMtu = 68;

@@ -15,6 +15,7 @@ namespace {
 link::Config link_config(const Pump::Settings& settings) {
   link::Config config = settings.link;
   config.reports_neighbours = settings.ethernet;
+  config.serves_stations = settings.ethernet && settings.stations > 0;
   return config;
 }
 
@@ -32,8 +33,10 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
              .hash_key = settings.hash_key,
              .first_request = settings.first_request},
             dependencies.queue_pair.qpn(), settings.seed),
-      host_(link_, dependencies.messages, settings.hash_key,
-            {.ethernet = settings.ethernet, .neighbours = settings.link.limits.neighbours}),
+      host_(link_, dependencies.messages, dependencies.log, settings.hash_key,
+            {.ethernet = settings.ethernet,
+             .neighbours = settings.link.limits.neighbours,
+             .stations = settings.stations}),
       coalescer_(dependencies.tun) {}
 
 bool Pump::turn(TimePoint now) {
@@ -42,6 +45,7 @@ bool Pump::turn(TimePoint now) {
   if (next_deadline() <= now) {
     dependencies_.trace.record("tick", now);
     link_.tick(now);
+    host_.tick(now);
     drain(now);
     busy = true;  // it may have released frames
   }
@@ -86,7 +90,8 @@ void Pump::leave_to_active_pump() {
 
 TimePoint Pump::next_deadline() const {
   // The requests of a retired link would make peers send to its queue pair.
-  return mode_ == PumpMode::retired ? kNever : link_.next_deadline();
+  return mode_ == PumpMode::retired ? kNever
+                                    : std::min(link_.next_deadline(), host_.next_deadline());
 }
 
 void Pump::set_mode(PumpMode mode, TimePoint now) {
@@ -99,8 +104,9 @@ void Pump::set_mode(PumpMode mode, TimePoint now) {
 }
 
 void Pump::drain(TimePoint now) {
-  for (auto& packet : host_.received()) coalescer_.add(std::move(packet));
-  host_.received().clear();
+  auto& received = host_.received(now);
+  for (auto& packet : received) coalescer_.add(std::move(packet));
+  received.clear();
   coalescer_.flush();
   send_pending(now);
   // A failed instruction is a stimulus, which may cause more instructions.

@@ -56,6 +56,14 @@ bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
   return true;
 }
 
+void NeighbourMacs::forget(const IpAddress& address) {
+  const Neighbour* const known = by_address_.peek(address);
+  if (known == nullptr) return;
+  const Owner* const owner = by_mac_.peek(known->mac);
+  if (owner != nullptr && owner->address == address) by_mac_.erase(known->mac);
+  by_address_.erase(address);
+}
+
 const IpAddress* NeighbourMacs::address_of(MacAddress mac) {
   const Owner* const owner = by_mac_.find(mac);
   return owner != nullptr ? &owner->address : nullptr;

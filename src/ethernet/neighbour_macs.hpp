@@ -31,13 +31,17 @@ class NeighbourMacs {
   };
 
   /// Remembers at most `limit` addresses.
-  NeighbourMacs(std::size_t limit, const HashKey& key) : by_address_(limit, key), by_mac_(limit, key) {}
+  NeighbourMacs(std::size_t limit, const HashKey& key)
+      : by_address_(limit, key), by_mac_(limit, key) {}
 
   /// A neighbour has this hardware address. Returns whether it had another one before.
   bool learn(const IpAddress& address, const HwAddress& hardware);
+  /// The address is no longer that of a neighbour.
+  void forget(const IpAddress& address);
   /// Null if it is unknown; valid until the next call.
   [[nodiscard]] Neighbour* find(const IpAddress& address) { return by_address_.find(address); }
-  /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next call.
+  /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next
+  /// call.
   [[nodiscard]] const IpAddress* address_of(MacAddress mac);
   /// The MAC that a neighbour has or would get.
   [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const;

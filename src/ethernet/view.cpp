@@ -5,9 +5,7 @@
 #include <cassert>
 #include <utility>
 
-#include "ipoib/overloaded.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
+#include "ethernet/addresses_of.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::ethernet {
@@ -20,27 +18,9 @@ using wire::LinkLayerOption;
 using wire::NdMessage;
 using wire::NdType;
 
-static_assert(View::kHeadroom >= EthernetHeader::kSize);
-
-struct Addresses {
-  IpAddress source;
-  IpAddress destination;
-};
-
-/// nullopt if the packet is too short, or not IP; the link, or the host, checks the rest.
-std::optional<Addresses> addresses_of(ConstBytes packet) {
-  const bool is_ipv6 = wire::ip_version(packet) == 6;
-  if (!is_ipv6 && wire::ip_version(packet) != 4) return std::nullopt;
-  const auto least = is_ipv6 ? wire::Ipv6Header::kSize : wire::Ipv4Header::kMinimumSize;
-  if (packet.size() < least) return std::nullopt;
-  ByteReader reader(packet.subspan(is_ipv6 ? wire::ipv6::kAddresses : wire::ipv4::kAddresses));
-  const auto next = [&]() -> IpAddress {
-    if (is_ipv6) return Ipv6Address(reader.array<Ipv6Address::kSize>());
-    return Ipv4Address(reader.array<Ipv4Address::kSize>());
-  };
-  const IpAddress source = next();
-  return Addresses{source, next()};
-}
+/// The next hop of broadcasts. The link knows the broadcast addresses of the host's subnets only,
+/// but not those of stations.
+constexpr IpAddress kToAll = Ipv4Address(0xffffffff);
 
 EthernetHeader header_before(const Frame& frame) {
   assert(frame.headroom() >= EthernetHeader::kSize);
@@ -57,15 +37,23 @@ EthernetHeader header(MacAddress to, MacAddress from, EtherType type) {
 
 }  // namespace
 
-void View::on_host_changed(const HostView& view) {
-  host_ = view.mac.value_or(host_);
-  own_.clear();
-  broadcasts_.clear();
-  for (const IpPrefix& prefix : view.addresses) {
-    own_.insert(prefix.address);
-    if (const auto broadcast = prefix.broadcast()) broadcasts_.insert(*broadcast);
-  }
+View::View(const Limits& limits, const HashKey& key, FramePool& messages)
+    : macs_(limits.neighbours, key), messages_(messages) {
+  if (limits.stations == 0) return;
+  stations_.emplace(limits.stations, key,
+                    Stations::Dependencies{identity_, macs_, messages_, wanted_});
+}
+
+void View::on_host_changed(const HostView& view, TimePoint now) {
+  identity_.update(view);
   last_header_.is_set = false;
+  if (stations_) stations_->on_host_changed(now);
+}
+
+Counters View::counters() const {
+  Counters out = counters_;
+  out.drop_no_frame = messages_.dropped();
+  return out;
 }
 
 // --- Host to fabric ------------------------------------------------------------------------------
@@ -89,31 +77,46 @@ void View::from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddr
 /// Whether the frame is one for the link; then sets its next hop.
 bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now) {
   const EthernetHeader header = header_before(frame);
+  const ConstBytes packet = frame.bytes();
+  if (!admit_sender(header)) return false;
   if (is_type(header, EtherType::arp)) {
-    receive_arp(frame.bytes(), now);
+    receive_arp(header, packet, now);
     return false;
   }
   if (!is_type(header, EtherType::ipv4) && !is_type(header, EtherType::ipv6)) {
     ++counters_.drop_type;
     return false;
   }
-  const ConstBytes packet = frame.bytes();
-  if (wire::ip_version(packet) == 6 && receive_solicitation(header, packet, now)) return false;
-  if (header.destination.is_multicast()) return true;
-  if (!NeighbourMacs::is_of_link(header.destination)) {
+  if (wire::ip_version(packet) == 6 && receive_discovery(header, packet, now)) return false;
+  if (!header.destination.is_multicast() && !NeighbourMacs::is_of_link(header.destination)) {
     ++counters_.drop_destination;
     return false;
   }
+  if (is_station(header) && stations_->receive(header, packet, now) != Stations::Verdict::pass) {
+    return false;
+  }
+  if (header.destination == kBroadcastMac && wire::ip_version(packet) == 4) hop = kToAll;
+  if (header.destination.is_multicast()) return true;
   if (const auto addresses = addresses_of(packet)) {
     hop = hop_of(header.destination, addresses->destination);
   }
   return true;
 }
 
+bool View::admit_sender(const EthernetHeader& header) {
+  const bool is_host = identity_.is_mac(header.source);
+  const bool is_odd = header.source.is_multicast() || NeighbourMacs::is_of_link(header.source);
+  if (is_host || (stations_ && !is_odd)) return true;
+  ++counters_.drop_source;
+  return false;
+}
+
 /// The neighbour itself, or a gateway. The kernel may know a MAC from before a restart; then the
 /// link chooses the next hop by the routes.
 std::optional<IpAddress> View::hop_of(MacAddress mac, const IpAddress& destination) {
-  if (last_hop_.is_set && last_hop_.mac == mac && last_hop_.destination == destination) {
+  const std::uint64_t version = stations_ ? stations_->version() : 0;
+  if (last_hop_.is_set && last_hop_.stations == version && last_hop_.mac == mac &&
+      last_hop_.destination == destination) {
     return last_hop_.hop;
   }
   std::optional<IpAddress> hop;
@@ -123,15 +126,19 @@ std::optional<IpAddress> View::hop_of(MacAddress mac, const IpAddress& destinati
   } else if (const IpAddress* const gateway = macs_.address_of(mac)) {
     hop = *gateway;
   }
-  last_hop_ = {mac, destination, hop, true};
+  last_hop_ = {mac, destination, hop, version, true};
   return hop;
 }
 
-/// The link announces the host's addresses itself, and asks for no others.
-void View::receive_arp(ConstBytes packet, TimePoint now) {
+/// The link announces addresses itself, and asks for no others.
+void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
   const auto message = EthernetArp::parse(packet);
   if (!message) {
     ++counters_.drop_malformed_arp;
+    return;
+  }
+  if (is_station(header) &&
+      stations_->receive_arp(header, *message, now) != Stations::Verdict::pass) {
     return;
   }
   if (message->operation != wire::ArpOperation::request) return;
@@ -139,13 +146,16 @@ void View::receive_arp(ConstBytes packet, TimePoint now) {
   ask(message->target_protocol, {message->sender_hardware, message->sender_protocol}, now);
 }
 
-/// Returns whether the packet was a request for the MAC of a neighbour. Duplicate address detection
-/// goes on to the fabric.
-bool View::receive_solicitation(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
+/// Requests for the MAC of a neighbour end here. Duplicate address detection goes on to the fabric.
+bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
   if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
   const auto message = NdMessage::parse(packet);
-  if (!message || message->type != NdType::neighbour_solicitation ||
-      message->source.is_unspecified()) {
+  if (!message) return false;
+  if (is_station(header) &&
+      stations_->receive_discovery(header, *message, now) != Stations::Verdict::pass) {
+    return true;
+  }
+  if (message->type != NdType::neighbour_solicitation || message->source.is_unspecified()) {
     return false;
   }
   ask(message->target, {header.source, message->source}, now);
@@ -153,7 +163,7 @@ bool View::receive_solicitation(const EthernetHeader& header, ConstBytes packet,
 }
 
 void View::ask(const IpAddress& target, const Asker& asker, TimePoint now) {
-  if (own_.contains(target)) return;
+  if (identity_.is_own(target) || (stations_ && stations_->serves(target))) return;
   ++counters_.requests;
   if (!requests_.add(target, asker, now)) {
     ++counters_.drop_request_limit;
@@ -164,7 +174,9 @@ void View::ask(const IpAddress& target, const Asker& asker, TimePoint now) {
 
 // --- Fabric to host ------------------------------------------------------------------------------
 
-void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent) {
+void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent,
+                        TimePoint now) {
+  if (stations_ && stations_->on_fabric(address, hardware, now)) return;
   const bool has_moved = macs_.learn(address, hardware);
   last_hop_.is_set = last_header_.is_set = false;
   const auto* const neighbour = macs_.find(address);
@@ -177,18 +189,13 @@ void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, boo
   }
   if (ipv4 == nullptr || !has_moved) return;
   ++counters_.announcements;
-  send_arp({.operation = wire::ArpOperation::request,
-            .sender_hardware = neighbour->mac,
-            .sender_protocol = *ipv4,
-            .target_hardware = {},
-            .target_protocol = *ipv4},
-           kBroadcastMac);
+  messages_.announce(*ipv4, neighbour->mac);
 }
 
 void View::to_host(std::vector<Frame>& packets) {
   std::erase_if(packets, [this](Frame& frame) { return !translate(frame); });
-  std::ranges::move(answers_, std::back_inserter(packets));
-  answers_.clear();
+  std::ranges::move(messages_.waiting(), std::back_inserter(packets));
+  messages_.waiting().clear();
 }
 
 /// Writes the Ethernet header before the packet. Returns false if the host is not to get it.
@@ -208,12 +215,13 @@ bool View::translate(Frame& frame) {
 }
 
 EthernetHeader View::header_for(const IpAddress& source, const IpAddress& destination) {
-  if (!last_header_.is_set || last_header_.source != source ||
+  const std::uint64_t version = stations_ ? stations_->version() : 0;
+  if (!last_header_.is_set || last_header_.stations != version || last_header_.source != source ||
       last_header_.destination != destination) {
     const auto* const sender = macs_.find(source);
     const MacAddress from = sender != nullptr ? sender->mac : NeighbourMacs::kOfOthers;
-    last_header_ = {source, destination,
-                    header(destination_of(destination), from, type_of(source)), true};
+    last_header_ = {source, destination, header(destination_of(destination), from, type_of(source)),
+                    version, true};
   }
   return last_header_.header;
 }
@@ -225,8 +233,10 @@ MacAddress View::destination_of(const IpAddress& address) const {
   }
   const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
   const bool is_broadcast =
-      ipv4 != nullptr && (ipv4->is_limited_broadcast() || broadcasts_.contains(address));
-  return is_broadcast ? kBroadcastMac : host_;
+      ipv4 != nullptr && (ipv4->is_limited_broadcast() || identity_.is_broadcast(address));
+  if (is_broadcast) return kBroadcastMac;
+  const auto station = stations_ ? stations_->mac_of(address) : std::nullopt;
+  return station.value_or(identity_.mac());
 }
 
 /// Adds the option of the node that the message tells about. Returns false if nobody waits for it.
@@ -273,12 +283,12 @@ bool View::is_awaited(const NdMessage& advertisement, MacAddress mac) {
 void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router) {
   ++counters_.answers;
   if (const auto* const ipv4 = std::get_if<Ipv4Address>(&target)) {
-    return send_arp({.operation = wire::ArpOperation::reply,
-                     .sender_hardware = mac,
-                     .sender_protocol = *ipv4,
-                     .target_hardware = asker.mac,
-                     .target_protocol = std::get<Ipv4Address>(asker.address)},
-                    asker.mac);
+    return messages_.arp({.operation = wire::ArpOperation::reply,
+                          .sender_hardware = mac,
+                          .sender_protocol = *ipv4,
+                          .target_hardware = asker.mac,
+                          .target_protocol = std::get<Ipv4Address>(asker.address)},
+                         asker.mac);
   }
   NdMessage message;
   message.type = NdType::neighbour_advertisement;
@@ -286,36 +296,7 @@ void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, b
   message.destination = std::get<Ipv6Address>(asker.address);
   message.is_router = is_router;
   message.is_solicited = message.overrides = true;
-  send_advertisement(message, mac, asker.mac);
-}
-
-void View::send_arp(const EthernetArp& message, MacAddress to) {
-  if (Frame frame = make(EthernetArp::kSize, header(to, message.sender_hardware, EtherType::arp))) {
-    message.emit(frame.bytes());
-    answers_.push_back(std::move(frame));
-  }
-}
-
-void View::send_advertisement(const NdMessage& message, MacAddress from, MacAddress to) {
-  Frame frame = make(NdMessage::kMaxEmitted, header(to, from, EtherType::ipv6));
-  if (!frame) return;
-  const std::size_t size = message.emit(frame.bytes());
-  const std::size_t whole =
-      wire::append_link_layer_option(frame.bytes(), size, LinkLayerOption::target, from);
-  frame.window(kHeadroom, whole);
-  answers_.push_back(std::move(frame));
-}
-
-/// An empty frame if no buffer is free.
-Frame View::make(std::size_t size, const EthernetHeader& header) {
-  Frame frame = messages_.take();
-  if (!frame) {
-    ++counters_.drop_no_frame;
-    return frame;
-  }
-  frame.window(kHeadroom, size);
-  header.emit(frame.bytes().data() - EthernetHeader::kSize);
-  return frame;
+  messages_.advertisement(message, mac, asker.mac);
 }
 
 }  // namespace ipoib::ethernet

@@ -2,24 +2,31 @@
 // carries IP packets.
 //
 // A frame is translated in place: its Ethernet header lies in the headroom before the IP packet, in
-// both directions (TunPort). So the link sees packets as those of a TUN. What a TAP has in addition:
+// both directions (TunPort). So the link sees packets as those of a TUN. What a TAP has in
+// addition:
 //   - the destination MAC of a frame is the next hop that the kernel has chosen. The view tells it
 //     to the link, which looks it up among the host's routes on a TUN;
 //   - the kernel asks for MACs, by ARP and Neighbour Discovery. These requests end here: the link
 //     solicits the neighbour (wanted()), and what it learns (on_neighbour()) answers them;
-//   - Neighbour Discovery that passes through has link-layer options. The link replaces those of the
+//   - Neighbour Discovery that passes through has link-layer options. The link replaces those of
+//   the
 //     host by its own; to those of the fabric, which the link has read and removed, the view adds
-//     the neighbour's MAC.
+//     the neighbour's MAC;
+//   - behind it there may be stations with MACs and addresses of their own (stations.hpp). The link
+//     speaks for these addresses (services()), and packets to them get their MACs.
 // It has no descriptor and no clock.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <unordered_set>
 #include <vector>
 
+#include "ethernet/counters.hpp"
+#include "ethernet/host_identity.hpp"
+#include "ethernet/host_messages.hpp"
 #include "ethernet/neighbour_macs.hpp"
 #include "ethernet/requests.hpp"
+#include "ethernet/stations.hpp"
 #include "ipoib/frame.hpp"
 #include "ipoib/host_view.hpp"
 #include "wire/arp.hpp"
@@ -28,32 +35,35 @@
 
 namespace ipoib::ethernet {
 
-struct Counters {
-  std::uint64_t requests = 0;       ///< of the host, for the MAC of a neighbour
-  std::uint64_t answers = 0;        ///< to these, made here
-  std::uint64_t announcements = 0;  ///< to the host, of neighbours with another hardware address
-  std::uint64_t drop_type = 0;      ///< neither IP nor ARP: STP, LLDP, a VLAN, ...
-  std::uint64_t drop_destination = 0;  ///< for a MAC that is not on the link: flooded by a bridge
-  std::uint64_t drop_malformed_arp = 0;
-  std::uint64_t drop_request_limit = 0;
-  std::uint64_t drop_no_frame = 0;  ///< no buffer was free for an answer
-};
-
 class View {
  public:
-  /// `neighbours` limits the number of known addresses. `messages` outlives it; its slots have at
-  /// least kMessageSize bytes.
-  View(std::size_t neighbours, const HashKey& key, FramePool& messages)
-      : macs_(neighbours, key), messages_(messages) {}
+  struct Limits {
+    std::size_t neighbours = 0;  ///< known addresses
+    std::size_t stations = 0;    ///< 0: only the host may send
+  };
+  /// `messages` outlives it; its slots have at least kMessageSize bytes.
+  View(const Limits& limits, const HashKey& key, FramePool& messages);
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
 
-  /// Bytes before an IP packet that is read from a TAP, so that the packet is aligned.
-  static constexpr std::size_t kHeadroom = 16;
-  static constexpr std::size_t kMessageSize = kHeadroom + wire::NdMessage::kMaxEmitted;
+  static constexpr std::size_t kHeadroom = HostMessages::kHeadroom;
+  static constexpr std::size_t kMessageSize = HostMessages::kSize;
 
   // --- Stimuli ---------------------------------------------------------------------------------
-  void on_host_changed(const HostView& view);
+  void on_host_changed(const HostView& view, TimePoint now);
   /// A neighbour has this hardware address; `is_permanent`: set by the operator.
-  void on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent);
+  void on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent,
+                    TimePoint now);
+  /// An ARP request of the fabric for an address that is not the host's.
+  void on_request(const wire::Arp& request, TimePoint now) {
+    if (stations_) stations_->on_request(request, now);
+  }
+  void tick(TimePoint now) {
+    if (stations_) stations_->tick(now);
+  }
+  [[nodiscard]] TimePoint next_deadline() const {
+    return stations_ ? stations_->next_deadline() : kNever;
+  }
   /// Takes frames of the host, and leaves the IP packets for the link in `batch`. `hops` becomes
   /// the next hop of each; nullopt: the link knows better.
   void from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddress>>& hops,
@@ -65,15 +75,25 @@ class View {
   // --- Output ----------------------------------------------------------------------------------
   /// Addresses that the link is to solicit; the caller removes them.
   [[nodiscard]] std::vector<IpAddress>& wanted() { return wanted_; }
-  [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const { return macs_.mac_of(hardware); }
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const {
+    return macs_.mac_of(hardware);
+  }
+  [[nodiscard]] Counters counters() const;
+  /// Null without stations.
+  [[nodiscard]] Stations* stations() { return stations_ ? &*stations_ : nullptr; }
+  [[nodiscard]] const Stations* stations() const { return stations_ ? &*stations_ : nullptr; }
 
  private:
   [[nodiscard]] bool admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now);
+  [[nodiscard]] bool is_station(const wire::EthernetHeader& header) const {
+    return stations_ && !identity_.is_mac(header.source);
+  }
+  [[nodiscard]] bool admit_sender(const wire::EthernetHeader& header);
   [[nodiscard]] std::optional<IpAddress> hop_of(MacAddress mac, const IpAddress& destination);
-  void receive_arp(ConstBytes packet, TimePoint now);
-  [[nodiscard]] bool receive_solicitation(const wire::EthernetHeader& header, ConstBytes packet,
-                                          TimePoint now);
+  void receive_arp(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
+  /// Returns whether the message ends here.
+  [[nodiscard]] bool receive_discovery(const wire::EthernetHeader& header, ConstBytes packet,
+                                       TimePoint now);
   void ask(const IpAddress& target, const Asker& asker, TimePoint now);
 
   [[nodiscard]] bool translate(Frame& frame);
@@ -84,30 +104,27 @@ class View {
   [[nodiscard]] MacAddress destination_of(const IpAddress& address) const;
 
   void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router);
-  void send_arp(const wire::EthernetArp& message, MacAddress to);
-  void send_advertisement(const wire::NdMessage& message, MacAddress from, MacAddress to);
-  [[nodiscard]] Frame make(std::size_t size, const wire::EthernetHeader& header);
 
   NeighbourMacs macs_;
-  FramePool& messages_;
+  HostMessages messages_;
   Requests requests_;
-  MacAddress host_;  ///< of the network interface
-  std::unordered_set<IpAddress> own_;
-  std::unordered_set<IpAddress> broadcasts_;
+  HostIdentity identity_;
   std::vector<IpAddress> wanted_;
-  std::vector<Frame> answers_;
+  std::optional<Stations> stations_;
   Counters counters_;
   // The last results: packets of one flow follow each other. Empty after any change.
   struct {
     MacAddress mac;
     IpAddress destination;
     std::optional<IpAddress> hop;
+    std::uint64_t stations = 0;  ///< Stations::version()
     bool is_set = false;
   } last_hop_;
   struct {
     IpAddress source;
     IpAddress destination;
     wire::EthernetHeader header;
+    std::uint64_t stations = 0;  ///< Stations::version()
     bool is_set = false;
   } last_header_;
 };

@@ -19,7 +19,8 @@ int collect(const T* value, void* data) {
   return 0;
 }
 
-bool before(const ibarp_entry& a, const ibarp_entry& b) {
+template <class Line>
+bool before(const Line& a, const Line& b) {
   if (a.address.family != b.address.family) return a.address.family == AF_INET;
   return std::memcmp(a.address.bytes, b.address.bytes, sizeof(a.address.bytes)) < 0;
 }
@@ -48,7 +49,7 @@ std::vector<T> Client::all(List list) const {
 std::vector<ibarp_entry> Client::entries(const ibarp_filter& filter) const {
   std::vector<ibarp_entry> out;
   check(ibarp_list_matching(handle_.get(), &filter, collect<ibarp_entry>, &out));
-  std::sort(out.begin(), out.end(), before);
+  std::sort(out.begin(), out.end(), before<ibarp_entry>);
   return out;
 }
 
@@ -76,6 +77,15 @@ std::vector<Port> Client::ports() const {
     return 0;
   };
   check(ibarp_ports(handle_.get(), copy, &out));
+  return out;
+}
+
+std::optional<std::vector<ibarp_station>> Client::stations(bool must) const {
+  std::vector<ibarp_station> out;
+  const int result = ibarp_stations(handle_.get(), collect<ibarp_station>, &out);
+  if (result == -EOPNOTSUPP && !must) return std::nullopt;
+  check(result);
+  std::sort(out.begin(), out.end(), before<ibarp_station>);
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class Client {
   [[nodiscard]] std::vector<ibarp_counter> counters() const;
   /// Empty if the daemon is too old to have any.
   [[nodiscard]] std::vector<Histogram> histograms() const;
+  /// Sorted by address, IPv4 first. nullopt if the interface has none because it is no Ethernet one;
+  /// throws Failure if it `must` be one.
+  [[nodiscard]] std::optional<std::vector<ibarp_station>> stations(bool must) const;
   [[nodiscard]] std::vector<ibarp_group> groups() const;
   /// Appends the members of a group to `out`. Returns the result of libibarp.
   [[nodiscard]] int members(const ibarp_group& group, std::vector<ibarp_member>& out) const;

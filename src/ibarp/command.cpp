@@ -41,6 +41,8 @@ Commands, as of ip neigh; they may be abbreviated:
   info [dev IF]                     show the interface and its state
   groups [-m] [dev IF]              show multicast groups and, for root, their
                                     members
+  stations [dev IF]                 show the virtual machines and containers behind
+                                    an Ethernet interface
   interface [dev IF]                list the interfaces and their partitions
   interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
                                     the port of that interface

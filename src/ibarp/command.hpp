@@ -50,6 +50,7 @@ struct Command {
     trace,
     info,
     groups,
+    stations,
     interfaces,
     metrics,
     add_interface,

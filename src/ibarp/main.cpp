@@ -76,12 +76,31 @@ Status run_groups(const Command& command) {
   return status == kDone && unknown && command.members ? kFailed : status;
 }
 
+Status run_stations(const Command& command) {
+  std::vector<StationListing> listings;
+  const Status status = for_each_interface(command, [&](const Client& client) {
+    const auto found = client.stations(!command.device.empty());
+    if (found) listings.push_back({client.interface(), *found});
+  });
+  if (!listings.empty() || command.json) print(stations(listings, command));
+  return status;
+}
+
 Status run_interfaces(const Command& command) {
   std::vector<ibarp_info> infos;
   const Status status =
       for_each_interface(command, [&](const Client& client) { infos.push_back(client.info()); });
   print(interfaces(infos, command));
   return status;
+}
+
+Status change_interfaces(const Command& command) {
+  if (command.verb == Verb::add_interface) {
+    print(add_interface(daemon_of(command), command));
+  } else {
+    delete_interface(Client(command.device));
+  }
+  return kDone;
 }
 
 using Report = std::string (*)(const Client&, const Command&);
@@ -151,16 +170,15 @@ Status run(const Command& command) {
       return run_report(command, info);
     case Verb::groups:
       return run_groups(command);
+    case Verb::stations:
+      return run_stations(command);
     case Verb::interfaces:
       return run_interfaces(command);
     case Verb::metrics:
       return run_metrics(command);
     case Verb::add_interface:
-      print(add_interface(daemon_of(command), command));
-      return kDone;
     case Verb::delete_interface:
-      delete_interface(Client(command.device));
-      return kDone;
+      return change_interfaces(command);
     case Verb::monitor:
       return monitor(command, print_line);
     case Verb::wait:

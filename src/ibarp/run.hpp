@@ -33,6 +33,14 @@ struct GroupListing {
 [[nodiscard]] GroupListing list_groups(const Client& client, const Command& command);
 [[nodiscard]] std::string groups(const std::vector<GroupListing>& listings, const Command& command);
 
+/// The addresses of stations behind one interface.
+struct StationListing {
+  std::string interface;
+  std::vector<ibarp_station> stations;
+};
+[[nodiscard]] std::string stations(const std::vector<StationListing>& listings,
+                                   const Command& command);
+
 /// Runs add, change, replace and delete, which print nothing.
 void change(const Client& client, const Command& command);
 /// Sets the entries and pins of a file.

@@ -21,7 +21,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 23> kVerbs{{{"show", Verb::show},
+constexpr std::array<Name, 24> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -37,6 +37,7 @@ constexpr std::array<Name, 23> kVerbs{{{"show", Verb::show},
                                        {"trace", Verb::trace},
                                        {"info", Verb::info},
                                        {"groups", Verb::groups},
+                                       {"stations", Verb::stations},
                                        {"interface", Verb::interfaces},
                                        {"metrics", Verb::metrics},
                                        {"monitor", Verb::monitor},

@@ -31,14 +31,15 @@ void Announcer::start(const IpAddress& address, TimePoint now) {
 void Announcer::start_all(TimePoint now) {
   stop();
   for (const IpPrefix& prefix : host_.all()) start(prefix.address, now);
+  for (const auto& [address, is_router] : host_.served()) start(address, now);
 }
 
 void Announcer::tick(TimePoint now) {
   for (Pending& p : pending_) {
     if (p.due > now) continue;
-    p.left = host_.is_own(p.address) ? p.left - 1 : 0;
+    p.left = host_.speaks_for(p.address) ? p.left - 1 : 0;
     p.due = now + config_.ageing.announce_interval;
-    if (host_.is_own(p.address)) announce(p.address, now);
+    if (host_.speaks_for(p.address)) announce(p.address, now);
   }
   std::erase_if(pending_, [](const Pending& p) { return p.left == 0; });
 }

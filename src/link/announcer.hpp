@@ -1,6 +1,6 @@
-// Announces the host's addresses a few times: gratuitous ARP (RFC 5227, 2.3) and unsolicited
-// neighbour advertisements (RFC 4861, 7.2.6). Each start of the daemon gives them a new QPN
-// (RFC 4391, 9.4).
+// Announces the addresses of the host, and of stations behind it, a few times: gratuitous ARP (RFC
+// 5227, 2.3) and unsolicited neighbour advertisements (RFC 4861, 7.2.6). Each start of the daemon
+// gives them a new QPN (RFC 4391, 9.4).
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ class Announcer {
   void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
-  /// Skips addresses that the host no longer has.
+  /// Skips addresses that have gone.
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 

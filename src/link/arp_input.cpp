@@ -17,9 +17,9 @@ ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAd
     return ArpKind::bad_sender;
   }
   if (host.is_own(message.sender_protocol)) return ArpKind::duplicate_address;
-  if (message.sender_protocol.is_unspecified() && for_us &&
-      message.operation == ArpOperation::request) {
-    return ArpKind::probe;
+  if (host.is_served(message.sender_protocol)) return ArpKind::station_address;
+  if (message.sender_protocol.is_unspecified() && message.operation == ArpOperation::request) {
+    return for_us ? ArpKind::probe : ArpKind::probe_of_other;
   }
   if (host.is_local(message.sender_protocol) || !host.can_be_neighbour(message.sender_protocol)) {
     return ArpKind::bad_sender;

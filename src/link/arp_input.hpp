@@ -11,7 +11,9 @@ namespace ipoib::link {
 enum class ArpKind {
   bad_sender,         ///< no neighbour can have its sender addresses
   duplicate_address,  ///< its sender claims an address of the interface
+  station_address,    ///< its sender claims the address of a station
   probe,              ///< asks whether an address of the host is free (RFC 5227, 2.1)
+  probe_of_other,     ///< the same of another address
   request_for_us,     ///< for an address of the host, on this or another interface
   reply_for_us,
   third_party,  ///< for another target; it shows the sender's address

@@ -16,15 +16,17 @@ wire::Arp ArpOutput::request_for(Ipv4Address target) const {
                    .target_protocol = target};
 }
 
-/// As in Linux (ip-sysctl, arp_announce): 0 permits any address of the host, 1 those in a subnet of
-/// the interface that has the target, too, and 2 none.
+/// That of a station is its own. As in Linux (ip-sysctl, arp_announce): 0 permits any address of
+/// the host, 1 those in a subnet of the interface that has the target, too, and 2 none.
 std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target,
                                                 TimePoint now) const {
   deps_.reports.arp_policy_used(now);
   const std::uint8_t announce = deps_.host.arp().announce;
-  if (announce >= 2 || wire::parse_encapsulation(prompt) != wire::EtherType::ipv4) return {};
+  if (wire::parse_encapsulation(prompt) != wire::EtherType::ipv4) return {};
   const auto header = wire::Ipv4Header::parse(prompt.subspan(wire::kEncapsulationSize));
-  if (!header || !deps_.host.is_local(header->source)) return {};
+  if (!header) return {};
+  if (deps_.host.is_served(header->source)) return header->source;
+  if (announce >= 2 || !deps_.host.is_local(header->source)) return {};
   if (announce == 1 && !deps_.host.is_one_subnet(header->source, target)) return {};
   return header->source;
 }

@@ -86,6 +86,9 @@ struct Limits {
   std::uint32_t solicitations = 1000;
   /// ARP requests per second for which the host's routes are looked up.
   std::uint32_t arp_reply_checks = 500;
+  /// ARP requests per second that are passed on to stations: as many for known addresses of
+  /// stations, and as many for unknown ones.
+  std::uint32_t station_requests = 500;
   /// ICMP errors per second about packets of the host, and as many about packets that it forwards.
   std::uint32_t icmp_errors = 1000;
 };
@@ -108,10 +111,12 @@ struct Config {
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
   Duration missing_group = std::chrono::seconds(5);  ///< after a failed join, without a notice
-  bool dhcp_rewrite = true;  ///< to RFC 4390 and back
-  bool strict_arp = true;  ///< drop ARP and ND that claim another link-layer address than the sender's
-  Guid dhcp_identity;      ///< the port that names the host's DHCP client; zero: the link's
+  bool dhcp_rewrite = true;                          ///< to RFC 4390 and back
+  bool strict_arp =
+      true;            ///< drop ARP and ND that claim another link-layer address than the sender's
+  Guid dhcp_identity;  ///< the port that names the host's DHCP client; zero: the link's
   bool reports_neighbours = false;  ///< fill Link::known_neighbours()
+  bool serves_stations = false;     ///< fill Link::station_requests()
   Ageing ageing;
   PathTimes path;
   Limits limits;

@@ -11,8 +11,10 @@ namespace {
 using wire::DhcpClient;
 using wire::DhcpMessage;
 
-/// Maximum number of stored transactions, of all clients of the host.
+/// Maximum number of stored transactions, of all clients of the host, and with those of stations.
 constexpr std::size_t kMaxTransactions = 64;
+constexpr std::size_t kMaxTransactionsOfStations = 1024;
+constexpr std::uint8_t kEthernet = 1;  // hardware type
 /// A transaction expires this long after its last request. RFC 2131, 4.1: a client repeats a
 /// request after 64 s at the latest.
 constexpr Duration kTransactionTimeout = std::chrono::minutes(2);
@@ -20,7 +22,6 @@ constexpr Duration kTransactionTimeout = std::chrono::minutes(2);
 /// Whether the client identifier is an Ethernet address (RFC 2132, 9.14). Clients send such an
 /// identifier for a TUN, and it is the same on each host.
 bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
-  constexpr std::uint8_t kEthernet = 1;
   constexpr std::size_t kSize = 7;
   return identifier.size() == kSize && identifier.front() == kEthernet;
 }
@@ -31,14 +32,14 @@ void DhcpRewriter::own_request(Frame& packet, std::uint32_t mtu, TimePoint now) 
   const auto request = parse(packet);
   if (!request) return;
   // A forwarded or relayed request is that of a client on another link.
-  const bool is_own = request->source.is_unspecified() || host_.is_own(request->source);
+  const bool is_own = request->source.is_unspecified() || host_.speaks_for(request->source);
   if (!is_own || !request->giaddr.is_unspecified()) return;
 
   DhcpMessage conforming = *request;
   conforming.client = on_the_wire(request->client);
   conforming.broadcast = request->ciaddr.is_unspecified();
   if (conforming == *request || !rewrite(packet, conforming, mtu)) return;
-  remember(*request, now);
+  remember(*request, conforming.client.identifier, now);
   out_.counters.add(Counter::dhcp_requests_rewritten);
 }
 
@@ -59,7 +60,14 @@ void DhcpRewriter::foreign_request(Frame& packet) {
 void DhcpRewriter::reply(Frame& packet, TimePoint now) {
   auto message = parse(packet);
   if (!message) return;
-  const auto known = std::ranges::find(transactions_, message->xid, &Transaction::xid);
+  // Two clients may use one transaction id. Some servers change or leave out the identifier.
+  const auto has_xid = [&](const Transaction& one) { return one.xid == message->xid; };
+  auto known = std::ranges::find_if(transactions_, [&](const Transaction& one) {
+    return has_xid(one) && one.identifier == message->client.identifier;
+  });
+  if (known == transactions_.end() && std::ranges::count_if(transactions_, has_xid) == 1) {
+    known = std::ranges::find_if(transactions_, has_xid);
+  }
   if (known == transactions_.end() || known->last_request + kTransactionTimeout < now) return;
   message->client = known->client;
   if (rewrite(packet, *message, packet.capacity())) {
@@ -78,6 +86,11 @@ std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
 /// A client identifier that the operator has configured is kept.
 DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   DhcpClient out;
+  if (const auto station = station_of(client)) {
+    out.identifier = client.identifier.empty() ? wire::dhcp_client_identifier(*station)
+                                               : client.identifier;
+    return out;
+  }
   const bool is_named = config_.dhcp_identity != Guid();
   const Guid identity = is_named ? config_.dhcp_identity : port_.guid();
   out.identifier = client.identifier.empty() || names_ethernet(client.identifier)
@@ -86,9 +99,24 @@ DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   return out;
 }
 
-void DhcpRewriter::remember(const DhcpMessage& request, TimePoint now) {
-  auto slot = std::ranges::find(transactions_, request.xid, &Transaction::xid);
-  if (slot == transactions_.end() && transactions_.size() < kMaxTransactions) {
+/// A station has an Ethernet address of its own. The host's clients have that of the TAP, or none.
+std::optional<MacAddress> DhcpRewriter::station_of(const DhcpClient& client) const {
+  if (!config_.serves_stations || client.htype != kEthernet || client.hlen != MacAddress::kSize) {
+    return std::nullopt;
+  }
+  MacAddress::Bytes bytes;
+  std::copy_n(client.chaddr.begin(), bytes.size(), bytes.begin());
+  const MacAddress mac(bytes);
+  return mac.is_zero() || mac == host_.mac() ? std::nullopt : std::optional(mac);
+}
+
+void DhcpRewriter::remember(const DhcpMessage& request, const std::vector<std::uint8_t>& identifier,
+                            TimePoint now) {
+  const std::size_t limit = config_.serves_stations ? kMaxTransactionsOfStations : kMaxTransactions;
+  auto slot = std::ranges::find_if(transactions_, [&](const Transaction& one) {
+    return one.xid == request.xid && one.identifier == identifier;
+  });
+  if (slot == transactions_.end() && transactions_.size() < limit) {
     slot = transactions_.emplace(slot);
   } else if (slot == transactions_.end()) {
     slot = std::ranges::min_element(transactions_, {}, &Transaction::last_request);
@@ -96,7 +124,8 @@ void DhcpRewriter::remember(const DhcpMessage& request, TimePoint now) {
       out_.counters.add(Counter::dhcp_transactions_evicted);
     }
   }
-  *slot = {.xid = request.xid, .last_request = now, .client = request.client};
+  *slot = {
+      .xid = request.xid, .last_request = now, .client = request.client, .identifier = identifier};
 }
 
 /// Writes the message into the packet. It may use the unused rest of the frame's slot.

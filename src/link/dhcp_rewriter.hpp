@@ -1,12 +1,16 @@
 // Rewrites DHCP to the form of IPoIB (RFC 4390) and back. The host's DHCP clients take the TUN for
 // an Ethernet device.
 //
+// Clients of stations behind a TAP have Ethernet addresses of their own, which name them: by their
+// client identifier, or one that is made from the address.
+//
 // Requests of the host's clients are rewritten to the form of RFC 4390. Replies get back the
 // client's hardware type, hardware address and client identifier, which are stored by transaction.
 // For DHCP servers on the host, the broadcast flag is set in requests that lack it: an IPoIB client
 // cannot be answered otherwise.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ipoib/frame.hpp"
@@ -37,11 +41,12 @@ class DhcpRewriter {
   }
 
  private:
-  /// The identity of a client of the host, before rewriting.
+  /// The identity of a client of the host, before rewriting, and the identifier that was sent.
   struct Transaction {
     std::uint32_t xid = 0;
     TimePoint last_request{};
     wire::DhcpClient client;
+    std::vector<std::uint8_t> identifier;
   };
 
   [[nodiscard]] std::optional<wire::DhcpKind> kind(const Frame& packet, UpperLayer upper) const {
@@ -52,7 +57,9 @@ class DhcpRewriter {
   void reply(Frame& packet, TimePoint now);
   [[nodiscard]] std::optional<wire::DhcpMessage> parse(const Frame& packet);
   [[nodiscard]] wire::DhcpClient on_the_wire(const wire::DhcpClient& client) const;
-  void remember(const wire::DhcpMessage& request, TimePoint now);
+  [[nodiscard]] std::optional<MacAddress> station_of(const wire::DhcpClient& client) const;
+  void remember(const wire::DhcpMessage& request, const std::vector<std::uint8_t>& identifier,
+                TimePoint now);
   bool rewrite(Frame& packet, const wire::DhcpMessage& as, std::size_t limit);
 
   const Config& config_;

@@ -1,6 +1,7 @@
 #include "link/host_addresses.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ipoib::link {
@@ -18,6 +19,7 @@ std::vector<IpAddress> HostAddresses::update(const HostView& view) {
   own_ = std::move(own);
   prefixes_ = view.addresses;
   is_ipv6_router_ = view.is_ipv6_router;
+  mac_ = view.mac.value_or(MacAddress());
   update_local(view);
   return added;
 }
@@ -53,6 +55,31 @@ bool HostAddresses::is_one_subnet(Ipv4Address a, Ipv4Address b) const {
       prefixes_, [&](const IpPrefix& prefix) { return prefix.contains(a) && prefix.contains(b); });
 }
 
+bool HostAddresses::serve(const IpAddress& address, bool is_router) {
+  return served_.insert_or_assign(address, is_router).second;
+}
+
+/// In an ordered set, one of the two addresses beside a target has the longest prefix in common
+/// with it. Unspecified if no station has an address of this family.
+template <class Address>
+Address HostAddresses::nearest_station(const Address& target) const {
+  const auto after = served_.lower_bound(target);
+  const Address* best = nullptr;
+  std::size_t most = 0;
+  const auto compare = [&](const IpAddress& one) {
+    const auto* const address = std::get_if<Address>(&one);
+    if (address == nullptr) return;
+    const auto& bytes = address->bytes();
+    const auto differs = std::ranges::mismatch(bytes, target.bytes()).in1;
+    const auto common = static_cast<std::size_t>(differs - bytes.begin());
+    if (best == nullptr || common > most) best = address;
+    most = std::max(most, common);
+  };
+  if (after != served_.end()) compare(after->first);
+  if (after != served_.begin()) compare(std::prev(after)->first);
+  return best == nullptr ? Address{} : *best;
+}
+
 template <class Address>
 Address HostAddresses::source_among(const Address& target) const {
   const Address* any = nullptr;
@@ -62,6 +89,7 @@ Address HostAddresses::source_among(const Address& target) const {
     if (prefix.contains(target)) return *address;
     if (any == nullptr) any = address;
   }
+  if (const Address station = nearest_station(target); !station.is_unspecified()) return station;
   return any == nullptr ? Address{} : *any;
 }
 
@@ -82,7 +110,7 @@ bool HostAddresses::can_be_neighbour(const IpAddress& address) const {
         return !any.is_unspecified() && !any.is_loopback() && !any.is_multicast();
       },
       address);
-  return is_unicast && !is_own(address);
+  return is_unicast && !speaks_for(address);
 }
 
 template Ipv6Address HostAddresses::source_among(const Ipv6Address&) const;

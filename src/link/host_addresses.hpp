@@ -1,6 +1,8 @@
-// The host's addresses and its policy for ARP, from the last HostView.
+// The host's addresses and its policy for ARP, from the last HostView, and the addresses of
+// stations behind it, which the link answers for as well (Link::serve).
 #pragma once
 
+#include <map>
 #include <unordered_set>
 #include <vector>
 
@@ -15,7 +17,27 @@ class HostAddresses {
   std::vector<IpAddress> update(const HostView& view);
 
   [[nodiscard]] const std::vector<IpPrefix>& all() const { return prefixes_; }
+  /// Of a TAP or its bridge; zero of a TUN.
+  [[nodiscard]] MacAddress mac() const { return mac_; }
   [[nodiscard]] bool is_ipv6_router() const { return is_ipv6_router_; }
+
+  /// Adds the address of a station, or changes whether it is a router. Returns whether it is new.
+  bool serve(const IpAddress& address, bool is_router);
+  bool withdraw(const IpAddress& address) { return served_.erase(address) > 0; }
+  [[nodiscard]] bool is_served(const IpAddress& address) const { return served_.contains(address); }
+  /// Addresses of stations, and whether each is an IPv6 router.
+  [[nodiscard]] const std::map<IpAddress, bool>& served() const { return served_; }
+  /// Whether the link sends ARP and Neighbour Discovery from this address: it is one of the
+  /// interface, or of a station.
+  [[nodiscard]] bool speaks_for(const IpAddress& address) const {
+    return is_own(address) || is_served(address);
+  }
+  /// Of the host, or of the station that has the address.
+  [[nodiscard]] bool is_ipv6_router(const IpAddress& address) const {
+    const auto at = served_.find(address);
+    return at != served_.end() ? at->second : is_ipv6_router_;
+  }
+
   [[nodiscard]] bool is_own(const IpAddress& address) const { return own_.contains(address); }
   /// Whether the address is the host's, on this or another interface.
   [[nodiscard]] bool is_local(Ipv4Address address) const;
@@ -28,10 +50,11 @@ class HostAddresses {
   [[nodiscard]] bool is_one_subnet(Ipv4Address a, Ipv4Address b) const;
   /// The limited broadcast address, or the directed one of a subnet of the host.
   [[nodiscard]] bool is_broadcast(Ipv4Address address) const;
-  /// Whether a neighbour can have the address: unicast, and not the host's own.
+  /// Whether a neighbour can have the address: unicast, and neither the host's nor a station's.
   [[nodiscard]] bool can_be_neighbour(const IpAddress& address) const;
-  /// The source address of a solicitation: one in the target's subnet, else the first of its family
-  /// (RFC 4861, 7.2.2), else for IPv4 one of another interface; unspecified if the host has none.
+  /// The source address of a solicitation: one in the target's subnet, else of the stations the one
+  /// that has most bits in common with the target, else the first of its family (RFC 4861, 7.2.2),
+  /// else for IPv4 one of another interface; unspecified if there is none.
   [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const;
   [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target) const {
     return source_among(target);
@@ -41,6 +64,8 @@ class HostAddresses {
   void update_local(const HostView& view);
   template <class Address>
   [[nodiscard]] Address source_among(const Address& target) const;
+  template <class Address>
+  [[nodiscard]] Address nearest_station(const Address& target) const;
 
   // Sets, since they are searched for each packet to an unknown destination and each ARP message,
   // and a host may have thousands of addresses.
@@ -53,7 +78,10 @@ class HostAddresses {
   std::unordered_set<Ipv4Address> of_larger_scope_;
   std::unordered_set<Ipv4Address> proxied_;
   ArpPolicy arp_;
+  MacAddress mac_;
   bool is_ipv6_router_ = false;
+  /// Ordered, so that nobody can choose addresses that take long to find, and to find the nearest.
+  std::map<IpAddress, bool> served_;
 };
 
 }  // namespace ipoib::link

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "ipoib/frame.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "link/config.hpp"
 #include "link/output.hpp"
-#include "link/token_bucket.hpp"
 
 namespace ipoib::link {
 

@@ -54,8 +54,8 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
       icmp(config, host, out),
-      neighbours({config, paths, solicitor, icmp, deps.packets, out, parking,
-                  neighbour_statistics, random, log},
+      neighbours({config, paths, solicitor, icmp, deps.packets, out, parking, neighbour_statistics,
+                  random, log},
                  deps.hash_key),
       next_hops(neighbours, deps.hash_key),
       announcer(config, host, arp, nd, out),
@@ -82,7 +82,8 @@ void Link::on_port(const PortStatus& port, TimePoint now) {
   const LinkState before = p.bring_up.state();
   const BringUp::Step step = p.bring_up.on_port(port);
   if (before != p.bring_up.state()) {
-    const auto mark = before == LinkState::up ? message_id(events::kInterfaceDown) : spdlog::source_loc{};
+    const auto mark =
+        before == LinkState::up ? message_id(events::kInterfaceDown) : spdlog::source_loc{};
     p.log.log(mark, spdlog::level::info, "{} -> {}", name(before), name(p.bring_up.state()));
   }
   switch (step) {
@@ -137,7 +138,8 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   Impl& p = *impl_;
   const auto added = p.host.update(view);
   p.next_hops.update(view);
-  p.groups.set_host_groups(groups_of(view));
+  p.host_groups = groups_of(view);
+  p.update_host_groups();
   p.routed.set_families(view.routes_ipv4_multicast, view.routes_ipv6_multicast);
   p.update_routed_groups();
   p.remove_own_entries();
@@ -147,8 +149,11 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
 
 void Link::reply_to_arp(const wire::Arp& request, TimePoint now) {
   Impl& p = *impl_;
+  if (!p.bring_up.is_up()) return;
+  if (request.sender_protocol.is_unspecified())
+    return p.neighbour_input.reply_to_probe(request, now);
   const bool is_valid = p.host.can_be_neighbour(request.sender_protocol);
-  if (p.bring_up.is_up() && is_valid) p.neighbour_input.reply_to_arp(request, now);
+  if (is_valid) p.neighbour_input.reply_to_arp(request, now);
 }
 
 void Link::on_notice(const wire::Notice& notice, TimePoint now) {
@@ -187,14 +192,15 @@ void Link::Impl::take_port() {
 }
 
 void Link::Impl::remove_own_entries() {
-  const auto remove = [this](const IpAddress& address) {
-    if (Neighbour* const entry = neighbours.find(address)) {
-      neighbours.remove(*entry, Counter::drop_bad_destination, "an address of this host");
-    }
-  };
   for (const IpPrefix& prefix : host.all()) {
-    remove(prefix.address);
-    if (const auto broadcast = prefix.broadcast()) remove(*broadcast);
+    remove_entry_of_this_host(prefix.address);
+    if (const auto broadcast = prefix.broadcast()) remove_entry_of_this_host(*broadcast);
+  }
+}
+
+void Link::Impl::remove_entry_of_this_host(const IpAddress& address) {
+  if (Neighbour* const entry = neighbours.find(address)) {
+    neighbours.remove(*entry, Counter::drop_bad_destination, "an address of this host");
   }
 }
 
@@ -288,7 +294,8 @@ void Link::Impl::complete_bring_up(TimePoint now) {
   if (bring_up.is_up() || !parameters || !groups.all_nodes_settled()) return;
   bring_up.on_joined();
   set_carrier(true);
-  log.log(message_id(events::kInterfaceUp), spdlog::level::info, "up as {}, MTU {}", own.to_string(), mtu);
+  log.log(message_id(events::kInterfaceUp), spdlog::level::info, "up as {}, MTU {}",
+          own.to_string(), mtu);
   announcer.start_all(now);
   routed.on_up(groups.broadcast().mgid());
 }

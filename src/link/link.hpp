@@ -30,6 +30,7 @@
 #include "link/neighbour_statistics.hpp"
 #include "link/output.hpp"
 #include "link/saved_cache.hpp"
+#include "wire/arp.hpp"
 #include "wire/notice.hpp"
 
 namespace ipoib::link {
@@ -64,7 +65,8 @@ class Link {
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// Until the first call the link knows no addresses of the host.
   void on_host_changed(const HostView& view, TimePoint now);
-  void reply_to_arp(const wire::Arp& request, TimePoint now);  ///< permits that of an ArpReplyCheck
+  /// Permits that of an ArpReplyCheck, or answers one of station_requests().
+  void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.
   void on_notice(const wire::Notice& notice, TimePoint now);
   /// Announces the host's addresses if the link is up: the host's packets come here from now on.
@@ -81,9 +83,17 @@ class Link {
                  std::span<const std::optional<IpAddress>> hops = {});
   void from_fabric(std::span<Incoming> batch, TimePoint now);
 
-  /// The host wants to know the hardware address of a neighbour, or to confirm it: solicits it. If it
-  /// responds, it is in known_neighbours().
+  /// The host wants to know the hardware address of a neighbour, or to confirm it: solicits it. If
+  /// it responds, it is in known_neighbours().
   void solicit(const IpAddress& address, TimePoint now);
+
+  // --- Stimuli: stations behind the host, which have addresses of their own ---------------------
+  /// The link speaks for this address from now on: announces it, sends from it, and takes what
+  /// neighbours say about themselves in requests for it. Again: changes `is_router` (of IPv6).
+  void serve(const IpAddress& address, bool is_router, TimePoint now);
+  void withdraw(const IpAddress& address);
+  /// The multicast groups that stations listen to; the link is a member of them as of the host's.
+  void set_station_groups(std::vector<IpAddress> groups);
 
   // --- Stimuli: time ---------------------------------------------------------------------------
   /// Runs expired timers. The cost depends on their number, not on the size of the tables.
@@ -95,7 +105,11 @@ class Link {
   [[nodiscard]] std::vector<Frame>& to_host();
   [[nodiscard]] std::vector<Event>& events();
   /// What neighbours have said since it was drained; nothing unless Config::reports_neighbours.
+  /// Also what they say about an address that is served.
   [[nodiscard]] std::vector<KnownNeighbour>& known_neighbours();
+  /// ARP requests of neighbours for addresses that are not the host's: a station may have them. The
+  /// link answers none of them by itself.
+  [[nodiscard]] std::vector<wire::Arp>& station_requests();
   [[nodiscard]] Changes& changes();  ///< for those who watch
   [[nodiscard]] ChangePage take_changes(std::size_t limit, TimePoint now);
 

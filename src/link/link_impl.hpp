@@ -31,6 +31,8 @@ struct Link::Impl {
   void set_mtu(std::uint32_t bytes);
   /// Removes the entries of addresses that are now own or broadcast addresses.
   void remove_own_entries();
+  void remove_entry_of_this_host(const IpAddress& address);
+  void update_host_groups();
   void report_pin(NeighbourChange::Kind kind, const NeighbourInfo& neighbour);
 
   const Config config;
@@ -47,6 +49,8 @@ struct Link::Impl {
   HostAddresses host;
   std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group while it is joined
   const GroupDependencies membership;
+  std::vector<IpAddress> host_groups;
+  std::vector<IpAddress> station_groups;
   GroupTable groups;
   RoutedGroups routed;
   SendGroupTable send_groups;

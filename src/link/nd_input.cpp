@@ -23,10 +23,11 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
     case NdType::redirect:
       return {.neighbour = message.target, .hardware = message.target_link_layer};
     case NdType::neighbour_solicitation:
-      // A reply will be sent to who solicits this host; other solicitations create no entry.
+      // A reply will be sent to who solicits this host, or a station behind it; other solicitations
+      // create no entry.
       return {.neighbour = message.source,
               .hardware = message.source_link_layer,
-              .creates_entry = host.is_own(message.target)};
+              .creates_entry = host.speaks_for(message.target)};
     case NdType::router_solicitation:
       // RFC 4861, 6.2.6 and 4.1: it is for routers only.
       return {.neighbour = message.source,
@@ -42,8 +43,7 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
 
 std::optional<NeighbourClaim> claim_in(const NdMessage& message) {
   const bool is_advertisement = message.type == NdType::neighbour_advertisement;
-  const auto& hardware =
-      is_advertisement ? message.target_link_layer : message.source_link_layer;
+  const auto& hardware = is_advertisement ? message.target_link_layer : message.source_link_layer;
   if (!hardware || message.type == NdType::redirect) return std::nullopt;
   return NeighbourClaim{is_advertisement ? message.target : message.source, *hardware};
 }

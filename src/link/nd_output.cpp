@@ -16,7 +16,7 @@ namespace ipoib::link {
 Ipv6Address NdOutput::source_for(const Ipv6Address& target, ConstBytes prompt) const {
   if (prompt.size() > wire::kEncapsulationSize) {
     const auto header = wire::Ipv6Header::parse(prompt.subspan(wire::kEncapsulationSize));
-    if (header && deps_.host.is_own(header->source)) return header->source;
+    if (header && deps_.host.speaks_for(header->source)) return header->source;
   }
   return deps_.host.source_for(target);
 }
@@ -58,7 +58,7 @@ void NdOutput::announce(const Ipv6Address& address, TimePoint now) {
   message.source = address;
   message.destination = kAllNodesOfIpv6;
   message.target = address;
-  message.is_router = deps_.host.is_ipv6_router();
+  message.is_router = deps_.host.is_ipv6_router(address);
   message.overrides = true;
   message.target_link_layer = deps_.own;
   deps_.out.counters.add(Counter::announcements_sent);

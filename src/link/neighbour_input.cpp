@@ -29,6 +29,9 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
   }
   if (const auto claim = claim_in(*message)) {
     if (!claims_.admit(claim->neighbour, claim->hardware, datagram, now)) return false;
+    if (deps_.host.is_served(claim->neighbour)) {
+      report_station_address(claim->neighbour, claim->hardware);
+    }
   }
   if (message->type == wire::NdType::redirect) deps_.reports.redirect_received(now);
   if (const auto update = neighbour_update(*message, deps_.host, deps_.own)) {
@@ -104,6 +107,10 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
       return;
     case ArpKind::duplicate_address:
       return log_duplicate(*message, now);
+    case ArpKind::station_address:
+      return report_station_address(message->sender_protocol, message->sender_hardware);
+    case ArpKind::probe_of_other:
+      return pass_on(*message, now);
     case ArpKind::probe:
     case ArpKind::request_for_us:
       return respond(*message, datagram, now);
@@ -113,7 +120,7 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
       if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) {
         ask_routes(*message, datagram, now);
       }
-      return;
+      return pass_on(*message, now);
     case ArpKind::reply_for_us:
       return receive_reply(*message, datagram, now);
   }
@@ -139,6 +146,27 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
       }
       return;
   }
+}
+
+/// A station behind the host may have the address.
+void NeighbourInput::pass_on(const wire::Arp& request, TimePoint now) {
+  if (request.operation != wire::ArpOperation::request || is_announcement(request)) return;
+  if (!deps_.config.serves_stations) {
+    if (request.sender_protocol.is_unspecified()) {
+      deps_.out.counters.add(Counter::drop_bad_arp_sender);
+    }
+    return;
+  }
+  const bool is_known = deps_.host.is_served(request.target_protocol);
+  if (!(is_known ? known_stations_ : unknown_stations_).take(now)) {
+    return deps_.out.counters.add(Counter::arp_limited);
+  }
+  deps_.out.station_requests.push_back(request);
+}
+
+/// Who serves the station decides whether it has moved.
+void NeighbourInput::report_station_address(const IpAddress& address, const HwAddress& hardware) {
+  if (deps_.config.reports_neighbours) deps_.out.known_neighbours.push_back({address, hardware});
 }
 
 /// A reply to a request of ours finds the entry that has sent it.
@@ -214,8 +242,9 @@ void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
 void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
   deps_.out.counters.add(Counter::drop_duplicate_address);
   if (!duplicates_.take(now)) return;
-  deps_.log.log(message_id(events::kDuplicateAddress), spdlog::level::warn, "duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
-                 message.sender_hardware.to_string());
+  deps_.log.log(message_id(events::kDuplicateAddress), spdlog::level::warn,
+                "duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
+                message.sender_hardware.to_string());
 }
 
 }  // namespace ipoib::link

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "link/arp_input.hpp"
 #include "link/arp_output.hpp"
 #include "link/claims.hpp"
@@ -11,7 +12,6 @@
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
 #include "link/source_limit.hpp"
-#include "link/token_bucket.hpp"
 
 namespace ipoib::link {
 
@@ -37,12 +37,15 @@ class NeighbourInput {
         claims_({deps.config, deps.pins, deps.out, deps.log}),
         reply_checks_(deps.config.limits.arp_reply_checks),
         probe_replies_(deps.config.limits.solicitations / 4),
+        known_stations_(deps.config.limits.station_requests),
+        unknown_stations_(deps.config.limits.station_requests),
         sources_(deps.config.limits.paths_per_source, key) {}
 
   /// `datagram` begins with the encapsulation header.
   void receive_arp(const Incoming& datagram, TimePoint now);
   /// The host's routes permit a reply to this request, which receive_arp() has asked about.
   void reply_to_arp(const wire::Arp& request, TimePoint now);
+  void reply_to_probe(const wire::Arp& request, TimePoint now);
   /// Takes an ND message without encapsulation header. Updates the cache, and removes the
   /// link-layer options, which the host's kernel does not understand. Returns false if it drops the
   /// message, and counts it.
@@ -64,14 +67,17 @@ class NeighbourInput {
              const Incoming& datagram, TimePoint now);
   void update_known(const wire::Arp& message, const Incoming& datagram, TimePoint now);
   void receive_reply(const wire::Arp& reply, const Incoming& datagram, TimePoint now);
-  void reply_to_probe(const wire::Arp& request, TimePoint now);
+  void pass_on(const wire::Arp& request, TimePoint now);
+  void report_station_address(const IpAddress& address, const HwAddress& hardware);
   void log_duplicate(const wire::Arp& message, TimePoint now);
 
   Dependencies deps_;
   Claims claims_;
   TokenBucket reply_checks_;
   TokenBucket probe_replies_;
-  SourceLimit sources_;  ///< of requests for paths
+  TokenBucket known_stations_;    ///< requests for addresses of stations
+  TokenBucket unknown_stations_;  ///< and for any others
+  SourceLimit sources_;           ///< of requests for paths
   LogPause duplicates_;
 };
 

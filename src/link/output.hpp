@@ -27,6 +27,7 @@ struct Output {
   std::vector<Frame> to_host;
   std::vector<Event> events;
   std::vector<KnownNeighbour> known_neighbours;  ///< empty unless Config::reports_neighbours
+  std::vector<wire::Arp> station_requests;       ///< empty unless Config::serves_stations
   Counters counters;
   Changes changes;
 };

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "ipoib/ip.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "link/config.hpp"
 #include "link/output.hpp"
 #include "link/path.hpp"
-#include "link/token_bucket.hpp"
 
 namespace ipoib::link {
 

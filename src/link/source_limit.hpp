@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "ipoib/ud_port.hpp"
-#include "link/token_bucket.hpp"
 
 namespace ipoib::link {
 
@@ -22,9 +22,8 @@ class SourceLimit {
 
   /// Whether the sender may do so now. `lmc` is that of the subnet's ports.
   [[nodiscard]] bool take(const Incoming& datagram, std::uint8_t lmc, TimePoint now) {
-    const Gid source = datagram.has_grh
-                           ? datagram.source_gid
-                           : Gid(0, Guid(base_lid(datagram.source_lid, lmc).value()));
+    const Gid source = datagram.has_grh ? datagram.source_gid
+                                        : Gid(0, Guid(base_lid(datagram.source_lid, lmc).value()));
     return buckets_[hash_(source) % kBuckets].take(now);
   }
 

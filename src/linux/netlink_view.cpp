@@ -1,7 +1,6 @@
 #include "linux/netlink_view.hpp"
 
 #include <net/if.h>
-#include <netlink/addr.h>
 #include <netlink/errno.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
@@ -9,8 +8,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "linux/ethernet_links.hpp"
 #include "linux/host_reader.hpp"
 #include "linux/local_addresses.hpp"
 #include "linux/netlink_error.hpp"
@@ -28,6 +27,7 @@ constexpr int kIpv6GroupChanges = 38;
 
 struct Watch {
   int interface_index;
+  int configured_index;  ///< the same, or the bridge
   LinkLocal& link_local;
   bool concerned = false;
 };
@@ -35,17 +35,10 @@ struct Watch {
 /// Notes whether a notification concerns the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
-  watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
+  watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index) ||
+                      concerns_host_view(nlmsg_hdr(message), watch->configured_index);
   watch->link_local.on_event(nlmsg_hdr(message));
   return NL_OK;
-}
-
-std::optional<MacAddress> mac_of(rtnl_link* link) {
-  nl_addr* const address = rtnl_link_get_addr(link);
-  if (address == nullptr || nl_addr_get_len(address) != MacAddress::kSize) return std::nullopt;
-  MacAddress::Bytes bytes;
-  std::memcpy(bytes.data(), nl_addr_get_binary_addr(address), bytes.size());
-  return MacAddress(bytes);
 }
 
 /// Makes the kernel filter dumps; before Linux 4.20 it lists everything.
@@ -62,6 +55,7 @@ NetlinkView::NetlinkView(NetlinkSockets sockets, HostGroups groups, int interfac
       queries_(std::move(sockets.queries)),
       groups_(std::move(groups)),
       interface_index_(interface_index),
+      configured_{interface_index, {}},
       link_local_(interface_index, link_local) {}
 
 Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
@@ -91,7 +85,9 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
 bool NetlinkView::drain_events() {
-  Watch watch{.interface_index = interface_index_, .link_local = link_local_};
+  Watch watch{.interface_index = interface_index_,
+              .configured_index = configured_.index,
+              .link_local = link_local_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
   for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {
@@ -116,22 +112,35 @@ Result<HostView> NetlinkView::take_snapshot() {
   name_ = rtnl_link_get_name(link.get());
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
   if (!is_up) return HostView{.mac = mac_of(link.get())};
-  if (auto done = link_local_.ensure(queries_.get(), rtnl_link_get_mtu(link.get())); !done) {
-    return done.error();
+  const auto bridge = bridge_of(queries_.get(), link.get());
+  const InterfaceName own{interface_index_, name_};
+  configured_ = bridge ? bridge->interface : own;
+  if (!bridge) {
+    if (auto done = ensure_link_local(rtnl_link_get_mtu(link.get())); !done) return done.error();
   }
-  const auto is_duplicate = link_local_.is_duplicate(queries_.get());
-  if (!is_duplicate) return is_duplicate.error();
-  is_duplicate_ = *is_duplicate;
-  auto view = read_host_view(queries_.get(), {interface_index_, name_}, arp_.read(name_));
+  auto view = read_host_view(queries_.get(), configured_, arp_.read(configured_.name));
   if (!view) return view.error();
   auto proxied = read_proxied_addresses();
   if (!proxied) return proxied.error();
   view->proxied = std::move(*proxied);
-  auto groups = groups_.read(name_);
+  auto groups = groups_.read(configured_.name);
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
   view->mac = mac_of(link.get());
+  if (!view->mac) return view;
+  if (bridge && bridge->mac) view->mac = bridge->mac;
+  auto macs = read_macs(queries_.get());
+  if (!macs) return macs.error();
+  view->macs = std::move(*macs);
   return view;
+}
+
+Result<void> NetlinkView::ensure_link_local(std::uint32_t mtu) {
+  if (auto done = link_local_.ensure(queries_.get(), mtu); !done) return done.error();
+  const auto is_duplicate = link_local_.is_duplicate(queries_.get());
+  if (!is_duplicate) return is_duplicate.error();
+  is_duplicate_ = *is_duplicate;
+  return {};
 }
 
 void NetlinkView::set_link_local(const Ipv6Address& address) {
@@ -148,28 +157,28 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
   if (is_local) {
     const auto back =
         out_interface(queries_.get(), {.destination = sender, .source = target, .in_interface = 0});
-    return back == interface_index_;
+    return back == configured_.index;
   }
   const auto onward = out_interface(
-      queries_.get(), {.destination = target, .source = sender, .in_interface = interface_index_});
+      queries_.get(), {.destination = target, .source = sender, .in_interface = configured_.index});
   if (!onward) return false;
-  if (*onward != interface_index_) {
-    return arp_.proxies(name_) || std::ranges::binary_search(last_->proxied, target);
+  if (*onward != configured_.index) {
+    return arp_.proxies(configured_.name) || std::ranges::binary_search(last_->proxied, target);
   }
-  return arp_.proxies_within(name_) && target != sender;
+  return arp_.proxies_within(configured_.name) && target != sender;
 }
 
 /// The kernel announces no changes of these either.
 bool NetlinkView::check_arp_policy() {
   if (!last_ || name_.empty() || dirty_) return dirty_;
   const auto proxied = read_proxied_addresses();
-  dirty_ = arp_.read(name_) != last_->arp || !proxied || *proxied != last_->proxied;
+  dirty_ = arp_.read(configured_.name) != last_->arp || !proxied || *proxied != last_->proxied;
   return dirty_;
 }
 
 Result<std::vector<Ipv4Address>> NetlinkView::read_proxied_addresses() {
-  if (!arp_.forwards(name_)) return std::vector<Ipv4Address>();
-  return read_proxied(queries_.get(), interface_index_);
+  if (!arp_.forwards(configured_.name)) return std::vector<Ipv4Address>();
+  return read_proxied(queries_.get(), configured_.index);
 }
 
 bool NetlinkView::take_events() {

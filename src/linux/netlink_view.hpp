@@ -1,4 +1,5 @@
-// Mirrors the host's configuration of one interface over rtnetlink.
+// Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge,
+// it is the configuration of the bridge, which has the host's addresses.
 //
 // Notifications only trigger a new dump of the kernel's tables; their contents are not used. A lost
 // notification (ENOBUFS) thus costs no more than a dump.
@@ -15,6 +16,7 @@
 #include "linux/host_mirror.hpp"
 #include "linux/link_local.hpp"
 #include "linux/netlink_sockets.hpp"
+#include "linux/route_reader.hpp"
 
 namespace ipoib::host {
 
@@ -43,6 +45,7 @@ class NetlinkView final : public HostMirror {
               const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
+  [[nodiscard]] Result<void> ensure_link_local(std::uint32_t mtu);
   [[nodiscard]] Result<std::vector<Ipv4Address>> read_proxied_addresses();
 
   NetlinkSockets::Socket events_;
@@ -51,6 +54,7 @@ class NetlinkView final : public HostMirror {
   ArpSettings arp_;
   std::string name_;  ///< of the interface, in the last snapshot
   int interface_index_;
+  InterfaceName configured_;  ///< has the addresses and routes: the interface, or its bridge
   LinkLocal link_local_;
   bool exists_ = true;
   bool is_duplicate_ = false;  ///< the link-local address

@@ -212,4 +212,19 @@ std::vector<std::uint8_t> dhcp_client_identifier(PKey pkey, Guid port) {
   return out;
 }
 
+std::vector<std::uint8_t> dhcp_client_identifier(MacAddress mac) {
+  constexpr std::uint8_t kRfc4361 = 255;
+  constexpr std::uint16_t kLinkLayerDuid = 3;
+  constexpr std::uint16_t kEthernet = 1;
+  std::vector<std::uint8_t> out(9 + MacAddress::kSize);
+  ByteWriter writer(out);
+  writer.u8(kRfc4361);
+  writer.u32(static_cast<std::uint32_t>(mac.number()));
+  writer.u16(kLinkLayerDuid);
+  writer.u16(kEthernet);
+  writer.bytes(mac.bytes());
+  assert(writer.ok());
+  return out;
+}
+
 }  // namespace ipoib::wire

@@ -10,6 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::wire {
@@ -68,5 +69,7 @@ struct DhcpMessage {
 /// The client identifier for a client that has none (RFC 4390, 2.1): that of RFC 4361, 6.1, with
 /// the P_Key as IAID and the port GUID in a DUID-LL.
 [[nodiscard]] std::vector<std::uint8_t> dhcp_client_identifier(PKey pkey, Guid port);
+/// The same for a client with an Ethernet address, of which the last four bytes are the IAID.
+[[nodiscard]] std::vector<std::uint8_t> dhcp_client_identifier(MacAddress mac);
 
 }  // namespace ipoib::wire

@@ -47,13 +47,13 @@ void check_written(const Frame& frame) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const CostLimit limit(kMaxCost);
   static FramePool pool(600, kSlot);  // an answer for each frame
-  View view(16, HashKey{1, 2}, pool);
+  View view({.neighbours = 16, .stations = 4}, HashKey{1, 2}, pool);
+  TimePoint now{};
   HostView host;
   host.mac = kHost;
   host.addresses = {{Ipv4Address(0x0a2c0001), 24}};
-  view.on_host_changed(host);
-  view.on_neighbour(kPeer, hardware(2), false);
-  TimePoint now{};
+  view.on_host_changed(host, now);
+  view.on_neighbour(kPeer, hardware(2), false, now);
   ByteReader reader(ConstBytes(data, size));
   while (reader.left() >= 2) {
     const std::uint8_t kind = reader.u8();
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     view.from_host(batch, hops, now);
     require(hops.size() == batch.size());
     for (const IpAddress& wanted : std::exchange(view.wanted(), {})) {
-      view.on_neighbour(wanted, hardware(kind), (kind & 0x40) != 0);
+      view.on_neighbour(wanted, hardware(kind), (kind & 0x40) != 0, now);
     }
     now += std::chrono::seconds(kind & 0x03);
   }

@@ -50,10 +50,10 @@ print(socket.inet_ntoa(reply[16:20]))
 """
 
 
-def start_server(host, folder, *options):
-    """Starts dnsmasq on a host's ib0, for addresses from 10.44.0.100 to 10.44.0.150."""
+def start_server(host, folder, *options, interface="ib0"):
+    """Starts dnsmasq on a host's interface, for addresses from 10.44.0.100 to 10.44.0.150."""
     command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-               "--interface=ib0", "--bind-interfaces", "--user=root", "--group=", "--pid-file=",
+               f"--interface={interface}", "--bind-interfaces", "--user=root", "--group=", "--pid-file=",
                "--dhcp-range=10.44.0.100,10.44.0.150,255.255.255.0,1h", "--no-ping",
                "--dhcp-authoritative", "--log-dhcp", "--log-facility=-",
                f"--dhcp-leasefile={folder / f'{host.name}.leases'}", *options]
@@ -63,13 +63,13 @@ def start_server(host, folder, *options):
     return server
 
 
-def start_client(host, folder):
-    """Starts udhcpc on a host's ib0."""
+def start_client(host, folder, interface="ib0"):
+    """Starts udhcpc on a host's interface."""
     script = folder / "udhcpc_script"
     script.write_text(UDHCPC_SCRIPT)
     script.chmod(0o755)
     return hosts.Process(
-        host.command("udhcpc", "-f", "-i", "ib0", "-t", "20", "-T", "1", "-s", str(script)),
+        host.command("udhcpc", "-f", "-i", interface, "-t", "20", "-T", "1", "-s", str(script)),
         folder / f"{host.name}.udhcpc.log", host.subnet.environment)
 
 

@@ -254,8 +254,9 @@ class Host:
         self.run("ip", "addr", "add", address, "dev", interface)
         wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
 
-    def addresses(self, family="inet"):
-        return [entry["local"] for entry in self.link()["addr_info"] if entry["family"] == family]
+    def addresses(self, family="inet", interface="ib0"):
+        return [entry["local"] for entry in self.link(interface)["addr_info"]
+                if entry["family"] == family]
 
     def ping(self, address, *options):
         return self.run("ping", *options, address, check=False)

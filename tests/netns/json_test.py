@@ -65,7 +65,7 @@ class Schemas(unittest.TestCase):
     def test_each_command_with_json_has_one(self):
         """Commands that print JSON are those whose manual page entry is not about changes only."""
         text = (FOLDER / "README.md").read_text(encoding="utf-8")
-        for command in ("show", "get", "stats", "info", "groups", "log", "trace", "flush", "interface",
+        for command in ("show", "get", "stats", "info", "groups", "stations", "log", "trace", "flush", "interface",
                         "monitor", "top"):
             self.assertIn(f"`ibarp --json {command}`", text)
 

@@ -52,14 +52,15 @@ while True:
     server.sendto(*server.recvfrom(1 << 16))
 """
 
-# Prints each message to a multicast group; joins the group if the second argument is "join".
+# Prints each message to a multicast group; joins the group if the second argument is "join". The third
+# one is the interface.
 LISTENER = """
 import socket, struct, sys
 group, join = sys.argv[1], sys.argv[2] == 'join'
 family = socket.AF_INET6 if ':' in group else socket.AF_INET
 heard = socket.socket(family, socket.SOCK_DGRAM)
 heard.bind(('', 5002))
-index = socket.if_nametoindex('ib0')
+index = socket.if_nametoindex(sys.argv[3] if len(sys.argv) > 3 else 'ib0')
 if join and family == socket.AF_INET6:
     heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
                      socket.inet_pton(family, group) + struct.pack('@I', index))
@@ -72,7 +73,8 @@ while True:
 """
 SPEAKER = """
 import socket, struct, sys
-group, index = sys.argv[1], socket.if_nametoindex('ib0')
+group = sys.argv[1]
+index = socket.if_nametoindex(sys.argv[3] if len(sys.argv) > 3 else 'ib0')
 family = socket.AF_INET6 if ':' in group else socket.AF_INET
 speaker = socket.socket(family, socket.SOCK_DGRAM)
 if family == socket.AF_INET6:

@@ -30,6 +30,7 @@ struct HostOptions {
   std::string hca;  ///< name of its HCA, which determines GUIDs; several hosts may share one
   IpPrefix address;
   std::optional<MacAddress> mac = {};  ///< of a TAP; none: a TUN
+  std::size_t stations = 0;            ///< limit of those behind the TAP
   bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
   std::uint32_t slot = 0;     ///< process slot on the HCA
   std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ

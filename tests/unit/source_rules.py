@@ -22,6 +22,9 @@ LONG_FILES = {
     "include/ipoib/address.hpp": "all address types are read together",
     "include/ipoib/ibarp.h": "the whole public interface of a C library is one header",
     "src/link/neighbour.cpp": "one state machine is read in one file",
+    "src/ethernet/station_address.hpp": "one state machine is read in one file",
+    "src/ethernet/view.hpp": "all stimuli and outputs of the view are in one file",
+    "src/link/config.hpp": "all settings and limits of a link are read together",
     "src/link/link.hpp": "all stimuli and outputs of the protocol are in one file",
     "src/link/neighbour.hpp": "one state machine is read in one file",
 }

@@ -41,7 +41,7 @@ class AdminTest : public ::testing::Test {
   TimePoint now_{std::chrono::seconds(1000)};
   Logger log_{"test"};
   FakeAddressHandles handles_;
-  FramePool frames_{8, link::kMessageSize};
+  FramePool frames_{8, ethernet::View::kMessageSize};
   FramePool packets_{8, 4096};
   link::Link link_{{}, {handles_, frames_, packets_, log_, {1, 2}}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
@@ -55,7 +55,7 @@ class AdminTest : public ::testing::Test {
 TEST_F(AdminTest, AnEntryOfATapHasAMac) {
   EXPECT_TRUE(set(kPeer, Mode::replace));
   EXPECT_EQ(reply<control::Entry>(control::GetRequest{kPeer}).mac, std::nullopt);
-  ethernet_.emplace(16, HashKey{1, 2}, frames_);
+  ethernet_.emplace(ethernet::View::Limits{16, 4}, HashKey{1, 2}, frames_);
   const auto mac = ethernet_->mac_of(kHardware);
   EXPECT_EQ(reply<control::Entry>(control::GetRequest{kPeer}).mac, mac);
   EXPECT_EQ(reply<control::EntryPage>(control::ListRequest{}).entries.at(0).mac, mac);
@@ -67,9 +67,41 @@ TEST_F(AdminTest, CountersOfTheEthernetViewAreThoseOfATap) {
     return std::ranges::find(all, name, &control::Counter::name) != all.end();
   };
   EXPECT_FALSE(has("drop_ethernet_type"));
-  ethernet_.emplace(16, HashKey{1, 2}, frames_);
+  ethernet_.emplace(ethernet::View::Limits{16, 4}, HashKey{1, 2}, frames_);
   EXPECT_TRUE(has("drop_ethernet_type"));
   EXPECT_TRUE(has("ethernet_requests"));
+  EXPECT_TRUE(has("drop_station_address"));
+  EXPECT_TRUE(has("stations"));
+}
+
+TEST_F(AdminTest, ListsStationsInPages) {
+  EXPECT_EQ(ask(control::StationsRequest{}).error().code, EOPNOTSUPP);
+  ethernet_.emplace(ethernet::View::Limits{16, 64}, HashKey{1, 2}, frames_);
+  EXPECT_TRUE(reply<control::StationPage>(control::StationsRequest{}).stations.empty());
+  HostView host;
+  host.mac = MacAddress(0x0200'0000'0001);
+  ethernet_->on_host_changed(host, now_);
+  const std::size_t count = control::kPageEntries + 3;
+  std::vector<std::optional<IpAddress>> hops;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const MacAddress mac(0x0200'0001'0000 + i / 16);
+    std::vector<Frame> batch;
+    batch.push_back(frames_.take());
+    batch[0].window(ethernet::View::kHeadroom, wire::EthernetArp::kSize);
+    const Ipv4Address ip(0x0a2c0100 + i);
+    wire::EthernetArp{wire::ArpOperation::request, mac, ip, {}, ip}.emit(batch[0].bytes());
+    wire::EthernetHeader{kBroadcastMac, mac, 0x0806}.emit(batch[0].bytes().data() -
+                                                          wire::EthernetHeader::kSize);
+    ethernet_->from_host(batch, hops, now_);
+  }
+  const auto first = reply<control::StationPage>(control::StationsRequest{});
+  ASSERT_EQ(first.stations.size(), control::kPageEntries);
+  EXPECT_EQ(first.stations[0].state, "checking");
+  EXPECT_FALSE(first.stations[0].served);
+  ASSERT_TRUE(first.next);
+  const auto rest = reply<control::StationPage>(control::StationsRequest{*first.next});
+  EXPECT_EQ(rest.stations.size(), 3U);
+  EXPECT_FALSE(rest.next);
 }
 
 TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {
@@ -204,7 +236,7 @@ TEST_F(AdminTest, HistogramsHaveTheBoundsOfTheLink) {
 }
 
 TEST_F(AdminTest, TheManualExplainsEachCounter) {
-  ethernet_.emplace(16, HashKey{1, 2}, frames_);
+  ethernet_.emplace(ethernet::View::Limits{16, 4}, HashKey{1, 2}, frames_);
   std::ifstream file(IPOIB_MANUAL);
   std::vector<std::string> explained;
   for (std::string line; std::getline(file, line) && line != ".Ss Metrics";) {

@@ -202,6 +202,12 @@ TEST(OptionsTest, DisablesDhcpRewriting) {
   EXPECT_FALSE(parse({"--no-dhcp-rewrite"}).link.dhcp_rewrite);
 }
 
+TEST(OptionsTest, LimitsStationsBehindAnEthernetInterface) {
+  EXPECT_EQ(parse({}).ethernet_stations, Options::kDefaultStations);
+  EXPECT_EQ(parse({"--ethernet-stations", "0"}).ethernet_stations, 0U);
+  EXPECT_THAT(error_for({"--ethernet-stations", "65537"}), HasSubstr("65536"));
+}
+
 TEST(OptionsTest, ChoosesInterfacesForEthernet) {
   EXPECT_EQ(parse({}).ethernet, EthernetChoice{});
   EXPECT_EQ(parse({"--ethernet=no"}).ethernet, EthernetChoice{});

@@ -36,9 +36,9 @@ class ViewTest : public ::testing::Test {
     HostView host;
     host.mac = kHost;
     host.addresses = {{kOwn, 24}, {kOwn6, 64}};
-    view.on_host_changed(host);
-    view.on_neighbour(kPeer, hardware(2), false);
-    view.on_neighbour(kPeer6, hardware(2), false);
+    view.on_host_changed(host, now);
+    view.on_neighbour(kPeer, hardware(2), false, now);
+    view.on_neighbour(kPeer6, hardware(2), false, now);
     peer = view.mac_of(hardware(2));
     drain();
   }
@@ -120,7 +120,7 @@ class ViewTest : public ::testing::Test {
 
   TimePoint now{1h};
   FramePool pool{64, 256};
-  View view{64, HashKey{1, 2}, pool};
+  View view{{.neighbours = 64, .stations = 16}, HashKey{1, 2}, pool};
   MacAddress peer;
   std::vector<Frame> batch;
   std::vector<std::optional<IpAddress>> hops;
@@ -142,7 +142,7 @@ TEST_F(ViewTest, TheMacOfAGatewayMakesThatTheNextHop) {
 }
 
 TEST_F(ViewTest, ANeighbourThatIsReachedThroughAnotherOneIs) {
-  view.on_neighbour(kFar, hardware(3), false);
+  view.on_neighbour(kFar, hardware(3), false, now);
   from_host(header(peer, EtherType::ipv4), ipv4_packet(kOwn, kFar));
   EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer6)));
   from_host(header(view.mac_of(hardware(3)), EtherType::ipv4), ipv4_packet(kOwn, kFar));
@@ -156,14 +156,14 @@ TEST_F(ViewTest, AMacFromBeforeARestartLeavesTheChoiceToTheLink) {
 
 TEST_F(ViewTest, ANeighbourThatHasMovedHasNoOldHop) {
   from_host(header(peer, EtherType::ipv4), ipv4_packet(kOwn, kPeer));
-  view.on_neighbour(kPeer, hardware(3), false);
+  view.on_neighbour(kPeer, hardware(3), false, now);
   from_host(header(view.mac_of(hardware(3)), EtherType::ipv4), ipv4_packet(kOwn, kPeer));
   EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer)));
 }
 
 TEST_F(ViewTest, MulticastAndBroadcastGoOn) {
   from_host(header(kBroadcastMac, EtherType::ipv4), ipv4_packet(kOwn, Ipv4Address(0x0a2c00ff)));
-  EXPECT_THAT(hops, ElementsAre(std::nullopt));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(Ipv4Address(0xffffffff)))) << "of whatever subnet";
   from_host(header(wire::multicast_mac(Ipv4Address(0xe00000fb)), EtherType::ipv4),
             ipv4_packet(kOwn, Ipv4Address(0xe00000fb)));
   EXPECT_THAT(hops, ElementsAre(std::nullopt));
@@ -206,7 +206,7 @@ TEST_F(ViewTest, AnArpRequestIsAnsweredWhenTheNeighbourIsKnown) {
   EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kNew)));
   drain();
   EXPECT_THAT(written, IsEmpty());
-  view.on_neighbour(kNew, hardware(3), false);
+  view.on_neighbour(kNew, hardware(3), false, now);
   drain();
   ASSERT_EQ(written.size(), 1U);
   const MacAddress mac = view.mac_of(hardware(3));
@@ -214,14 +214,14 @@ TEST_F(ViewTest, AnArpRequestIsAnsweredWhenTheNeighbourIsKnown) {
             (EthernetHeader{kHost, mac, static_cast<std::uint16_t>(EtherType::arp)}));
   EXPECT_EQ(EthernetArp::parse(std::as_const(written[0]).bytes()),
             (EthernetArp{ArpOperation::reply, mac, kNew, kHost, kOwn}));
-  view.on_neighbour(kNew, hardware(3), false);
+  view.on_neighbour(kNew, hardware(3), false, now);
   drain();
   EXPECT_THAT(written, IsEmpty()) << "once";
 }
 
 TEST_F(ViewTest, AnArpProbeIsAnswered) {
   ask(request(kPeer, Ipv4Address(0)));
-  view.on_neighbour(kPeer, hardware(2), false);
+  view.on_neighbour(kPeer, hardware(2), false, now);
   drain();
   ASSERT_EQ(written.size(), 1U);
   const auto reply = EthernetArp::parse(std::as_const(written[0]).bytes());
@@ -251,7 +251,7 @@ TEST_F(ViewTest, RequestsAreLimited) {
 }
 
 TEST_F(ViewTest, ANeighbourThatHasMovedIsAnnounced) {
-  view.on_neighbour(kPeer, hardware(3), false);
+  view.on_neighbour(kPeer, hardware(3), false, now);
   drain();
   ASSERT_EQ(written.size(), 1U);
   const MacAddress mac = view.mac_of(hardware(3));
@@ -265,7 +265,7 @@ TEST_F(ViewTest, WithoutBuffersThereIsNoAnswer) {
   batch.clear();
   std::vector<Frame> taken;
   while (pool.available() > 0) taken.push_back(pool.take());
-  view.on_neighbour(kPeer, hardware(2), false);
+  view.on_neighbour(kPeer, hardware(2), false, now);
   drain();
   EXPECT_THAT(written, IsEmpty());
   EXPECT_EQ(view.counters().drop_no_frame, 1U);
@@ -278,7 +278,7 @@ TEST_F(ViewTest, ASolicitationIsAnsweredByTheNeighboursAdvertisement) {
             bytes_of(solicitation(kOwn6, kPeer6)));
   EXPECT_THAT(batch, IsEmpty());
   EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer6)));
-  view.on_neighbour(kPeer6, hardware(2), false);
+  view.on_neighbour(kPeer6, hardware(2), false, now);
   to_host(bytes_of(advertisement(kPeer6, kOwn6)));
   ASSERT_EQ(written.size(), 1U) << "the advertisement itself";
   EXPECT_EQ(header_of(written[0]).destination, kHost);
@@ -308,7 +308,7 @@ TEST_F(ViewTest, APermanentNeighbourNeedNotAnswer) {
   to_host(bytes_of(advertisement(kPeer6, kOwn6)));  // which shows that it is a router
   written.clear();
   from_host(header(peer, EtherType::ipv6), bytes_of(solicitation(kOwn6, kPeer6)));
-  view.on_neighbour(kPeer6, hardware(2), true);
+  view.on_neighbour(kPeer6, hardware(2), true, now);
   drain();
   ASSERT_EQ(written.size(), 1U);
   EXPECT_TRUE(NdMessage::parse(std::as_const(written[0]).bytes())->is_router);
@@ -366,7 +366,7 @@ TEST_F(ViewTest, FollowsTheMacOfTheInterface) {
   to_host(ipv4_packet(kPeer, kOwn));
   HostView host;
   host.mac = kStranger;
-  view.on_host_changed(host);
+  view.on_host_changed(host, now);
   to_host(ipv4_packet(kPeer, kOwn));
   EXPECT_EQ(header_of(written.at(1)).destination, kStranger);
 }

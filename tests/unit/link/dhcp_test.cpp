@@ -90,6 +90,64 @@ TEST_F(DhcpOverLink, ConfiguredClientIdentifierIsSentUnchanged) {
   EXPECT_EQ(on_the_wire().client.identifier, (Bytes{0, 'm', 'e'}));
 }
 
+TEST_F(DhcpOverLink, AStationIsNamedByItsEthernetAddress) {
+  config.serves_stations = true;
+  view.mac = MacAddress(0x0200'0000'0001);
+  bring_up();
+  host_sends(DhcpPacket::without_identifier());
+  const auto sent = on_the_wire();
+  EXPECT_EQ(sent.client.htype, 32);
+  EXPECT_TRUE(sent.broadcast);
+  EXPECT_EQ(sent.client.identifier, (Bytes{255, 0, 0, 0, 0, 0, 3, 0, 1, 2, 0, 0, 0, 0, 0}));
+  forget();
+  DhcpPacket named = DhcpPacket::without_identifier();
+  named.options = {53, 1, 1, 61, 7, 1, 2, 0, 0, 0, 0, 0x77, 255};
+  host_sends(named);
+  EXPECT_EQ(on_the_wire().client.identifier, (Bytes{1, 2, 0, 0, 0, 0, 0x77})) << "its own";
+}
+
+TEST_F(DhcpOverLink, ClientsOfTheHostItselfAreNamedByThePort) {
+  config.serves_stations = true;
+  view.mac = MacAddress(0x0200'0000'0000);
+  bring_up();
+  host_sends(DhcpPacket::without_identifier());
+  EXPECT_EQ(on_the_wire().client.identifier, own_identifier());
+}
+
+TEST_F(DhcpOverLink, RepliesAreMatchedToStationsWithOneTransactionId) {
+  config.serves_stations = true;
+  view.mac = MacAddress(0x0200'0000'0001);
+  bring_up();
+  for (const std::uint8_t last : {std::uint8_t{0x77}, std::uint8_t{0x78}}) {
+    DhcpPacket named = DhcpPacket::without_identifier();
+    named.options = {53, 1, 1, 61, 7, 1, 2, 0, 0, 0, 0, last, 255};
+    host_sends(named);
+  }
+  DhcpPacket to_second = reply();
+  to_second.options = {53, 1, 2, 61, 7, 1, 2, 0, 0, 0, 0, 0x78, 255};
+  fabric_sends(to_second);
+  EXPECT_EQ(at_the_host().client.htype, 1);
+  EXPECT_EQ(at_the_host().client.identifier.back(), 0x78);
+  forget();
+  fabric_sends(reply());
+  EXPECT_EQ(at_the_host().client.htype, 32) << "it may be for either";
+}
+
+TEST_F(DhcpOverLink, AStationRenewsItsLease) {
+  config.serves_stations = true;
+  config.reports_neighbours = true;
+  view.mac = MacAddress(0x0200'0000'0001);
+  bring_up();
+  resolve_peer();
+  constexpr Ipv4Address kStation{0x0a2c0011};
+  link->serve(kStation, false, now);
+  DhcpPacket renewal = DhcpPacket::without_identifier();
+  renewal.from = renewal.ciaddr = kStation;
+  renewal.to = kPeer;
+  host_sends(renewal);
+  EXPECT_EQ(on_the_wire().client.htype, 32);
+}
+
 TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsSetWithoutAnAddress) {
   bring_up();
   host_sends({});

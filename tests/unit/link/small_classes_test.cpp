@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "link/announcer.hpp"
-#include "link/token_bucket.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {

@@ -38,5 +38,7 @@ inline std::set<std::string> tests_of_rows() {
 
 /// Rows about the ports of an interface, which are the daemon's and not the link's.
 inline bool is_about_ports(const std::string& row) { return row.starts_with("Ports_"); }
+/// Rows about stations, which are those of the Ethernet view.
+inline bool is_about_stations(const std::string& row) { return row.starts_with("Station_"); }
 
 }  // namespace ipoib

@@ -11,7 +11,7 @@
 
 #include "ipoib/time.hpp"
 
-namespace ipoib::link {
+namespace ipoib {
 
 class TokenBucket {
  public:
@@ -44,4 +44,4 @@ class TokenBucket {
   TimePoint next_{};  ///< when the bucket is full again
 };
 
-}  // namespace ipoib::link
+}  // namespace ipoib

@@ -1,0 +1,46 @@
+// ARP requests of the fabric that were passed on to stations, and wait for an answer.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "ipoib/ip.hpp"
+#include "ipoib/time.hpp"
+#include "wire/arp.hpp"
+
+namespace ipoib::ethernet {
+
+class FabricRequests {
+ public:
+  static constexpr std::size_t kMax = 256;
+  static constexpr Duration kPatience = std::chrono::seconds(3);
+
+  /// Returns false if too many wait. A repetition waits for longer.
+  [[nodiscard]] bool add(const wire::Arp& request, TimePoint now) {
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      return one.until <= now || (one.request.target_protocol == request.target_protocol &&
+                                  one.request.sender_hardware == request.sender_hardware);
+    });
+    if (waiting_.size() >= kMax) return false;
+    waiting_.push_back({request, now + kPatience});
+    return true;
+  }
+  /// Moves the requests for `target` to the end of `out`.
+  void take(Ipv4Address target, std::vector<wire::Arp>& out) {
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      const bool is_for = one.request.target_protocol == target;
+      if (is_for) out.push_back(one.request);
+      return is_for;
+    });
+  }
+
+ private:
+  struct Waiting {
+    wire::Arp request;
+    TimePoint until;
+  };
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace ipoib::ethernet

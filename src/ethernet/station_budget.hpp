@@ -1,0 +1,44 @@
+// What one station behind the TAP may cause on the fabric.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+
+#include "ipoib/mac_address.hpp"
+#include "ipoib/token_bucket.hpp"
+
+namespace ipoib::ethernet {
+
+using StationBudgetHook =
+    boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class StationBudget : public StationBudgetHook {
+ public:
+  // Per second; a quarter of it at once.
+  static constexpr std::uint32_t kRequests = 200;     ///< ARP and ND requests, each a broadcast
+  static constexpr std::uint32_t kBroadcasts = 1000;  ///< other broadcasts, and IGMP and MLD
+  static constexpr std::uint32_t kClaims = 100;       ///< addresses that are new, or others'
+
+  static constexpr std::uint32_t kGroups = 20;  ///< multicast groups that are new
+  static constexpr std::uint32_t kGroupBurst = 64;
+
+  explicit StationBudget(MacAddress mac)
+      : requests(kRequests),
+        broadcasts(kBroadcasts),
+        claims(kClaims),
+        groups(kGroups, kGroupBurst),
+        mac_(mac) {}
+
+  [[nodiscard]] const MacAddress& mac() const { return mac_; }
+
+  TokenBucket requests;
+  TokenBucket broadcasts;
+  TokenBucket claims;
+  TokenBucket groups;
+  std::size_t addresses = 0;  ///< that are known
+
+ private:
+  MacAddress mac_;
+};
+
+}  // namespace ipoib::ethernet

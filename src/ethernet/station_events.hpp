@@ -1,0 +1,54 @@
+// What the addresses of stations cause, for the link, the stations and the log.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "ipoib/address.hpp"
+#include "ipoib/ip.hpp"
+#include "ipoib/mac_address.hpp"
+
+namespace ipoib::ethernet {
+
+/// Who claims an address of a station: another one, or a host of the fabric.
+using StationRival = std::variant<MacAddress, HwAddress>;
+
+/// For log and monitor.
+struct StationEvent {
+  enum class Kind : std::uint8_t {
+    appeared,   ///< the address is served from now on
+    left,       ///< the station answers no more
+    moved,      ///< another station has it now
+    moved_out,  ///< a host of the fabric has it now
+    duplicate,  ///< two stations have it, or a station and a host of the fabric
+  };
+  Kind kind = Kind::appeared;
+  IpAddress address;
+  MacAddress mac;                       ///< of the station that has or had it
+  std::optional<StationRival> rival{};  ///< who claims it; of `duplicate` and `moved_out`
+};
+inline constexpr std::size_t kStationEvents = 5;
+[[nodiscard]] const char* name(StationEvent::Kind kind);
+
+/// What stations cause; the view takes it out.
+struct StationOutput {
+  struct Probe {
+    IpAddress address;
+    MacAddress mac;
+  };
+  struct Service {
+    IpAddress address;
+    bool is_router = false;
+    bool on = true;
+  };
+  std::vector<Probe> probes;      ///< requests to stations
+  std::vector<IpAddress> checks;  ///< requests to the fabric
+  std::vector<Service> services;
+  std::vector<StationEvent> events;
+  std::array<std::uint64_t, kStationEvents> event_counts{};  ///< by kind, of all so far
+};
+
+}  // namespace ipoib::ethernet

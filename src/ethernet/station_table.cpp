@@ -1,0 +1,152 @@
+#include "ethernet/station_table.hpp"
+
+#include <algorithm>
+
+namespace ipoib::ethernet {
+
+using Disposition = StationAddress::Disposition;
+
+StationTable::StationTable(std::size_t limit, const HashKey& key)
+    : stations_(limit, key), addresses_(limit * kAddressesShare, key) {}
+
+StationBudget* StationTable::station(MacAddress mac) {
+  StationBudget* known = stations_.find(mac);
+  if (known == nullptr) known = stations_.emplace(mac, mac);
+  if (known == nullptr && !without_any_.empty()) {
+    stations_.erase(without_any_.front());
+    known = stations_.emplace(mac, mac);
+  }
+  if (known == nullptr) {
+    ++counters_.drop_station_limit;
+  } else if (known->addresses == 0) {
+    known->unlink();
+    without_any_.push_back(*known);
+  }
+  return known;
+}
+
+template <class Stimulus>
+StationAddress* StationTable::learn(StationBudget& station, const IpAddress& address, TimePoint now,
+                                    Stimulus stimulus) {
+  StationAddress* entry = addresses_.find(address);
+  const bool is_claim = entry == nullptr || entry->mac() != station.mac();
+  if (is_claim && !station.claims.take(now)) {
+    ++counters_.address_limit;
+    return entry;
+  }
+  if (entry == nullptr) entry = create(station, address);
+  if (entry == nullptr) return nullptr;
+  call(*entry, stimulus);
+  return addresses_.find(address);
+}
+
+StationAddress* StationTable::on_seen(StationBudget& station, const IpAddress& address,
+                                      TimePoint now) {
+  return learn(station, address, now, [&, mac = station.mac()](StationAddress& entry) {
+    return entry.on_seen(mac, out_, now);
+  });
+}
+
+StationAddress* StationTable::on_claimed(StationBudget& station, const IpAddress& address,
+                                         TimePoint now) {
+  return learn(station, address, now, [&, mac = station.mac()](StationAddress& entry) {
+    return entry.on_claimed(mac, out_, now);
+  });
+}
+
+bool StationTable::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {
+  StationAddress* const entry = addresses_.find(address);
+  if (entry == nullptr) return false;
+  call(*entry, [&](StationAddress& e) { return e.on_fabric(host, out_, now); });
+  const StationAddress* const after = addresses_.find(address);
+  return after != nullptr && after->is_served();
+}
+
+std::optional<MacAddress> StationTable::on_asked(const IpAddress& address, TimePoint now) {
+  StationAddress* const entry = addresses_.find(address);
+  if (entry == nullptr || entry->state_name() != StationState::reachable) return std::nullopt;
+  call(*entry, [&](StationAddress& e) { return e.on_asked(now); });
+  return entry->mac();
+}
+
+void StationTable::remove(const IpAddress& address) {
+  StationAddress* const entry = addresses_.find(address);
+  if (entry == nullptr) return;
+  entry->on_removed(out_);
+  erase(*entry);
+}
+
+void StationTable::tick(TimePoint now) {
+  while (StationAddress* const entry = timers_.pop_due(now)) {
+    call(*entry, [&](StationAddress& e) { return e.on_deadline(out_, now); });
+  }
+}
+
+/// If the table is full, the unserved address that was changed longest ago makes room.
+StationAddress* StationTable::create(StationBudget& station, const IpAddress& address) {
+  const auto make = [&] { return addresses_.emplace(address, address, station.mac(), times_); };
+  StationAddress* made = station.addresses < kAddressesPerStation ? make() : nullptr;
+  if (made == nullptr && station.addresses < kAddressesPerStation && !unserved_.empty()) {
+    ++counters_.evicted;
+    erase(unserved_.front());
+    made = make();
+  }
+  if (made == nullptr) {
+    ++counters_.address_limit;
+    return nullptr;
+  }
+  if (station.addresses++ == 0) station.unlink();
+  return made;
+}
+
+template <class Stimulus>
+void StationTable::call(StationAddress& entry, Stimulus stimulus) {
+  const MacAddress mac = entry.mac();
+  const auto state = entry.state().index();
+  auto disposition = stimulus(entry);
+  if (entry.mac() != mac && !change_station(entry, mac)) {
+    entry.on_removed(out_);
+    disposition = Disposition::erase;
+  }
+  if (disposition == Disposition::erase) return erase(entry);
+  if (entry.deadline() != entry.armed_for()) timers_.arm(entry, entry.deadline());
+  if (entry.state().index() == state && entry.mac() == mac) return;
+  ++version_;
+  entry.StationListHook::unlink();
+  if (!entry.is_served()) unserved_.push_back(entry);
+}
+
+/// Returns false if the station that has the address now has been forgotten.
+bool StationTable::change_station(const StationAddress& entry, MacAddress before) {
+  leave(before);
+  StationBudget* const now_of = stations_.find(entry.mac());
+  if (now_of == nullptr) return false;
+  if (now_of->addresses++ == 0) now_of->unlink();
+  return true;
+}
+
+void StationTable::leave(MacAddress station) {
+  StationBudget* const known = stations_.find(station);
+  if (known != nullptr && --known->addresses == 0) without_any_.push_back(*known);
+}
+
+void StationTable::erase(StationAddress& entry) {
+  ++version_;
+  leave(entry.mac());
+  addresses_.erase(entry);
+}
+
+StationPage StationTable::list(std::uint32_t from, std::size_t limit, TimePoint now) const {
+  StationPage page;
+  std::uint32_t slot = from;
+  while (page.stations.size() < limit) {
+    const StationAddress* const entry = addresses_.next(slot);
+    if (entry == nullptr) return page;
+    page.stations.push_back(
+        {entry->address(), entry->mac(), entry->state_name(), now - entry->heard()});
+  }
+  page.next = slot;
+  return page;
+}
+
+}  // namespace ipoib::ethernet

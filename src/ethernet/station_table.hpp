@@ -1,0 +1,119 @@
+// The stations behind the TAP: their addresses with timers, and a budget for each station, which is
+// known by its MAC.
+//
+// Strangers choose both kinds of keys. So both tables have a fixed size and a keyed hash with a
+// bounded number of steps; an entry that is served is never evicted, and who fills the table
+// evicts only what has not been confirmed.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ethernet/counters.hpp"
+#include "ethernet/station_address.hpp"
+#include "ethernet/station_budget.hpp"
+#include "link/cache/entry_table.hpp"
+
+namespace ipoib::ethernet {
+
+struct StationInfo {
+  IpAddress address;
+  MacAddress mac;
+  StationState state = StationState::unconfirmed;
+  Duration idle{};  ///< since its last frame
+};
+
+struct StationPage {
+  std::vector<StationInfo> stations;
+  std::optional<std::uint32_t> next;
+};
+
+class StationTable {
+ public:
+  static constexpr std::size_t kAddressesPerStation = 32;
+  /// Addresses in all, for each station that may be known.
+  static constexpr std::size_t kAddressesShare = 4;
+
+  /// `limit`: of stations, at least 1.
+  StationTable(std::size_t limit, const HashKey& key);
+  StationTable(const StationTable&) = delete;
+  StationTable& operator=(const StationTable&) = delete;
+
+  // --- Stimuli ---------------------------------------------------------------------------------
+  /// The budget of a station that has sent a frame; null if there is no room for another station.
+  /// Valid until the next call.
+  [[nodiscard]] StationBudget* station(MacAddress mac);
+  /// A packet of the station with this source address. Returns the address's entry, or null if it
+  /// was not learnt; valid as long as version() is the same.
+  StationAddress* on_seen(StationBudget& station, const IpAddress& address, TimePoint now);
+  /// The station says that it has the address.
+  StationAddress* on_claimed(StationBudget& station, const IpAddress& address, TimePoint now);
+  /// A host of the fabric says that it has the address. Returns whether a station keeps it, at
+  /// least for now.
+  bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
+  /// A request of the fabric is passed on: to this MAC, or to all if there is none.
+  [[nodiscard]] std::optional<MacAddress> on_asked(const IpAddress& address, TimePoint now);
+  void set_router(StationAddress& entry, bool is_router) { entry.set_router(is_router, out_); }
+  /// The host has the address.
+  void remove(const IpAddress& address);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+
+  // --- State -----------------------------------------------------------------------------------
+  [[nodiscard]] StationAddress* find(const IpAddress& address) const {
+    return addresses_.find(address);
+  }
+  /// Changes whenever an entry changes its state or MAC, or is erased.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
+  /// The caller takes it out.
+  [[nodiscard]] StationOutput& out() { return out_; }
+  [[nodiscard]] StationCounters& counters() { return counters_; }
+  [[nodiscard]] const StationCounters& counters() const { return counters_; }
+  /// The first address in `slot` or later, and sets `slot` to the one after it; null if there is
+  /// none.
+  [[nodiscard]] const StationAddress* next(std::uint32_t& slot) const {
+    return addresses_.next(slot);
+  }
+  /// Of all events so far, by kind.
+  [[nodiscard]] const std::array<std::uint64_t, kStationEvents>& event_counts() const {
+    return out_.event_counts;
+  }
+  [[nodiscard]] std::size_t size() const { return addresses_.size(); }
+  [[nodiscard]] std::size_t stations() const { return stations_.size(); }
+  /// At most `limit` addresses, from the slot `from` on.
+  [[nodiscard]] StationPage list(std::uint32_t from, std::size_t limit, TimePoint now) const;
+
+ private:
+  using Addresses = link::cache::EntryTable<StationAddress, &StationAddress::address>;
+  using AddressList =
+      boost::intrusive::list<StationAddress, boost::intrusive::base_hook<StationListHook>,
+                             boost::intrusive::constant_time_size<false>>;
+  using StationList =
+      boost::intrusive::list<StationBudget, boost::intrusive::base_hook<StationBudgetHook>,
+                             boost::intrusive::constant_time_size<false>>;
+
+  template <class Stimulus>
+  StationAddress* learn(StationBudget& station, const IpAddress& address, TimePoint now,
+                        Stimulus stimulus);
+  [[nodiscard]] StationAddress* create(StationBudget& station, const IpAddress& address);
+  /// Calls a stimulus of an entry, and carries out what follows.
+  template <class Stimulus>
+  void call(StationAddress& entry, Stimulus stimulus);
+  [[nodiscard]] bool change_station(const StationAddress& entry, MacAddress before);
+  void leave(MacAddress station);
+  void erase(StationAddress& entry);
+
+  StationTimes times_;
+  link::cache::EntryTable<StationBudget, &StationBudget::mac> stations_;
+  Addresses addresses_;
+  link::cache::TimerQueue<StationAddress> timers_;
+  AddressList unserved_;     ///< the one that may be evicted first is in front
+  StationList without_any_;  ///< stations without an address; the one heard longest ago in front
+  StationOutput out_;
+  StationCounters counters_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace ipoib::ethernet

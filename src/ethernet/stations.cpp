@@ -1,0 +1,316 @@
+#include "ethernet/stations.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ethernet/addresses_of.hpp"
+#include "ipoib/overloaded.hpp"
+#include "wire/group_membership.hpp"
+#include "wire/host_groups.hpp"
+
+namespace ipoib::ethernet {
+namespace {
+
+using wire::ArpOperation;
+using wire::EthernetArp;
+using wire::EthernetHeader;
+using wire::NdMessage;
+using wire::NdType;
+
+/// The view asks stations from NeighbourMacs::kOfOthers and the link-local address that belongs to
+/// it; by IPv4 as RFC 5227, 2.1 does, since any address could be somebody's.
+constexpr Ipv6Address kOfView(Ipv6Address::Bytes{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x04, 0, 0, 0xff,
+                                                 0xfe, 0, 0, 0});
+
+/// The source of queries: the dummy address of RFC 7600, 4.8. With 0.0.0.0 (RFC 4541, 2.1.1) Linux
+/// bridges would forward no multicast to the TAP.
+constexpr IpAddress kQuerier = Ipv4Address(0xc0000008);
+
+constexpr Ipv6Address kAllNodes(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                   0, 1});
+
+}  // namespace
+
+using Verdict = Stations::Verdict;
+
+// --- From stations -------------------------------------------------------------------------------
+
+Verdict Stations::receive(const Header& header, ConstBytes packet, TimePoint now) {
+  const auto addresses = addresses_of(packet);
+  if (!addresses) return Verdict::pass;  // the link counts it
+  const IpAddress& source = addresses->source;
+  const bool is_known = last_.entry != nullptr && last_.version == table_.version() &&
+                        last_.mac == header.source && last_.source == source;
+  if (is_known) {
+    last_.entry->touch(now);
+  } else if (const Verdict verdict = admit_source(header.source, source, now);
+             verdict != Verdict::pass) {
+    return verdict;
+  }
+  if (!header.destination.is_multicast()) return Verdict::pass;
+  return receive_multicast(header, addresses->destination, packet, now);
+}
+
+/// Sending to a group that nobody has sent to takes requests to the SA, so that is limited; and it
+/// is what a station does that sends to random groups.
+Verdict Stations::receive_multicast(const Header& header, const IpAddress& group, ConstBytes packet,
+                                    TimePoint now) {
+  StationBudget* const station = table_.station(header.source);
+  if (station == nullptr) return Verdict::drop;
+  const bool is_report = wire::changes_host_groups(packet);
+  const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, group);
+  if ((is_report || !is_multicast) && !station->broadcasts.take(now)) {
+    return drop(&StationCounters::drop_budget);
+  }
+  if (is_report) {
+    for (const IpAddress& left : groups_.on_memberships(wire::group_memberships(packet), now)) {
+      const bool is_ipv4 = family(left) == IpFamily::v4;
+      deps_.messages.query({.source = is_ipv4 ? kQuerier : kOfView, .group = left, .delay = 10},
+                           NeighbourMacs::kOfOthers);
+    }
+  }
+  if (!is_multicast || sent_to_.find(group) != nullptr || groups_.contains(group)) {
+    return Verdict::pass;
+  }
+  if (!station->groups.take(now)) return drop(&StationCounters::drop_group);
+  sent_to_.set(group, {});
+  return Verdict::pass;
+}
+
+/// A packet without a source address is one of DHCP or duplicate address detection.
+Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, TimePoint now) {
+  StationBudget* const station = table_.station(mac);
+  if (station == nullptr) return Verdict::drop;
+  const bool is_unspecified =
+      std::visit([](const auto& any) { return any.is_unspecified(); }, source);
+  if (is_unspecified) return Verdict::pass;
+  if (!may_have(mac, source)) return drop(&StationCounters::drop_address);
+  StationAddress* const entry = table_.on_seen(*station, source, now);
+  settle(now);
+  const bool is_served = entry != nullptr && entry->is_served();
+  if (entry != nullptr && !entry->admits(mac)) return drop(&StationCounters::drop_address);
+  // Only a station that answers for it may have the address of a neighbour.
+  if (!is_served && deps_.neighbours.find(source) != nullptr) {
+    return drop(&StationCounters::drop_address);
+  }
+  const bool is_its_own = is_served && entry->mac() == mac;
+  last_ = {mac, source, is_its_own ? entry : nullptr, table_.version()};
+  return Verdict::pass;
+}
+
+bool Stations::may_have(MacAddress mac, const IpAddress& address) const {
+  if (!is_of_a_host(address) || deps_.host.is_broadcast(address)) return false;
+  if (deps_.host.is_own(address)) return false;
+  return !deps_.host.is_local(address) || deps_.host.is_other_mac(mac);
+}
+
+StationAddress* Stations::claim(StationBudget& station, const IpAddress& address, TimePoint now) {
+  StationAddress* const entry =
+      may_have(station.mac(), address) ? table_.on_claimed(station, address, now) : nullptr;
+  settle(now);
+  if (entry != nullptr && entry->admits(station.mac())) return entry;
+  (void)drop(&StationCounters::drop_address);
+  return nullptr;
+}
+
+Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, TimePoint now) {
+  StationBudget* const station = table_.station(header.source);
+  if (station == nullptr) return Verdict::drop;
+  if (message.sender_hardware != header.source) return drop(&StationCounters::drop_address);
+  const bool is_request = message.operation == ArpOperation::request;
+  if (message.sender_protocol.is_unspecified()) {
+    StationAddress* const entry = table_.find(message.target_protocol);
+    // A station that has just started must not be asked for the address that it checks itself.
+    if (entry != nullptr && entry->mac() == header.source) entry->touch(now);
+    if (!is_request) return Verdict::end;
+  } else {
+    const StationAddress* const entry = claim(*station, message.sender_protocol, now);
+    if (entry == nullptr) return Verdict::drop;
+    if (!is_request) {
+      if (entry->is_served()) requests_.take(message.sender_protocol, replies_);
+      return Verdict::end;
+    }
+    if (message.sender_protocol == message.target_protocol) return Verdict::end;
+  }
+  return station->requests.take(now) ? Verdict::pass : drop(&StationCounters::drop_budget);
+}
+
+Verdict Stations::receive_discovery(const Header& header, const NdMessage& message, TimePoint now) {
+  StationBudget* const station = table_.station(header.source);
+  if (station == nullptr) return Verdict::drop;
+  const auto claims = [&](const Ipv6Address& address) { return claim(*station, address, now); };
+  switch (message.type) {
+    case NdType::neighbour_advertisement: {
+      StationAddress* const entry = claims(message.target);
+      if (entry == nullptr) return Verdict::drop;
+      table_.set_router(*entry, message.is_router);
+      settle(now);
+      if (message.destination == kOfView) return Verdict::end;
+      // Before the fabric has been asked, it would claim the address there.
+      return entry->is_served() ? Verdict::pass : Verdict::end;
+    }
+    case NdType::neighbour_solicitation:
+      if (!message.source.is_unspecified() && claims(message.source) == nullptr) {
+        return Verdict::drop;
+      }
+      if (message.target == kOfView) return Verdict::end;
+      return station->requests.take(now) ? Verdict::pass : drop(&StationCounters::drop_budget);
+    case NdType::router_solicitation:
+    case NdType::router_advertisement:
+      if (message.source.is_unspecified()) return Verdict::pass;
+      if (StationAddress* const entry = claims(message.source)) {
+        if (message.type == NdType::router_advertisement) table_.set_router(*entry, true);
+        settle(now);
+        return Verdict::pass;
+      }
+      return Verdict::drop;
+    case NdType::redirect:
+      return Verdict::pass;
+  }
+  return Verdict::pass;
+}
+
+Verdict Stations::drop(std::uint64_t StationCounters::*why) {
+  ++(table_.counters().*why);
+  return Verdict::drop;
+}
+
+// --- From the fabric -----------------------------------------------------------------------------
+
+/// As the neighbour would ask on Ethernet; one station only if that is known to have the address.
+void Stations::on_request(const wire::Arp& request, TimePoint now) {
+  if (deps_.host.is_own(request.target_protocol)) return;
+  if (!requests_.add(request, now)) {
+    ++table_.counters().request_limit;
+    return;
+  }
+  const auto station = table_.on_asked(request.target_protocol, now);
+  settle(now);
+  deps_.messages.arp({.operation = ArpOperation::request,
+                      .sender_hardware = deps_.neighbours.mac_of(request.sender_hardware),
+                      .sender_protocol = request.sender_protocol,
+                      .target_hardware = {},
+                      .target_protocol = request.target_protocol},
+                     station.value_or(kBroadcastMac));
+}
+
+bool Stations::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {
+  const bool keeps = table_.on_fabric(address, host, now);
+  settle(now);
+  return keeps;
+}
+
+void Stations::on_host_changed(TimePoint now) {
+  for (const IpAddress& address : deps_.host.own()) table_.remove(address);
+  last_.entry = nullptr;
+  settle(now);
+}
+
+void Stations::tick(TimePoint now) {
+  table_.tick(now);
+  groups_.tick(now);
+  if (groups_.take_query(now)) {
+    for (const IpAddress& source : {kQuerier, IpAddress(kOfView)}) {
+      deps_.messages.query({.source = source, .group = {}}, NeighbourMacs::kOfOthers);
+    }
+  }
+  settle(now);
+}
+
+bool Stations::serves(const IpAddress& address) const {
+  const StationAddress* const entry = table_.find(address);
+  return entry != nullptr && entry->is_served();
+}
+
+std::optional<MacAddress> Stations::mac_of(const IpAddress& address) const {
+  const StationAddress* const entry = table_.find(address);
+  if (entry == nullptr || !entry->receives()) return std::nullopt;
+  return entry->mac();
+}
+
+// --- What stations cause -------------------------------------------------------------------------
+
+std::optional<std::vector<IpAddress>> Stations::take_groups() {
+  if (known_groups_ == groups_.version() && !serves_other_groups_) return std::nullopt;
+  known_groups_ = groups_.version();
+  serves_other_groups_ = false;
+  std::vector<IpAddress> all = groups_.all();
+  std::uint32_t slot = 0;
+  while (const StationAddress* const entry = table_.next(slot)) {
+    const auto* const ipv6 = std::get_if<Ipv6Address>(&entry->address());
+    if (ipv6 != nullptr && entry->is_served()) all.emplace_back(ipv6->solicited_node());
+  }
+  std::ranges::sort(all);
+  const auto [first, last] = std::ranges::unique(all);
+  all.erase(first, last);
+  return all;
+}
+
+void Stations::settle(TimePoint now) {
+  if (table_.stations() > 0) groups_.start(now);
+  StationOutput& out = table_.out();
+  for (const auto& one : out.probes) probe(one);
+  out.probes.clear();
+  deps_.wanted.insert(deps_.wanted.end(), out.checks.begin(), out.checks.end());
+  out.checks.clear();
+  for (const auto& one : out.services) serve(one);
+  out.services.clear();
+  for (const auto& event : out.events) {
+    if (event.kind == StationEvent::Kind::moved_out) on_moved_out(event);
+    events_.push_back(event);
+  }
+  out.events.clear();
+}
+
+void Stations::probe(const StationOutput::Probe& probe) {
+  constexpr MacAddress kFrom = NeighbourMacs::kOfOthers;
+  std::visit(Overloaded{
+                 [&](Ipv4Address target) {
+                   deps_.messages.arp({.operation = ArpOperation::request,
+                                       .sender_hardware = kFrom,
+                                       .sender_protocol = {},
+                                       .target_hardware = {},
+                                       .target_protocol = target},
+                                      probe.mac);
+                 },
+                 [&](const Ipv6Address& target) {
+                   NdMessage message;
+                   message.source = kOfView;
+                   message.destination = message.target = target;
+                   deps_.messages.solicitation(message, kFrom, probe.mac);
+                 },
+             },
+             probe.address);
+}
+
+void Stations::serve(const StationOutput::Service& service) {
+  services_.push_back(service);
+  serves_other_groups_ |= family(service.address) == IpFamily::v6;
+  if (!service.on) return;
+  deps_.neighbours.forget(service.address);
+  if (const auto* const ipv4 = std::get_if<Ipv4Address>(&service.address)) {
+    requests_.take(*ipv4, replies_);
+  }
+}
+
+/// The stations that still know the address learn where it is now.
+void Stations::on_moved_out(const StationEvent& event) {
+  const auto* const host = event.rival ? std::get_if<HwAddress>(&*event.rival) : nullptr;
+  if (host == nullptr) return;
+  (void)deps_.neighbours.learn(event.address, *host);
+  const MacAddress mac = deps_.neighbours.mac_of(*host);
+  std::visit(Overloaded{
+                 [&](Ipv4Address address) { deps_.messages.announce(address, mac); },
+                 [&](const Ipv6Address& address) {
+                   NdMessage message;
+                   message.type = NdType::neighbour_advertisement;
+                   message.source = message.target = address;
+                   message.destination = kAllNodes;
+                   message.overrides = true;
+                   deps_.messages.advertisement(message, mac, wire::multicast_mac(kAllNodes));
+                 },
+             },
+             event.address);
+}
+
+}  // namespace ipoib::ethernet

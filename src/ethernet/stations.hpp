@@ -1,0 +1,118 @@
+// The part of the view that deals with stations: what they send, and what the fabric wants of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ethernet/fabric_requests.hpp"
+#include "ethernet/host_identity.hpp"
+#include "ethernet/host_messages.hpp"
+#include "ethernet/neighbour_macs.hpp"
+#include "ethernet/recent_map.hpp"
+#include "ethernet/station_groups.hpp"
+#include "ethernet/station_table.hpp"
+#include "wire/arp.hpp"
+#include "wire/ethernet.hpp"
+#include "wire/neighbour_discovery.hpp"
+
+namespace ipoib::ethernet {
+
+class Stations {
+ public:
+  /// All of these outlive it.
+  struct Dependencies {
+    const HostIdentity& host;
+    NeighbourMacs& neighbours;
+    HostMessages& messages;
+    std::vector<IpAddress>& wanted;  ///< addresses that the link is to solicit
+  };
+
+  /// `limit`: of stations.
+  Stations(std::size_t limit, const HashKey& key, const Dependencies& deps)
+      : deps_(deps), table_(limit, key), groups_(key), sent_to_(kSentTo, key) {}
+
+  /// Groups that stations have sent to, and that are remembered.
+  static constexpr std::size_t kSentTo = 4096;
+
+  /// What becomes of a frame of a station.
+  enum class Verdict : std::uint8_t {
+    pass,  ///< to the link; of an ARP or ND request: it is one for the fabric
+    end,   ///< it was for the view alone
+    drop,  ///< and was counted
+  };
+
+  // --- Stimuli ---------------------------------------------------------------------------------
+  /// Any IP packet of a station.
+  [[nodiscard]] Verdict receive(const wire::EthernetHeader& header, ConstBytes packet,
+                                TimePoint now);
+  [[nodiscard]] Verdict receive_arp(const wire::EthernetHeader& header,
+                                    const wire::EthernetArp& message, TimePoint now);
+  /// Of a Neighbour Discovery message, before receive().
+  [[nodiscard]] Verdict receive_discovery(const wire::EthernetHeader& header,
+                                          const wire::NdMessage& message, TimePoint now);
+  /// An ARP request of the fabric for an address that is not the host's.
+  void on_request(const wire::Arp& request, TimePoint now);
+  /// A host of the fabric says that it has the address. Returns whether a station keeps it.
+  [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
+  void on_host_changed(TimePoint now);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const {
+    return std::min(table_.next_deadline(), groups_.next_deadline());
+  }
+
+  // --- State and output ------------------------------------------------------------------------
+  /// The station that gets packets to this address.
+  [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
+  [[nodiscard]] bool serves(const IpAddress& address) const;
+  [[nodiscard]] const StationTable& table() const { return table_; }
+  [[nodiscard]] std::uint64_t version() const { return table_.version(); }
+  // The caller takes these out.
+  [[nodiscard]] std::vector<StationOutput::Service>& services() { return services_; }
+  [[nodiscard]] std::vector<wire::Arp>& replies() {
+    return replies_;
+  }  ///< to requests of the fabric
+  [[nodiscard]] std::vector<StationEvent>& events() { return events_; }
+  /// The groups that the link is to be a member of for the stations, if they have changed since the
+  /// last call.
+  [[nodiscard]] std::optional<std::vector<IpAddress>> take_groups();
+  [[nodiscard]] const StationGroups& groups() const { return groups_; }
+
+ private:
+  using Header = wire::EthernetHeader;
+
+  [[nodiscard]] Verdict admit_source(MacAddress mac, const IpAddress& source, TimePoint now);
+  [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
+                                          ConstBytes packet, TimePoint now);
+  [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
+  /// Null if it may not; counts why.
+  [[nodiscard]] StationAddress* claim(StationBudget& station, const IpAddress& address,
+                                      TimePoint now);
+  [[nodiscard]] Verdict drop(std::uint64_t StationCounters::*why);
+  void settle(TimePoint now);
+  void probe(const StationOutput::Probe& probe);
+  void serve(const StationOutput::Service& service);
+  void on_moved_out(const StationEvent& event);
+
+  Dependencies deps_;
+  StationTable table_;
+  FabricRequests requests_;
+  StationGroups groups_;
+  std::uint64_t known_groups_ = 0;    ///< StationGroups::version() of the last take_groups()
+  bool serves_other_groups_ = false;  ///< solicited-node groups have changed since then
+  struct SentTo {};
+  RecentMap<IpAddress, SentTo> sent_to_;
+  std::vector<StationOutput::Service> services_;
+  std::vector<wire::Arp> replies_;
+  std::vector<StationEvent> events_;
+  // The last result: packets of one flow follow each other.
+  struct {
+    MacAddress mac;
+    IpAddress source;
+    StationAddress* entry = nullptr;
+    std::uint64_t version = 0;
+  } last_;
+};
+
+}  // namespace ipoib::ethernet

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Stations behind Ethernet interfaces: network namespaces on bridges, as containers and virtual machines."""
+
+import json
+import sys
+
+import dhcp
+import hosts
+import streams
+from hosts import wait_until
+
+STATIONS = 3  # behind each bridge
+
+
+class Station(hosts.Host):
+    """A network namespace with a veth on the bridge of a host."""
+
+    def __init__(self, host, number, mac, *, name=None):
+        super().__init__(host.subnet, name or f"{host.name}{number}")
+        host.subnet.hosts.append(self)
+        self.address, self.address6 = f"10.44.0.{number}", f"fd44::{number}"
+        self.mac = mac
+        self.plug(host)
+
+    def plug(self, host):
+        """Connects it to the bridge of a host, with the MAC and the addresses that it has."""
+        self.bridged_by = host
+        host.run("ip", "link", "add", f"to-{self.name}", "type", "veth", "peer", "name", "eth0",
+                 "address", self.mac, "netns", self.namespace)
+        host.run("ip", "link", "set", f"to-{self.name}", "master", "br0", "up")
+        self.run("ip", "link", "set", "eth0", "up")
+        self.configure_eth0()
+
+    def configure_eth0(self):
+        self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
+        self.run("ip", "addr", "add", f"{self.address6}/64", "dev", "eth0")
+
+    def unplug(self):
+        self.bridged_by.run("ip", "link", "delete", f"to-{self.name}")
+
+    def neighbour(self, address):
+        found = json.loads(self.run("ip", "-json", "neigh", "show", "dev", "eth0").stdout)
+        return next((entry.get("lladdr") for entry in found if entry["dst"] == address), None)
+
+
+class Bridged(hosts.Pair):
+    """Two hosts, each with a bridge: 10.44.0.11 to .13 are behind left, .21 to .23 behind right."""
+
+    def setUp(self):
+        self.set_up()
+        self.behind = {}
+        for host, first in ((self.left, 11), (self.right, 21)):
+            self.start_bridge(host)
+            self.behind[host] = [Station(host, first + i, f"02:00:00:00:00:{first + i:02x}")
+                                 for i in range(STATIONS)]
+        self.stations = [station for each in self.behind.values() for station in each]
+
+    @staticmethod
+    def start_bridge(host, *options):
+        host.run("ip", "link", "add", "br0", "type", "bridge")
+        host.start("--ethernet", *options)
+        host.run("ip", "link", "set", "ib0", "master", "br0")
+        host.run("ip", "link", "set", "br0", "up")
+        wait_until(host.has_carrier, "carrier")
+
+    def all_reach_all(self):
+        for sender in self.stations:
+            for receiver in self.stations:
+                if sender is receiver:
+                    continue
+                for to in (receiver.address, receiver.address6):
+                    wait_until(lambda s=sender, t=to: s.reaches(t),
+                               f"{sender.name} reaches {receiver.name}, {to}")
+
+    def count(self, host, name):
+        return host.counters()[name]
+
+
+class Stations(Bridged):
+    def test_all_pairs_over_ipv4_and_ipv6(self):
+        self.all_reach_all()
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        # What a station sees of another one behind the other bridge: an Ethernet address of the view.
+        self.assertTrue(one.neighbour(far.address).startswith("06:"))
+        for host in (self.left, self.right):
+            self.assertEqual(self.count(host, "station_duplicate_addresses"), 0)
+            self.assertEqual(self.count(host, "drop_station_address"), 0)
+            self.assertGreaterEqual(self.count(host, "station_addresses_appeared"), 2 * STATIONS)
+
+    def test_streams_with_valid_checksums(self):
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        wait_until(lambda: one.reaches(far.address), "they reach each other")
+        for sender, receiver in ((one, far), (far, one)):
+            with self.subTest(sender=sender.name):
+                streams.tcp(sender, receiver, receiver.address, 16)
+                streams.udp(sender, receiver, receiver.address, 20, 1400)
+                streams.tcp(sender, receiver, receiver.address6, 4)
+
+    def test_station_and_host_with_a_tun(self):
+        peer = self.add_host("peer", "10.44.0.99/24")
+        one = self.behind[self.left][0]
+        # The station has not sent any packet to it.
+        wait_until(lambda: peer.reaches(one.address), "the peer reaches the station")
+        wait_until(lambda: one.reaches("10.44.0.99"), "and vice versa")
+        streams.tcp(one, peer, "10.44.0.99", 8)
+        streams.tcp(peer, one, one.address, 8)
+
+    def test_bridge_has_addresses_of_its_own(self):
+        self.left.run("ip", "addr", "add", "10.44.0.1/24", "dev", "br0")
+        far, near = self.behind[self.right][0], self.behind[self.left][0]
+        wait_until(lambda: far.reaches("10.44.0.1"), "a far station reaches the bridge")
+        wait_until(lambda: near.reaches("10.44.0.1"), "a near one does")
+        wait_until(lambda: self.left.reaches(far.address), "the bridge's host reaches a far station")
+        wait_until(lambda: self.left.reaches(near.address), "and a near one")
+
+    def test_station_moves_to_the_other_bridge(self):
+        mover, near, far = *self.behind[self.left][:2], self.behind[self.right][0]
+        peer = self.add_host("peer", "10.44.0.99/24")
+        others = (near, far, peer)
+        for other in others:
+            for to in (mover.address, mover.address6):
+                if other is not peer or ":" not in to:
+                    wait_until(lambda o=other, t=to: o.reaches(t), f"{other.name} reaches {to}")
+        mover.unplug()
+        mover.plug(self.right)
+        # It may be silent: then the first request finds it.
+        for other in others:
+            wait_until(lambda o=other: o.reaches(mover.address), f"{other.name} reaches it again")
+        for other in (near, far):
+            wait_until(lambda o=other: o.reaches(mover.address6), f"{other.name}, by IPv6")
+        wait_until(lambda: self.count(self.left, "station_addresses_moved") +
+                   self.count(self.left, "station_addresses_left") > 0, "left has given it up")
+        self.assertEqual(self.count(self.right, "station_duplicate_addresses"), 0)
+
+    def test_duplicate_address_is_reported(self):
+        first, peer = self.behind[self.left][0], self.behind[self.right][0]
+        wait_until(lambda: peer.reaches(first.address), "the first one is known")
+        double = Station(self.right, 29, "02:00:00:00:00:29")
+        double.run("ip", "addr", "add", f"{first.address}/24", "dev", "eth0")
+        double.run("arping", "-c", "1", "-A", "-I", "eth0", first.address, check=False)
+        double.ping(peer.address, "-I", first.address, "-c", "1", "-W", "1")
+        self.right.wait_for_log("duplicate address", first.address, double.mac)
+
+    def test_station_with_an_address_of_the_host(self):
+        self.left.run("ip", "addr", "add", "10.44.0.1/24", "dev", "br0")
+        far, liar = self.behind[self.right][0], self.behind[self.left][0]
+        wait_until(lambda: far.reaches("10.44.0.1"), "the host is reached")
+        liar.run("ip", "addr", "add", "10.44.0.1/32", "dev", "eth0")
+        liar.ping(far.address, "-I", "10.44.0.1", "-c", "2", "-W", "1")
+        wait_until(lambda: self.count(self.left, "drop_station_address") > 0, "its packets are dropped")
+        self.assertTrue(far.reaches("10.44.0.1"))
+
+    def test_packet_that_is_too_large_gets_an_icmp_error(self):
+        """The MTU of the station is larger than that of the partition."""
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        for device in ("ib0", f"to-{one.name}", "br0"):
+            self.left.run("ip", "link", "set", device, "mtu", "4000")
+        one.run("ip", "link", "set", "eth0", "mtu", "4000")
+        wait_until(lambda: one.reaches(far.address), "they reach each other")
+        done = one.ping(far.address, "-M", "do", "-s", "3000", "-c", "2", "-W", "2")
+        self.assertRegex(done.stdout + done.stderr, r"mtu ?= ?2044")
+
+    def test_multicast_streams(self):
+        one, near, far = *self.behind[self.left][:2], self.behind[self.right][0]
+        peer = self.add_host("peer", "10.44.0.99/24")
+        for group in ("239.1.2.3", "ff15::4711"):
+            for speaker, listeners in ((one, (far, near, peer)), (peer, (one, far))):
+                with self.subTest(group=group, speaker=speaker.name):
+                    self.check_multicast(group, speaker, listeners)
+
+    def check_multicast(self, group, speaker, listeners):
+        def interface(host):
+            return "eth0" if isinstance(host, Station) else "ib0"
+        running = [streams.start(host, streams.LISTENER, self.subnet.folder, f"listener-{group}",
+                                 group, "join", interface(host)) for host in listeners]
+
+        def all_hear():
+            speaker.run(sys.executable, "-c", streams.SPEAKER, group, "hello", interface(speaker))
+            return all("hello" in one.output() for one in running)
+        try:
+            wait_until(all_hear, f"all hear {group}")
+        finally:
+            for one in running:
+                one.end()
+
+    def test_group_is_left_when_no_station_listens(self):
+        one, group = self.behind[self.left][0], "239.1.2.4"
+        listener = streams.start(one, streams.LISTENER, self.subnet.folder, "listener", group, "join",
+                                 "eth0")
+
+        def is_member():
+            found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "groups").stdout)
+            return any(each.get("address") == group and each["membership"] == "full"
+                       for each in found)
+        wait_until(is_member, "left is a member")
+        listener.end()
+        wait_until(lambda: not is_member(), "it has left")
+
+    def test_dhcp_from_the_other_side(self):
+        """A server behind one bridge, and clients behind both, and one on a TUN."""
+        server_host = self.behind[self.right][0]
+        server = dhcp.start_server(server_host, self.subnet.folder, interface="eth0")
+        self.addCleanup(server.end)
+        peer = self.subnet.host("peer")
+        peer.start()
+        wait_until(peer.has_carrier, "carrier")
+        clients = [(self.behind[self.left][0], "eth0"), (self.behind[self.left][1], "eth0"),
+                   (self.behind[self.right][1], "eth0"), (peer, "ib0")]
+        for host, interface in clients:
+            host.run("ip", "-4", "addr", "flush", "dev", interface)
+            client = dhcp.start_client(host, self.subnet.folder, interface)
+            self.addCleanup(client.end)
+        leased = [wait_until(lambda h=host, i=interface: h.addresses(interface=i),
+                             f"{host.name} has an address") for host, interface in clients]
+        self.assertEqual(len({address for each in leased for address in each}), len(clients), leased)
+        for host, _ in clients:
+            wait_until(lambda h=host: h.reaches(server_host.address), f"{host.name} reaches the server")
+
+    def test_dhcp_server_on_a_tun(self):
+        peer = self.add_host("peer", "10.44.0.99/24")
+        server = dhcp.start_server(peer, self.subnet.folder)
+        self.addCleanup(server.end)
+        for station in self.behind[self.left][:2]:
+            station.run("ip", "-4", "addr", "flush", "dev", "eth0")
+            client = dhcp.start_client(station, self.subnet.folder, "eth0")
+            self.addCleanup(client.end)
+        addresses = [wait_until(lambda s=station: s.addresses(interface="eth0"),
+                                f"{station.name} has an address") for station in self.behind[self.left][:2]]
+        self.assertNotEqual(addresses[0], addresses[1])
+        wait_until(lambda: self.behind[self.left][0].reaches("10.44.0.99"), "it reaches the server")
+
+    def test_ipv6_autoconfiguration(self):
+        """Router advertisements of a TUN reach stations, and those of a station reach a TUN."""
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        wait_until(lambda: one.reaches(far.address6), "IPv6 works")
+        link_local = next(entry["local"] for entry in far.link("eth0")["addr_info"]
+                          if entry["family"] == "inet6" and entry["scope"] == "link")
+        wait_until(lambda: one.reaches(f"{link_local}%eth0"), "by link-local addresses, too")
+
+    def test_ibarp_shows_stations(self):
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        wait_until(lambda: one.reaches(far.address), "they reach each other")
+        found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "stations").stdout)
+        mine = next(each for each in found if each["address"] == one.address)
+        self.assertEqual((mine["mac"], mine["served"], mine["interface"]), (one.mac, True, "ib0"))
+        self.assertIn(mine["state"], ("reachable", "probing"))
+        text = self.left.run(hosts.program("ibarp"), "stations").stdout
+        self.assertRegex(text, rf"{one.address} +ib0 +{mine['state']} .* {one.mac}")
+        # A TUN has none; that is an error only if it was named.
+        peer = self.subnet.host("peer")
+        peer.start()
+        self.assertEqual(peer.run(hosts.program("ibarp"), "--json", "stations").stdout, "[]\n")
+        done = peer.run(hosts.program("ibarp"), "stations", "dev", "ib0", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--ethernet", done.stderr)
+
+    def test_other_frames_are_dropped_and_counted(self):
+        self.left.run("ip", "link", "set", "br0", "type", "bridge", "stp_state", "1")
+        wait_until(lambda: self.count(self.left, "drop_ethernet_type") > 0, "STP is dropped")
+
+
+class Limited(Bridged):
+    def setUp(self):
+        self.set_up()
+
+    def test_number_of_stations_is_limited(self):
+        self.start_bridge(self.left, "--ethernet-stations", "2")
+        self.right.start(address="10.44.0.99/24")
+        stations = [Station(self.left, 11 + i, f"02:00:00:00:00:{11 + i:02x}") for i in range(4)]
+        wait_until(lambda: sum(one.reaches("10.44.0.99") for one in stations) == 2,
+                   "two reach the other host")
+        self.assertGreater(self.count(self.left, "drop_station_limit"), 0)
+        self.assertEqual(self.count(self.left, "stations"), 2)
+
+
+class Macvlan(hosts.Pair):
+    """Containers without a bridge."""
+
+    def test_macvlans_reach_the_fabric(self):
+        self.set_up()
+        self.left.start("--ethernet", address="10.44.0.1/24")
+        self.right.start(address="10.44.0.2/24")
+        container = self.subnet.host("container")
+        done = self.left.run("ip", "link", "add", "mv0", "link", "ib0", "type", "macvlan", "mode",
+                             "bridge", check=False)
+        if done.returncode != 0:
+            self.skipTest(f"no macvlan here: {done.stderr.strip()}")
+        self.left.run("ip", "link", "set", "mv0", "netns", container.namespace, "name", "eth0")
+        container.run("ip", "link", "set", "eth0", "up")
+        container.run("ip", "addr", "add", "10.44.0.11/24", "dev", "eth0")
+        wait_until(lambda: container.reaches("10.44.0.2"), "the container reaches a host")
+        wait_until(lambda: self.right.reaches("10.44.0.11"), "and vice versa")
+        self.assert_connected()
+        streams.tcp(container, self.right, "10.44.0.2", 8)
+
+
+if __name__ == "__main__":
+    hosts.main()

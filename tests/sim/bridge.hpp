@@ -1,0 +1,146 @@
+// Stations behind the TAP of a simulated host: a bridge that floods, and hosts with an ARP cache
+// that never expires.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/host.hpp"
+#include "wire/arp.hpp"
+#include "wire/ethernet.hpp"
+
+namespace ipoib::sim {
+
+class Bridge;
+
+class Station {
+ public:
+  using Frame = MemoryTun::Packet;
+
+  Station(MacAddress mac, Ipv4Address ip) : mac_(mac), ip_(ip) {}
+
+  [[nodiscard]] MacAddress mac() const { return mac_; }
+  [[nodiscard]] Ipv4Address ip() const { return ip_; }
+  /// Sends a packet with a number, after it has resolved the address.
+  void send(Ipv4Address to, std::uint32_t number) {
+    waiting_.emplace_back(to, number);
+    send_waiting();
+    if (!waiting_.empty()) request(to);
+  }
+  void announce() { request(ip_); }
+  void request(Ipv4Address target) { send_arp(wire::ArpOperation::request, target, kBroadcastMac); }
+  /// A frame that its port of the bridge has received.
+  void receive(const Frame& frame);
+
+  std::map<Ipv4Address, MacAddress> cache;
+  std::vector<std::pair<Ipv4Address, std::uint32_t>> received;  ///< senders and numbers
+  std::vector<Ipv4Address> conflicts;  ///< of ARP messages from its own address
+  Bridge* bridge = nullptr;            ///< null: unplugged
+  bool answers = true;
+
+ private:
+  void send_waiting();
+  void send_arp(wire::ArpOperation operation, Ipv4Address target, MacAddress to);
+  void transmit(MacAddress to, wire::EtherType type, ConstBytes packet);
+
+  MacAddress mac_;
+  Ipv4Address ip_;
+  std::vector<std::pair<Ipv4Address, std::uint32_t>> waiting_;
+};
+
+class Bridge {
+ public:
+  explicit Bridge(Host& host) : host_(&host) {}
+
+  void plug(Station& station) {
+    station.bridge = this;
+    stations_.push_back(&station);
+  }
+  void unplug(Station& station) {
+    station.bridge = nullptr;
+    std::erase(stations_, &station);
+  }
+  /// Delivers what the host's TAP has got from the fabric. Returns whether there was anything.
+  bool turn() {
+    const auto frames = std::exchange(host_->tun().from_fabric, {});
+    for (const auto& frame : frames) deliver(frame, nullptr);
+    return !frames.empty();
+  }
+  void forward(const Station::Frame& frame, const Station* from) {
+    deliver(frame, from);
+    host_->send(frame);
+  }
+
+ private:
+  void deliver(const Station::Frame& frame, const Station* from) {
+    const auto header = wire::EthernetHeader::parse(frame.data());
+    for (Station* const station : std::vector(stations_)) {
+      const bool is_for = header.destination.is_multicast() || header.destination == station->mac();
+      if (station != from && is_for) station->receive(frame);
+    }
+  }
+
+  Host* host_;
+  std::vector<Station*> stations_;
+};
+
+inline void Station::receive(const Frame& frame) {
+  const auto header = wire::EthernetHeader::parse(frame.data());
+  const ConstBytes packet = ConstBytes(frame).subspan(wire::EthernetHeader::kSize);
+  if (is_type(header, wire::EtherType::ipv4)) {
+    const Ipv4Address to(load_be<std::uint32_t>(&packet[16]));
+    if (to == ip_) {
+      received.emplace_back(Ipv4Address(load_be<std::uint32_t>(&packet[12])),
+                            load_be<std::uint32_t>(&packet[20]));
+    }
+    return;
+  }
+  const auto arp = wire::EthernetArp::parse(packet);
+  if (!is_type(header, wire::EtherType::arp) || !arp) return;
+  if (arp->sender_protocol == ip_ && arp->sender_hardware != mac_) {
+    conflicts.push_back(arp->sender_protocol);
+    return;
+  }
+  const bool is_for_me = arp->target_protocol == ip_;
+  if (!arp->sender_protocol.is_unspecified() &&
+      (is_for_me || cache.contains(arp->sender_protocol))) {
+    cache[arp->sender_protocol] = arp->sender_hardware;
+  }
+  if (is_for_me && answers && arp->operation == wire::ArpOperation::request) {
+    std::vector<std::uint8_t> bytes(wire::EthernetArp::kSize);
+    wire::EthernetArp{wire::ArpOperation::reply, mac_, ip_, arp->sender_hardware,
+                      arp->sender_protocol}
+        .emit(bytes);
+    transmit(header.source, wire::EtherType::arp, bytes);
+  }
+  send_waiting();
+}
+
+inline void Station::send_waiting() {
+  for (auto& [to, number] : std::exchange(waiting_, {})) {
+    const auto at = cache.find(to);
+    if (at == cache.end()) {
+      waiting_.emplace_back(to, number);
+    } else {
+      transmit(at->second, wire::EtherType::ipv4, ip_packet(ip_, to, number));
+    }
+  }
+}
+
+inline void Station::send_arp(wire::ArpOperation operation, Ipv4Address target, MacAddress to) {
+  std::vector<std::uint8_t> bytes(wire::EthernetArp::kSize);
+  wire::EthernetArp{operation, mac_, ip_, {}, target}.emit(bytes);
+  transmit(to, wire::EtherType::arp, bytes);
+}
+
+inline void Station::transmit(MacAddress to, wire::EtherType type, ConstBytes packet) {
+  if (bridge == nullptr) return;
+  Frame frame(wire::EthernetHeader::kSize);
+  wire::EthernetHeader{to, mac_, static_cast<std::uint16_t>(type)}.emit(frame.data());
+  frame.insert(frame.end(), packet.begin(), packet.end());
+  bridge->forward(frame, this);
+}
+
+}  // namespace ipoib::sim

@@ -1,0 +1,240 @@
+// Stations behind bridges on several hosts, and peers with a TUN, which see ordinary IPoIB hosts.
+#include <algorithm>
+
+#include "tests/sim/bridge.hpp"
+#include "tests/sim/sim_fixture.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+class StationsSim : public Sim {
+ protected:
+  /// Hosts with a bridge and so many stations each; station i of host h is 10.44.h.i.
+  void bridges(std::uint32_t count, std::uint32_t stations_each) {
+    for (std::uint32_t h = 1; h <= count; ++h) {
+      HostOptions chosen = options(h);
+      chosen.mac = MacAddress(0x0200'0000'0000 + h);
+      chosen.stations = 64;
+      add(chosen);
+      bridge_of.push_back(std::make_unique<Bridge>(*hosts.back()));
+      for (std::uint32_t i = 1; i <= stations_each; ++i) {
+        stations.push_back(std::make_unique<Station>(MacAddress(0x0200'0001'0000 + 256 * h + i),
+                                                     address_of(256 * h + i)));
+        bridge_of.back()->plug(*stations.back());
+      }
+    }
+    bring_up();
+    run(5s);
+  }
+  [[nodiscard]] Station& station(std::uint32_t host, std::uint32_t number) {
+    const Ipv4Address ip = address_of(256 * host + number);
+    return **std::ranges::find(stations, ip, [](const auto& one) { return one->ip(); });
+  }
+  void turn_bridges() {
+    for (const auto& bridge : bridge_of) bridge->turn();
+  }
+  /// Runs until the condition holds; the bridges forward what arrives.
+  [[nodiscard]] bool until(const std::function<bool()>& holds, Duration limit) {
+    const TimePoint end = world.now() + limit;
+    while (!holds()) {
+      if (world.now() >= end) return false;
+      world.run_for(1ms);
+      turn_bridges();
+    }
+    return true;
+  }
+  void run(Duration time) {
+    (void)until([] { return false; }, time);
+  }
+  [[nodiscard]] static bool has_got(const Station& station, Ipv4Address from, std::uint32_t number) {
+    return std::ranges::find(station.received, std::pair(from, number)) != station.received.end();
+  }
+  /// Sends again and again, as a program does.
+  [[nodiscard]] bool reaches(Station& from, Station& to, Duration limit = 10s) {
+    const std::uint32_t number = ++number_;
+    const TimePoint end = world.now() + limit;
+    while (world.now() < end) {
+      from.send(to.ip(), number);
+      if (until([&] { return has_got(to, from.ip(), number); }, 500ms)) return true;
+      if (from.cache.contains(to.ip())) from.request(to.ip());
+    }
+    return false;
+  }
+  [[nodiscard]] static const ethernet::StationTable& table_of(const Host& host) {
+    return host.ethernet()->stations()->table();
+  }
+  [[nodiscard]] static std::uint64_t events(const Host& host, ethernet::StationEvent::Kind kind) {
+    return table_of(host).event_counts()[static_cast<std::size_t>(kind)];
+  }
+
+  std::vector<std::unique_ptr<Bridge>> bridge_of;
+  std::vector<std::unique_ptr<Station>> stations;
+
+ private:
+  std::uint32_t number_ = 0;
+};
+
+using Kind = ethernet::StationEvent::Kind;
+
+TEST_F(StationsSim, AllPairsOfStationsReachEachOther) {
+  bridges(4, 3);
+  for (const auto& from : stations) {
+    for (const auto& to : stations) {
+      if (from != to) ASSERT_TRUE(reaches(*from, *to));
+    }
+  }
+  for (const auto& one : stations) EXPECT_TRUE(one->conflicts.empty());
+  for (const auto& host : hosts) EXPECT_EQ(events(*host, Kind::appeared), 3U);
+}
+
+TEST_F(StationsSim, StationsAndAPeerWithATunReachEachOther) {
+  bridges(1, 2);
+  Host& peer = add(9);
+  bring_up();
+  run(3s);
+  Station& one = station(1, 1);
+  // The station has said nothing yet.
+  peer.send(one.ip(), 7);
+  ASSERT_TRUE(until([&] { return has_got(one, peer.ip(), 7); }, 5s));
+  one.send(peer.ip(), 8);
+  ASSERT_TRUE(until([&] { return peer.received_from(one.ip()) == 1; }, 5s));
+  EXPECT_EQ(peer.link().get(one.ip(), world.now())->hardware, a().hardware());
+}
+
+TEST_F(StationsSim, AnAnswerIsThatOfTheStation) {
+  bridges(1, 1);
+  Host& peer = add(9);
+  bring_up();
+  Station& one = station(1, 1);
+  one.announce();
+  run(2s);
+  one.answers = false;
+  peer.send(one.ip(), 7);
+  EXPECT_FALSE(until([&] { return has_got(one, peer.ip(), 7); }, 3s)) << "not from the cache";
+}
+
+TEST_F(StationsSim, AStationMovesToAnotherBridge) {
+  bridges(2, 2);
+  Host& peer = add(9);
+  bring_up();
+  Station& mover = station(1, 1);
+  Station& stays = station(1, 2);
+  Station& far = station(2, 1);
+  for (Station* const other : {&stays, &far}) {
+    ASSERT_TRUE(reaches(*other, mover));
+    ASSERT_TRUE(reaches(mover, *other));
+  }
+  peer.send(mover.ip(), 100);
+  ASSERT_TRUE(until([&] { return has_got(mover, peer.ip(), 100); }, 5s));
+
+  bridge_of[0]->unplug(mover);
+  bridge_of[1]->plug(mover);
+  mover.announce();
+  ASSERT_TRUE(until([&] { return events(a(), Kind::moved_out) == 1; }, 5s));
+  run(1s);
+  // Without another request: their caches were corrected.
+  stays.send(mover.ip(), 200);
+  EXPECT_TRUE(until([&] { return has_got(mover, stays.ip(), 200); }, 1s));
+  far.send(mover.ip(), 201);
+  EXPECT_TRUE(until([&] { return has_got(mover, far.ip(), 201); }, 1s));
+  peer.send(mover.ip(), 202);
+  EXPECT_TRUE(until([&] { return has_got(mover, peer.ip(), 202); }, 1s));
+  EXPECT_EQ(events(a(), Kind::duplicate) + events(b(), Kind::duplicate), 0U);
+}
+
+TEST_F(StationsSim, AStationMovesBack) {
+  bridges(2, 2);
+  Station& mover = station(1, 1);
+  Station& far = station(2, 1);
+  ASSERT_TRUE(reaches(far, mover));
+  for (const std::size_t to : {1U, 0U, 1U}) {
+    mover.bridge->unplug(mover);
+    bridge_of[to]->plug(mover);
+    mover.announce();
+    run(3s);
+    EXPECT_TRUE(reaches(far, mover, 3s)) << to;
+  }
+}
+
+TEST_F(StationsSim, TwoStationsWithOneAddressAreReportedAndDoNotFight) {
+  bridges(2, 1);
+  Host& peer = add(9);
+  bring_up();
+  Station& first = station(1, 1);
+  first.announce();
+  run(2s);
+  Station second(MacAddress(0x0200'0009'0009), first.ip());
+  bridge_of[1]->plug(second);
+  std::uint64_t announcements = 0;
+  world.tap = [&](ConstBytes packet) {
+    const auto arp = arp_in(packet);
+    if (arp && arp->sender_protocol == first.ip() && arp->target_protocol == first.ip()) {
+      ++announcements;
+    }
+    return true;
+  };
+  for (int i = 0; i < 20; ++i) {
+    second.announce();
+    run(500ms);
+  }
+  EXPECT_GE(events(b(), Kind::duplicate), 1U);
+  EXPECT_EQ(events(b(), Kind::appeared), 0U);
+  EXPECT_EQ(announcements, 0U) << "neither claims it again";
+  peer.send(first.ip(), 7);
+  EXPECT_TRUE(until([&] { return has_got(first, peer.ip(), 7); }, 5s));
+}
+
+TEST_F(StationsSim, AStationThatLiesGetsNoPackets) {
+  bridges(2, 1);
+  Station& liar = station(1, 1);
+  Station far(MacAddress(0x0200'0009'0001), address_of(0x901));
+  bridge_of[1]->plug(far);
+  Station posing(liar.mac(), b().ip());
+  bridge_of[0]->plug(posing);
+  ASSERT_TRUE(reaches(liar, far));
+  posing.announce();
+  run(2s);
+  far.send(a().ip(), 1);
+  Station as_host(MacAddress(0x0200'0009'0002), a().ip());
+  bridge_of[0]->plug(as_host);
+  as_host.announce();
+  run(2s);
+  EXPECT_EQ(table_of(a()).find(b().ip())->state_name(), ethernet::StationState::refused);
+  EXPECT_EQ(table_of(a()).find(a().ip()), nullptr);
+  EXPECT_GT(table_of(a()).counters().drop_address, 0U);
+}
+
+TEST_F(StationsSim, AFloodOfRequestsStaysWithinTheBudgetOfItsStation) {
+  bridges(2, 2);
+  Station& flooder = station(1, 1);
+  Station& other = station(1, 2);
+  Station& far = station(2, 1);
+  ASSERT_TRUE(reaches(other, far));
+  std::uint64_t requests = 0;
+  world.tap = [&](ConstBytes packet) {
+    const auto arp = arp_in(packet);
+    if (arp && arp->operation == wire::ArpOperation::request) ++requests;
+    return true;
+  };
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    flooder.request(address_of(0x4000 + i));
+    if (i % 20 == 0) run(1ms);
+  }
+  // One second of its budget, and what each is repeated.
+  EXPECT_LT(requests, 4 * ethernet::StationBudget::kRequests);
+  EXPECT_GT(table_of(a()).counters().drop_budget, 1000U);
+  EXPECT_TRUE(reaches(other, far, 2s));
+}
+
+TEST_F(StationsSim, SurvivesLoss) {
+  world.faults.packet_loss = 0.1;
+  bridges(3, 2);
+  for (const auto& from : stations) {
+    for (const auto& to : stations) {
+      if (from != to) ASSERT_TRUE(reaches(*from, *to, 30s));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::sim

@@ -1,0 +1,507 @@
+// Stations behind the TAP of a view.
+#include "ethernet/stations.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ethernet/view.hpp"
+#include "wire/group_membership.hpp"
+
+namespace ipoib::ethernet::stations_test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using wire::Arp;
+using wire::ArpOperation;
+using wire::EthernetArp;
+using wire::EthernetHeader;
+using wire::EtherType;
+using wire::NdMessage;
+using wire::NdType;
+
+constexpr MacAddress kHostMac{0x0200'0000'0001};
+constexpr MacAddress kMac{0x0200'0000'0011};
+constexpr MacAddress kOtherMac{0x0200'0000'0022};
+constexpr Ipv4Address kHost{0x0a2c0001};
+constexpr Ipv4Address kElsewhere{0xc0a80001};  ///< of another interface of the host
+constexpr Ipv4Address kStation{0x0a2c0011};
+constexpr Ipv4Address kPeer{0x0a2c0002};
+const Ipv6Address kStation6 = *Ipv6Address::parse("fd44::11");
+const Ipv6Address kPeer6 = *Ipv6Address::parse("fd44::2");
+const Ipv6Address kAll = *Ipv6Address::parse("ff02::1");
+
+HwAddress hardware(std::uint32_t number) {
+  return {.flags = 0, .qpn = Qpn(number), .gid = Gid(Gid::kLinkLocalPrefix, Guid(number))};
+}
+
+class StationsTest : public ::testing::Test {
+ protected:
+  StationsTest() {
+    HostView host;
+    host.mac = kHostMac;
+    host.addresses = {{kHost, 24}};
+    host.local = {{kHost, 32}, {kElsewhere, 32}};
+    view.on_host_changed(host, now);
+    drain();
+  }
+  void send(MacAddress from, MacAddress to, EtherType type, ConstBytes packet) {
+    Frame made = pool.take();
+    made.window(View::kHeadroom, packet.size());
+    std::ranges::copy(packet, made.bytes().begin());
+    EthernetHeader{to, from, static_cast<std::uint16_t>(type)}.emit(made.bytes().data() -
+                                                                    EthernetHeader::kSize);
+    batch.clear();
+    batch.push_back(std::move(made));
+    view.from_host(batch, hops, now);
+  }
+  /// Returns whether it goes on to the link.
+  bool send_ip(MacAddress from, Ipv4Address source, Ipv4Address to, MacAddress mac) {
+    std::vector<std::uint8_t> packet(28);
+    packet[0] = 0x45;
+    packet[3] = 28;
+    std::ranges::copy(source.bytes(), packet.begin() + 12);
+    std::ranges::copy(to.bytes(), packet.begin() + 16);
+    send(from, mac, EtherType::ipv4, packet);
+    return !batch.empty();
+  }
+  bool send_ip(MacAddress from, Ipv4Address source) {
+    return send_ip(from, source, kPeer, view.mac_of(hardware(2)));
+  }
+  void send_arp(MacAddress from, ArpOperation operation, Ipv4Address sender, Ipv4Address target,
+                MacAddress to = kBroadcastMac) {
+    std::vector<std::uint8_t> bytes(EthernetArp::kSize);
+    EthernetArp{operation, from, sender, {}, target}.emit(bytes);
+    send(from, to, EtherType::arp, bytes);
+  }
+  void announce(MacAddress from = kMac, Ipv4Address address = kStation) {
+    send_arp(from, ArpOperation::request, address, address);
+  }
+  bool send_nd(MacAddress from, const NdMessage& message) {
+    std::vector<std::uint8_t> bytes(NdMessage::kMaxEmitted);
+    bytes.resize(message.emit(bytes));
+    send(from, wire::multicast_mac(kAll), EtherType::ipv6, bytes);
+    return !batch.empty();
+  }
+  [[nodiscard]] static NdMessage advertisement(const Ipv6Address& of, const Ipv6Address& to) {
+    NdMessage message;
+    message.type = NdType::neighbour_advertisement;
+    message.source = message.target = of;
+    message.destination = to;
+    message.is_router = true;
+    return message;
+  }
+  void pass(Duration time) {
+    const TimePoint end = now + time;
+    while (view.next_deadline() <= end) {
+      now = std::max(now, view.next_deadline());
+      view.tick(now);
+    }
+    now = end;
+  }
+  /// The station has its address.
+  void serve() {
+    announce();
+    pass(1s);
+    drain();
+    ASSERT_TRUE(stations().table().find(kStation)->is_served());
+    stations().services().clear();
+    stations().events().clear();
+  }
+  /// Takes out what the view sends.
+  void drain() {
+    written.clear();
+    view.to_host(written);
+    view.wanted().clear();
+  }
+  [[nodiscard]] Stations& stations() { return *view.stations(); }
+  [[nodiscard]] const StationCounters& count() { return stations().table().counters(); }
+  [[nodiscard]] static EthernetHeader header_of(const Frame& frame) {
+    return EthernetHeader::parse(frame.bytes().data() - EthernetHeader::kSize);
+  }
+  [[nodiscard]] static Arp request_of_peer(Ipv4Address target) {
+    return {.operation = ArpOperation::request,
+            .sender_hardware = hardware(2),
+            .sender_protocol = kPeer,
+            .target_hardware = {},
+            .target_protocol = target};
+  }
+
+  TimePoint now{1h};
+  FramePool pool{1024, 256};
+  View view{{.neighbours = 64, .stations = 8}, HashKey{1, 2}, pool};
+  std::vector<Frame> batch;
+  std::vector<std::optional<IpAddress>> hops;
+  std::vector<Frame> written;
+};
+
+// --- Learning ------------------------------------------------------------------------------------
+
+TEST_F(StationsTest, AnAnnouncedAddressIsServedAfterTheFabricWasAsked) {
+  announce();
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kStation)));
+  EXPECT_THAT(stations().services(), IsEmpty());
+  pass(1s);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_EQ(stations().services()[0].address, IpAddress(kStation));
+  EXPECT_TRUE(stations().services()[0].on);
+}
+
+TEST_F(StationsTest, AnAddressThatAHostOfTheFabricHasIsRefused) {
+  announce();
+  view.on_neighbour(kStation, hardware(2), false, now);
+  pass(1s);
+  EXPECT_THAT(stations().services(), IsEmpty());
+  ASSERT_EQ(stations().events().size(), 1U);
+  EXPECT_EQ(stations().events()[0].kind, StationEvent::Kind::duplicate);
+  EXPECT_FALSE(send_ip(kMac, kStation)) << "its packets are dropped";
+  EXPECT_EQ(count().drop_address, 1U);
+}
+
+TEST_F(StationsTest, ASourceAddressIsServedIfItsStationAnswers) {
+  EXPECT_TRUE(send_ip(kMac, kStation));
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(header_of(written[0]).destination, kMac);
+  EXPECT_EQ(EthernetArp::parse(std::as_const(written[0]).bytes()),
+            (EthernetArp{ArpOperation::request, NeighbourMacs::kOfOthers, {}, {}, kStation}));
+  send_arp(kMac, ArpOperation::reply, kStation, Ipv4Address(), NeighbourMacs::kOfOthers);
+  pass(1s);
+  EXPECT_EQ(stations().services().size(), 1U);
+}
+
+TEST_F(StationsTest, ASourceAddressOfARouterIsNotServed) {
+  EXPECT_TRUE(send_ip(kMac, Ipv4Address(0x08080808)));
+  pass(4s);
+  EXPECT_THAT(stations().services(), IsEmpty());
+  EXPECT_TRUE(send_ip(kMac, Ipv4Address(0x08080808)));
+  EXPECT_EQ(stations().mac_of(Ipv4Address(0x08080808)), kMac) << "packets to it go to the router";
+}
+
+TEST_F(StationsTest, AnAdvertisementIsAClaimAndPassesOnceItIsServed) {
+  EXPECT_FALSE(send_nd(kMac, advertisement(kStation6, kAll))) << "would claim it on the fabric";
+  pass(1s);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_TRUE(stations().services()[0].is_router);
+  EXPECT_TRUE(send_nd(kMac, advertisement(kStation6, kPeer6)));
+}
+
+TEST_F(StationsTest, ProbesByNeighbourDiscoveryEndInTheView) {
+  EXPECT_FALSE(send_nd(kMac, advertisement(kStation6, kAll)));
+  pass(5min + 1s);
+  drain();
+  ASSERT_FALSE(written.empty());
+  const auto probe = NdMessage::parse(std::as_const(written.back()).bytes());
+  ASSERT_TRUE(probe);
+  EXPECT_EQ(probe->target, kStation6);
+  EXPECT_EQ(header_of(written.back()).destination, kMac);
+  EXPECT_FALSE(send_nd(kMac, advertisement(kStation6, probe->source)));
+  EXPECT_STREQ(name(stations().table().find(kStation6)->state_name()), "reachable");
+}
+
+TEST_F(StationsTest, AStationThatChecksItsAddressIsNotAskedForIt) {
+  serve();
+  pass(4min);
+  send_arp(kMac, ArpOperation::request, Ipv4Address(), kStation);
+  drain();
+  pass(4min);
+  drain();
+  EXPECT_TRUE(std::ranges::none_of(written, [](const Frame& frame) {
+    return is_type(header_of(frame), EtherType::arp);
+  }));
+  pass(2min);
+  drain();
+  EXPECT_TRUE(std::ranges::any_of(written, [](const Frame& frame) {
+    return is_type(header_of(frame), EtherType::arp);
+  }));
+}
+
+TEST_F(StationsTest, ADuplicateCheckOfAStationGoesToTheFabric) {
+  send_arp(kMac, ArpOperation::request, Ipv4Address(), kStation);
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kStation)));
+  view.on_neighbour(kStation, hardware(2), false, now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(header_of(written[0]).destination, kMac);
+}
+
+// --- Requests and packets of the fabric -----------------------------------------------------------
+
+TEST_F(StationsTest, ARequestIsPassedOnAndAnsweredWhenTheStationAnswers) {
+  serve();
+  view.on_request(request_of_peer(kStation), now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  const MacAddress peer = view.mac_of(hardware(2));
+  EXPECT_EQ(header_of(written[0]).destination, kMac);
+  EXPECT_EQ(EthernetArp::parse(std::as_const(written[0]).bytes()),
+            (EthernetArp{ArpOperation::request, peer, kPeer, {}, kStation}));
+  EXPECT_THAT(stations().replies(), IsEmpty()) << "not from the cache";
+  send_arp(kMac, ArpOperation::reply, kStation, kPeer, peer);
+  EXPECT_THAT(stations().replies(), ElementsAre(request_of_peer(kStation)));
+  stations().replies().clear();
+  send_arp(kMac, ArpOperation::reply, kStation, kPeer, peer);
+  EXPECT_THAT(stations().replies(), IsEmpty()) << "once";
+}
+
+TEST_F(StationsTest, ASilentStationIsFoundByARequest) {
+  view.on_request(request_of_peer(kStation), now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(header_of(written[0]).destination, kBroadcastMac);
+  send_arp(kMac, ArpOperation::reply, kStation, kPeer, view.mac_of(hardware(2)));
+  EXPECT_THAT(stations().replies(), IsEmpty()) << "the fabric is asked first";
+  pass(1s);
+  EXPECT_EQ(stations().services().size(), 1U);
+  EXPECT_EQ(stations().replies().size(), 1U);
+}
+
+TEST_F(StationsTest, RequestsAreLimited) {
+  for (std::uint32_t i = 0; i < FabricRequests::kMax + 3; ++i) {
+    view.on_request(request_of_peer(Ipv4Address(0x0b000000 + i)), now);
+  }
+  EXPECT_EQ(count().request_limit, 3U);
+  now += FabricRequests::kPatience;
+  view.on_request(request_of_peer(kStation), now);
+  EXPECT_EQ(count().request_limit, 3U);
+}
+
+TEST_F(StationsTest, PacketsGoToTheStationThatHasTheAddress) {
+  const auto mac_for = [&](Ipv4Address to) {
+    Frame packet = pool.take();
+    packet.window(View::kHeadroom, 28);
+    std::ranges::fill(packet.bytes(), std::uint8_t{0});
+    packet.bytes()[0] = 0x45;
+    std::ranges::copy(kPeer.bytes(), packet.bytes().begin() + 12);
+    std::ranges::copy(to.bytes(), packet.bytes().begin() + 16);
+    written.clear();
+    written.push_back(std::move(packet));
+    view.to_host(written);
+    return header_of(written.at(0)).destination;
+  };
+  EXPECT_EQ(mac_for(kStation), kHostMac);
+  serve();
+  EXPECT_EQ(mac_for(kStation), kMac);
+  EXPECT_EQ(mac_for(kHost), kHostMac);
+  announce(kOtherMac);
+  EXPECT_EQ(mac_for(kStation), kMac) << "as long as it is contested";
+  pass(1s);
+  drain();
+  EXPECT_EQ(mac_for(kStation), kOtherMac);
+}
+
+TEST_F(StationsTest, RequestsBetweenStationsAreNotForTheFabric) {
+  serve();
+  send_arp(kOtherMac, ArpOperation::request, Ipv4Address(0x0a2c0012), kStation);
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(Ipv4Address(0x0a2c0012)))) << "only the claim";
+}
+
+TEST_F(StationsTest, BroadcastsGoToAllWhateverTheirSubnet) {
+  serve();
+  EXPECT_TRUE(send_ip(kMac, kStation, Ipv4Address(0x0a2cffff), kBroadcastMac));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(Ipv4Address(0xffffffff))));
+}
+
+// --- Moves and duplicates ------------------------------------------------------------------------
+
+TEST_F(StationsTest, AnAddressThatMovesAwayIsAnnouncedToTheOtherStations) {
+  serve();
+  view.on_neighbour(kStation, hardware(3), false, now);
+  pass(1s);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_FALSE(stations().services()[0].on);
+  drain();
+  ASSERT_FALSE(written.empty());
+  const MacAddress mac = view.mac_of(hardware(3));
+  EXPECT_EQ(header_of(written.back()).destination, kBroadcastMac);
+  EXPECT_EQ(EthernetArp::parse(std::as_const(written.back()).bytes()),
+            (EthernetArp{ArpOperation::request, mac, kStation, {}, kStation}));
+  EXPECT_TRUE(send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kStation, mac));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(kStation))) << "the way to it is known at once";
+}
+
+TEST_F(StationsTest, AnAddressThatMovesHereIsNoNeighbourAnyMore) {
+  view.on_neighbour(kStation, hardware(3), false, now);
+  const MacAddress before = view.mac_of(hardware(3));
+  announce();
+  pass(1s);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_TRUE(send_ip(kMac, kStation));
+  (void)send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kStation, before);
+  EXPECT_THAT(hops, ElementsAre(std::nullopt));
+}
+
+TEST_F(StationsTest, ADuplicateIsReportedAndNotDefended) {
+  serve();
+  announce(kOtherMac);
+  EXPECT_FALSE(send_ip(kOtherMac, kStation));
+  send_arp(kMac, ArpOperation::reply, kStation, Ipv4Address(), NeighbourMacs::kOfOthers);
+  ASSERT_EQ(stations().events().size(), 1U);
+  EXPECT_EQ(stations().events()[0].kind, StationEvent::Kind::duplicate);
+  EXPECT_THAT(stations().services(), IsEmpty());
+  EXPECT_TRUE(send_ip(kMac, kStation));
+}
+
+// --- Multicast -----------------------------------------------------------------------------------
+
+constexpr Ipv4Address kGroup{0xef010203};
+
+std::vector<std::uint8_t> igmp(std::uint8_t type, Ipv4Address group) {
+  std::vector<std::uint8_t> packet{0x45, 0, 0, 28, 0, 0, 0x40, 0, 1, 2, 0, 0};
+  packet.insert(packet.end(), kStation.bytes().begin(), kStation.bytes().end());
+  packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
+  packet.insert(packet.end(), {type, 0, 0, 0});
+  packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
+  return packet;
+}
+
+TEST_F(StationsTest, GroupsThatStationsListenToAreJoined) {
+  serve();
+  (void)stations().take_groups();
+  send(kMac, wire::multicast_mac(kGroup), EtherType::ipv4, igmp(0x16, kGroup));
+  EXPECT_EQ(batch.size(), 1U) << "multicast routers of the fabric want to know, too";
+  EXPECT_EQ(stations().take_groups(), std::vector{IpAddress(kGroup)});
+  EXPECT_EQ(stations().take_groups(), std::nullopt);
+  drain();
+  send(kMac, wire::multicast_mac(kGroup), EtherType::ipv4, igmp(0x17, kGroup));
+  drain();
+  ASSERT_EQ(written.size(), 1U) << "a query about the group";
+  EXPECT_EQ(header_of(written[0]).destination, wire::multicast_mac(kGroup));
+  EXPECT_TRUE(wire::is_group_query(std::as_const(written[0]).bytes()));
+  pass(3s);
+  EXPECT_EQ(stations().take_groups(), std::vector<IpAddress>());
+}
+
+TEST_F(StationsTest, TheSolicitedNodeGroupOfAStationIsJoined) {
+  (void)send_nd(kMac, advertisement(kStation6, kAll));
+  pass(1s);
+  EXPECT_EQ(stations().take_groups(), std::vector{IpAddress(kStation6.solicited_node())});
+}
+
+TEST_F(StationsTest, StationsAreAskedForTheirGroups) {
+  pass(1h);
+  drain();
+  EXPECT_THAT(written, IsEmpty()) << "there is none";
+  announce();
+  pass(1s);
+  drain();
+  std::size_t queries = 0;
+  for (const Frame& frame : written) {
+    queries += wire::is_group_query(std::as_const(frame).bytes()) ? 1U : 0U;
+  }
+  EXPECT_EQ(queries, 2U) << "of IGMP and MLD";
+}
+
+TEST_F(StationsTest, UnknownMulticastIsLimited) {
+  serve();
+  for (std::uint32_t i = 0; i < 2 * StationBudget::kGroupBurst; ++i) {
+    const Ipv4Address group(0xef020000 + i);
+    (void)send_ip(kMac, kStation, group, wire::multicast_mac(group));
+  }
+  EXPECT_EQ(count().drop_group, StationBudget::kGroupBurst);
+  const Ipv4Address known(0xef020000);
+  EXPECT_TRUE(send_ip(kMac, kStation, known, wire::multicast_mac(known)));
+  for (std::uint32_t i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE(send_ip(kMac, kStation, known, wire::multicast_mac(known))) << "a stream is not";
+  }
+}
+
+// --- Security ------------------------------------------------------------------------------------
+
+TEST_F(StationsTest, NoStationHasAnAddressOfTheHost) {
+  for (const Ipv4Address address : {kHost, kElsewhere}) {
+    announce(kMac, address);
+    EXPECT_FALSE(send_ip(kMac, address));
+    EXPECT_EQ(stations().table().find(address), nullptr);
+  }
+  EXPECT_EQ(count().drop_address, 4U);
+}
+
+TEST_F(StationsTest, AnotherInterfaceOfTheHostMayHaveIt) {
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kHost, 24}};
+  host.local = {{kHost, 32}, {kElsewhere, 32}};
+  host.macs = {kMac};
+  view.on_host_changed(host, now);
+  EXPECT_TRUE(send_ip(kMac, kElsewhere));
+  EXPECT_FALSE(send_ip(kMac, kHost)) << "not that of the interface itself";
+  EXPECT_FALSE(send_ip(kOtherMac, kElsewhere));
+}
+
+TEST_F(StationsTest, AnAddressThatTheHostGetsIsTakenFromItsStation) {
+  serve();
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kStation, 24}};
+  view.on_host_changed(host, now);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_FALSE(stations().services()[0].on);
+}
+
+TEST_F(StationsTest, NoStationSendsFromTheAddressOfANeighbour) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  EXPECT_FALSE(send_ip(kMac, kPeer));
+  EXPECT_EQ(count().drop_address, 1U);
+  pass(4s);
+  EXPECT_FALSE(send_ip(kMac, kPeer)) << "nor through a router";
+}
+
+TEST_F(StationsTest, OddSourcesAreDropped) {
+  EXPECT_FALSE(send_ip(kMac, Ipv4Address(0xe0000001)));
+  EXPECT_FALSE(send_ip(kMac, Ipv4Address(0x7f000001)));
+  EXPECT_FALSE(send_ip(kMac, Ipv4Address(0xffffffff)));
+  EXPECT_FALSE(send_ip(kMac, Ipv4Address(0x0a2c00ff)));
+  EXPECT_EQ(count().drop_address, 4U);
+  EXPECT_FALSE(send_ip(NeighbourMacs::kOfOthers, kStation));
+  EXPECT_FALSE(send_ip(kBroadcastMac, kStation));
+  EXPECT_EQ(view.counters().drop_source, 2U);
+}
+
+TEST_F(StationsTest, ArpWithAnotherHardwareAddressThanTheFrameIsDropped) {
+  std::vector<std::uint8_t> bytes(EthernetArp::kSize);
+  EthernetArp{ArpOperation::request, kOtherMac, kStation, {}, kStation}.emit(bytes);
+  send(kMac, kBroadcastMac, EtherType::arp, bytes);
+  EXPECT_EQ(stations().table().size(), 0U);
+  EXPECT_EQ(count().drop_address, 1U);
+}
+
+TEST_F(StationsTest, BroadcastsHaveABudget) {
+  const std::uint32_t burst = StationBudget::kBroadcasts / 4;
+  for (std::uint32_t i = 0; i < burst; ++i) {
+    ASSERT_TRUE(send_ip(kMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac)) << i;
+  }
+  EXPECT_FALSE(send_ip(kMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac));
+  EXPECT_EQ(count().drop_budget, 1U);
+  EXPECT_TRUE(send_ip(kOtherMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac));
+  EXPECT_TRUE(send_ip(kMac, kStation)) << "unicast is not limited";
+}
+
+TEST_F(StationsTest, RequestsOfAStationHaveABudget) {
+  serve();
+  for (std::uint32_t i = 0; i < StationBudget::kRequests; ++i) {
+    send_arp(kMac, ArpOperation::request, kStation, Ipv4Address(0x0b000000 + i));
+  }
+  EXPECT_EQ(view.wanted().size(), StationBudget::kRequests / 4);
+  EXPECT_EQ(count().drop_budget, StationBudget::kRequests - StationBudget::kRequests / 4);
+}
+
+TEST_F(StationsTest, WithoutStationsOnlyTheHostSends) {
+  View alone{{.neighbours = 64}, HashKey{1, 2}, pool};
+  HostView host;
+  host.mac = kHostMac;
+  alone.on_host_changed(host, now);
+  EXPECT_EQ(alone.stations(), nullptr);
+  Frame frame = pool.take();
+  frame.window(View::kHeadroom, 28);
+  EthernetHeader{kBroadcastMac, kMac, 0x0800}.emit(frame.bytes().data() - EthernetHeader::kSize);
+  batch.clear();
+  batch.push_back(std::move(frame));
+  alone.from_host(batch, hops, now);
+  EXPECT_THAT(batch, IsEmpty());
+  EXPECT_EQ(alone.counters().drop_source, 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::ethernet::stations_test
