@@ -200,6 +200,16 @@ bool Stations::on_fabric(const IpAddress& address, const HwAddress& host, TimePo
   return keeps;
 }
 
+/// The bridge delivers the request and the answer, which the view does not see. If the station has
+/// moved away, there is no answer; so it is asked, and the next request goes to the fabric.
+bool Stations::on_asked(const IpAddress& address, TimePoint now) {
+  const StationAddress* const entry = table_.find(address);
+  if (entry == nullptr || !entry->is_served()) return false;
+  (void)table_.on_asked(address, now);
+  settle(now);
+  return true;
+}
+
 void Stations::on_host_changed(TimePoint now) {
   for (const IpAddress& address : deps_.host.own()) table_.remove(address);
   last_.entry = nullptr;
@@ -215,11 +225,6 @@ void Stations::tick(TimePoint now) {
     }
   }
   settle(now);
-}
-
-bool Stations::serves(const IpAddress& address) const {
-  const StationAddress* const entry = table_.find(address);
-  return entry != nullptr && entry->is_served();
 }
 
 std::optional<MacAddress> Stations::mac_of(const IpAddress& address) const {

@@ -56,6 +56,8 @@ class Stations {
   void on_request(const wire::Arp& request, TimePoint now);
   /// A host of the fabric says that it has the address. Returns whether a station keeps it.
   [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
+  /// The host or a station asks for the address. Returns whether a station here has it.
+  [[nodiscard]] bool on_asked(const IpAddress& address, TimePoint now);
   void on_host_changed(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
@@ -65,7 +67,6 @@ class Stations {
   // --- State and output ------------------------------------------------------------------------
   /// The station that gets packets to this address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
-  [[nodiscard]] bool serves(const IpAddress& address) const;
   [[nodiscard]] const StationTable& table() const { return table_; }
   [[nodiscard]] std::uint64_t version() const { return table_.version(); }
   // The caller takes these out.

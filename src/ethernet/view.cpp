@@ -163,7 +163,7 @@ bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, Ti
 }
 
 void View::ask(const IpAddress& target, const Asker& asker, TimePoint now) {
-  if (identity_.is_own(target) || (stations_ && stations_->serves(target))) return;
+  if (identity_.is_own(target) || (stations_ && stations_->on_asked(target, now))) return;
   ++counters_.requests;
   if (!requests_.add(target, asker, now)) {
     ++counters_.drop_request_limit;

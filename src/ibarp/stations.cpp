@@ -15,7 +15,7 @@ namespace json = boost::json;
 using table::Align;
 using table::Table;
 
-json::object as_json(const std::string& interface, const ibarp_station& station) {
+json::object station_json(const std::string& interface, const ibarp_station& station) {
   return {{"interface", interface},           {"address", text_of(station.address)},
           {"mac", mac_text(station.mac)},     {"state", static_cast<const char*>(station.state)},
           {"served", station.is_served != 0}, {"idle_ms", station.idle_ms}};
@@ -29,7 +29,7 @@ std::string stations(const std::vector<StationListing>& listings, const Command&
   for (const auto& [interface, stations] : listings) {
     for (const ibarp_station& station : stations) {
       if (command.json) {
-        all.push_back(as_json(interface, station));
+        all.push_back(station_json(interface, station));
         continue;
       }
       table.add({ink_address(station.address.family, text_of(station.address)),

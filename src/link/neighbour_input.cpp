@@ -29,8 +29,13 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
   }
   if (const auto claim = claim_in(*message)) {
     if (!claims_.admit(claim->neighbour, claim->hardware, datagram, now)) return false;
-    if (deps_.host.is_served(claim->neighbour)) {
-      report_station_address(claim->neighbour, claim->hardware);
+    // A station answers a solicitation only if that shows the sender's address (RFC 4861, 4.3), and
+    // the target may be one that the link does not serve yet.
+    const bool is_for_station =
+        deps_.config.serves_stations && message->type == wire::NdType::neighbour_solicitation &&
+        deps_.host.can_be_neighbour(claim->neighbour) && is_endpoint(claim->hardware);
+    if (is_for_station || deps_.host.is_served(claim->neighbour)) {
+      report(claim->neighbour, claim->hardware);
     }
   }
   if (message->type == wire::NdType::redirect) deps_.reports.redirect_received(now);
@@ -108,7 +113,7 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
     case ArpKind::duplicate_address:
       return log_duplicate(*message, now);
     case ArpKind::station_address:
-      return report_station_address(message->sender_protocol, message->sender_hardware);
+      return report(message->sender_protocol, message->sender_hardware);
     case ArpKind::probe_of_other:
       return pass_on(*message, now);
     case ArpKind::probe:
@@ -164,8 +169,8 @@ void NeighbourInput::pass_on(const wire::Arp& request, TimePoint now) {
   deps_.out.station_requests.push_back(request);
 }
 
-/// Who serves the station decides whether it has moved.
-void NeighbourInput::report_station_address(const IpAddress& address, const HwAddress& hardware) {
+/// Without an entry: who serves the stations decides what it means.
+void NeighbourInput::report(const IpAddress& address, const HwAddress& hardware) {
   if (deps_.config.reports_neighbours) deps_.out.known_neighbours.push_back({address, hardware});
 }
 

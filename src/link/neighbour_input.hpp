@@ -68,7 +68,7 @@ class NeighbourInput {
   void update_known(const wire::Arp& message, const Incoming& datagram, TimePoint now);
   void receive_reply(const wire::Arp& reply, const Incoming& datagram, TimePoint now);
   void pass_on(const wire::Arp& request, TimePoint now);
-  void report_station_address(const IpAddress& address, const HwAddress& hardware);
+  void report(const IpAddress& address, const HwAddress& hardware);
   void log_duplicate(const wire::Arp& message, TimePoint now);
 
   Dependencies deps_;

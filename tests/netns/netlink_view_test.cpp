@@ -11,7 +11,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/file_descriptor.hpp"
@@ -389,6 +391,59 @@ TEST_F(NetlinkViewTest, MirrorsLocalAddressesOfAllInterfaces) {
   ip("addr del 10.7.0.1/32 dev lo");
   EXPECT_THAT(snapshot().local,
               UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.6.0.0", 16)));
+}
+
+/// The interface is a TAP.
+class BridgedTapTest : public NetlinkViewTest {
+ protected:
+  static constexpr MacAddress kOfTap{0x0200'0000'0001};
+  static constexpr MacAddress kOfBridge{0x0200'0000'0077};
+
+  void SetUp() override {
+    NamespaceTest::SetUp();
+    if (IsSkipped()) return;
+    tun_ = TunDevice::open({.name = "ib0", .mac = kOfTap}).value();
+    view_ = NetlinkView::open(tun_->interface_index()).value();
+    if (std::system("ip link add br0 address 02:00:00:00:00:77 type bridge") != 0) {
+      GTEST_SKIP() << "the kernel has no bridges";
+    }
+    ip("link set br0 up");
+  }
+  /// The first view that satisfies the condition.
+  HostView until(const std::function<bool(const HostView&)>& holds) {
+    for (;;) {
+      const HostView view = snapshot();
+      if (holds(view) || HasFailure()) return view;
+    }
+  }
+};
+
+TEST_F(BridgedTapTest, OnABridgeTheConfigurationIsThatOfTheBridge) {
+  ip("addr add 10.9.0.1/24 dev br0");
+  ip("link set ib0 master br0");
+  const HostView view = until([](const HostView& v) { return v.mac == kOfBridge; });
+  EXPECT_THAT(view.addresses, ::testing::Contains(prefix("10.9.0.1", 24)));
+  ip("addr add 10.8.0.1/16 dev br0");
+  EXPECT_THAT(until([](const HostView& v) { return v.addresses.size() > 1; }).addresses,
+              ::testing::Contains(prefix("10.8.0.1", 16)));
+  ip("route add 10.7.0.0/16 via 10.9.0.2 dev br0");
+  (void)until([](const HostView& v) {
+    return std::ranges::any_of(v.tables, [](const RoutingTable& table) {
+      return std::ranges::any_of(table.routes, [](const HostRoute& route) {
+        return route.destination == prefix("10.7.0.0", 16);
+      });
+    });
+  });
+  ip("link set ib0 nomaster");
+  const HostView alone = until([](const HostView& v) { return v.mac == kOfTap; });
+  EXPECT_THAT(alone.addresses, ::testing::Not(::testing::Contains(prefix("10.9.0.1", 24))));
+}
+
+TEST_F(BridgedTapTest, KnowsTheMacsOfAllInterfaces) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  const HostView view = until([](const HostView& v) { return !v.addresses.empty(); });
+  EXPECT_THAT(view.macs, ::testing::IsSupersetOf({kOfTap, kOfBridge}));
+  EXPECT_EQ(view.mac, kOfTap);
 }
 
 class ArpPolicyTest : public NetlinkViewTest {

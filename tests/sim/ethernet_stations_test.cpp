@@ -162,7 +162,7 @@ TEST_F(StationsSim, TwoStationsWithOneAddressAreReportedAndDoNotFight) {
   bring_up();
   Station& first = station(1, 1);
   first.announce();
-  run(2s);
+  run(5s);
   Station second(MacAddress(0x0200'0009'0009), first.ip());
   bridge_of[1]->plug(second);
   std::uint64_t announcements = 0;

@@ -297,6 +297,21 @@ TEST_F(StationsTest, RequestsBetweenStationsAreNotForTheFabric) {
   EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(Ipv4Address(0x0a2c0012)))) << "only the claim";
 }
 
+TEST_F(StationsTest, ARequestForAStationThatHasMovedAwayReachesTheFabric) {
+  serve();
+  const auto ask = [this] { send_arp(kHostMac, ArpOperation::request, kHost, kStation); };
+  ask();
+  EXPECT_THAT(view.wanted(), IsEmpty());
+  pass(2s);
+  drain();
+  EXPECT_TRUE(std::ranges::any_of(written, [](const Frame& frame) {
+    return header_of(frame).destination == kMac;
+  })) << "it is asked whether it is still there";
+  pass(2s);
+  ask();
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kStation)));
+}
+
 TEST_F(StationsTest, BroadcastsGoToAllWhateverTheirSubnet) {
   serve();
   EXPECT_TRUE(send_ip(kMac, kStation, Ipv4Address(0x0a2cffff), kBroadcastMac));

@@ -198,6 +198,8 @@ TEST_F(LinkWithStations, ASolicitationForAStationCreatesAnEntryForItsSender) {
   receive_nd(message);
   EXPECT_EQ(state_of(kPeer6), "gone");
   EXPECT_EQ(link->to_host().size(), 1U) << "the station answers by itself";
+  EXPECT_THAT(link->known_neighbours(), ElementsAre(KnownNeighbour{kPeer6, kPeerHw, false}))
+      << "so that the solicitation can show its sender";
   serve(kStation6);
   receive_nd(message);
   EXPECT_NE(state_of(kPeer6), "gone");
