@@ -232,6 +232,23 @@ TEST(Ibarp, RejectsInvalidFilters) {
   }));
 }
 
+TEST(Ibarp, ListsTheStationsOfAllPages) {
+  RunningServer server;
+  server.handler.put(std::vector<Station>{
+      {Ipv4Address(0x0a000001), MacAddress(0x020000000001), "reachable", true, milliseconds(5)},
+      {Ipv4Address(0x0a000002), MacAddress(0x020000000002), "probing", false, milliseconds(7)}});
+  const Handle handle(server.name());
+  std::vector<std::string> found;
+  const auto add = [](const ibarp_station* station, void* data) {
+    static_cast<std::vector<std::string>*>(data)->push_back(
+        std::string(station->state) + (station->is_served != 0 ? " served " : " ") +
+        std::to_string(station->mac[5]) + " " + std::to_string(station->idle_ms));
+    return 0;
+  };
+  ASSERT_EQ(ibarp_stations(handle.get(), add, &found), 0) << ibarp_error(handle.get());
+  EXPECT_THAT(found, testing::ElementsAre("reachable served 1 5", "probing 2 7"));
+}
+
 TEST(Ibarp, CallbackEndsTheList) {
   RunningServer server;
   put(server, 3 * kPageEntries);

@@ -84,6 +84,10 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     members_[mgid] = std::move(members);
   }
+  void put(std::vector<Station> stations) {
+    const std::lock_guard lock(mutex_);
+    stations_ = std::move(stations);
+  }
   void put(Entry entry) {
     const std::lock_guard lock(mutex_);
     entries_[entry.address] = std::move(entry);
@@ -152,6 +156,13 @@ class MemoryHandler : public Handler {
     }
     return Reply(Done{});
   }
+  /// Each page has one station.
+  Response operator()(const StationsRequest& request) {
+    StationPage page;
+    if (request.cursor < stations_.size()) page.stations.push_back(stations_[request.cursor]);
+    if (request.cursor + 1 < stations_.size()) page.next = request.cursor + 1;
+    return Reply(std::move(page));
+  }
   Response operator()(const SubscribeRequest& request) {
     watched_ = request.topics;
     return Reply(Done{});
@@ -173,6 +184,7 @@ class MemoryHandler : public Handler {
   std::map<IpAddress, Entry> entries_;
   std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
+  std::vector<Station> stations_;
   std::vector<Counter> counters_{{"packets_sent", 7, false}, {"path_failed", 2, true}};
 };
 
