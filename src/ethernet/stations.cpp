@@ -121,8 +121,9 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
   if (message.sender_protocol.is_unspecified()) {
     StationAddress* const entry = table_.find(message.target_protocol);
     // A station that has just started must not be asked for the address that it checks itself.
-    if (entry != nullptr && entry->mac() == header.source) entry->touch(now);
-    if (!is_request) return Verdict::end;
+    const bool is_its_own = entry != nullptr && entry->mac() == header.source;
+    if (is_its_own) entry->touch(now);
+    if (!is_request || (is_its_own && entry->is_served())) return Verdict::end;
   } else {
     const StationAddress* const entry = claim(*station, message.sender_protocol, now);
     if (entry == nullptr) return Verdict::drop;

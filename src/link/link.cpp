@@ -150,8 +150,8 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
 void Link::reply_to_arp(const wire::Arp& request, TimePoint now) {
   Impl& p = *impl_;
   if (!p.bring_up.is_up()) return;
-  if (request.sender_protocol.is_unspecified())
-    return p.neighbour_input.reply_to_probe(request, now);
+  const bool is_probe = request.sender_protocol.is_unspecified();
+  if (is_probe) return p.neighbour_input.reply_to_probe(request, now);
   const bool is_valid = p.host.can_be_neighbour(request.sender_protocol);
   if (is_valid) p.neighbour_input.reply_to_arp(request, now);
 }

@@ -80,7 +80,8 @@ TEST_F(StationsSim, AllPairsOfStationsReachEachOther) {
   bridges(4, 3);
   for (const auto& from : stations) {
     for (const auto& to : stations) {
-      if (from != to) ASSERT_TRUE(reaches(*from, *to));
+      if (from == to) continue;
+      ASSERT_TRUE(reaches(*from, *to));
     }
   }
   for (const auto& one : stations) EXPECT_TRUE(one->conflicts.empty());
@@ -107,7 +108,7 @@ TEST_F(StationsSim, AnAnswerIsThatOfTheStation) {
   bring_up();
   Station& one = station(1, 1);
   one.announce();
-  run(2s);
+  run(5s);  // until it has been announced twice
   one.answers = false;
   peer.send(one.ip(), 7);
   EXPECT_FALSE(until([&] { return has_got(one, peer.ip(), 7); }, 3s)) << "not from the cache";
@@ -231,7 +232,8 @@ TEST_F(StationsSim, SurvivesLoss) {
   bridges(3, 2);
   for (const auto& from : stations) {
     for (const auto& to : stations) {
-      if (from != to) ASSERT_TRUE(reaches(*from, *to, 30s));
+      if (from == to) continue;
+      ASSERT_TRUE(reaches(*from, *to, 30s));
     }
   }
 }

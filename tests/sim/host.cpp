@@ -233,7 +233,7 @@ void Host::renew_subscriptions() {
 
 TimePoint Host::next_deadline() const {
   const bool waits = !tun_.to_fabric.empty() || !mads_.empty();
-  return std::min({link().next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
+  return std::min({pump_->next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
                    waits ? world_.now() + std::chrono::microseconds(1) : kNever});
 }
 
