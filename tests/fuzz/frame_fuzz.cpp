@@ -9,6 +9,7 @@
 #include "wire/checksum.hpp"
 #include "wire/dhcp.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/group_membership.hpp"
 #include "wire/host_groups.hpp"
 #include "wire/icmp_error.hpp"
 #include "wire/ipv4.hpp"
@@ -101,6 +102,16 @@ void look_at_upper_layer(ConstBytes packet) {
   }
 }
 
+/// A message is a report or a query, not both.
+void look_at_group_membership(ConstBytes packet) {
+  const auto memberships = wire::group_memberships(packet);
+  require(memberships.size() <= wire::kMaxGroupRecords);
+  require(memberships.empty() || !wire::is_group_query(packet));
+  for (const auto& one : memberships) {
+    require(std::visit([](const auto& group) { return group.is_multicast(); }, one.group));
+  }
+}
+
 void look_at_errors(ConstBytes packet) {
   for (const bool too_big : {true, false}) {
     const MutableBytes error = scratch(wire::kMaxIcmpError);
@@ -132,6 +143,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   look_at_ipv6(packet);
   look_at_discovery(packet);
   look_at_upper_layer(packet);
+  look_at_group_membership(packet);
   look_at_errors(packet);
   return 0;
 }

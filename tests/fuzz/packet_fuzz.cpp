@@ -5,8 +5,8 @@
 #include "cost.hpp"
 #include "require.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "wire/packet.hpp"
 #include "wire/connected_packet.hpp"
+#include "wire/packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
@@ -47,13 +47,23 @@ void fuzz_connected_packet(ConstBytes bytes) {
   std::ranges::copy(copy.payload, emitted.begin() + static_cast<std::ptrdiff_t>(header_size));
 
   const auto again = ConnectedPacket::parse(emitted);
-  require(again.has_value() && again->opcode == copy.opcode);
+  require(again.has_value() && again->service == copy.service && again->opcode == copy.opcode);
   require(again->lrh == copy.lrh && again->grh == copy.grh && again->bth == copy.bth);
   require(again->reth == copy.reth && again->aeth == copy.aeth);
   require(again->atomic == copy.atomic && again->original == copy.original);
-  require(again->immediate == copy.immediate);
+  require(again->immediate == copy.immediate && again->shared_queue == copy.shared_queue);
+  require(again->invalidated_key == copy.invalidated_key);
   require(std::ranges::equal(again->payload, packet->payload));
   require(emitted.size() == bytes.size());
+}
+
+/// An opcode of a connection service; a few of these are reserved.
+std::uint8_t connected_opcode(std::uint8_t random) {
+  using enum wire::ConnectedService;
+  constexpr std::array kServices{reliable, unreliable, extended};
+  constexpr unsigned kOperations = static_cast<unsigned>(wire::ConnectedOpcode::atomic_write) + 1;
+  const auto service = static_cast<unsigned>(kServices[(random >> 5) % kServices.size()]);
+  return static_cast<std::uint8_t>(service << 5 | (random & 0x1fU) % kOperations);
 }
 
 void fuzz_mad(ConstBytes bytes) {
@@ -88,7 +98,7 @@ ConstBytes with_valid_headers(ConstBytes bytes, bool is_connected) {
     store_be(&out[12], static_cast<std::uint16_t>(payload));
     out[14] = wire::Grh::kNextHeaderIba;
   }
-  out[bth] = is_connected ? static_cast<std::uint8_t>(out[bth] % 0x15)
+  out[bth] = is_connected ? connected_opcode(out[bth])
                           : static_cast<std::uint8_t>(wire::Bth::kUdSendOnly | (out[bth] & 1));
   out[bth + 1] &= 0xf0;
   return out;
