@@ -89,8 +89,9 @@ class Stations(Bridged):
 
     def test_streams_with_valid_checksums(self):
         one, far = self.behind[self.left][0], self.behind[self.right][0]
-        wait_until(lambda: one.reaches(far.address), "they reach each other")
         for sender, receiver in ((one, far), (far, one)):
+            for address in (receiver.address, receiver.address6):  # both are usable then
+                wait_until(lambda s=sender, a=address: s.reaches(a), f"{sender.name} reaches {address}")
             with self.subTest(sender=sender.name):
                 streams.tcp(sender, receiver, receiver.address, 16)
                 streams.udp(sender, receiver, receiver.address, 20, 1400)
