@@ -35,6 +35,7 @@ const auto& requests() {
                               Request(TraceRequest{}),
                               Request(AddInterfaceRequest{}),
                               Request(InterfaceRequest(HistogramsRequest{})),
+                              Request(InterfaceRequest(StationsRequest{})),
                               Request(InterfaceRequest(SubscribeRequest{})),
                               Request(InterfaceRequest(DeleteRequest{})),
                               Request(DeleteInterfaceRequest{}),

@@ -233,12 +233,25 @@ class Stations(Bridged):
         wait_until(lambda: self.behind[self.left][0].reaches("10.44.0.99"), "it reaches the server")
 
     def test_ipv6_autoconfiguration(self):
-        """Router advertisements of a TUN reach stations, and those of a station reach a TUN."""
+        """A router behind one bridge, a station behind the other, and a host with a TUN."""
+        router, station = self.behind[self.right][0], self.behind[self.left][0]
+        peer = self.subnet.host("peer")
+        peer.start()
+        router.run("ip", "addr", "add", "fd45::1/64", "dev", "eth0", "nodad")
+        server = dhcp.start_server(router, self.subnet.folder, "--enable-ra",
+                                   "--dhcp-range=fd45::,ra-only", interface="eth0")
+        self.addCleanup(server.end)
+        for host, interface in ((station, "eth0"), (peer, "ib0")):
+            wait_until(lambda h=host, i=interface: any(
+                address.startswith("fd45:") for address in h.addresses("inet6", i)),
+                f"{host.name} has configured an address")
+            wait_until(lambda h=host: h.reaches("fd45::1"), f"{host.name} reaches the router")
+
+    def test_link_local_addresses(self):
         one, far = self.behind[self.left][0], self.behind[self.right][0]
-        wait_until(lambda: one.reaches(far.address6), "IPv6 works")
-        link_local = next(entry["local"] for entry in far.link("eth0")["addr_info"]
-                          if entry["family"] == "inet6" and entry["scope"] == "link")
-        wait_until(lambda: one.reaches(f"{link_local}%eth0"), "by link-local addresses, too")
+        to = next(entry["local"] for entry in far.link("eth0")["addr_info"]
+                  if entry["family"] == "inet6" and entry["scope"] == "link")
+        wait_until(lambda: one.reaches(f"{to}%eth0"), "they reach each other")
 
     def test_ibarp_shows_stations(self):
         one, far = self.behind[self.left][0], self.behind[self.right][0]

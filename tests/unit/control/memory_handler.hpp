@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -80,13 +81,14 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     counters_ = std::move(counters);
   }
-  void put(const Gid& mgid, std::vector<Member> members) {
-    const std::lock_guard lock(mutex_);
-    members_[mgid] = std::move(members);
-  }
+  /// Makes it an Ethernet interface with these stations.
   void put(std::vector<Station> stations) {
     const std::lock_guard lock(mutex_);
     stations_ = std::move(stations);
+  }
+  void put(const Gid& mgid, std::vector<Member> members) {
+    const std::lock_guard lock(mutex_);
+    members_[mgid] = std::move(members);
   }
   void put(Entry entry) {
     const std::lock_guard lock(mutex_);
@@ -158,9 +160,10 @@ class MemoryHandler : public Handler {
   }
   /// Each page has one station.
   Response operator()(const StationsRequest& request) {
+    if (!stations_) return Error(EOPNOTSUPP, "there are no stations");
     StationPage page;
-    if (request.cursor < stations_.size()) page.stations.push_back(stations_[request.cursor]);
-    if (request.cursor + 1 < stations_.size()) page.next = request.cursor + 1;
+    if (request.cursor < stations_->size()) page.stations.push_back((*stations_)[request.cursor]);
+    if (request.cursor + 1 < stations_->size()) page.next = request.cursor + 1;
     return Reply(std::move(page));
   }
   Response operator()(const SubscribeRequest& request) {
@@ -184,7 +187,7 @@ class MemoryHandler : public Handler {
   std::map<IpAddress, Entry> entries_;
   std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
-  std::vector<Station> stations_;
+  std::optional<std::vector<Station>> stations_;
   std::vector<Counter> counters_{{"packets_sent", 7, false}, {"path_failed", 2, true}};
 };
 

@@ -849,6 +849,34 @@ TEST_F(IbarpProgram, ShowsGroups) {
   EXPECT_FALSE(all.at(1).as_object().contains("members"));
 }
 
+TEST_F(IbarpProgram, ShowsStationsSortedByAddress) {
+  RunningServer server;
+  server.handler.put(std::vector<control::Station>{
+      {*parse_ip_address("fd44::11"), MacAddress(0x0200'0000'0011), "checking", false, std::chrono::milliseconds(500)},
+      {*parse_ip_address("10.44.0.11"), MacAddress(0x0200'0000'0011), "reachable", true, std::chrono::seconds(7)}});
+  const auto shown = run_ibarp({"stations", "dev", server.name()});
+  EXPECT_EQ(shown.status, 0);
+  const std::string gap(server.name().size() - 3, ' ');
+  EXPECT_EQ(shown.out, "ADDRESS     DEV" + gap +
+                           "  STATE      IDLE  SERVED  MAC\n10.44.0.11  " + server.name() +
+                           "  reachable    7s  yes     02:00:00:00:00:11\nfd44::11    " +
+                           server.name() + "  checking   0.5s  no      02:00:00:00:00:11\n");
+  const json::value all = json::parse(run_ibarp({"stations", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0), json::value({{"interface", server.name()},
+                                    {"address", "10.44.0.11"},
+                                    {"mac", "02:00:00:00:00:11"},
+                                    {"state", "reachable"},
+                                    {"served", true},
+                                    {"idle_ms", 7000}}));
+}
+
+TEST_F(IbarpProgram, AnInterfaceThatIsNoEthernetHasNoStations) {
+  RunningServer server;
+  const auto named = run_ibarp({"stations", "dev", server.name()});
+  EXPECT_EQ(named.status, 1);
+  EXPECT_THAT(named.err, HasSubstr("there are no stations"));
+}
+
 TEST_F(IbarpProgram, GroupsFitTheTerminal) {
   RunningServer server;
   control::InterfaceInfo info;
