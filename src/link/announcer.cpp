@@ -18,7 +18,7 @@ constexpr Duration kSpacing = std::chrono::milliseconds(1);
 
 void Announcer::start(const IpAddress& address, TimePoint now) {
   if (config_.ageing.announcements == 0) return;
-  std::erase_if(pending_, [&address](const Pending& p) { return p.address == address; });
+  stop(address);
   if (pending_.size() >= config_.limits.announcements) {
     out_.counters.add(Counter::announcements_skipped);
     return;
@@ -26,6 +26,10 @@ void Announcer::start(const IpAddress& address, TimePoint now) {
   const auto together = std::ranges::count_if(
       pending_, [now](const Pending& p) { return p.due < now + std::chrono::seconds(1); });
   pending_.push_back(Pending{address, now + kSpacing * together, config_.ageing.announcements});
+}
+
+void Announcer::stop(const IpAddress& address) {
+  std::erase_if(pending_, [&address](const Pending& p) { return p.address == address; });
 }
 
 void Announcer::start_all(TimePoint now) {

@@ -26,6 +26,8 @@ class Announcer {
   void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
+  /// Of this address: a neighbour says that it has it.
+  void stop(const IpAddress& address);
   /// Skips addresses that have gone.
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;

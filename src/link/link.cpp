@@ -62,7 +62,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       dhcp(config, host, own.gid, out),
       pins(config.limits.pins),
       neighbour_input(
-          {config, own, host, pins, paths, arp, solicitor, neighbours, reports, out, log},
+          {config, own, host, pins, paths, arp, announcer, solicitor, neighbours, reports, out, log},
           deps.hash_key),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, out}),

@@ -169,8 +169,10 @@ void NeighbourInput::pass_on(const wire::Arp& request, TimePoint now) {
   deps_.out.station_requests.push_back(request);
 }
 
-/// Without an entry: who serves the stations decides what it means.
+/// Without an entry: who serves the stations decides what it means. If a station has moved, its old
+/// host must not announce it any more.
 void NeighbourInput::report(const IpAddress& address, const HwAddress& hardware) {
+  if (deps_.host.is_served(address)) deps_.announcer.stop(address);
   if (deps_.config.reports_neighbours) deps_.out.known_neighbours.push_back({address, hardware});
 }
 

@@ -3,6 +3,7 @@
 
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/token_bucket.hpp"
+#include "link/announcer.hpp"
 #include "link/arp_input.hpp"
 #include "link/arp_output.hpp"
 #include "link/claims.hpp"
@@ -25,6 +26,7 @@ class NeighbourInput {
     const Pins& pins;
     PathTable& paths;
     ArpOutput& arp;
+    Announcer& announcer;
     Solicitor& solicitor;
     NeighbourTable& neighbours;
     HostReports& reports;

@@ -153,6 +153,18 @@ TEST_F(LinkWithStations, ReportsWhoSaysThatItHasTheAddressOfAStation) {
   EXPECT_EQ(state_of(kStation6), "gone");
 }
 
+TEST_F(LinkWithStations, AnAddressThatANeighbourClaimsIsNotAnnouncedAgain) {
+  bring_up();
+  serve();
+  announcements();
+  receive_arp(request_for(kStation, kStation), broadcast());
+  forget();
+  tick_to(now + 10s);
+  for (const Arp& message : sent_arp()) {
+    EXPECT_NE(message.sender_protocol, kStation) << "it may have moved there";
+  }
+}
+
 TEST_F(LinkWithStations, AnAddressThatIsServedIsNoNeighbour) {
   bring_up();
   resolve_peer();
