@@ -5,8 +5,8 @@
 
 #include "ethernet/addresses_of.hpp"
 #include "ipoib/overloaded.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "wire/group_membership.hpp"
-#include "wire/host_groups.hpp"
 
 namespace ipoib::ethernet {
 namespace {
@@ -25,9 +25,6 @@ constexpr Ipv6Address kOfView(Ipv6Address::Bytes{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0
 /// The source of queries: the dummy address of RFC 7600, 4.8. With 0.0.0.0 (RFC 4541, 2.1.1) Linux
 /// bridges would forward no multicast to the TAP.
 constexpr IpAddress kQuerier = Ipv4Address(0xc0000008);
-
-constexpr Ipv6Address kAllNodes(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                                   0, 1});
 
 }  // namespace
 
@@ -311,9 +308,9 @@ void Stations::on_moved_out(const StationEvent& event) {
                    NdMessage message;
                    message.type = NdType::neighbour_advertisement;
                    message.source = message.target = address;
-                   message.destination = kAllNodes;
+                   message.destination = kAllNodesOfIpv6;
                    message.overrides = true;
-                   deps_.messages.advertisement(message, mac, wire::multicast_mac(kAllNodes));
+                   deps_.messages.advertisement(message, mac, wire::multicast_mac(kAllNodesOfIpv6));
                  },
              },
              event.address);

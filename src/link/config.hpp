@@ -111,9 +111,9 @@ struct Config {
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
   Duration missing_group = std::chrono::seconds(5);  ///< after a failed join, without a notice
-  bool dhcp_rewrite = true;                          ///< to RFC 4390 and back
-  bool strict_arp =
-      true;            ///< drop ARP and ND that claim another link-layer address than the sender's
+  bool dhcp_rewrite = true;  ///< to RFC 4390 and back
+  /// Drop ARP and ND that claim another link-layer address than the sender's.
+  bool strict_arp = true;
   Guid dhcp_identity;  ///< the port that names the host's DHCP client; zero: the link's
   bool reports_neighbours = false;  ///< fill Link::known_neighbours()
   bool serves_stations = false;     ///< fill Link::station_requests()

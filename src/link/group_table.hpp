@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "link/group.hpp"
-#include "link/well_known_groups.hpp"
 
 namespace ipoib::link {
 

@@ -8,8 +8,8 @@
 #include "ipoib/log.hpp"
 #include "ipoib/log_event.hpp"
 #include "ipoib/overloaded.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "link/link_impl.hpp"
-#include "link/well_known_groups.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"
 

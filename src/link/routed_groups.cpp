@@ -5,7 +5,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/should_log.hpp"
-#include "link/well_known_groups.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {

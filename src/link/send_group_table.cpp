@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
-#include "link/well_known_groups.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"

@@ -7,7 +7,7 @@
 #include "link/fragments.hpp"
 #include "link/nd_output.hpp"
 #include "link/pipeline.hpp"
-#include "wire/host_groups.hpp"
+#include "wire/group_membership.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv4_fragments.hpp"
 #include "wire/ipv6.hpp"

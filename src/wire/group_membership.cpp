@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ipoib/well_known_groups.hpp"
 #include "wire/checksum.hpp"
 #include "wire/transport.hpp"
 
@@ -100,7 +101,20 @@ Ipv6Address ipv6_group(ConstBytes message) {
   return Ipv6Address(reader.array<Ipv6Address::kSize>());
 }
 
+bool is_mld(std::uint8_t icmpv6_type) {
+  return icmpv6_type == kMldReportV1 || icmpv6_type == kMldDone || icmpv6_type == kMldReportV2;
+}
+
 }  // namespace
+
+bool changes_host_groups(ConstBytes packet) {
+  if (ip_version(packet) == 4) {
+    return packet.size() > ipv4::kProtocol && packet[ipv4::kProtocol] == kIgmpProtocol;
+  }
+  constexpr std::size_t kMessage = Ipv6Header::kSize + kRouterAlertSize;
+  return packet.size() > kMessage && packet[ipv6::kNextHeader] == kHopByHopOptions &&
+         packet[Ipv6Header::kSize] == kIcmpv6 && is_mld(packet[kMessage]);
+}
 
 std::vector<GroupMembership> group_memberships(ConstBytes packet) {
   std::vector<GroupMembership> out;
@@ -127,8 +141,8 @@ bool is_group_query(ConstBytes packet) {
 
 IpAddress GroupQuery::destination() const {
   if (group) return *group;
-  if (std::holds_alternative<Ipv4Address>(source)) return Ipv4Address(0xe0000001);
-  return Ipv6Address(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  if (std::holds_alternative<Ipv4Address>(source)) return kAllNodes;
+  return kAllNodesOfIpv6;
 }
 
 namespace {

@@ -25,6 +25,9 @@ struct GroupMembership {
 /// Records of one message that are read; the others are ignored.
 inline constexpr std::size_t kMaxGroupRecords = 128;
 
+/// Whether a well-formed IP packet is a report or a leave message, or IGMP of another kind. Cheap,
+/// since it is asked for each multicast packet.
+[[nodiscard]] bool changes_host_groups(ConstBytes packet);
 /// What a report or a leave message of a host says; empty for anything else, and for malformed
 /// ones.
 [[nodiscard]] std::vector<GroupMembership> group_memberships(ConstBytes packet);

@@ -10,7 +10,6 @@
 #include "wire/dhcp.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/group_membership.hpp"
-#include "wire/host_groups.hpp"
 #include "wire/icmp_error.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv4_fragments.hpp"

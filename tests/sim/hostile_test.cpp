@@ -90,7 +90,7 @@ class Hostile : public Sim {
         NdMessage message;
         message.type = wire::NdType::neighbour_advertisement;
         message.source = message.target = address;
-        message.destination = solicited ? a().ipv6() : link::kAllNodesOfIpv6;
+        message.destination = solicited ? a().ipv6() : kAllNodesOfIpv6;
         message.is_solicited = solicited;
         message.overrides = true;
         message.target_link_layer = hardware;
@@ -99,7 +99,7 @@ class Hostile : public Sim {
         const std::size_t size =
             message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
         send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way,
-                  link::kAllNodesOfIpv6);
+                  kAllNodesOfIpv6);
       }
     }
   }

@@ -237,12 +237,12 @@ TEST_F(WithOperator, RFC4391_10_NewParametersOfTheBroadcastGroupReachAllGroups) 
     world.run_for(20s);
     EXPECT_TRUE(all_up());
     EXPECT_EQ(a().tun().mtu, wire::mtu_bytes(to.mtu) - 4);
-    for (const IpAddress& group : {IpAddress(kGroup), IpAddress(link::kAllNodes),
-                                   IpAddress(link::kAllNodesOfIpv6)}) {
+    for (const IpAddress& group : {IpAddress(kGroup), IpAddress(kAllNodes),
+                                   IpAddress(kAllNodesOfIpv6)}) {
       expect_parameters(mgid_of(group));
     }
     EXPECT_TRUE(arrives(a(), kGroup, b()));
-    EXPECT_TRUE(arrives(a(), link::kAllNodes, b()));
+    EXPECT_TRUE(arrives(a(), kAllNodes, b()));
     a().link().flush();
     a().send(b().ipv6());
     EXPECT_TRUE(world.run_until([&] { return b().received_from(a().ipv6()) > 0; }, 5s));
@@ -294,8 +294,8 @@ TEST_F(WithOperator, RFC4391_4_1_BroadcastGroupIsFoundInALargerScope) {
 TEST_F(Memberships, CarrierIsRaisedAfterTheJoinOfTheAllNodesGroups) {
   Host& host = add(1);
   bring_up();
-  EXPECT_EQ(join_state(mgid_of(link::kAllNodes), host), McMemberRecord::kFullMember);
-  EXPECT_EQ(join_state(mgid_of(link::kAllNodesOfIpv6), host), McMemberRecord::kFullMember);
+  EXPECT_EQ(join_state(mgid_of(kAllNodes), host), McMemberRecord::kFullMember);
+  EXPECT_EQ(join_state(mgid_of(kAllNodesOfIpv6), host), McMemberRecord::kFullMember);
 }
 
 TEST_F(Memberships, CarrierIsRaisedAlthoughAllNodesGroupsAreRefused) {

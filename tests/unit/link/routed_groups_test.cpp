@@ -1,7 +1,7 @@
 // Groups for multicast routers on the host (RFC 4391, 11).
 #include <gmock/gmock.h>
 
-#include "link/well_known_groups.hpp"
+#include "ipoib/well_known_groups.hpp"
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {

@@ -1,4 +1,4 @@
-#include "wire/host_groups.hpp"
+#include "wire/group_membership.hpp"
 
 #include "golden.hpp"
 

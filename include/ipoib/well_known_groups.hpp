@@ -4,7 +4,7 @@
 
 #include "ipoib/ip.hpp"
 
-namespace ipoib::link {
+namespace ipoib {
 
 /// 224.0.0.1 and ff02::1: every host is a member, but the kernel does not list them.
 inline constexpr Ipv4Address kAllNodes{0xe0000001};
@@ -25,4 +25,4 @@ inline constexpr Ipv6Address kAllRoutersOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0,
   return (group.bytes()[1] & 0x0f) > 2;
 }
 
-}  // namespace ipoib::link
+}  // namespace ipoib
