@@ -21,16 +21,17 @@ bool has_objects(const QueuePairConfig& config) {
   return config.receive_cq != nullptr &&
          (config.shared == nullptr || config.shared->config().domain == nullptr);
 }
-/// Adds to the numbers of users of the objects of a queue pair.
-void count_user(const QueuePairConfig& config, std::uint32_t by) {
-  const auto count = [&](auto* object) {
-    if (object != nullptr) object->users += by;
+/// Calls change() for the number of users of each object of a queue pair.
+template <class Change>
+void change_users(const QueuePairConfig& config, Change change) {
+  const auto change_one = [&](auto* object) {
+    if (object != nullptr) change(object->users);
   };
-  count(config.pd);
-  count(config.send_cq);
-  count(config.receive_cq);
-  count(config.shared);
-  count(config.domain);
+  change_one(config.pd);
+  change_one(config.send_cq);
+  change_one(config.receive_cq);
+  change_one(config.shared);
+  change_one(config.domain);
 }
 /// Those of an XRC target are in queues that do not belong to it, and stay.
 void discard_completions(const QueuePairConfig& config, const QueuePair& qp) {
@@ -65,8 +66,6 @@ Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, st
   if (port_.failed) return hca_failed();
   return memory_.add(pd, memory, length, address, access);
 }
-
-Result<void> Hca::deregister_memory(std::uint32_t key) { return memory_.remove(key); }
 
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bool keeps_times) {
   if (port_.failed) return hca_failed();
@@ -140,7 +139,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_index_), config);
   next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   ++qp_count_;
-  count_user(config, 1);
+  change_users(config, [](auto& users) { ++users; });
   if (!slot->is_connected()) config.receive_cq->receivers.push_back(slot.get());
   return slot.get();
 }
@@ -152,7 +151,7 @@ Result<void> Hca::destroy(QueuePair& qp) {
   const auto& config = qp.config();
   discard_completions(config, qp);
   discard_events(&qp);
-  count_user(config, ~std::uint32_t{0});
+  change_users(config, [](auto& users) { --users; });
   if (!qp.is_connected()) std::erase(config.receive_cq->receivers, &qp);
   qps_[QpnLayout::index(qp.number())].reset();
   --qp_count_;

@@ -34,7 +34,6 @@ class Hca {
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
                                                      std::uint64_t length, std::uint64_t address,
                                                      int access);
-  [[nodiscard]] Result<void> deregister_memory(std::uint32_t key);
   [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for the rest
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity,
                                                                  bool keeps_times = false);
@@ -79,11 +78,13 @@ class Hca {
   [[nodiscard]] bool accepts(const QueuePair& qp, const IncomingPacket& arrival);
   [[nodiscard]] QueuePair* find(ipoib::Qpn number) const;
   void deliver(QueuePair& qp, const IncomingPacket& arrival);
-  ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPacket& from);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& to, const IncomingPacket& from);
   /// Collects the payload of the send at `position`. Returns the status to complete it with.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position,
+                                           OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position,
+                                              OutgoingPacket& out);
   [[nodiscard]] bool write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   /// Pushes the completion at cq.next(), of the request of `queue` that was processed last.
   void complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited);

@@ -133,7 +133,7 @@ RegisteredMemory MemoryTable::resolve(const ibv_sge& element, const ProtectionDo
   const auto* const slot = slot_with(element.lkey);
   // "An R_Key of a window is no L_Key" (IBA 10.6.7.1).
   if (slot == nullptr || !std::holds_alternative<MemoryRegion>(slot->use)) return {};
-  return resolve(element.lkey, element.addr, element.length, {pd, {}},
+  return resolve(std::get<MemoryRegion>(slot->use), element.addr, element.length, pd,
                  to_write ? int{IBV_ACCESS_LOCAL_WRITE} : 0);
 }
 
@@ -145,9 +145,15 @@ RegisteredMemory MemoryTable::resolve(std::uint32_t key, std::uint64_t address,
     return resolve(*window, address, length, user, access);
   }
   const auto* const region = std::get_if<MemoryRegion>(&slot->use);
-  if (region == nullptr || region->pd != user.pd) return {};
-  if ((region->access & access) != access || address < region->address) return {};
-  return part_of(*region, address - region->address, length);
+  return region != nullptr ? resolve(*region, address, length, user.pd, access) : RegisteredMemory();
+}
+
+RegisteredMemory MemoryTable::resolve(const MemoryRegion& region, std::uint64_t address,
+                                      std::uint64_t length, const ProtectionDomain* pd,
+                                      int access) const {
+  if (region.pd != pd) return {};
+  if ((region.access & access) != access || address < region.address) return {};
+  return part_of(region, address - region.address, length);
 }
 
 RegisteredMemory MemoryTable::part_of(const MemoryRegion& region, std::uint64_t offset,

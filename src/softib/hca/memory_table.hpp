@@ -74,6 +74,9 @@ class MemoryTable {
   void unbind(MemoryWindow& window);
   [[nodiscard]] RegisteredMemory part_of(const MemoryRegion& region, std::uint64_t offset,
                                          std::uint64_t length) const;
+  [[nodiscard]] RegisteredMemory resolve(const MemoryRegion& region, std::uint64_t address,
+                                         std::uint64_t length, const ProtectionDomain* pd,
+                                         int access) const;
   [[nodiscard]] RegisteredMemory resolve(const MemoryWindow& window, std::uint64_t address,
                                          std::uint64_t length, const KeyUser& user,
                                          int access) const;

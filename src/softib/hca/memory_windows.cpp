@@ -18,7 +18,6 @@ using ipoib::Error;
 
 namespace {
 
-constexpr std::uint32_t kIndexMask = ~std::uint32_t{0xff};
 constexpr int kRemoteModification = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 Error no_such_window() { return Error{EINVAL, "no memory window has this key"}; }
@@ -53,7 +52,7 @@ ipoib::Result<void> MemoryTable::remove_window(std::uint32_t key) {
 bool MemoryTable::may_bind(const WindowBinding& binding, const MemoryWindow& window,
                            std::uint32_t current_key, const KeyUser& by) {
   const bool is_type_1 = window.type == IBV_MW_TYPE_1;
-  if (window.pd != by.pd || ((binding.key ^ current_key) & kIndexMask) != 0) return false;
+  if (window.pd != by.pd || slot_of(binding.key) != slot_of(current_key)) return false;
   // "The key portion of the R_Key shall change" (IBA 10.6.7.2.3), so a stale one gives no access.
   if (binding.key == current_key) return false;
   if (binding.length == 0) return is_type_1;

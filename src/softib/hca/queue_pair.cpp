@@ -226,10 +226,7 @@ int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
   }
   auto& queue = is_large ? *large_receives_ : receives_;
   if (queue.full()) return ENOMEM;
-  const auto position = queue.next_position();
-  queue.at(position) = {wr.wr_id, count};
-  std::copy_n(wr.sg_list, count, queue.elements(position).begin());
-  queue.post();
+  queue.post({wr.wr_id, count}, {wr.sg_list, count});
   return 0;
 }
 

@@ -46,9 +46,10 @@ constexpr std::array kUdTransitions = {
 };
 
 constexpr int kConnectedInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-constexpr int kRcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
-constexpr int kRcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kConnectedReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+constexpr int kConnectedPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+constexpr int kRcReady = kConnectedReady | IBV_QP_MIN_RNR_TIMER;
+constexpr int kRcPath = kConnectedPath | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kRcRetries =
     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
@@ -65,26 +66,22 @@ constexpr std::array kRcTransitions = {
 };
 
 // XRC, whose queue pairs have one side each of a reliable connection (IBA annex A14).
-constexpr int kXrcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-constexpr int kXrcSendReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
-constexpr int kXrcReceivePath = kXrcPath | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-
 constexpr std::array kXrcSendTransitions = {
     Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
     Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
-    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kXrcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
-    Transition{IBV_QPS_RTR, IBV_QPS_RTS, kRcRetries | IBV_QP_SQ_PSN, kXrcSendReady},
-    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kXrcSendReady},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kConnectedPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, kRcRetries | IBV_QP_SQ_PSN, kConnectedReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kConnectedReady},
     Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kXrcSendReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kConnectedReady},
     Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
-               kXrcSendReady | kRcRetries | kConnectedInit | IBV_QP_AV},
+               kConnectedReady | kRcRetries | kConnectedInit | IBV_QP_AV},
 };
 
 constexpr std::array kXrcReceiveTransitions = {
     Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
     Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
-    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kXrcReceivePath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kRcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
     Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, kRcReady},
     Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcReady},
     Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
@@ -93,20 +90,17 @@ constexpr std::array kXrcReceiveTransitions = {
                kRcReady | kConnectedInit | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC},
 };
 
-constexpr int kUcReady = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
-constexpr int kUcPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-
 constexpr std::array kUcTransitions = {
     Transition{IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInit, 0},
     Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInit},
-    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kUcPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
-    Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUcReady},
-    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kUcReady},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, kConnectedPath, IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kConnectedReady},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kConnectedReady},
     Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kUcReady},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kConnectedReady},
     Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
                IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, kUcReady},
+    Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, kConnectedReady},
 };
 
 std::span<const Transition> transitions_of(ibv_qp_type type) {

@@ -212,9 +212,9 @@ void Hca::deliver(QueuePair& qp, const IncomingPacket& arrival) {
   if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
 }
 
-ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPacket& from) {
-  const auto position = queue.processed();
-  const auto elements = queue.elements(position).first(queue.at(position).element_count);
+ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& to, const IncomingPacket& from) {
+  const auto position = to.processed();
+  const auto elements = to.elements(position).first(to.at(position).element_count);
   std::uint64_t room = 0;
   for (const auto& element : elements) room += element.length;
   const auto message = kGrhSize + from.size();
@@ -226,10 +226,10 @@ ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPac
     element.length =
         static_cast<std::uint32_t>(std::min<std::size_t>(element.length, message - offset));
     if (element.length == 0) continue;
-    const auto to = memory_.resolve(element, pd, true);
-    if (!to || !copy_part(from.grh, 0, to, offset, element.length) ||
-        !copy_part(from.front, kGrhSize, to, offset, element.length) ||
-        !copy_part(from.payload, kGrhSize + from.front.size(), to, offset, element.length)) {
+    const auto memory = memory_.resolve(element, pd, true);
+    if (!memory || !copy_part(from.grh, 0, memory, offset, element.length) ||
+        !copy_part(from.front, kGrhSize, memory, offset, element.length) ||
+        !copy_part(from.payload, kGrhSize + from.front.size(), memory, offset, element.length)) {
       return IBV_WC_LOC_PROT_ERR;
     }
     offset += element.length;

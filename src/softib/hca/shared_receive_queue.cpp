@@ -1,6 +1,5 @@
 #include "softib/hca/shared_receive_queue.hpp"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "softib/hca/limits.hpp"
@@ -12,12 +11,8 @@ namespace {
 /// Moves the oldest receive of a queue to one with at least as many elements.
 void move_oldest(ReceiveQueue& from, ReceiveQueue& to) {
   const auto source = from.processed();
-  const auto destination = to.next_position();
   const auto& request = from.at(source);
-  to.at(destination) = request;
-  std::ranges::copy(from.elements(source).first(request.element_count),
-                    to.elements(destination).begin());
-  to.post();
+  to.post(request, from.elements(source).first(request.element_count));
   from.advance(1);
   from.retire(source);
 }
@@ -31,10 +26,7 @@ int SharedReceiveQueue::enqueue(const ibv_recv_wr& wr) {
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
   if (wr.num_sge < 0 || count > attributes().max_sge) return EINVAL;
   if (receives_.full()) return ENOMEM;
-  const auto position = receives_.next_position();
-  receives_.at(position) = {wr.wr_id, count};
-  std::copy_n(wr.sg_list, count, receives_.elements(position).begin());
-  receives_.post();
+  receives_.post({wr.wr_id, count}, {wr.sg_list, count});
   return 0;
 }
 

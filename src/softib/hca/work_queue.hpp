@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -50,6 +51,14 @@ class WorkQueue : public WorkProgress {
         elements_(ring_.size() * max_sge),
         mask_(ring_.empty() ? 0 : static_cast<std::uint32_t>(ring_.size() - 1)),
         max_sge_(max_sge) {}
+
+  using WorkProgress::post;
+  /// Posts a request with these elements. Requires that the queue is not full.
+  void post(const Request& request, std::span<const ibv_sge> elements) {
+    at(next_position()) = request;
+    std::ranges::copy(elements, this->elements(next_position()).begin());
+    post();
+  }
 
   [[nodiscard]] Request& at(std::uint32_t position) { return ring_[position & mask_]; }
   [[nodiscard]] std::span<ibv_sge> elements(std::uint32_t position) {

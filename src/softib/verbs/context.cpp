@@ -151,7 +151,7 @@ Context::~Context() {
     delete window;
   }
   for (auto* const region : mrs) {
-    (void)device.hca()->deregister_memory(region->lkey);
+    (void)device.hca()->memory().remove(region->lkey);
     delete region;
   }
   for (auto* const memory : dms) delete memory;

@@ -181,7 +181,7 @@ SOFTIB_ABI int ibv_dereg_mr(ibv_mr* mr) {
     auto& context = of(mr->context);
     auto* const region = static_cast<Mr*>(mr);
     auto* const device_memory = region->device_memory;
-    if (auto destroyed = context.device.hca()->deregister_memory(mr->lkey); !destroyed)
+    if (auto destroyed = context.device.hca()->memory().remove(mr->lkey); !destroyed)
       return destroyed;
     untrack(context, context.mrs, region);
     delete region;

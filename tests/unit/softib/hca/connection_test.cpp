@@ -394,7 +394,7 @@ TEST_F(ConnectionTest, MemoryThatIsDeregisteredDuringARead) {
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(300'000, 20'000)}), 0);
   ASSERT_TRUE(network.step());
   ASSERT_TRUE(network.step());
-  ASSERT_TRUE(b.hca.deregister_memory(b.all.key));
+  ASSERT_TRUE(b.hca.memory().remove(b.all.key));
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_ACCESS_ERR));
   EXPECT_THAT(b.async_events(), testing::Contains(IBV_EVENT_QP_ACCESS_ERR));

@@ -225,7 +225,7 @@ TEST_F(LargeReceiveTest, ChecksSizeAndQueueLimit) {
 
 TEST_F(LargeReceiveTest, DeregisteredMemoryIsALocalProtectionError) {
   ASSERT_EQ(post_large(), 0);
-  ASSERT_TRUE(whole.hca.deregister_memory(region.key));
+  ASSERT_TRUE(whole.hca.memory().remove(region.key));
   whole.hca.receive(sent().arrived());
   const auto got = whole.poll();
   ASSERT_EQ(got.size(), 1U);

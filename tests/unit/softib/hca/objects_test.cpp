@@ -10,7 +10,7 @@ using HcaObjectsTest = HcaTest;
 TEST_F(HcaObjectsTest, DomainInUseCannotBeDestroyed) {
   Host host(7);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);  // the memory region
-  ASSERT_TRUE(host.hca.deregister_memory(host.region.key));
+  ASSERT_TRUE(host.hca.memory().remove(host.region.key));
   auto& ah = host.handle(5);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
   ASSERT_TRUE(host.hca.destroy(ah));

@@ -278,7 +278,7 @@ TEST_F(HcaReceiveTest, ReadOnlyMemoryIsALocalProtectionError) {
 
 TEST_F(HcaReceiveTest, MemoryDeregisteredAfterPostingIsNotWritten) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
-  ASSERT_TRUE(b.hca.deregister_memory(b.region.key));
+  ASSERT_TRUE(b.hca.memory().remove(b.region.key));
   send_text("x");
   EXPECT_EQ(b.poll().at(0).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(b.memory[kGrh], 0);
