@@ -44,8 +44,8 @@ class HostSide {
   Logger& log_;
   LogPause duplicates_;
   std::optional<ethernet::View> view_;
-  std::vector<std::optional<IpAddress>>
-      hops_;  ///< of a batch; a member, so that its memory is reused
+  /// Of a batch; a member, so that its memory is reused.
+  std::vector<std::optional<IpAddress>> hops_;
 };
 
 }  // namespace ipoib::daemon

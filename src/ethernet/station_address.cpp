@@ -34,8 +34,7 @@ StationState StationAddress::state_name() const {
 }
 
 bool StationAddress::is_served() const {
-  return std::holds_alternative<Reachable>(state_) || std::holds_alternative<Probing>(state_) ||
-         std::holds_alternative<Contested>(state_);
+  return !std::holds_alternative<New>(state_) && ethernet::is_served(state_name());
 }
 
 /// Several routers may forward packets from one address.

@@ -7,8 +7,7 @@
 //   - What a station says by ARP or Neighbour Discovery is a claim. Before the address is served,
 //     the fabric is asked whether it is in use there.
 //   - A source address of IP packets may be that of a host behind the station, if it is a router.
-//   So
-//     the station is asked whether it has the address.
+//     So the station is asked whether it has the address.
 //   - If another station, or a host of the fabric, claims a served address, the one that has it is
 //     asked. It keeps the address if it answers: that is reported, and nobody defends it. Otherwise
 //     the address has moved.

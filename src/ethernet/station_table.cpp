@@ -36,8 +36,7 @@ StationAddress* StationTable::learn(StationBudget& station, const IpAddress& add
   }
   if (entry == nullptr) entry = create(station, address);
   if (entry == nullptr) return nullptr;
-  call(*entry, stimulus);
-  return addresses_.find(address);
+  return call(*entry, stimulus);
 }
 
 StationAddress* StationTable::on_seen(StationBudget& station, const IpAddress& address,
@@ -57,8 +56,8 @@ StationAddress* StationTable::on_claimed(StationBudget& station, const IpAddress
 bool StationTable::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {
   StationAddress* const entry = addresses_.find(address);
   if (entry == nullptr) return false;
-  call(*entry, [&](StationAddress& e) { return e.on_fabric(host, out_, now); });
-  const StationAddress* const after = addresses_.find(address);
+  const auto* const after =
+      call(*entry, [&](StationAddress& e) { return e.on_fabric(host, out_, now); });
   return after != nullptr && after->is_served();
 }
 
@@ -100,7 +99,7 @@ StationAddress* StationTable::create(StationBudget& station, const IpAddress& ad
 }
 
 template <class Stimulus>
-void StationTable::call(StationAddress& entry, Stimulus stimulus) {
+StationAddress* StationTable::call(StationAddress& entry, Stimulus stimulus) {
   const MacAddress mac = entry.mac();
   const auto state = entry.state().index();
   auto disposition = stimulus(entry);
@@ -108,12 +107,16 @@ void StationTable::call(StationAddress& entry, Stimulus stimulus) {
     entry.on_removed(out_);
     disposition = Disposition::erase;
   }
-  if (disposition == Disposition::erase) return erase(entry);
+  if (disposition == Disposition::erase) {
+    erase(entry);
+    return nullptr;
+  }
   if (entry.deadline() != entry.armed_for()) timers_.arm(entry, entry.deadline());
-  if (entry.state().index() == state && entry.mac() == mac) return;
+  if (entry.state().index() == state && entry.mac() == mac) return &entry;
   ++version_;
   entry.StationListHook::unlink();
   if (!entry.is_served()) unserved_.push_back(entry);
+  return &entry;
 }
 
 /// Returns false if the station that has the address now has been forgotten.

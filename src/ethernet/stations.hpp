@@ -69,11 +69,9 @@ class Stations {
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
   [[nodiscard]] const StationTable& table() const { return table_; }
   [[nodiscard]] std::uint64_t version() const { return table_.version(); }
-  // The caller takes these out.
+  // The caller takes these out; replies() are to requests of the fabric.
   [[nodiscard]] std::vector<StationOutput::Service>& services() { return services_; }
-  [[nodiscard]] std::vector<wire::Arp>& replies() {
-    return replies_;
-  }  ///< to requests of the fabric
+  [[nodiscard]] std::vector<wire::Arp>& replies() { return replies_; }
   [[nodiscard]] std::vector<StationEvent>& events() { return events_; }
   /// The groups that the link is to be a member of for the stations, if they have changed since the
   /// last call.

@@ -9,9 +9,8 @@
 //   - the kernel asks for MACs, by ARP and Neighbour Discovery. These requests end here: the link
 //     solicits the neighbour (wanted()), and what it learns (on_neighbour()) answers them;
 //   - Neighbour Discovery that passes through has link-layer options. The link replaces those of
-//   the
-//     host by its own; to those of the fabric, which the link has read and removed, the view adds
-//     the neighbour's MAC;
+//     the host by its own; to those of the fabric, which the link has read and removed, the view
+//     adds the neighbour's MAC;
 //   - behind it there may be stations with MACs and addresses of their own (stations.hpp). The link
 //     speaks for these addresses (services()), and packets to them get their MACs.
 // It has no descriptor and no clock.
