@@ -42,6 +42,21 @@ int one_address(ibarp* handle, const ibarp_address* address, IpAddress& out) {
   return 0;
 }
 
+/// Requests a page after the other. Calls a function with each, until it returns something else
+/// than 0, which is then the result.
+template <class Page, class PageRequest, class Function>
+int ask_all(ibarp* handle, PageRequest request, Function use) {
+  for (bool more = true; more;) {
+    const int stop = ask<Page>(handle, InterfaceRequest(request), [&](const Page& page) {
+      more = page.next.has_value();
+      request.cursor = page.next.value_or(0);
+      return use(page);
+    });
+    if (stop != 0) return stop;
+  }
+  return 0;
+}
+
 /// Sends a request that creates an entry or a pin.
 template <class Creation>
 int set(ibarp* handle, Creation request, ibarp_set_mode mode) {
@@ -221,22 +236,14 @@ int ibarp_list_matching(ibarp* handle, const ibarp_filter* filter, ibarp_entry_f
   return with(handle, [&] {
     const auto wanted = from_c(filter);
     if (wanted.has_error()) return refuse(handle, wanted.error());
-    ListRequest request;
-    for (bool more = true; more;) {
-      const int stop =
-          ask<EntryPage>(handle, InterfaceRequest(request), [&](const EntryPage& page) {
-            more = page.next.has_value();
-            request.cursor = page.next.value_or(0);
-            for (const Entry& entry : page.entries) {
-              if (!selects(*wanted, entry)) continue;
-              const ibarp_entry out = to_c(entry);
-              if (const int result = each(&out, data); result != 0) return result;
-            }
-            return 0;
-          });
-      if (stop != 0) return stop;
-    }
-    return 0;
+    return ask_all<EntryPage>(handle, ListRequest(), [&](const EntryPage& page) {
+      for (const Entry& entry : page.entries) {
+        if (!selects(*wanted, entry)) continue;
+        const ibarp_entry out = to_c(entry);
+        if (const int result = each(&out, data); result != 0) return result;
+      }
+      return 0;
+    });
   });
 }
 
@@ -283,19 +290,9 @@ int ibarp_failover(ibarp* handle, const char* device, std::uint32_t port) {
 
 int ibarp_stations(ibarp* handle, ibarp_station_fn* each, void* data) {
   return with(handle, [&] {
-    std::optional<std::uint64_t> next = 0;
-    while (next) {
-      StationPage page;
-      const int result =
-          ask<StationPage>(handle, InterfaceRequest(StationsRequest{*next}), [&](const auto& got) {
-            page = got;
-            return 0;
-          });
-      if (result != 0) return result;
-      if (const int stop = each_of(page.stations, each, data); stop != 0) return stop;
-      next = page.next;
-    }
-    return 0;
+    return ask_all<StationPage>(handle, StationsRequest(), [&](const StationPage& page) {
+      return each_of(page.stations, each, data);
+    });
   });
 }
 
