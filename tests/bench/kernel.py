@@ -2,22 +2,17 @@
 InfiniBand ports of one virtual machine (tests/kernel_peer/guest.py), and the TUN pump, which shows
 the cost of TUN devices there without InfiniBand. The machine is emulated: only ratios count.
 
-In the guest, this file is the program: kernel.py ROUNDS SECONDS FILE
+In the guest, this file is the program (in_guest.py).
 """
 import contextlib
-import json
-import os
 import pathlib
 import signal
-import subprocess
-import sys
-import tempfile
 
 import figures
+import in_guest
 import setting
 import tables
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 120  # seconds for everything except the measurements
 KERNEL = "ib_ipoib"
 OURS = {"ipoibd": (), "ipoibd event": ("--poll", "event")}  # name: options
@@ -28,14 +23,7 @@ FIGURES = (figures.tcp, figures.tcp_of_many, figures.ping)
 
 def measure(options):
     limit = PATIENCE + options.rounds * len(FIGURES) * PATHS * (options.seconds + 2)
-    with tempfile.TemporaryDirectory(dir=options.programs) as folder:
-        file = pathlib.Path(folder) / "measured.json"
-        subprocess.run(
-            [ROOT / "scripts" / "vm", "--infiniband", "--module", KERNEL, "--seconds", str(limit),
-             "--", "env", f"IPOIB_BIN={options.programs}/bin", "PYTHONDONTWRITEBYTECODE=1",
-             sys.executable, __file__, str(options.rounds), str(options.seconds), str(file)],
-            check=True, cwd=ROOT)
-        return json.loads(file.read_text(encoding="utf-8"))
+    return in_guest.measure(__file__, options, limit, "--module", KERNEL)
 
 
 def text(measured):
@@ -87,7 +75,6 @@ def our_path(guest, at_end, subnet, number, name):
 
 
 def measure_in_guest(rounds, seconds):
-    sys.path.insert(0, str(ROOT / "tests" / "kernel_peer"))
     import guest
 
     with contextlib.ExitStack() as at_end:
@@ -101,6 +88,4 @@ def measure_in_guest(rounds, seconds):
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    pathlib.Path(sys.argv[3]).write_text(
-        json.dumps(measure_in_guest(int(sys.argv[1]), int(sys.argv[2]))), encoding="utf-8")
+    in_guest.main(measure_in_guest)

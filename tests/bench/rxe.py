@@ -1,20 +1,17 @@
 """Part "rxe": perftest's programs between two emulated HCAs beside the same between two soft RDMA ports
 of the kernel (rdma_rxe), in one virtual machine. The machine is emulated: only ratios count.
 
-In the guest, this file is the program: rxe.py ROUNDS SECONDS FILE
+In the guest, this file is the program (in_guest.py).
 """
-import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
-import tempfile
 
+import in_guest
 import tables
 import verbs
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds for everything except the measurements
 STREAMS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
 DEVICES = {"a": "rxe0", "b": "rxe1"}  # by the names that verbs.play() gives two HCAs
@@ -22,14 +19,7 @@ DEVICES = {"a": "rxe0", "b": "rxe1"}  # by the names that verbs.play() gives two
 
 def measure(options):
     limit = PATIENCE + options.rounds * 2 * len(STREAMS) * (options.seconds + 10)
-    with tempfile.TemporaryDirectory(dir=options.programs) as folder:
-        file = pathlib.Path(folder) / "measured.json"
-        subprocess.run(
-            [ROOT / "scripts" / "vm", "--infiniband", "--seconds", str(limit), "--", "env",
-             f"IPOIB_BIN={options.programs}/bin", "PYTHONDONTWRITEBYTECODE=1", sys.executable,
-             __file__, str(options.rounds), str(options.seconds), str(file)],
-            check=True, cwd=ROOT)
-        return json.loads(file.read_text(encoding="utf-8"))
+    return in_guest.measure(__file__, options, limit)
 
 
 def text(measured):
@@ -59,7 +49,6 @@ class SoftPorts:
 
 
 def measure_in_guest(rounds, seconds):
-    sys.path.insert(0, str(ROOT / "tests" / "kernel_peer"))
     import guest
 
     softib = pathlib.Path(os.environ["IPOIB_BIN"]) / "softib"
@@ -76,6 +65,4 @@ def measure_in_guest(rounds, seconds):
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    pathlib.Path(sys.argv[3]).write_text(
-        json.dumps(measure_in_guest(int(sys.argv[1]), int(sys.argv[2]))), encoding="utf-8")
+    in_guest.main(measure_in_guest)
