@@ -15,6 +15,7 @@ import time
 
 SKIPPED = 77
 PATIENCE = 60  # seconds per condition
+SUPPRESSIONS = pathlib.Path(__file__).resolve().with_name("programs.tsan")
 
 # Programs of the system, which an ordinary user's PATH lacks.
 os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -64,6 +65,8 @@ class Subnet:
         self.folder = pathlib.Path(self.root.name)
         self.environment = dict(os.environ, SOFTIB_DIR=self.root.name)
         self.environment.pop("SOFTIB_SUBNET", None)
+        # Quoted: the folder may have a blank in its name.
+        self.environment["TSAN_OPTIONS"] = f"suppressions='{SUPPRESSIONS}'"
         self.start_subnet()
         return self
 

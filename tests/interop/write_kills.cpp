@@ -76,6 +76,7 @@ void wait_until(Condition condition) {
 class Connection {
  public:
   Connection(Side side, const char* hca) : side_(side) {
+    data_.fill(static_cast<std::uint8_t>(~kUntouched));
     ::setenv("SOFTIB_HCA", hca, 1);
     auto** const list = ibv_get_device_list(nullptr);
     if (list == nullptr) fail("ibv_get_device_list");
@@ -124,7 +125,6 @@ class Connection {
   void write(std::mt19937& random) {
     const auto size = 1 + random() % (random() % 4 == 0 ? kRegion : 5000);
     const auto offset = random() % 2 == 0 ? kRegion - size : random() % (kRegion - size + 1);
-    std::fill_n(data_.begin(), size, static_cast<std::uint8_t>(random()));
     ibv_sge sge{std::bit_cast<std::uint64_t>(data_.data()), static_cast<std::uint32_t>(size),
                 mr_->lkey};
     ibv_send_wr wr{};
