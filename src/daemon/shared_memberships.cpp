@@ -126,7 +126,8 @@ SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id, B
 
 /// The exclusive lock lasts until the response, so that no join of another daemon overtakes the
 /// leave. The shared one is released first: of several daemons that leave at one moment, the last
-/// one to do so finds no other.
+/// one to do so finds no other. A join that is outstanding may still succeed after the others have
+/// left, so the leave waits for its response.
 SharedMemberships::Action SharedMemberships::before_leave(wire::SaRequestId id, Byte byte) {
   const auto at = memberships_.try_emplace(byte).first;
   Membership& membership = at->second;
@@ -134,9 +135,12 @@ SharedMemberships::Action SharedMemberships::before_leave(wire::SaRequestId id, 
   ++membership.period;
   if (membership.leaves == 0) (void)lock(file_.get(), F_UNLCK, byte);
   if (!lock(file_.get(), F_WRLCK, byte)) {
-    if (membership.joins > 0) (void)lock(file_.get(), F_RDLCK, byte);
-    (void)release_if_unused(at);
-    return Action::leave_out;
+    if (membership.joins == 0) {
+      memberships_.erase(at);
+      return Action::leave_out;
+    }
+    (void)lock(file_.get(), F_RDLCK, byte);
+    return Action::postpone;
   }
   ++membership.leaves;
   outstanding_[id] = {byte, false, membership.period};

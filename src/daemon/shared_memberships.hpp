@@ -42,7 +42,8 @@ class SharedMemberships {
   enum class Action : std::uint8_t {
     send,
     leave_out,  ///< a leave: other daemons are members
-    postpone,   ///< a join: another daemon is just leaving the group
+    postpone,   ///< a join: another daemon is just leaving the group; a leave: others are members,
+                ///< and a join of this daemon is outstanding
   };
   /// To be called before a request is sent, and again for one that was postponed.
   [[nodiscard]] Action before(const wire::SaRequest& request);

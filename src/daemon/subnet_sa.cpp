@@ -9,6 +9,17 @@
 
 namespace ipoib::daemon {
 
+namespace {
+
+/// Of a join or leave; null for other queries.
+const wire::McMemberRecord* membership_in(const wire::SaQuery& query) {
+  if (const auto* const join = std::get_if<wire::JoinQuery>(&query)) return &join->record;
+  if (const auto* const leave = std::get_if<wire::LeaveQuery>(&query)) return &leave->record;
+  return nullptr;
+}
+
+}  // namespace
+
 SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMemberships memberships,
                    Logger& log, std::uint64_t seed, RandomSource random)
     : log_(log),
@@ -53,56 +64,67 @@ void SubnetSa::renew_subscriptions(TimePoint now) {
 }
 
 void SubnetSa::request(const wire::SaRequest& request, TimePoint now) {
-  const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query);
-  if (leave != nullptr) cancel_postponed(*leave);
-  switch (memberships_.before(request)) {
-    case SharedMemberships::Action::send:
-      client_.request(request, now);
-      break;
-    case SharedMemberships::Action::leave_out:
-      responses_.push_back({request.id, leave->record});
-      break;
-    case SharedMemberships::Action::postpone:
-      postpone(request, now);
-      break;
-  }
+  cancel_opposite(request.query);
+  if (!try_request(request, now)) postpone(request, now);
   dispatch(now);
 }
 
-/// Another daemon's leave usually takes less than a millisecond.
+/// Returns false if the request is to be tried again later.
+bool SubnetSa::try_request(const wire::SaRequest& request, TimePoint now) {
+  switch (memberships_.before(request)) {
+    case SharedMemberships::Action::send:
+      client_.request(request, now);
+      return true;
+    case SharedMemberships::Action::leave_out:
+      responses_.push_back({request.id, std::get<wire::LeaveQuery>(request.query).record});
+      return true;
+    case SharedMemberships::Action::postpone:
+      return false;
+  }
+  return true;
+}
+
+/// What delays it usually takes less than a millisecond.
 void SubnetSa::postpone(const wire::SaRequest& request, TimePoint now) {
-  if (postponed_.size() >= kMaxPostponed) return refuse(request.id);
+  if (postponed_.size() >= kMaxPostponed) return give_up(request);
   postponed_.push_back({request, now + kLongestPostponement});
   if (send_postponed_at_ == kNever) send_postponed_at_ = now + kPostponePause;
 }
 
 void SubnetSa::send_postponed(TimePoint now) {
   std::erase_if(postponed_, [&](const Postponed& one) {
-    if (memberships_.before(one.request) == SharedMemberships::Action::send) {
-      client_.request(one.request, now);
-      return true;
-    }
+    if (try_request(one.request, now)) return true;
     if (now < one.until) return false;
-    refuse(one.request.id);
+    give_up(one.request);
     return true;
   });
   send_postponed_at_ = postponed_.empty() ? kNever : now + kPostponePause;
 }
 
-/// For an interface that no longer wants the group.
-void SubnetSa::cancel_postponed(const wire::LeaveQuery& leave) {
+/// An interface that leaves a group no longer wants to join it, and the reverse.
+void SubnetSa::cancel_opposite(const wire::SaQuery& query) {
   std::erase_if(postponed_, [&](const Postponed& one) {
-    const auto& join = std::get<wire::JoinQuery>(one.request.query).record;
-    const bool is_same =
-        join.mgid == leave.record.mgid && join.join_state == leave.record.join_state;
-    if (is_same) refuse(one.request.id);
-    return is_same;
+    const bool is_opposite = query.index() != one.request.query.index();
+    const auto* const record = membership_in(query);
+    const auto* const other = membership_in(one.request.query);
+    if (!is_opposite || record == nullptr || record->mgid != other->mgid ||
+        record->join_state != other->join_state) {
+      return false;
+    }
+    give_up(one.request);
+    return true;
   });
 }
 
-void SubnetSa::refuse(wire::SaRequestId join) {
-  responses_.push_back({join, wire::SaFailure(wire::SaFailure::Kind::local,
-                                              "another daemon on this port is leaving the group")});
+/// The answer to a request that is not sent: for a leave the one that another daemon's membership
+/// gives it.
+void SubnetSa::give_up(const wire::SaRequest& request) {
+  if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query)) {
+    return responses_.push_back({request.id, leave->record});
+  }
+  responses_.push_back({request.id,
+                        wire::SaFailure(wire::SaFailure::Kind::local,
+                                        "another daemon on this port is leaving the group")});
 }
 
 void SubnetSa::on_readable(TimePoint now) {

@@ -36,7 +36,7 @@ class SubnetSa final : public SaBackend {
   /// Between two attempts to receive the reports.
   static constexpr Duration kClaimPause = std::chrono::seconds(10);
 
-  /// Of a join that another daemon's leave delays: between two attempts, and in all.
+  /// Of a join or leave that another one delays: between two attempts, and in all.
   static constexpr Duration kPostponePause = std::chrono::milliseconds(20);
   static constexpr Duration kLongestPostponement = std::chrono::seconds(20);
   static constexpr std::size_t kMaxPostponed = 1024;
@@ -46,10 +46,11 @@ class SubnetSa final : public SaBackend {
     TimePoint until;
   };
 
+  [[nodiscard]] bool try_request(const wire::SaRequest& request, TimePoint now);
   void postpone(const wire::SaRequest& request, TimePoint now);
   void send_postponed(TimePoint now);
-  void cancel_postponed(const wire::LeaveQuery& leave);
-  void refuse(wire::SaRequestId join);
+  void cancel_opposite(const wire::SaQuery& query);
+  void give_up(const wire::SaRequest& request);
   void renew_subscriptions(TimePoint now);
   void dispatch(TimePoint now);
 

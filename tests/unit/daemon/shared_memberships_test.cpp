@@ -137,6 +137,17 @@ TEST_F(SharedMembershipsTest, LeaveOfAnOutstandingJoinEndsTheMembership) {
   EXPECT_TRUE(two->sends_leave(group));
 }
 
+TEST_F(SharedMembershipsTest, LeaveWaitsForAnOutstandingJoinIfOthersAreMembers) {
+  two->join(group);
+  EXPECT_TRUE(one.sends_join(group));
+  EXPECT_FALSE(one.sends_leave(group));
+  EXPECT_EQ(one.action(), SharedMemberships::Action::postpone);
+  EXPECT_FALSE(two->sends_leave(group)) << "the join may still succeed";
+  EXPECT_EQ(two->action(), SharedMemberships::Action::leave_out);
+  one.respond(true, 1);  // to the join
+  EXPECT_TRUE(one.sends_leave(group)) << "nobody else would send it";
+}
+
 TEST_F(SharedMembershipsTest, JoinAfterALeaveStartsANewMembership) {
   one.join(group);
   EXPECT_TRUE(one.sends_leave(group));

@@ -238,6 +238,7 @@ class SharingSubnetSaTest : public SubnetSaTest {
 
   using Action = SharedMemberships::Action;
   static constexpr std::uint8_t kFullMember = wire::McMemberRecord::kFullMember;
+  static constexpr std::uint8_t kSendOnly = wire::McMemberRecord::kSendOnlyNonMember;
   const Gid group = wire::broadcast_gid(kDefaultPKey);
   const wire::SaQuery join = wire::join_query(group, port.gid, kDefaultPKey, kFullMember);
   softib::test::TemporaryFolder folder;
@@ -323,6 +324,26 @@ TEST_F(SharingSubnetSaTest, LeaveCancelsAPostponedJoin) {
   const TimePoint later = now + 1s;
   while (sharing.next_deadline() < later) reach_deadline();
   EXPECT_FALSE(has_sent_join());
+}
+
+TEST_F(SharingSubnetSaTest, JoinCancelsAPostponedLeaveOfItsGroupOnly) {
+  const wire::SaRequestId joins{1001};
+  const wire::SaQuery join_second = wire::join_query(second, port.gid, kDefaultPKey, kFullMember);
+  ASSERT_EQ(other.before({joins, join_second}), Action::send);
+  request_join_of_second();
+  const wire::SaRequestId leaves(joins_second.value() + 1);
+  sharing.request({leaves, wire::leave_query(second, port.gid, kFullMember)}, now);
+  EXPECT_EQ(sent_joins(), 1) << "no leave";
+  EXPECT_TRUE(sharing.responses().empty()) << "it waits for the response to the join";
+  sharing.request({wire::SaRequestId(leaves.value() + 1),
+                   wire::join_query(second, port.gid, kDefaultPKey, kSendOnly)},
+                  now);
+  EXPECT_TRUE(sharing.responses().empty()) << "that is another membership";
+  sharing.request({wire::SaRequestId(leaves.value() + 2), join_second}, now);
+  const auto responses = std::exchange(sharing.responses(), {});
+  ASSERT_EQ(responses.size(), 1U);
+  EXPECT_EQ(responses[0].id, leaves);
+  EXPECT_TRUE(std::holds_alternative<wire::McMemberRecord>(responses[0].result));
 }
 
 TEST_F(SharingSubnetSaTest, LossOfThePortCancelsAPostponedJoin) {
