@@ -70,8 +70,11 @@ class Figures:
 
     def of(self, target):
         """The figures of a target."""
-        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        return self.NONE | json.loads(text or "{}").get(target, {})
+        if not self.path.exists():
+            return self.NONE
+        with open(self.path, encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            return self.NONE | json.loads(file.read() or "{}").get(target, {})
 
     def add(self, target, inputs, seconds, **last):
         """Adds a portion. Other processes may do so at the same time."""

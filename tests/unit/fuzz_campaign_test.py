@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests tests/fuzz/campaign.py with programs that print what libFuzzer prints."""
+import fcntl
 import pathlib
 import subprocess
 import sys
@@ -89,6 +90,18 @@ class Campaign(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in names:
             self.assertIn(f"| `{name}` | 5,000,000 |", done.stdout)
+
+    def test_waits_for_figures_that_another_campaign_writes(self):
+        command = [sys.executable, CAMPAIGN, "--table", "--figures", f"{self.folder.name}/figures"]
+        with open(f"{self.folder.name}/figures", "w", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with subprocess.Popen([*command, "mad"], stdout=subprocess.PIPE, text=True) as table:
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    table.wait(1)
+                file.write('{"mad": {"inputs": 1000}}')
+                file.flush()
+                fcntl.flock(file, fcntl.LOCK_UN)
+                self.assertIn("| `mad` | 1,000 |", table.stdout.read())
 
     def test_prints_what_was_done(self):
         self.make("mad", WORKS)
