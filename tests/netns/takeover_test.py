@@ -264,7 +264,7 @@ class DiesInTheMiddle(Successors):
         self.subnet.start_subnet()
         wait_until(self.left.has_carrier, "ib0 is up")
         self.assert_connected()
-        self.assertEqual(self.pid(), self.left.daemon.pid)
+        wait_until(self.is_served, "the new one serves")
 
     def test_old_daemon_is_ended(self):
         old, _ = self.prepare()
