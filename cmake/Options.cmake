@@ -18,14 +18,42 @@ option(IPOIB_WERROR "Warnings are errors" ON)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${IPOIB_WERROR}>:-Werror>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
-# Clang's -Wconversion includes this one, g++'s does not.
-add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
+# What clang finds and g++ does not: signs; names of one source in another one that is merged with it; and
+# what the macros of libibverbs expand to.
+add_compile_options("$<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion;-Wno-shadow>"
+                    "$<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-enum-enum-conversion>"
+                    "$<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression>")
 # Makes builds independent of the folder; debuggers look up sources relative to the root.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# The shared library with the runtime of a sanitizer.
+function(ipoib_sanitizer_runtime sanitizer result)
+  string(SUBSTRING ${sanitizer} 0 1 letter)
+  set(name lib${letter}san.so)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(name libclang_rt.${letter}san-${CMAKE_SYSTEM_PROCESSOR}.so)
+  endif()
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
+                  OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(REAL_PATH "${path}" path)
+  set(${result} "${path}" PARENT_SCOPE)
+endfunction()
+
 if(IPOIB_SANITIZE)
   add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer
                       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
+  foreach(sanitizer address thread)
+    if(IPOIB_SANITIZE MATCHES ${sanitizer})
+      string(TOUPPER IPOIB_${sanitizer}_SANITIZER defined)
+      add_compile_definitions(${defined})
+      ipoib_sanitizer_runtime(${sanitizer} IPOIB_SANITIZER_RUNTIME)
+    endif()
+  endforeach()
+  # A library can be preloaded into other programs if its runtime can be, too.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT IPOIB_FUZZ)
+    get_filename_component(folder ${IPOIB_SANITIZER_RUNTIME} DIRECTORY)
+    add_link_options(-shared-libsan -Wl,-rpath,${folder})
+  endif()
 endif()
 if(IPOIB_SANITIZE MATCHES undefined)
   # A test fails if behaviour is undefined. Not for `vptr`, which needs a descriptor to look at memory

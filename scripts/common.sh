@@ -26,8 +26,9 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   python3-matplotlib python3-pyverbs perftest qperf dapl2-utils dnsmasq-base udhcpc radvd
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
   prometheus python3-jsonschema abigail-tools doxygen python3-cffi)
-sanitizer_packages=(mold) # links the programs of four builds in a quarter of the time
-check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
+# They compile and link in half the time; llvm-16 has the symbolizer.
+sanitizer_packages=(clang-16 libclang-rt-16-dev llvm-16 mold)
+check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)

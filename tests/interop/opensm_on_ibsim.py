@@ -56,7 +56,7 @@ def find_preload():
 def sanitizer_runtimes(program):
     """Returns the sanitizer runtimes, which have to be preloaded before other libraries."""
     listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    return [line.split()[2] for line in listing.splitlines() if "libasan" in line or "libtsan" in line]
+    return [line.split()[2] for line in listing.splitlines() if re.search(r"[at]san[.-]", line)]
 
 
 def wait_for(what, condition, *processes):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs rdma-core's verbs programs unmodified on emulated HCAs.
 
-Usage: verbs_programs.py SOFTIB
+Usage: verbs_programs.py SOFTIB [ITERATIONS]
 """
 import re
 import sys
@@ -11,7 +11,7 @@ from softib_subnet import Subnet, need, play, run_tests, wait_for
 need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_srq_pingpong",
      "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_xsrq_pingpong")
 SOFTIB = sys.argv[1]
-ITERATIONS = 500
+ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 
 
 def guid_of(subnet, hca):

@@ -116,7 +116,8 @@ def processes_with(environment):
 
 
 def has_sanitizer(pid):
-    return "san.so" in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    return re.search(r"[at]san[-.]", maps) is not None
 
 
 def resident_kib(pid):
@@ -175,8 +176,10 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *command]
 
     def run(self, *command, check=True):
-        return subprocess.run(self.command(*command), env=self.subnet.environment, check=check,
+        done = subprocess.run(self.command(*command), env=self.subnet.environment, check=False,
                               capture_output=True, text=True, timeout=10 * PATIENCE)
+        assert done.returncode == 0 or not check, f"{done.args}: {done.returncode}, {done.stderr}"
+        return done
 
     def start(self, *options, address=None, wait=True):
         """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until ib0 is

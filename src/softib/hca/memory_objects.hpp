@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 
@@ -25,6 +26,12 @@ struct MemoryRegion {
   std::uint32_t key = 0;      ///< lkey and rkey
   int access = 0;             ///< IBV_ACCESS_*
   std::uint32_t windows = 0;  ///< bound to it; nonzero prevents deregistration
+
+  /// `memory` of an implicit region (all of the program's memory) is null, and an offset may not be
+  /// added to a null pointer.
+  [[nodiscard]] std::uint8_t* at(std::uint64_t offset) const {
+    return std::bit_cast<std::uint8_t*>(std::bit_cast<std::uintptr_t>(memory) + offset);
+  }
 };
 
 /// A change of a region (ibv_rereg_mr). Null members stay as they are.

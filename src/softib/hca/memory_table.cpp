@@ -160,7 +160,7 @@ RegisteredMemory MemoryTable::part_of(const MemoryRegion& region, std::uint64_t 
                                       std::uint64_t length) const {
   if (offset > region.length || length > region.length - offset) return {};
   const bool is_on_demand = (region.access & IBV_ACCESS_ON_DEMAND) != 0;
-  return {region.memory + offset, is_on_demand ? on_demand_ : nullptr};
+  return {region.at(offset), is_on_demand ? on_demand_ : nullptr};
 }
 
 }  // namespace softib::hca

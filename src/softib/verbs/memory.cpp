@@ -85,7 +85,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
         if (!may_prefetch(region, element, of(pd).model, to_write)) {
           return ipoib::Error{EINVAL, "not in an on-demand region of the protection domain"};
         }
-        begin = region->memory + (element.addr - region->address);
+        begin = region->at(element.addr - region->address);
       }
       const int error = may_fault ? prefetch_pages(begin, element.length, to_write) : 0;
       const bool waits = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;

@@ -7,7 +7,7 @@
 
 namespace softib::test {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(IPOIB_THREAD_SANITIZER) || defined(IPOIB_ADDRESS_SANITIZER)
 inline constexpr bool kForkIsSafe = false;
 #else
 inline constexpr bool kForkIsSafe = true;

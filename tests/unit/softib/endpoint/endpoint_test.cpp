@@ -124,7 +124,7 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
     one_->detach();
     lost.push_back(std::move(one_));
     subnet_.set_failed(1, false);
-    one_ = std::move(Endpoint::attach_node(subnet_.folder(), 1, &mapped).value());
+    one_ = Endpoint::attach_node(subnet_.folder(), 1, &mapped).value();
     EXPECT_TRUE(eventually([&] { return open_descriptors() == descriptors; }))
         << "the receiver closes its end, too";
     EXPECT_EQ(mappings_of(subnet_.folder().fabric()), mappings);
@@ -330,7 +330,7 @@ TEST_F(EndpointTest, CountsPacketsToEmptySlots) {
 
 TEST_F(EndpointTest, CountsWhatAProcessHasLeftUnread) {
   constexpr std::uint32_t kSlot = 5;
-  const auto node = std::move(subnet_.folder().open_node(2).value());
+  const auto node = subnet_.folder().open_node(2).value();
   const auto listener = transport::listen_at(node.get(), fabric::slot_name(kSlot));
   subnet_.fabric().advance_epoch(2, kSlot);
   subnet_.fabric().set_occupied(2, kSlot, true);
@@ -556,7 +556,7 @@ TEST_F(EndpointTest, EachNewReceiverGetsThePort) {
 
 TEST_F(EndpointTest, ACaptureReportsEarlierPortChanges) {
   const std::string file = subnet_.folder().path() + "/capture";
-  CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
+  CapturingEndpoint capturing(std::move(two_), CaptureFile::open(file).value());
   const auto subnet = subnet_.attach(0);
   subnet_.set_port_state(2, PortState::init);
   EXPECT_TRUE(subnet->wake_processes(2));
@@ -571,8 +571,8 @@ TEST_F(EndpointTest, ACaptureReportsEarlierPortChanges) {
 
 TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   const auto& root = subnet_.folder().path();
-  CapturingEndpoint here(std::move(one_), std::move(CaptureFile::open(root + "/here").value()));
-  CapturingEndpoint there(std::move(two_), std::move(CaptureFile::open(root + "/there").value()));
+  CapturingEndpoint here(std::move(one_), CaptureFile::open(root + "/here").value());
+  CapturingEndpoint there(std::move(two_), CaptureFile::open(root + "/there").value());
   const auto size = [&](const char* name) { return std::filesystem::file_size(root + name); };
   const auto empty = size("/here");
   here.set_receiver(&first_);
@@ -596,7 +596,7 @@ TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
 /// Processes of a node share its LID, and may have the same epoch.
 TEST_F(EndpointTest, CapturesPacketsOfAnotherProcessOfTheNode) {
   const std::string file = subnet_.folder().path() + "/capture";
-  CapturingEndpoint neighbour(subnet_.attach(1), std::move(CaptureFile::open(file).value()));
+  CapturingEndpoint neighbour(subnet_.attach(1), CaptureFile::open(file).value());
   ASSERT_EQ(neighbour.epoch(), one_->epoch());
   Mailbox mailbox;
   neighbour.set_receiver(&mailbox);
@@ -664,7 +664,7 @@ TEST_F(EndpointTest, TheEngineBlocksAllSignalsButThoseThatItCauses) {
 TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
   const test::TemporaryFolder root;
   const std::string path = root / "capture";
-  auto file = std::move(CaptureFile::open(path).value());
+  auto file = CaptureFile::open(path).value();
   const std::vector<std::uint8_t> packet(100);
   const auto add = [&](int count) {
     for (int i = 0; i < count; ++i) file.add(packet, Direction::sent, {});
@@ -702,7 +702,7 @@ TEST(CaptureFileTest, NeverFollowsASymbolicLink) {
 // Process slots of a subnet that ends.
 
 TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
-  auto fabric = std::move(fabric::Fabric::open(subnet_.folder().fabric()).value());
+  auto fabric = fabric::Fabric::open(subnet_.folder().fabric()).value();
   ASSERT_EQ(::unlink(subnet_.folder().fabric().c_str()), 0);
   const auto gone = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(gone);

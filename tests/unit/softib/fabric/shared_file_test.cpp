@@ -35,7 +35,7 @@ class SharedFile : public testing::Test {
   TemporaryFolder elsewhere_;
   const std::string outside_ = elsewhere_ / "precious";
   const std::string inside_ = root_ / "file";
-  const ipoib::FileDescriptor folder_ = std::move(open_folder(root_.path()).value());
+  const ipoib::FileDescriptor folder_ = open_folder(root_.path()).value();
 };
 
 TEST_F(SharedFile, IsCreatedForEverybodyWhateverTheUmask) {
@@ -75,7 +75,7 @@ TEST_F(SharedFile, RefusesOtherFileTypes) {
 }
 
 TEST_F(SharedFile, IsNamedUntilItIsRenamed) {
-  const auto file = std::move(open_shared(folder_.get(), "file", IfMissing::create).value());
+  const auto file = open_shared(folder_.get(), "file", IfMissing::create).value();
   EXPECT_TRUE(is_named(file.get(), folder_.get(), "file"));
   fs::rename(inside_, root_ / "other");
   EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));

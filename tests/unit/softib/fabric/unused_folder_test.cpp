@@ -92,13 +92,13 @@ TEST(AttachedProcesses, AreThoseThatHoldTheLockOfTheirSlot) {
   const SubnetFolder folder{root / "red"};
   ASSERT_TRUE(folder.create());
   ASSERT_TRUE(folder.create_node(5));
-  auto fabric = std::move(FabricWriter::create_or_adopt(folder.fabric()).value());
+  auto fabric = FabricWriter::create_or_adopt(folder.fabric()).value();
   std::vector<ipoib::FileDescriptor> locks;
   for (const std::uint32_t slot : {3U, 4U, 63U}) {
     fabric.set_occupied(5, slot, true);
     fabric.advance_epoch(5, slot);
     const std::string name = folder.node(5) + "/" + slot_lock_name(slot);
-    locks.push_back(std::move(open_shared(name, IfMissing::create).value()));
+    locks.push_back(open_shared(name, IfMissing::create).value());
     ASSERT_TRUE(try_lock(locks.back().get(), 0));
     ASSERT_TRUE(write_holder(locks.back().get()));
   }

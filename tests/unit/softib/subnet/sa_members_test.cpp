@@ -15,7 +15,7 @@ const Gid kGroup = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010203), ip
 
 class SaMembers : public ::testing::Test {
  protected:
-  SaMembers() : SaMembers({}) {}
+  SaMembers() : SaMembers(SubnetConfig{}) {}
   explicit SaMembers(SubnetConfig config) : subnet(std::move(config)) {}
 
   SaReply set(SaClient& from, const McMemberRecord& record, std::uint64_t mask) {

@@ -286,7 +286,7 @@ std::uint64_t counted(const fabric::Fabric& fabric, NodeIndex node, fabric::Port
 
 TEST_F(SubnetProcessTest, CountsMalformedMads) {
   const RunningSubnet subnet(folder_);
-  const auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   transport::RingWire wire(folder_, fabric);
   const std::array<std::uint8_t, 20> garbage{};
   std::uint64_t lost = 0;
@@ -299,7 +299,7 @@ TEST_F(SubnetProcessTest, CountsMalformedMads) {
 TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMads) {
   RunningSubnet subnet(folder_);
   const auto a = attach(folder_, "a");
-  const auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   auto packet = node_request(*a);
   constexpr std::size_t kMethod = 3;
@@ -385,11 +385,11 @@ TEST_F(SubnetProcessTest, ReclaimsTheSlotsOfKilledPrograms) {
     const RunningSubnet first(folder_);
     a = attach(folder_, "a");
   }
-  auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
+  auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   {
     // A killed program releases its lock and leaves the slot occupied.
     const auto killed =
-        std::move(transport::ProcessSlot::take(folder_, fabric, a->node()).value());
+        transport::ProcessSlot::take(folder_, fabric, a->node()).value();
     fabric.set_occupied(a->node(), killed.index(), true);
   }
   const auto own = std::uint64_t{1} << a->slot();
@@ -409,8 +409,8 @@ TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
 TEST_F(SubnetProcessTest, KeepsAnHcaWhoseSlotIsLockedButNotMarked) {
   std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
   const auto node = control::request_attach(folder_, {"a"}).value();
-  auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
-  auto slot = std::move(transport::ProcessSlot::take(folder_, fabric, node).value());
+  auto fabric = fabric::Fabric::open(folder_.fabric()).value();
+  auto slot = transport::ProcessSlot::take(folder_, fabric, node).value();
   ASSERT_EQ(fabric.occupied(node), 0U);
   EXPECT_EQ(request(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();

@@ -64,7 +64,7 @@ class RingTest : public testing::Test {
   RingHeader& header() { return *reinterpret_cast<RingHeader*>(other_); }
   std::uint8_t* ring() { return other_ + 4096; }
 
-  const ipoib::FileDescriptor memory_ = std::move(make_ring_memory().value());
+  const ipoib::FileDescriptor memory_ = make_ring_memory().value();
   RingWriter writer_{RingMemory::map(memory_.get()).value()};
   RingReader reader_{RingMemory::map(memory_.get()).value()};
   std::uint8_t* other_ = static_cast<std::uint8_t*>(
@@ -270,9 +270,9 @@ TEST_F(RingTest, PassesARequestForTheEngineOnce) {
 
 class WakeupTableTest : public testing::Test {
  protected:
-  WakeupTable table_ = std::move(WakeupTable::make().value());
-  WakeupView one_ = std::move(WakeupView::map(table_.descriptor()).value());
-  WakeupView other_ = std::move(WakeupView::map(table_.descriptor()).value());
+  WakeupTable table_ = WakeupTable::make().value();
+  WakeupView one_ = WakeupView::map(table_.descriptor()).value();
+  WakeupView other_ = WakeupView::map(table_.descriptor()).value();
 };
 
 TEST_F(WakeupTableTest, EachSenderRemembersWhomItHasWoken) {

@@ -59,11 +59,11 @@ class RingWireTest : public testing::Test {
     return why;
   }
   GuardedFd listen(std::uint32_t slot) {
-    return std::move(listen_at(node_.get(), fabric::slot_name(slot)).value());
+    return listen_at(node_.get(), fabric::slot_name(slot)).value();
   }
 
   TestSubnet subnet_;
-  const FileDescriptor node_ = std::move(subnet_.folder().open_node(1).value());
+  const FileDescriptor node_ = subnet_.folder().open_node(1).value();
   RingWire wire_{subnet_.folder(), subnet_.fabric()};
 };
 
@@ -181,7 +181,7 @@ class PeerConnectionTest : public testing::Test {
   RingReader take_ring() {
     EXPECT_EQ(connection_.make_ring(), 0);
     EXPECT_EQ(next().kind(), MessageKind::ring);
-    return RingReader(std::move(RingMemory::map(reader_.fd().get()).value()));
+    return RingReader(RingMemory::map(reader_.fd().get()).value());
   }
   static GuardedFd make_socket(FileDescriptor& far) {
     int ends[2];
@@ -214,11 +214,11 @@ class PeerConnectionTest : public testing::Test {
   const Qpn kTo = QpnLayout::make(1, 0, 1);
   FileDescriptor far_;
   PeerConnection connection_;
-  WakeupTable wakeup_table_ = std::move(WakeupTable::make().value());
+  WakeupTable wakeup_table_ = WakeupTable::make().value();
   MessageReader reader_;
   RingReader reader_of_ring_;
   const TestSubnet subnet_;
-  const WakeupSocket woken_ = std::move(WakeupSocket::make_shared(subnet_.folder(), 1, 0).value());
+  const WakeupSocket woken_ = WakeupSocket::make_shared(subnet_.folder(), 1, 0).value();
 };
 
 TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
@@ -291,7 +291,7 @@ TEST_F(PeerConnectionTest, AcceptsOnlyDescriptorsThatCannotBlock) {
 
 TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
   const TestSubnet subnet;
-  const auto socket = std::move(WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
+  const auto socket = WakeupSocket::make_shared(subnet.folder(), 1, 0).value();
   using Wakeup = WakeupSocket::Wakeup;
   EXPECT_EQ(socket.next(), Wakeup::none);
   EXPECT_EQ(socket.take(false), Wakeup::none);
@@ -305,7 +305,7 @@ TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
   EXPECT_EQ(socket.take(true), Wakeup::other);
   EXPECT_EQ(socket.next(), Wakeup::none);
   EXPECT_FALSE(std::filesystem::exists(subnet.folder().node(1) + "/" + fabric::slot_wakeup_name(0)));
-  const auto alone = std::move(WakeupSocket::make().value());
+  const auto alone = WakeupSocket::make().value();
   alone.wake();
   EXPECT_EQ(alone.take(true), Wakeup::own);
 }
@@ -605,7 +605,7 @@ TEST_F(LargeBatchTest, DoesNotSleepUnlessItMay) {
   MessageReader reader;
   ASSERT_EQ(reader.next(connection.get()), MessageReader::Got::message);
   ASSERT_EQ(reader.kind(), MessageKind::ring);
-  const auto memory = std::move(RingMemory::map(reader.fd().get()).value());
+  const auto memory = RingMemory::map(reader.fd().get()).value();
   EXPECT_EQ(memory.header().writer_sleeps, 0U);
 }
 

@@ -470,7 +470,7 @@ TEST_F(UmadTest, SortsTheListOfDevices) {
 }
 
 TEST_F(UmadTest, CancelsAThreadThatWaits) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef IPOIB_ADDRESS_SANITIZER
   GTEST_SKIP() << "the address sanitizer does not support forced unwinding";
 #endif
   struct Waiter {

@@ -367,7 +367,7 @@ TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgementsOfAsynchronousEvents)
 }
 
 struct Numbers : verbs::EventQueue<int> {
-  Numbers() : EventQueue(std::move(transport::WakeupSocket::make().value())) {}
+  Numbers() : EventQueue(transport::WakeupSocket::make().value()) {}
 };
 
 TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventIsQueued) {
@@ -405,7 +405,7 @@ TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
 TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
   const TestSubnet subnet;
   verbs::EventQueue<int> queue(
-      std::move(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value()));
+      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   while (transport::wake(sender.get())) {
@@ -431,7 +431,7 @@ TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
 TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
   const TestSubnet subnet;
   verbs::EventQueue<int> queue(
-      std::move(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value()));
+      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   int calls = 0;
@@ -460,7 +460,7 @@ TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
 TEST(EventQueue, LosesNoWakeupOfOthers) {
   const TestSubnet subnet;
   verbs::EventQueue<int> queue(
-      std::move(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value()));
+      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   constexpr int kRounds = 2000;
