@@ -9,7 +9,8 @@ bool is_endpoint(const HwAddress& hardware) {
 }
 
 /// As in RFC 826, the sender is checked first, whatever the operation. The flags of a hardware
-/// address are ignored (RFC 4755, 3: an interface without connected mode "MUST ignore" them).
+/// address are ignored (RFC 4755, 3: an interface without connected mode "MUST ignore" them). The
+/// link asks in the names of stations, too, so replies to them are for it.
 ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAddress& own) {
   using wire::ArpOperation;
   const bool for_us = host.is_local(message.target_protocol);
@@ -24,9 +25,11 @@ ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAd
   if (host.is_local(message.sender_protocol) || !host.can_be_neighbour(message.sender_protocol)) {
     return ArpKind::bad_sender;
   }
-  if (!for_us) return ArpKind::third_party;
-  return message.operation == ArpOperation::request ? ArpKind::request_for_us
-                                                    : ArpKind::reply_for_us;
+  if (message.operation == ArpOperation::request) {
+    return for_us ? ArpKind::request_for_us : ArpKind::third_party;
+  }
+  return for_us || host.is_served(message.target_protocol) ? ArpKind::reply_for_us
+                                                           : ArpKind::third_party;
 }
 
 bool is_announcement(const wire::Arp& message) {

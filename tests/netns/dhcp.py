@@ -14,6 +14,13 @@ esac
 echo "<$1 $ip>"
 """
 
+# dhclient calls this one.
+DHCLIENT_SCRIPT = """#!/bin/sh
+case $reason in
+BOUND) ip addr replace "$new_ip_address/24" dev "$interface" ;;
+esac
+"""
+
 # A client with hlen bytes of chaddr and the given flags. Prints the address that it gets.
 INFINIBAND_CLIENT = """
 import os, socket, struct, sys
@@ -63,14 +70,39 @@ def start_server(host, folder, *options, interface="ib0"):
     return server
 
 
-def start_client(host, folder, interface="ib0"):
-    """Starts udhcpc on a host's interface."""
+def udhcpc(folder, interface):
     script = folder / "udhcpc_script"
     script.write_text(UDHCPC_SCRIPT)
     script.chmod(0o755)
-    return hosts.Process(
-        host.command("udhcpc", "-f", "-i", interface, "-t", "20", "-T", "1", "-s", str(script)),
-        folder / f"{host.name}.udhcpc.log", host.subnet.environment)
+    return ["udhcpc", "-f", "-i", interface, "-t", "20", "-T", "1", "-s", str(script)]
+
+
+def dhclient(folder, interface):
+    script = folder / "dhclient_script"
+    script.write_text(DHCLIENT_SCRIPT)
+    script.chmod(0o755)
+    return ["dhclient", "-4", "-d", "-sf", str(script), "-cf", "/dev/null",
+            "-lf", f"{folder}/leases", "-pf", f"{folder}/dhclient.pid", interface]
+
+
+def dhcpcd(_folder, interface):
+    """Its files are in fixed folders, here of its own."""
+    mounts = "".join(f"mkdir -p {path} && mount -t tmpfs none {path} && "
+                     for path in ("/run/dhcpcd", "/var/lib/dhcpcd"))
+    return ["unshare", "--mount", "sh", "-c",
+            f"{mounts}exec dhcpcd --ipv4only --nobackground --noarp --script /bin/true "
+            f"--config /dev/null --debug {interface}"]
+
+
+CLIENTS = {"udhcpc": udhcpc, "dhclient": dhclient, "dhcpcd": dhcpcd}
+
+
+def start_client(host, folder, interface="ib0", program="udhcpc"):
+    """Starts a DHCP client on a host's interface."""
+    own = folder / f"{program}-{host.name}"
+    own.mkdir(exist_ok=True)
+    return hosts.Process(host.command(*CLIENTS[program](own, interface)),
+                         folder / f"{host.name}.{program}.log", host.subnet.environment)
 
 
 def messages(capture):

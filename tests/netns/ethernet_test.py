@@ -2,14 +2,12 @@
 """Interfaces as TAPs: ipoibd --ethernet."""
 
 import json
-import shutil
 import sys
-import unittest
 
 import dhcp
 import hosts
 import streams
-from hosts import wait_until
+from hosts import needs, needs_users, wait_until
 
 LEFT, RIGHT = "10.44.0.1", "10.44.0.2"
 
@@ -134,18 +132,50 @@ class Ethernet(hosts.Pair):
         wait_until(lambda: any(address.startswith("10.44.0.1") and address != LEFT
                                for address in self.left.addresses()), "the client has an address")
 
-    @unittest.skipUnless(shutil.which("dhclient"), "needs dhclient")
-    def test_dhclient(self):
-        """It refuses a TUN."""
-        folder = self.subnet.folder
-        server = dhcp.start_server(self.right, folder)
+    @needs("dhclient", "dhcpcd")
+    @needs_users()
+    def test_clients_that_refuse_a_tun(self):
+        server = dhcp.start_server(self.right, self.subnet.folder)
         self.addCleanup(server.end)
-        command = ["dhclient", "-4", "-d", "-sf", "/bin/true", "-cf", "/dev/null",
-                   "-lf", str(folder / "leases"), "-pf", str(folder / "dhclient.pid"), "ib0"]
-        client = hosts.Process(self.left.command(*command), folder / "dhclient.log",
-                               self.subnet.environment)
-        self.addCleanup(client.end)
-        wait_until(lambda: "bound to 10.44.0.1" in client.output(), "the client has an address")
+        for program in ("dhclient", "dhcpcd"):
+            with self.subTest(program):
+                self.left.run("ip", "-4", "addr", "flush", "dev", "ib0")
+                client = dhcp.start_client(self.left, self.subnet.folder, program=program)
+                self.addCleanup(client.end)
+                wait_until(lambda: any(address.startswith("10.44.0.1") and address != LEFT
+                                       for address in self.left.addresses()),
+                           "the client has an address")
+                client.end()
+
+    @needs("arping")
+    def test_arping_shows_the_mac_of_the_neighbour(self):
+        self.assert_connected()
+        mac = self.mac_in_ibarp(self.left, RIGHT).upper()
+        done = self.left.run("arping", "-c", "2", "-w", "10", "-I", "ib0", RIGHT)
+        self.assertIn(f"from {RIGHT} [{mac}]", done.stdout)
+        self.assertIn("Received 2 response", done.stdout)
+        # Nobody else has the address, so a host may take it only if nothing answers.
+        for address, status in ((RIGHT, 1), ("10.44.0.77", 0)):
+            done = self.left.run("arping", "-D", "-c", "2", "-w", "10", "-I", "ib0", address,
+                                 check=False)
+            self.assertEqual(done.returncode, status, done.stdout)
+
+    @needs("tcpdump")
+    def test_tcpdump_shows_ethernet(self):
+        dump = hosts.Process(self.left.command("tcpdump", "-e", "-n", "-l", "-i", "ib0"),
+                             self.subnet.folder / "tcpdump", self.subnet.environment)
+        self.addCleanup(dump.end)
+        wait_until(lambda: "link-type EN10MB (Ethernet)" in dump.output(), "it captures")
+        self.left.run("ip", "neigh", "flush", "dev", "ib0")
+        self.assert_connected()
+        mac = self.left.link()["address"]
+        peer = self.mac_in_ibarp(self.left, RIGHT)
+        for line in (f"{mac} > ff:ff:ff:ff:ff:ff, ethertype ARP (0x0806), length 42: "
+                     f"Request who-has {RIGHT} tell {LEFT}",
+                     f"{peer} > {mac}, ethertype ARP (0x0806), length 42: Reply {RIGHT} is-at {peer}",
+                     f"{mac} > {peer}, ethertype IPv4 (0x0800), length 98: {LEFT} > {RIGHT}: ICMP",
+                     f"{peer} > {mac}, ethertype IPv4 (0x0800), length 98: {RIGHT} > {LEFT}: ICMP"):
+            wait_until(lambda line=line: line in dump.output(), line)
 
     def test_multicast(self):
         group = "239.1.2.3"

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,8 +272,8 @@ class Host:
         assert len(replies(ping.stdout)) >= count, ping.stdout
         return lost(ping.stdout)
 
-    def reaches(self, address):
-        return self.ping(address, "-c", "1", "-W", "1").returncode == 0
+    def reaches(self, address, *options):
+        return self.ping(address, "-c", "1", "-W", "1", *options).returncode == 0
 
     def kill(self):
         self.daemon.end(signal.SIGKILL)
@@ -338,6 +339,18 @@ class Pair(unittest.TestCase):
     def softib_set(self, *change):
         done = self.subnet.run_softib("set", *change)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+
+def needs(*tools):
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    return unittest.skipIf(missing, f"not installed: {' '.join(missing)}")
+
+
+def needs_users():
+    """For servers that run parts of themselves as other users."""
+    first, _, count = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
+    return unittest.skipIf(first == "0" and count == "1",
+                           "needs root: the server uses several users, and this namespace has one")
 
 
 def main():

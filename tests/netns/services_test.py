@@ -7,22 +7,10 @@ import random
 import re
 import shutil
 import socket
-import unittest
 
 import hosts
-from hosts import wait_until
-
-
-def needs(*tools):
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    return unittest.skipIf(missing, f"not installed: {' '.join(missing)}")
-
-
-def needs_users():
-    """For servers that run parts of themselves as other users."""
-    first, _, count = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
-    return unittest.skipIf(first == "0" and count == "1",
-                           "needs root: the server uses several users, and this namespace has one")
+import ospf
+from hosts import needs, needs_users, wait_until
 
 
 class Services(hosts.Pair):
@@ -264,54 +252,18 @@ publish-workstation=no
 
 
 class Routing(Services):
-    """Three routers that find each other, and a network behind each."""
-
-    CONFIG = """
-router id 10.44.0.{number};
-protocol device {{ scan time 1; }}
-protocol direct {{ {family}; interface "lo"; }}
-protocol kernel {{ {family} {{ import none; export all; }}; }}
-protocol ospf {version} {{
-  {family} {{ import all; export where source = RTS_DEVICE; }};
-  area 0 {{ interface "ib0" {{ type broadcast; hello 1; dead count 4; }}; }};
-}}
-"""
-
-    def control_of(self, host):
-        return f"{self.subnet.folder}/bird-{host.name}.ctl"
-
-    def full_neighbours(self, host):
-        shown = host.run("birdc", "-s", self.control_of(host), "show", "ospf", "neighbors",
-                         check=False).stdout
-        return set(re.findall(r"^(\S+)\s+\d+\s+Full/", shown, re.MULTILINE))
-
-    def route(self, version, family, behind):
-        """`behind(n)` is the address behind router n."""
+    def route(self, version):
         self.start()
-        routers = [self.left, self.right, self.add_host("third", "10.44.0.3/24")]
-        for number, host in enumerate(routers, 1):
-            host.run("ip", "addr", "add", behind(number), "dev", "lo")
-            config = self.subnet.folder / f"bird-{host.name}.conf"
-            config.write_text(self.CONFIG.format(number=number, version=version, family=family))
-            self.launch(host, "bird", "bird", "-f", "-c", str(config), "-s", self.control_of(host),
-                        "-P", f"{self.subnet.folder}/bird-{host.name}.pid")
-        everybody = {f"10.44.0.{number}" for number in (1, 2, 3)}
-        for number, host in enumerate(routers, 1):
-            wait_until(lambda h=host, n=number:
-                       self.full_neighbours(h) == everybody - {f"10.44.0.{n}"},
-                       f"{host.name} is adjacent to both others")
-        for host in routers:
-            for number in (1, 2, 3):
-                wait_until(lambda h=host, n=number: h.reaches(behind(n)),
-                           f"{host.name} reaches the network behind router {number}")
+        third = self.add_host("third", "10.44.0.3/24")
+        ospf.run(self, version, [(self.left, 1, "ib0"), (self.right, 2, "ib0"), (third, 3, "ib0")])
 
     @needs("bird", "birdc")
     def test_ospf_v2(self):
-        self.route("v2", "ipv4", lambda number: f"10.99.{number}.1")
+        self.route(ospf.V2)
 
     @needs("bird", "birdc")
     def test_ospf_v3(self):
-        self.route("v3", "ipv6", lambda number: f"fd99:{number}::1")
+        self.route(ospf.V3)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import sys
 
 import dhcp
 import hosts
+import ospf
 import streams
-from hosts import wait_until
+from hosts import needs, needs_users, wait_until
 
 STATIONS = 3  # behind each bridge
 
@@ -158,12 +159,13 @@ class Stations(Bridged):
         for address in (mover.address, mover.address6):  # its link-local address was not announced
             self.assertFalse(self.right.logged("duplicate address", f"has {address},"))
 
+    @needs("arping")
     def test_duplicate_address_is_reported(self):
         first, peer = self.behind[self.left][0], self.behind[self.right][0]
         wait_until(lambda: peer.reaches(first.address), "the first one is known")
         double = Station(self.right, 29, "02:00:00:00:00:29")
         double.run("ip", "addr", "add", f"{first.address}/24", "dev", "eth0")
-        double.run("arping", "-c", "1", "-A", "-I", "eth0", first.address, check=False)
+        double.run("arping", "-c", "1", "-A", "-I", "eth0", first.address)
         double.ping(peer.address, "-I", first.address, "-c", "1", "-W", "1")
         self.right.wait_for_log("duplicate address", first.address, double.mac)
 
@@ -224,24 +226,28 @@ class Stations(Bridged):
         listener.end()
         wait_until(lambda: not is_member(), "it has left")
 
+    @needs("dhclient", "dhcpcd")
+    @needs_users()
     def test_dhcp_from_the_other_side(self):
-        """A server behind one bridge, and clients behind both, and one on a TUN."""
+        """A server behind one bridge, and different clients behind both, and one on a TUN."""
         server_host = self.behind[self.right][0]
         server = dhcp.start_server(server_host, self.subnet.folder, interface="eth0")
         self.addCleanup(server.end)
         peer = self.subnet.host("peer")
         peer.start()
         wait_until(peer.has_carrier, "carrier")
-        clients = [(self.behind[self.left][0], "eth0"), (self.behind[self.left][1], "eth0"),
-                   (self.behind[self.right][1], "eth0"), (peer, "ib0")]
-        for host, interface in clients:
+        clients = [(self.behind[self.left][0], "eth0", "dhcpcd"),
+                   (self.behind[self.left][1], "eth0", "dhclient"),
+                   (self.behind[self.right][1], "eth0", "dhclient"),
+                   (self.behind[self.right][2], "eth0", "udhcpc"), (peer, "ib0", "udhcpc")]
+        for host, interface, program in clients:
             host.run("ip", "-4", "addr", "flush", "dev", interface)
-            client = dhcp.start_client(host, self.subnet.folder, interface)
+            client = dhcp.start_client(host, self.subnet.folder, interface, program)
             self.addCleanup(client.end)
         leased = [wait_until(lambda h=host, i=interface: h.addresses(interface=i),
-                             f"{host.name} has an address") for host, interface in clients]
+                             f"{host.name} has an address") for host, interface, _ in clients]
         self.assertEqual(len({address for each in leased for address in each}), len(clients), leased)
-        for host, _ in clients:
+        for host, _, _ in clients:
             wait_until(lambda h=host: h.reaches(server_host.address), f"{host.name} reaches the server")
 
     def test_dhcp_server_on_a_tun(self):
@@ -256,6 +262,23 @@ class Stations(Bridged):
                                 f"{station.name} has an address") for station in self.behind[self.left][:2]]
         self.assertNotEqual(addresses[0], addresses[1])
         wait_until(lambda: self.behind[self.left][0].reaches("10.44.0.99"), "it reaches the server")
+
+    def route(self, version):
+        """Routers behind both bridges, and one on a TUN."""
+        peer = self.add_host("peer", "10.44.0.99/24")
+        one, far = self.behind[self.left][0], self.behind[self.right][0]
+        for station in (one, far):  # OSPF compares MTUs
+            station.bridged_by.run("ip", "link", "set", f"to-{station.name}", "mtu", "2044")
+            station.run("ip", "link", "set", "eth0", "mtu", "2044")
+        ospf.run(self, version, [(one, 11, "eth0"), (far, 21, "eth0"), (peer, 99, "ib0")])
+
+    @needs("bird", "birdc")
+    def test_ospf_v2(self):
+        self.route(ospf.V2)
+
+    @needs("bird", "birdc")
+    def test_ospf_v3(self):
+        self.route(ospf.V3)
 
     def test_ipv6_autoconfiguration(self):
         """A router behind one bridge, a station behind the other, and a host with a TUN."""

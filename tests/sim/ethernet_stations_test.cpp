@@ -102,6 +102,27 @@ TEST_F(StationsSim, StationsAndAPeerWithATunReachEachOther) {
   EXPECT_EQ(peer.link().get(one.ip(), world.now())->hardware, a().hardware());
 }
 
+TEST_F(StationsSim, NeighboursOfStationsThatSendRemainKnown) {
+  bridges(2, 1);
+  Host& peer = add(9);
+  bring_up();
+  Station& one = station(1, 1);
+  Station& far = station(2, 1);
+  for (Host* const bridge : {&a(), &b()}) bridge->remove_addresses();
+  ASSERT_TRUE(reaches(one, far));
+  one.send(peer.ip(), 1);
+  ASSERT_TRUE(until([&] { return peer.received_from(one.ip()) > 0; }, 5s));
+  const auto broadcasts = [&] { return a().count(link::Counter::arp_requests_broadcast); };
+  const std::uint64_t before = broadcasts();
+  for (std::uint32_t second = 0; second < 120; ++second) {
+    one.send(far.ip(), 1000 + second);
+    one.send(peer.ip(), 1000 + second);
+    run(1s);
+  }
+  EXPECT_EQ(broadcasts(), before) << "they answer when they are asked";
+  EXPECT_EQ(peer.received_from(one.ip()), 121U);
+}
+
 TEST_F(StationsSim, AnAnswerIsThatOfTheStation) {
   bridges(1, 1);
   Host& peer = add(9);

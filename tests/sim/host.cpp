@@ -185,6 +185,11 @@ void Host::add_address(const IpPrefix& prefix) {
   host_changed();
 }
 
+void Host::remove_addresses() {
+  view_.addresses.clear();
+  host_changed();
+}
+
 void Host::set_groups(std::vector<IpAddress> groups) {
   view_.groups = std::move(groups);
   host_changed();

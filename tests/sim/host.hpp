@@ -85,6 +85,8 @@ class Host : public Process, public MadPort {
   [[nodiscard]] std::size_t received_from(const IpAddress& from) const;
   [[nodiscard]] std::size_t received() const { return tun_.from_fabric.size(); }
   void add_address(const IpPrefix& prefix);
+  /// As of a host whose bridge has none.
+  void remove_addresses();
   /// Sets the multicast groups that the host has joined.
   void set_groups(std::vector<IpAddress> groups);
   /// Starts or stops to route IPv4 multicast.

@@ -189,6 +189,22 @@ TEST_F(LinkWithStations, AsksFromTheAddressOfTheStationThatSends) {
   EXPECT_EQ(sent_arp()[0].sender_protocol, kStation);
 }
 
+TEST_F(LinkWithStations, AReplyToTheStationItAskedForConfirmsTheNeighbour) {
+  view.addresses.clear();
+  bring_up();
+  serve(kStation);
+  send(ip_packet(kPeer, kStation));
+  Arp reply = arp_from_peer(ArpOperation::reply);
+  reply.target_protocol = kOther;
+  receive_arp(reply);
+  grant_paths();
+  EXPECT_EQ(state_of(kPeer), "delay") << "somebody else has asked";
+  reply.target_protocol = kStation;
+  receive_arp(reply);
+  EXPECT_EQ(state_of(kPeer), "reachable");
+  EXPECT_THAT(link->station_requests(), IsEmpty());
+}
+
 TEST_F(LinkWithStations, AsksFromTheNearestStationIfTheHostHasNoAddress) {
   view.addresses.clear();
   view.local = {{Ipv4Address(0xc0a80001), 32}};
