@@ -96,7 +96,7 @@ function __ibarp_complete
             echo dev
             command $program info 2>/dev/null | awk '/^    (primary|backup) / { print $2 ":" $4 }' | sort -u
         case monitor
-            printf '%s\n' neighbours link groups stats all dev
+            printf '%s\n' neighbours link groups stations stats all dev
         case wait
             if test "$previous" = wait
                 printf '%s\n' up down

@@ -195,6 +195,7 @@ struct ibarp_trace_record {
 #define IBARP_STATS 0x8u
 #define IBARP_LOST 0x10u     /* only the type of an event: some are missing here */
 #define IBARP_TAKEOVER 0x20u /* likewise: another ipoibd serves the interface from now on */
+#define IBARP_STATIONS 0x40u
 
 /* Its pointers are NULL unless stated otherwise, and valid until the next ibarp_next_event(),
  * ibarp_subscribe(), ibarp_unsubscribe() or ibarp_close() with the handle. */
@@ -202,7 +203,8 @@ struct ibarp_event {
   size_t size;
   uint32_t type;                /* one of the above; skip unknown ones */
   char change[IBARP_NAME_SIZE]; /* of a neighbour: "new", "changed", "deleted"; of a group:
-                                   "joining", "joined", "failed", "left" */
+                                   "joining", "joined", "failed", "left"; of a station: "appeared",
+                                   "left", "moved", "moved_out", "duplicate" */
   char why[IBARP_TEXT_SIZE];    /* for people; may be empty */
   const struct ibarp_entry* entry; /* IBARP_NEIGHBOURS; of a deleted one, as it was */
   const struct ibarp_info* info;   /* IBARP_LINK */
@@ -210,6 +212,7 @@ struct ibarp_event {
   const struct ibarp_group* group; /* IBARP_GROUPS */
   uint64_t lost;                   /* IBARP_LOST: the number of events that are missing */
   uint32_t interval_ms;            /* IBARP_STATS: since the last one, measured */
+  const struct ibarp_station* station; /* IBARP_STATIONS; "gone" if the daemon has forgotten it */
 };
 
 /* Callbacks are called from within the function that they are passed to. Their arguments are valid
@@ -307,8 +310,8 @@ IBARP_API int ibarp_delete_interface(struct ibarp* handle);
 /* Calls `each` for each trace record of the daemon's threads, in order of time. */
 IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
 
-/* Subscribes to events: `topics` is a sum of IBARP_NEIGHBOURS, IBARP_LINK, IBARP_GROUPS and
- * IBARP_STATS. Counters come each `interval_ms`, 100 to 3600000; 0: 1000. The handle can be used for
+/* Subscribes to events: `topics` is a sum of IBARP_NEIGHBOURS, IBARP_LINK, IBARP_GROUPS,
+ * IBARP_STATIONS and IBARP_STATS. Counters come each `interval_ms`, 100 to 3600000; 0: 1000. The handle can be used for
  * other calls, too. A later subscription replaces this one. -EBUSY: too many subscriptions.
  *
  * Get what there is after subscribing, and nothing is missed:

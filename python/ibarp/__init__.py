@@ -36,7 +36,7 @@ _GID_SIZE = 16
 _PATH = ("dlid", "sl", "path_mtu", "rate_mbps")
 _MODES = {"add": _lib.IBARP_ADD, "change": _lib.IBARP_CHANGE, "replace": _lib.IBARP_REPLACE}
 _TOPICS = {"neighbours": _lib.IBARP_NEIGHBOURS, "link": _lib.IBARP_LINK,
-           "groups": _lib.IBARP_GROUPS, "stats": _lib.IBARP_STATS}
+           "groups": _lib.IBARP_GROUPS, "stations": _lib.IBARP_STATIONS, "stats": _lib.IBARP_STATS}
 _JOIN_STATES = {1: "full", 2: "non-member", 4: "send-only", 8: "send-only-full"}
 
 
@@ -250,6 +250,8 @@ class Events:
             return {"event": "neighbour", **change, "entry": _entry(out.entry)}
         if out.type == _lib.IBARP_GROUPS:
             return {"event": "group", **change, "group": _dictionary(out.group)}
+        if out.type == _lib.IBARP_STATIONS:
+            return {"event": "station", **change, "station": _station(out.station)}
         if out.type == _lib.IBARP_LINK:
             return {"event": "link", "changed": _text(out.changed).split(","), "info": _info(out.info)}
         if out.type == _lib.IBARP_STATS:
@@ -388,7 +390,7 @@ class Interface:
         """Events from now on about "neighbours", "link", "groups" and "stats"; default: all but the
         counters, which come each `interval` seconds. Replaces an earlier subscription. Get what there
         is after subscribing, and nothing is missed."""
-        return Events(self, topics or ("neighbours", "link", "groups"), interval)
+        return Events(self, topics or ("neighbours", "link", "groups", "stations"), interval)
 
     def histograms(self):
         """Durations in buckets: name -> bounds_ns, counts (one more than bounds), sum_ns."""

@@ -49,6 +49,13 @@ json::object to_object(const GroupEvent& event) {
           {"group", control::to_json(event.group)}};
 }
 
+json::object to_object(const StationEvent& event) {
+  return {{"event", "station"},
+          {"change", event.change},
+          {"why", event.why},
+          {"station", control::to_json(event.station)}};
+}
+
 json::object to_object(const StatsEvent& event) {
   json::array counters;
   for (const auto& each : event.counters) counters.push_back(to_json(each));
@@ -86,6 +93,11 @@ Event read_group_event(JsonReader& reader) {
                     read_part(reader, "group", read_group)};
 }
 
+Event read_station_event(JsonReader& reader) {
+  return StationEvent{reader.text("change"), reader.text("why"),
+                      read_part(reader, "station", read_station)};
+}
+
 Event read_stats(JsonReader& reader) {
   return StatsEvent{std::chrono::milliseconds(reader.number<std::uint32_t>("interval_ms")),
                     read_all(reader, "counters", read_delta)};
@@ -102,6 +114,7 @@ struct Kind {
 constexpr std::array<Kind, std::variant_size_v<Event>> kKinds{{{"neighbour", read_neighbour},
                                                                {"link", read_link},
                                                                {"group", read_group_event},
+                                                               {"station", read_station_event},
                                                                {"stats", read_stats},
                                                                {"lost", read_lost},
                                                                {"takeover", read_takeover}}};

@@ -28,22 +28,25 @@ struct Topics {
   bool neighbours = false;
   bool link = false;
   bool groups = false;
+  bool stations = false;
   bool stats = false;
 
-  [[nodiscard]] bool any() const { return neighbours || link || groups || stats; }
+  [[nodiscard]] bool any() const { return *this != Topics(); }
   Topics& operator|=(const Topics& other) {
     neighbours |= other.neighbours;
     link |= other.link;
     groups |= other.groups;
+    stations |= other.stations;
     stats |= other.stats;
     return *this;
   }
   friend bool operator==(const Topics&, const Topics&) = default;
 };
-inline constexpr std::array<std::pair<std::string_view, bool Topics::*>, 4> kTopics{
+inline constexpr std::array<std::pair<std::string_view, bool Topics::*>, 5> kTopics{
     {{"neighbours", &Topics::neighbours},
      {"link", &Topics::link},
      {"groups", &Topics::groups},
+     {"stations", &Topics::stations},
      {"stats", &Topics::stats}}};
 
 /// A neighbour is new, has another state or address, or was deleted. The entry is as it is after
@@ -70,6 +73,14 @@ struct GroupEvent {
   friend bool operator==(const GroupEvent&, const GroupEvent&) = default;
 };
 
+/// What has happened to an address of a station behind an Ethernet interface.
+struct StationEvent {
+  std::string change;  ///< "appeared", "left", "moved", "moved_out" or "duplicate"
+  std::string why;     ///< of the last two: who else claims it
+  Station station;     ///< as it is after the change; its state is "gone" if there is no entry
+  friend bool operator==(const StationEvent&, const StationEvent&) = default;
+};
+
 struct CounterDelta {
   Counter counter;
   std::int64_t delta = 0;  ///< since the last event, or since the subscription
@@ -94,8 +105,8 @@ struct TakeoverEvent {
   friend bool operator==(const TakeoverEvent&, const TakeoverEvent&) = default;
 };
 
-using Event =
-    std::variant<NeighbourEvent, LinkEvent, GroupEvent, StatsEvent, LostEvent, TakeoverEvent>;
+using Event = std::variant<NeighbourEvent, LinkEvent, GroupEvent, StationEvent, StatsEvent,
+                           LostEvent, TakeoverEvent>;
 
 /// Returns one line with its newline.
 [[nodiscard]] std::string emit(const Event& event);

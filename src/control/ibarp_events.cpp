@@ -12,12 +12,14 @@ using namespace ipoib::control;  // NOLINT
 namespace {
 
 Result<SubscribeRequest> request_for(std::uint32_t topics, std::uint32_t interval_ms) {
-  constexpr std::uint32_t kAll = IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATS;
+  constexpr std::uint32_t kAll =
+      IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS | IBARP_STATS;
   if (topics == 0 || (topics & ~kAll) != 0) return Error{EINVAL, "no such topic"};
   SubscribeRequest request;
   request.topics = {.neighbours = (topics & IBARP_NEIGHBOURS) != 0,
                     .link = (topics & IBARP_LINK) != 0,
                     .groups = (topics & IBARP_GROUPS) != 0,
+                    .stations = (topics & IBARP_STATIONS) != 0,
                     .stats = (topics & IBARP_STATS) != 0};
   if (interval_ms != 0) request.interval = std::chrono::milliseconds(interval_ms);
   return request;
@@ -55,6 +57,11 @@ ibarp_event to_c(CurrentEvent& current) {
                    describe(IBARP_GROUPS, event);
                    current.group = control::to_c(event.group);
                    out.group = &current.group;
+                 },
+                 [&](const StationEvent& event) {
+                   describe(IBARP_STATIONS, event);
+                   current.station = control::to_c(event.station);
+                   out.station = &current.station;
                  },
                  [&](const StatsEvent& event) {
                    out.type = IBARP_STATS;

@@ -17,6 +17,7 @@ struct CurrentEvent {
   ibarp_entry entry{};
   ibarp_info info{};
   ibarp_group group{};
+  ibarp_station station{};
 };
 
 }  // namespace ipoib::control

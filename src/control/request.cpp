@@ -113,6 +113,8 @@ Request add_interface_request(JsonReader& reader) {
 }
 Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
 
+constexpr const char* kTopicNames = "some of neighbours, link, groups, stations, stats";
+
 Request subscribe_request(JsonReader& reader) {
   SubscribeRequest request;
   for (const auto& each : reader.array("topics")) {
@@ -120,12 +122,12 @@ Request subscribe_request(JsonReader& reader) {
     const auto* const topic = std::ranges::find_if(
         kTopics, [name](const auto& known) { return name != nullptr && *name == known.first; });
     if (topic == kTopics.end()) {
-      reader.fail("topics", "some of neighbours, link, groups, stats");
+      reader.fail("topics", kTopicNames);
     } else {
       request.topics.*topic->second = true;
     }
   }
-  if (!request.topics.any()) reader.fail("topics", "some of neighbours, link, groups, stats");
+  if (!request.topics.any()) reader.fail("topics", kTopicNames);
   if (reader.has("interval_ms")) {
     request.interval = std::chrono::milliseconds(reader.number<std::uint32_t>("interval_ms"));
     if (request.interval < SubscribeRequest::kMinInterval ||

@@ -15,15 +15,17 @@ using lines::LineStream;
 namespace {
 
 bool wants(const Topics& topics, const Event& event) {
-  return std::visit(Overloaded{
-                        [&](const NeighbourEvent&) { return topics.neighbours; },
-                        [&](const LinkEvent&) { return topics.link; },
-                        [&](const GroupEvent&) { return topics.groups; },
-                        [&](const StatsEvent&) { return topics.stats; },
-                        [&](const LostEvent&) { return topics.neighbours || topics.groups; },
-                        [&](const TakeoverEvent&) { return true; },
-                    },
-                    event);
+  return std::visit(
+      Overloaded{
+          [&](const NeighbourEvent&) { return topics.neighbours; },
+          [&](const LinkEvent&) { return topics.link; },
+          [&](const GroupEvent&) { return topics.groups; },
+          [&](const StationEvent&) { return topics.stations; },
+          [&](const StatsEvent&) { return topics.stats; },
+          [&](const LostEvent&) { return topics.neighbours || topics.groups || topics.stations; },
+          [&](const TakeoverEvent&) { return true; },
+      },
+      event);
 }
 
 /// Who knows the Q_Key can send to the queue pairs of the partition. None if nothing is left.

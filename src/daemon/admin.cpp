@@ -235,6 +235,14 @@ std::vector<control::PortInfo> ports_of(const link::Link& link, const InterfaceS
 
 }  // namespace
 
+control::Station to_station(const IpAddress& address, MacAddress mac,
+                            const ethernet::StationTable& table, TimePoint now) {
+  const ethernet::StationAddress* const entry = table.find(address);
+  if (entry == nullptr) return {address, mac, "gone"};
+  return {address, entry->mac(), name(entry->state_name()), entry->is_served(),
+          now - entry->heard()};
+}
+
 control::Entry to_entry(const link::NeighbourInfo& info, const ethernet::View* ethernet) {
   control::Entry entry;
   entry.address = info.address;

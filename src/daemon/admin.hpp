@@ -65,6 +65,11 @@ struct InterfaceState {
 /// refuses is left out.
 void repeat_on(link::Link& idle, const control::InterfaceRequest& change, TimePoint now);
 
+/// An address of a station as the control protocol shows it; its state is "gone" if it has no
+/// entry.
+[[nodiscard]] control::Station to_station(const IpAddress& address, MacAddress mac,
+                                          const ethernet::StationTable& table, TimePoint now);
+
 /// What the link shows, as the control protocol shows it; `ethernet` may be null.
 [[nodiscard]] control::Entry to_entry(const link::NeighbourInfo& info,
                                       const ethernet::View* ethernet);

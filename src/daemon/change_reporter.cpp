@@ -1,5 +1,7 @@
 #include "daemon/change_reporter.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
@@ -50,6 +52,13 @@ control::Event to_event(const link::Change& change, const ethernet::View* ethern
                     change);
 }
 
+/// Who else claims the address.
+std::string claim_on(const ethernet::StationEvent& event) {
+  if (!event.rival) return {};
+  return "claimed by " +
+         std::visit([](const auto& rival) { return rival.to_string(); }, *event.rival);
+}
+
 }  // namespace
 
 void ChangeReporter::watch(const control::Topics& topics, link::Link& link,
@@ -57,7 +66,9 @@ void ChangeReporter::watch(const control::Topics& topics, link::Link& link,
   if (topics.link && !wants_link_) reported_ = summary(link, state);
   wants_link_ = topics.link;
   is_link_pending_ &= wants_link_;
-  is_on_ = topics.neighbours || topics.groups || topics.link;
+  wants_stations_ = topics.stations;
+  if (!wants_stations_) stations_.clear();
+  is_on_ = topics.neighbours || topics.groups || topics.link || topics.stations;
   wanted_ = {.neighbours = topics.neighbours, .groups = topics.groups};
   link.changes().watch(wanted_);
 }
@@ -67,6 +78,18 @@ void ChangeReporter::move(link::Link& from, link::Link& to, TimePoint now) {
   lost_ += left.changes.size() + left.lost;
   from.changes().watch({});
   to.changes().watch(wanted_);
+}
+
+void ChangeReporter::on_station(const ethernet::StationEvent& event, const InterfaceState& state,
+                                TimePoint now) {
+  if (!wants_stations_) return;
+  if (stations_.size() >= kMaxStationEvents) {
+    ++lost_;
+    return;
+  }
+  stations_.emplace_back(control::StationEvent{
+      name(event.kind), claim_on(event),
+      to_station(event.address, event.mac, state.ethernet->stations()->table(), now)});
 }
 
 ChangeReporter::Summary ChangeReporter::summary(const link::Link& link,
@@ -118,6 +141,7 @@ std::vector<control::Event> ChangeReporter::take(link::Link& link, const Interfa
     before_ = std::exchange(reported_, std::move(current));
     is_link_pending_ = false;
   }
+  std::ranges::move(std::exchange(stations_, {}), std::back_inserter(events));
   const auto page = link.take_changes(kMaxEvents - events.size(), now);
   for (const auto& change : page.changes) events.push_back(to_event(change, state.ethernet));
   const auto lost = page.lost + std::exchange(lost_, 0);
@@ -139,7 +163,8 @@ void ChangeReporter::on_lost(const std::vector<control::Event>& events) {
 }
 
 TimePoint ChangeReporter::next_deadline(link::Link& link) const {
-  const bool is_due = is_on_ && (is_link_pending_ || lost_ > 0 || !link.changes().empty());
+  const bool is_due =
+      is_on_ && (is_link_pending_ || lost_ > 0 || !stations_.empty() || !link.changes().empty());
   return is_due ? not_before_ : kNever;
 }
 

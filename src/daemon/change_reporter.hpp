@@ -18,11 +18,14 @@ namespace ipoib::daemon {
 class ChangeReporter {
  public:
   static constexpr std::size_t kMaxEvents = 128;
+  static constexpr std::size_t kMaxStationEvents = 64;  ///< waiting; included in kMaxEvents
   static constexpr Duration kPause = std::chrono::milliseconds(20);
 
   /// Reports on these topics from now on.
   void watch(const control::Topics& topics, link::Link& link, const InterfaceState& state);
   [[nodiscard]] bool is_on() const { return is_on_; }
+  /// Something has happened to the address of a station.
+  void on_station(const ethernet::StationEvent& event, const InterfaceState& state, TimePoint now);
   /// The events of the next report, if there are any and it is time.
   [[nodiscard]] std::vector<control::Event> take(link::Link& link, const InterfaceState& state,
                                                  TimePoint now);
@@ -53,7 +56,9 @@ class ChangeReporter {
 
   bool is_on_ = false;
   bool wants_link_ = false;
+  bool wants_stations_ = false;
   link::Changes::Wanted wanted_;
+  std::vector<control::Event> stations_;
   Summary reported_;
   Summary before_;  ///< the last report
   bool is_link_pending_ = false;

@@ -72,8 +72,10 @@ void HostSide::carry_out(TimePoint now) {
     if (auto groups = stations->take_groups()) link_.set_station_groups(std::move(*groups));
     for (const wire::Arp& request : stations->replies()) link_.reply_to_arp(request, now);
     stations->replies().clear();
-    for (const auto& event : stations->events()) log(event, now);
-    stations->events().clear();
+    for (auto& event : std::exchange(stations->events(), {})) {
+      log(event, now);
+      station_events_.push_back(std::move(event));
+    }
   }
   for (const IpAddress& address : view_->wanted()) link_.solicit(address, now);
   view_->wanted().clear();

@@ -35,6 +35,8 @@ class HostSide {
   void on_changed(const HostView& view, TimePoint now);
   /// Null on a TUN.
   [[nodiscard]] const ethernet::View* ethernet() const { return view_ ? &*view_ : nullptr; }
+  /// What has happened to addresses of stations; the caller takes them out after each turn.
+  [[nodiscard]] std::vector<ethernet::StationEvent>& station_events() { return station_events_; }
 
  private:
   void carry_out(TimePoint now);
@@ -44,6 +46,7 @@ class HostSide {
   Logger& log_;
   LogPause duplicates_;
   std::optional<ethernet::View> view_;
+  std::vector<ethernet::StationEvent> station_events_;
   /// Of a batch; a member, so that its memory is reused.
   std::vector<std::optional<IpAddress>> hops_;
 };

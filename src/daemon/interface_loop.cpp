@@ -85,7 +85,7 @@ void InterfaceLoop::turn() {
   if (active().pump().mode() == PumpMode::held) prepare_takeover();
   for_each_port([this](LinkPort& port) { post_messages(port); });
   if (reported_ != link().state()) report_link();
-  if (reporter_.is_on()) report_changes();
+  report_changes();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
@@ -348,6 +348,10 @@ void InterfaceLoop::on_admin_request(AdminRequest& message) {
 }
 
 void InterfaceLoop::report_changes() {
+  auto& stations = active().pump().host().station_events();
+  for (const auto& event : stations) reporter_.on_station(event, state(), now_);
+  stations.clear();
+  if (!reporter_.is_on()) return;
   auto events = reporter_.take(link(), state(), now_);
   if (events.empty()) return;
   ToControl message(Events{std::move(events)});

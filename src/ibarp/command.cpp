@@ -51,8 +51,8 @@ Commands, as of ip neigh; they may be abbreviated:
                                     this one, see ipoibd --backup
   metrics [dev IF]                  print metrics for Prometheus
   monitor [TOPIC]... [dev IF]       print changes as they happen, until killed;
-                                    TOPIC is neighbours, link, groups, stats or
-                                    all; without it all but stats
+                                    TOPIC is neighbours, link, groups, stations,
+                                    stats or all; without it all but stats
   wait up | down [dev IF]           wait until the interface, or all interfaces,
                                     are up or down; fail after --timeout
   top [dev IF]                      show interfaces and neighbours with their

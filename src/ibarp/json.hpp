@@ -10,6 +10,8 @@ namespace ipoib::cli {
 
 [[nodiscard]] boost::json::object as_json(const std::string& interface, const ibarp_entry& entry);
 [[nodiscard]] boost::json::object as_json(const std::string& interface, const ibarp_group& group);
+[[nodiscard]] boost::json::object as_json(const std::string& interface,
+                                          const ibarp_station& station);
 /// What is not known yet is left out.
 [[nodiscard]] boost::json::object as_json(const ibarp_info& info);
 

@@ -117,13 +117,23 @@ std::string as_text(const std::string& interface, const ibarp_event& event,
   return is_bad ? out + because(event.why) : out;
 }
 
+std::string as_text(const std::string& interface, const ibarp_event& event,
+                    const ibarp_station& station) {
+  const std::string_view change = event.change;
+  return ink_address(station.address.family, text_of(station.address)) + dev(interface) + " " +
+         (change == "duplicate" ? ink(Ink::bad, change) : std::string(change)) + " mac " +
+         ink(Ink::link_layer, mac_text(station.mac)) + " " + ink_state(station.state) +
+         because(event.why);
+}
+
 class Monitor {
  public:
   Monitor(const Command& command, const PrintLine& print)
       : command_(command),
         print_(print),
-        topics_(command.watch.topics != 0 ? command.watch.topics
-                                          : IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS),
+        topics_(command.watch.topics != 0
+                    ? command.watch.topics
+                    : IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS),
         watched_(command.device, topics_,
                  static_cast<std::uint32_t>(
                      command.watch.interval.value_or(std::chrono::seconds(1)).count())) {}
@@ -179,6 +189,8 @@ class Monitor {
         return on_link(name, event);
       case IBARP_GROUPS:
         return on_group(name, event);
+      case IBARP_STATIONS:
+        return on_station(name, event);
       case IBARP_STATS:
         return on_stats(name, event);
       case IBARP_LOST:
@@ -210,6 +222,14 @@ class Monitor {
                   {"change", static_cast<const char*>(event.change)},
                   {"why", static_cast<const char*>(event.why)},
                   {"group", as_json(name, *event.group)}},
+                 name);
+  }
+  void on_station(const std::string& name, const ibarp_event& event) {
+    if (!command_.json) return print_text("station", as_text(name, event, *event.station));
+    print_object({{"event", "station"},
+                  {"change", static_cast<const char*>(event.change)},
+                  {"why", static_cast<const char*>(event.why)},
+                  {"station", as_json(name, *event.station)}},
                  name);
   }
   void on_stats(const std::string& name, const ibarp_event& event) {

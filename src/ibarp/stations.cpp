@@ -4,6 +4,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "color.hpp"
+#include "json.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -15,13 +16,13 @@ namespace json = boost::json;
 using table::Align;
 using table::Table;
 
-json::object station_json(const std::string& interface, const ibarp_station& station) {
+}  // namespace
+
+json::object as_json(const std::string& interface, const ibarp_station& station) {
   return {{"interface", interface},           {"address", text_of(station.address)},
           {"mac", mac_text(station.mac)},     {"state", static_cast<const char*>(station.state)},
           {"served", station.is_served != 0}, {"idle_ms", station.idle_ms}};
 }
-
-}  // namespace
 
 std::string stations(const std::vector<StationListing>& listings, const Command& command) {
   json::array all;
@@ -29,7 +30,7 @@ std::string stations(const std::vector<StationListing>& listings, const Command&
   for (const auto& [interface, stations] : listings) {
     for (const ibarp_station& station : stations) {
       if (command.json) {
-        all.push_back(station_json(interface, station));
+        all.push_back(as_json(interface, station));
         continue;
       }
       table.add({ink_address(station.address.family, text_of(station.address)),

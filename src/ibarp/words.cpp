@@ -50,13 +50,14 @@ struct Topic {
   std::uint32_t bits;
 };
 /// What follows "monitor".
-constexpr std::array<Topic, 6> kTopics{
+constexpr std::array<Topic, 7> kTopics{
     {{"neighbours", IBARP_NEIGHBOURS},
      {"neighbors", IBARP_NEIGHBOURS},
      {"link", IBARP_LINK},
      {"groups", IBARP_GROUPS},
+     {"stations", IBARP_STATIONS},
      {"stats", IBARP_STATS},
-     {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATS}}};
+     {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS | IBARP_STATS}}};
 /// What follows "interface".
 constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
                                                {"list", Verb::interfaces},

@@ -2,6 +2,7 @@
 """Stations behind Ethernet interfaces: network namespaces on bridges, as containers and virtual machines."""
 
 import json
+import signal
 import sys
 
 import dhcp
@@ -9,6 +10,7 @@ import hosts
 import ospf
 import streams
 from hosts import needs, needs_users, wait_until
+from monitor import Monitor
 
 STATIONS = 3  # behind each bridge
 
@@ -317,6 +319,30 @@ class Stations(Bridged):
         done = peer.run(hosts.program("ibarp"), "stations", "dev", "ib0", check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--ethernet", done.stderr)
+
+    def test_ibarp_monitor_shows_what_happens_to_stations(self):
+        monitor = Monitor(self.right, "stations")
+        self.addCleanup(lambda: monitor.process.end(signal.SIGKILL))
+        mover, far = self.behind[self.left][0], self.behind[self.right][0]
+
+        def wait_for(change, state):
+            return monitor.wait_for(f"{mover.address} has {change}", lambda event:
+                                    event["change"] == change and event["station"]["state"] == state
+                                    and event["station"]["address"] == mover.address)
+        wait_until(lambda: far.reaches(mover.address), "it is known")
+        mover.unplug()
+        mover.plug(self.right)
+        wait_until(lambda: mover.reaches(far.address), "it speaks behind the other bridge")
+        appeared = wait_for("appeared", "reachable")
+        self.assertEqual(appeared["event"], "station")
+        self.assertEqual(appeared["station"]["mac"], mover.mac)
+        self.assertTrue(appeared["station"]["served"])
+        mover.unplug()
+        mover.plug(self.left)
+        mover.announce()
+        wait_until(lambda: mover.reaches(far.address), "it is back")
+        moved = wait_for("moved_out", "gone")
+        self.assertIn(self.left.ibarp("info")["lladdr"], moved["why"])
 
     def test_other_frames_are_dropped_and_counted(self):
         self.left.run("ip", "link", "set", "br0", "type", "bridge", "stp_state", "1")

@@ -143,7 +143,7 @@ def main():
         for command in ("subnet", "run", "show", "set", "list", "stop"):
             expect(f"softib {command} --", options_of("softib", command))
 
-        expect("ibarp monitor ", ["neighbours", "link", "groups", "stats", "all", "dev"], ["show"])
+        expect("ibarp monitor ", ["neighbours", "link", "groups", "stations", "stats", "all", "dev"], ["show"])
         expect("ibarp monitor link dev ", [name])
         expect("ibarp wait ", ["up", "down"], ["dev"])
         expect("ibarp wait up ", ["dev"], ["down"])

@@ -465,7 +465,9 @@ ibarp_event next_event(ibarp* handle) {
 TEST(IbarpEvents, HaveTheMembersOfTheirType) {
   RunningServer server;
   const Handle handle(server.name());
-  ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS, 0), 0);
+  ASSERT_EQ(ibarp_subscribe(handle.get(),
+                            IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS, 0),
+            0);
   Entry entry;
   entry.address = *parse_ip_address("10.44.0.2");
   entry.state = "failed";
@@ -475,6 +477,8 @@ TEST(IbarpEvents, HaveTheMembersOfTheirType) {
   link.info.waiting_for = "a response";
   server.publish(link);
   server.publish(GroupEvent{"joined", "joined", {Gid{}, Lid(0xc000), "full"}});
+  server.publish(
+      StationEvent{"appeared", "", {*parse_ip_address("10.44.0.11"), {}, "reachable", true}});
   server.publish(LostEvent{3});
   server.publish(TakeoverEvent{});
 
@@ -493,6 +497,12 @@ TEST(IbarpEvents, HaveTheMembersOfTheirType) {
   event = next_event(handle.get());
   EXPECT_EQ(event.type, IBARP_GROUPS);
   EXPECT_STREQ(event.group->membership, "full");
+  EXPECT_EQ(event.station, nullptr);
+  event = next_event(handle.get());
+  EXPECT_EQ(event.type, IBARP_STATIONS);
+  EXPECT_STREQ(event.change, "appeared");
+  EXPECT_STREQ(event.station->state, "reachable");
+  EXPECT_EQ(event.station->is_served, 1);
   event = next_event(handle.get());
   EXPECT_EQ(event.type, IBARP_LOST);
   EXPECT_EQ(event.lost, 3U);

@@ -182,6 +182,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(NeighbourEvent{"changed", "confirmed", full_entry()},
                     LinkEvent{{"state", "mtu"}, info_without_groups()},
                     GroupEvent{"failed", "no response", full_info().groups.back()},
+                    StationEvent{"moved_out",
+                                 "claimed by 02:00:00:00:00:02",
+                                 {*parse_ip_address("10.44.0.11"), MacAddress(1), "gone", false,
+                                  milliseconds(7)}},
                     StatsEvent{milliseconds(1000), {{{"neighbours", 7, false}, -3}}},
                     LostEvent{~std::uint64_t{0}}, TakeoverEvent{}));
 
@@ -216,7 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"", EINVAL, "not JSON"}, Bad{"{", EINVAL, "not JSON"},
         Bad{R"({"op":"subscribe"})", EINVAL, "\"topics\""},
-        Bad{R"({"op":"subscribe","topics":[]})", EINVAL, "neighbours, link, groups, stats"},
+        Bad{R"({"op":"subscribe","topics":[]})", EINVAL,
+            "neighbours, link, groups, stations, stats"},
         Bad{R"({"op":"subscribe","topics":["weather"]})", EINVAL, "\"topics\""},
         Bad{R"({"op":"subscribe","topics":[7]})", EINVAL, "\"topics\""},
         Bad{R"({"op":"subscribe","topics":["stats"],"interval_ms":99})", EINVAL, "interval_ms"},

@@ -15,7 +15,7 @@ using ::testing::UnorderedElementsAre;
 class ChangeReporterTest : public link::LinkFixture {
  protected:
   [[nodiscard]] InterfaceState state() const {
-    return {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey, admin_up_};
+    return {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey, admin_up_, &view_};
   }
   void watch(const control::Topics& topics) { reporter_.watch(topics, *link, state()); }
   [[nodiscard]] std::vector<control::Event> take() { return reporter_.take(*link, state(), now); }
@@ -37,6 +37,7 @@ class ChangeReporterTest : public link::LinkFixture {
   offload::Coalescer::Counters to_host_;
   PollPolicy::Counters polls_;
   bool admin_up_ = true;
+  ethernet::View view_{{.neighbours = 16, .stations = 16}, link::kHashKey, pool};
 };
 
 TEST_F(ChangeReporterTest, ReportsWhatHasChangedOnTheLink) {
@@ -109,6 +110,33 @@ TEST_F(ChangeReporterTest, AChangeThatIsNotReportedYetIsForThoseWhoStillWatch) {
   watch({.neighbours = true});
   now += ChangeReporter::kPause;
   EXPECT_THAT(take(), IsEmpty()) << "nobody watches the link any more";
+}
+
+TEST_F(ChangeReporterTest, ReportsWhatHappensToStations) {
+  make();
+  const ethernet::StationEvent event{ethernet::StationEvent::Kind::moved_out, kPeer,
+                                     MacAddress(0x11), kPeerHw};
+  watch({.neighbours = true});
+  reporter_.on_station(event, state(), now);
+  EXPECT_EQ(reporter_.next_deadline(*link), kNever) << "nobody wants them";
+  watch({.stations = true});
+  for (std::size_t i = 0; i < ChangeReporter::kMaxStationEvents + 2; ++i) {
+    reporter_.on_station(event, state(), now);
+  }
+  EXPECT_LE(reporter_.next_deadline(*link), now);
+  auto events = take();
+  ASSERT_THAT(events, SizeIs(ChangeReporter::kMaxStationEvents + 1));
+  EXPECT_EQ(
+      std::get<control::StationEvent>(events.front()),
+      (control::StationEvent{
+          "moved_out", "claimed by " + kPeerHw.to_string(), {kPeer, MacAddress(0x11), "gone"}}));
+  EXPECT_EQ(std::get<control::LostEvent>(events.back()).events, 2U);
+  reporter_.on_lost(events);
+  now += ChangeReporter::kPause;
+  events = take();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(std::get<control::LostEvent>(events.back()).events,
+            ChangeReporter::kMaxStationEvents + 2);
 }
 
 TEST_F(ChangeReporterTest, ASecondSubscriberDoesNotHideAChange) {

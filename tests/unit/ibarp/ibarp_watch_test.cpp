@@ -73,7 +73,7 @@ TEST_F(IbarpWatch, MonitorPrintsALineForEachChange) {
   RunningProgram monitor({"monitor"});
   await(server);
   EXPECT_EQ(server.handler.watched(),
-            (control::Topics{.neighbours = true, .link = true, .groups = true}));
+            (control::Topics{.neighbours = true, .link = true, .groups = true, .stations = true}));
   server.publish(NeighbourEvent{"changed", "confirmed", reachable()});
   EXPECT_EQ(monitor.line(), "[neighbour] 10.44.0.2" + dev +
                                 "reachable qpn 0x000401 gid fe80::2:c903:0:1 dlid 0x0003: confirmed");
@@ -95,6 +95,11 @@ TEST_F(IbarpWatch, MonitorPrintsALineForEachChange) {
             "[group] 224.0.0.251" + dev + "joined full mgid ff12:401b:ffff::fb mlid 0xc001");
   server.publish(GroupEvent{"failed", "timed out", {mgid, Lid(), "joining"}});
   EXPECT_EQ(monitor.line(), "[group] ff12:401b:ffff::fb" + dev + "failed: timed out");
+  server.publish(control::StationEvent{"duplicate",
+                              "claimed by 02:00:00:00:00:02",
+                              {*parse_ip_address("10.44.0.11"), MacAddress(0x11), "reachable"}});
+  EXPECT_EQ(monitor.line(), "[station] 10.44.0.11" + dev +
+                                "duplicate mac 00:00:00:00:00:11 reachable: claimed by 02:00:00:00:00:02");
   server.publish(LostEvent{17});
   EXPECT_EQ(monitor.line(), "[lost] " + server.name() + ": 17 events lost");
   EXPECT_EQ(monitor.end(SIGINT), 128 + SIGINT);
