@@ -1,5 +1,6 @@
-// Arbitrary packets to an HCA with several queue pairs: it writes only to posted memory, and each
-// posted receive completes at most once.
+// Arbitrary packets to an HCA with several queue pairs, of which two share their receives, and one
+// receives into on-demand memory of which a part is missing: it writes only to posted memory, and
+// each posted receive completes at most once.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -39,10 +40,28 @@ PortAttributes make_port() {
   return port;
 }
 
+/// Takes no more than half of the buffer at once.
+struct PartlyMissing final : hca::OnDemandMemory {
+  bool read(std::span<std::uint8_t> to, const std::uint8_t* from) override {
+    std::copy_n(from, to.size(), to.begin());
+    return true;
+  }
+  bool write(std::uint8_t* to, ipoib::ConstBytes from) override {
+    if (from.size() > kBuffer / 2) return false;
+    std::ranges::copy(from, to);
+    return true;
+  }
+  bool populate(std::uint8_t*, std::size_t) override { return true; }
+};
+
 class Target {
  public:
   Target() {
-    for (std::uint16_t i = 0; i < 3; ++i) add_queue_pair(i % 2);
+    for (std::uint16_t i = 0; i < 2; ++i) add_queue_pair(i, nullptr);
+    for (std::uint16_t i = 0; i < 2; ++i) add_queue_pair(i, shared_);
+    post_to([&](ibv_recv_wr* wr, ibv_recv_wr** bad) {
+      return hca_.shared_receives().post(*shared_, wr, bad);
+    });
     const auto group = *Gid::parse("ff12:401b:ffff::ffff:ffff");
     require(hca_.attach(*qps_[0], group, Lid(0xc000)).has_value());
     require(hca_.attach(*qps_[1], group, Lid(0xc000)).has_value());
@@ -107,9 +126,25 @@ class Target {
     }
     hca_.receive({packet, (how & 32) != 0, gso});
   }
-  void add_queue_pair(std::uint16_t pkey_index) {
-    auto& qp = **hca_.create_queue_pair(
-        {.pd = pd_, .send_cq = cq_, .receive_cq = cq_, .cap = {1, kReceives, 1, 2, 0}});
+  /// Posts kReceives; the second element of each is in on-demand memory, or not.
+  template <class Post>
+  void post_to(Post post) {
+    for (std::size_t i = 0; i < kReceives; ++i) {
+      const auto& region = i % 2 == 0 ? region_ : on_demand_region_;
+      std::array<ibv_sge, 2> sges{ibv_sge{address(1), 41, region_.key},
+                                  ibv_sge{address(64), kBuffer - 64, region.key}};
+      ibv_recv_wr wr{i, nullptr, sges.data(), 2};
+      ibv_recv_wr* bad = nullptr;
+      require(post(&wr, &bad) == 0);
+      ++posted_;
+    }
+  }
+  void add_queue_pair(std::uint16_t pkey_index, hca::SharedReceiveQueue* shared) {
+    auto& qp = **hca_.create_queue_pair({.pd = pd_,
+                                         .send_cq = cq_,
+                                         .receive_cq = cq_,
+                                         .shared = shared,
+                                         .cap = {1, kReceives, 1, 2, 0}});
     ibv_qp_attr attr{};
     attr.port_num = 1;
     attr.pkey_index = pkey_index;
@@ -119,13 +154,8 @@ class Target {
                 .has_value());
     attr.qp_state = IBV_QPS_RTR;
     require(hca_.modify(qp, attr, IBV_QP_STATE).has_value());
-    for (std::size_t i = 0; i < kReceives; ++i) {
-      std::array<ibv_sge, 2> sges{ibv_sge{address(1), 41, region_.key},
-                                  ibv_sge{address(64), kBuffer - 64, region_.key}};
-      ibv_recv_wr wr{i, nullptr, sges.data(), 2};
-      ibv_recv_wr* bad = nullptr;
-      require(hca_.post_receive(qp, &wr, &bad) == 0);
-      ++posted_;
+    if (shared == nullptr) {
+      post_to([&](ibv_recv_wr* wr, ibv_recv_wr** bad) { return hca_.post_receive(qp, wr, bad); });
     }
     qps_.push_back(&qp);
   }
@@ -152,7 +182,8 @@ class Target {
     ipoib::store_be<std::uint32_t>(&packet[bth + 12], 0x0b1b);
   }
 
-  hca::Hca hca_{1, 0, make_port()};
+  PartlyMissing memory_;
+  hca::Hca hca_{1, 0, make_port(), &memory_};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(64);
   std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);
@@ -162,6 +193,11 @@ class Target {
   hca::MemoryRegion large_region_ = *hca_.register_memory(
       *pd_, large_guard_.data() + 1, hca::kLargeReceive,
       std::bit_cast<std::uint64_t>(large_guard_.data() + 1), IBV_ACCESS_LOCAL_WRITE);
+  hca::MemoryRegion on_demand_region_ =
+      *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1, address(1),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+  hca::SharedReceiveQueue* shared_ =
+      *hca_.shared_receives().create({.pd = pd_, .attributes = {kReceives, 2, 1}});
   std::vector<hca::QueuePair*> qps_;
   std::size_t posted_ = 0;
   std::size_t completed_ = 0;

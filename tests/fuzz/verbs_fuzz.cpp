@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "cost.hpp"
@@ -62,10 +63,13 @@ class Script {
     for (const auto& [qp, gid, lid] : attached_) require(ibv_detach_mcast(qp, &gid, lid) == 0);
     for (auto* const qp : qps_) require(ibv_destroy_qp(qp) == 0);
     for (auto* const srq : srqs_) require(ibv_destroy_srq(srq) == 0);
+    for (auto* const xrcd : xrcds_) require(ibv_close_xrcd(xrcd) == 0);
     for (auto* const cq : cqs_) require(ibv_destroy_cq(cq) == 0);
     for (auto* const channel : channels_) require(ibv_destroy_comp_channel(channel) == 0);
     for (auto* const ah : ahs_) require(ibv_destroy_ah(ah) == 0);
+    for (auto* const mw : mws_) require(ibv_dealloc_mw(mw) == 0);
     for (auto* const mr : mrs_) require(ibv_dereg_mr(mr) == 0);
+    for (auto* const dm : dms_) require(ibv_free_dm(dm) == 0);
     for (auto* const pd : pds_) require(ibv_dealloc_pd(pd) == 0);
   }
 
@@ -81,7 +85,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 23) {
+    switch (what % 34) {
       case 0:
         return add(pds_, [] { return ibv_alloc_pd(device()); });
       case 1:
@@ -129,6 +133,28 @@ class Script {
                                  : modify_srq();
       case 22:
         return post_shared_receive();
+      case 23:
+        return add(mws_, [this] { return make_mw(); });
+      case 24:
+        return remove(mws_, [](ibv_mw* mw) { return ibv_dealloc_mw(mw); });
+      case 25:
+        return add(dms_, [this] { return make_dm(); });
+      case 26:
+        return remove(dms_, [](ibv_dm* dm) { return ibv_free_dm(dm); });
+      case 27:
+        return add(mrs_, [this] { return make_dm_mr(); });
+      case 28:
+        return copy_dm();
+      case 29:
+        return add(xrcds_, [] { return make_xrcd(); });
+      case 30:
+        return remove(xrcds_, [](ibv_xrcd* xrcd) { return ibv_close_xrcd(xrcd); });
+      case 31:
+        return add(qps_, [this] { return make_connected(); });
+      case 32:
+        return in_.u8() % 4 == 0 ? prefetch() : bind();
+      case 33:
+        return post_connected();
     }
   }
 
@@ -168,7 +194,8 @@ class Script {
     if (pd == nullptr) return nullptr;
     const std::size_t begin = in_.u16();
     const std::size_t size = std::min<std::size_t>(in_.u16(), kMemory - begin);
-    return ibv_reg_mr(pd, memory_.data() + kBeyond + begin, size, in_.u8());
+    const int access = in_.u8() | (in_.u8() % 4 == 0 ? int{IBV_ACCESS_ON_DEMAND} : 0);
+    return ibv_reg_mr(pd, memory_.data() + kBeyond + begin, size, access);
   }
   [[nodiscard]] ibv_ah* make_ah() {
     ibv_pd* const pd = any(pds_);
@@ -197,11 +224,115 @@ class Script {
     if (in_.u8() % 4 == 3) init.srq = any(srqs_);
     return ibv_create_qp(pd, &init);
   }
+  [[nodiscard]] ibv_mw* make_mw() {
+    ibv_pd* const pd = any(pds_);
+    if (pd == nullptr) return nullptr;
+    return ibv_alloc_mw(pd, in_.u8() % 2 == 0 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+  }
+  [[nodiscard]] ibv_dm* make_dm() {
+    ibv_alloc_dm_attr attr{};
+    attr.length = in_.u8() % 8 == 0 ? in_.u32() : in_.u16();
+    attr.log_align_req = in_.u8() % 16;
+    attr.comp_mask = in_.u8() % 16 == 0 ? in_.u8() : 0;
+    return ibv_alloc_dm(device(), &attr);
+  }
+  [[nodiscard]] ibv_mr* make_dm_mr() {
+    ibv_pd* const pd = any(pds_);
+    ibv_dm* const dm = any(dms_);
+    if (pd == nullptr || dm == nullptr) return nullptr;
+    const auto access = in_.u8() | (in_.u8() % 8 != 0 ? unsigned{IBV_ACCESS_ZERO_BASED} : 0U);
+    return ibv_reg_dm_mr(pd, dm, in_.u16(), in_.u16(), access);
+  }
+  void copy_dm() {
+    ibv_dm* const dm = any(dms_);
+    if (dm == nullptr) return;
+    std::array<std::uint8_t, 4096> bytes{};
+    const std::size_t size = in_.u16() % bytes.size();
+    const std::uint64_t offset = in_.u8() % 8 == 0 ? in_.u32() : in_.u16();
+    if (in_.u8() % 2 == 0) {
+      (void)ibv_memcpy_to_dm(dm, offset, bytes.data(), size);
+    } else {
+      (void)ibv_memcpy_from_dm(bytes.data(), dm, offset, size);
+    }
+  }
+  [[nodiscard]] static ibv_xrcd* make_xrcd() {
+    ibv_xrcd_init_attr attr{};
+    attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attr.fd = -1;
+    attr.oflags = O_CREAT;
+    return ibv_open_xrcd(device(), &attr);
+  }
+  /// Of any connected type, connected to itself or left in RESET.
+  [[nodiscard]] ibv_qp* make_connected() {
+    constexpr std::array kTypes = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_XRC_SEND,
+                                   IBV_QPT_XRC_RECV};
+    ibv_qp_init_attr_ex init{};
+    init.qp_type = kTypes[in_.u8() % kTypes.size()];
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    init.pd = any(pds_);
+    init.send_cq = any(cqs_);
+    init.recv_cq = any(cqs_);
+    init.srq = in_.u8() % 4 == 3 ? any(srqs_) : nullptr;
+    init.sq_sig_all = in_.u8() % 2;
+    init.cap = {in_.u8() % 32U, in_.u8() % 32U, 1 + in_.u8() % 4U, 1 + in_.u8() % 4U, 64};
+    if (init.qp_type == IBV_QPT_XRC_RECV) {
+      init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+      init.xrcd = any(xrcds_);
+    }
+    const bool is_possible =
+        init.qp_type == IBV_QPT_XRC_RECV
+            ? init.xrcd != nullptr
+            : init.pd != nullptr && init.send_cq != nullptr && init.recv_cq != nullptr;
+    ibv_qp* const qp = is_possible ? ibv_create_qp_ex(device(), &init) : nullptr;
+    if (qp != nullptr && in_.u8() % 8 != 0) connect(qp);
+    return qp;
+  }
+  void connect(ibv_qp* qp) {
+    ibv_qp* const peer = in_.u8() % 2 == 0 ? qp : any(qps_);
+    const bool reliable = qp->qp_type != IBV_QPT_UC;
+    ibv_qp_attr attr{};
+    attr.port_num = attr.ah_attr.port_num = 1;
+    attr.ah_attr.dlid = 2;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+    attr.path_mtu = IBV_MTU_256;
+    attr.dest_qp_num = (peer != nullptr ? peer : qp)->qp_num;
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = in_.u8() % 4;
+    attr.timeout = 20;
+    attr.qp_state = IBV_QPS_INIT;
+    (void)ibv_modify_qp(qp, &attr,
+                        IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
+    attr.qp_state = IBV_QPS_RTR;
+    const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    const bool receives_reads = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV;
+    const int reads = receives_reads ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+    (void)ibv_modify_qp(qp, &attr, path | reads);
+    attr.qp_state = IBV_QPS_RTS;
+    const int retries =
+        IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    const int timers = qp->qp_type == IBV_QPT_XRC_RECV ? int{IBV_QP_TIMEOUT}
+                       : reliable                      ? retries
+                                                       : 0;
+    (void)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | timers);
+  }
   [[nodiscard]] ibv_srq* make_srq() {
     ibv_pd* const pd = any(pds_);
     if (pd == nullptr) return nullptr;
+    if (in_.u8() % 4 == 3) return make_xrc_srq(pd);
     ibv_srq_init_attr init{nullptr, {limit(), in_.u8() % 40U, in_.u8()}};
     return ibv_create_srq(pd, &init);
+  }
+  [[nodiscard]] ibv_srq* make_xrc_srq(ibv_pd* pd) {
+    ibv_srq_init_attr_ex init{};
+    init.attr = {limit(), in_.u8() % 8U, in_.u8()};
+    init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+                     IBV_SRQ_INIT_ATTR_CQ;
+    init.srq_type = IBV_SRQT_XRC;
+    init.pd = pd;
+    init.xrcd = any(xrcds_);
+    init.cq = any(cqs_);
+    const bool is_possible = init.xrcd != nullptr && init.cq != nullptr;
+    return is_possible ? ibv_create_srq_ex(device(), &init) : nullptr;
   }
   void modify_srq() {
     ibv_srq* const srq = any(srqs_);
@@ -269,7 +400,7 @@ class Script {
   void post_send() {
     ibv_qp* const qp = any(qps_);
     ibv_ah* const ah = any(ahs_);
-    if (qp == nullptr || ah == nullptr) return;
+    if (qp == nullptr || ah == nullptr || qp->qp_type != IBV_QPT_UD) return;
     std::array<std::array<ibv_sge, 4>, 2> lists{};
     std::array<ibv_send_wr, 2> chain{};
     for (std::size_t i = 0; i < chain.size(); ++i) {
@@ -291,6 +422,73 @@ class Script {
     const int result = ibv_post_send(qp, chain.data(), &bad);
     require((result == 0) == (bad == nullptr));
     sends_ += result == 0 && chain[0].next == nullptr ? 1 : 2;
+  }
+  /// The remote side is often a region of this process, or a window on it.
+  void post_connected() {
+    ibv_qp* const qp = any(qps_);
+    if (qp == nullptr || qp->qp_type == IBV_QPT_UD) return;
+    std::array<ibv_sge, 2> elements{};
+    ibv_send_wr wr{};
+    wr.wr_id = in_.u8();
+    wr.opcode = static_cast<ibv_wr_opcode>(in_.u8() % 16);
+    wr.send_flags = in_.u8() % 32;
+    const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+    for (auto& one : elements) one = element(is_inline);
+    if (in_.u8() % 2 == 0) elements[0].length = 8;  // of an atomic operation
+    wr.sg_list = elements.data();
+    wr.num_sge = in_.u8() % 3;
+    const auto [address, key] = remote();
+    if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+      wr.wr.atomic = {address, in_.u8(), in_.u8(), key};
+    } else if (wr.opcode == IBV_WR_BIND_MW) {
+      ibv_mw* const mw = any(mws_);
+      if (mw == nullptr) return;
+      wr.bind_mw = {mw, ibv_inc_rkey(mw->rkey), bind_info()};
+    } else {
+      wr.wr.rdma = {address, key};
+    }
+    if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV) {
+      wr.invalidate_rkey = key;
+    }
+    ibv_srq* const srq = any(srqs_);
+    std::uint32_t number = in_.u8();
+    if (srq != nullptr) (void)ibv_get_srq_num(srq, &number);
+    wr.qp_type.xrc.remote_srqn = number;
+    ibv_send_wr* bad = nullptr;
+    const int result = ibv_post_send(qp, &wr, &bad);
+    require((result == 0) == (bad == nullptr));
+    sends_ += result == 0 ? 1 : 0;
+  }
+  [[nodiscard]] std::pair<std::uint64_t, std::uint32_t> remote() {
+    const ibv_mr* const mr = any(mrs_);
+    const ibv_mw* const mw = any(mws_);
+    const std::uint64_t offset = in_.u16();
+    const auto how = in_.u8() % 4;
+    if (mr == nullptr || how == 0) return {in_.u32(), in_.u32()};
+    const auto key = how == 1 && mw != nullptr ? mw->rkey : mr->rkey;
+    return {std::bit_cast<std::uint64_t>(mr->addr) + offset % (mr->length + 1), key};
+  }
+  [[nodiscard]] ibv_mw_bind_info bind_info() {
+    ibv_mr* const mr = any(mrs_);
+    const auto begin = mr != nullptr ? std::bit_cast<std::uint64_t>(mr->addr) : 0;
+    return {mr, begin + in_.u16(), in_.u16(), in_.u8()};
+  }
+  void bind() {
+    ibv_qp* const qp = any(qps_);
+    ibv_mw* const mw = any(mws_);
+    if (qp == nullptr || mw == nullptr) return;
+    ibv_mw_bind bind{in_.u8(), in_.u8() % 8U, bind_info()};
+    sends_ += ibv_bind_mw(qp, mw, &bind) == 0 ? 1 : 0;
+  }
+  void prefetch() {
+    ibv_pd* const pd = any(pds_);
+    if (pd == nullptr) return;
+    std::array elements{element(false), element(false)};
+    constexpr std::array kAdvice = {IBV_ADVISE_MR_ADVICE_PREFETCH,
+                                    IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+                                    IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT};
+    const auto advice = kAdvice[in_.u8() % kAdvice.size()];
+    (void)ibv_advise_mr(pd, advice, in_.u8() % 4, elements.data(), in_.u8() % 3U);
   }
   void post_shared_receive() {
     ibv_srq* const srq = any(srqs_);
@@ -370,6 +568,9 @@ class Script {
   std::vector<ibv_mr*> mrs_;
   std::vector<ibv_ah*> ahs_;
   std::vector<ibv_srq*> srqs_;
+  std::vector<ibv_mw*> mws_;
+  std::vector<ibv_dm*> dms_;
+  std::vector<ibv_xrcd*> xrcds_;
   std::vector<ibv_qp*> qps_;
   std::size_t sends_ = 0;
   std::size_t receives_ = 0;
