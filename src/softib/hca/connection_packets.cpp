@@ -78,6 +78,8 @@ Connections::Left Connections::send_responses(QueuePair& qp, ConnectedSink& sink
   return responder.owes() ? Left::more : Left::nothing;
 }
 
+/// A repeated READ of memory that cannot be read any more is no error, and is not answered: the
+/// peer may have the first response, and may have ended its own access. Otherwise it asks again.
 std::size_t Connections::build_responses(QueuePair& qp) {
   auto& responder = qp.connection_->responder;
   std::size_t count = 0;
@@ -91,6 +93,10 @@ std::size_t Connections::build_responses(QueuePair& qp) {
         continue;
       }
       if (count != 0) return count;
+      if (response.is_repeated) {
+        responder.drop_repeated();
+        return build_responses(qp);
+      }
       responder.replace_responses(*nak);
       hca_.raise(AsyncEvent{event_of(*nak), nullptr, &qp});
       hca_.enter_error(qp);

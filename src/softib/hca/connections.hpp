@@ -86,7 +86,9 @@ class Connections {
   void execute_atomic_write(QueuePair& qp, const ConnectedPacket& packet);
   void repeat(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool has_receive(QueuePair& qp, const ConnectedPacket& packet);
-  [[nodiscard]] bool select_shared(QueuePair& qp, const ConnectedPacket& packet) const;
+  [[nodiscard]] std::optional<std::uint8_t> select_shared(QueuePair& qp,
+                                                          const ConnectedPacket& packet) const;
+  [[nodiscard]] bool invalidate(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] KeyUser remote_user(const QueuePair& qp, std::uint32_t shared_queue) const;
   [[nodiscard]] bool may_read(const QueuePair& qp, const ConnectedPacket& packet) const;
   void complete_receive(QueuePair& qp, const ConnectedPacket& packet, ibv_wc_status status);

@@ -24,7 +24,13 @@ using ipoib::wire::Reth;
 
 namespace {
 
-/// The NAK for a receive that cannot take the message.
+/// Whether the memory is aligned for an atomic operation. Its remote address does not tell: a
+/// region may begin at any address.
+bool is_aligned(const RegisteredMemory& memory) {
+  return std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes == 0;
+}
+
+/// The NAK for a receive that cannot take the message (IBA 9.7.5.2.4, 9.7.5.2.6).
 std::uint8_t nak_of(ibv_wc_status status) {
   return status == IBV_WC_LOC_LEN_ERR ? Aeth::kInvalidRequest : Aeth::kRemoteOperationError;
 }
@@ -39,9 +45,11 @@ void Connections::execute(QueuePair& qp, const ConnectedPacket& packet) {
     ++hca_.counters_.sequence_errors;
     return responder.reject_early();
   }
-  if (!responder.may_follow(packet, qp.connection_->attributes.mtu()) ||
-      (qp.is_xrc_target() && !select_shared(qp, packet))) {
+  if (!responder.may_follow(packet, qp.connection_->attributes.mtu())) {
     return refuse(qp, packet, Aeth::kInvalidRequest);
+  }
+  if (qp.is_xrc_target()) {
+    if (const auto nak = select_shared(qp, packet)) return refuse(qp, packet, *nak);
   }
   if (packet.opcode == ConnectedOpcode::read_request) {
     execute_read(qp, packet);
@@ -97,14 +105,17 @@ void Connections::repeat(QueuePair& qp, const ConnectedPacket& packet) {
   if (may_read(qp, packet)) responder.repeat_read(packet, qp.connection_->attributes.mtu());
 }
 
-/// Selects the shared receive queue that a request of XRC names. All packets of a message must name
-/// the same one, of the domain of the queue pair.
-bool Connections::select_shared(QueuePair& qp, const ConnectedPacket& packet) const {
+/// Selects the shared receive queue that a request of XRC names, or returns the NAK. It must be of
+/// the domain of the queue pair, else this is a violation of the domain (IBA annex A14, "invalid
+/// XRCETH"). All packets of a message must name the same one.
+std::optional<std::uint8_t> Connections::select_shared(QueuePair& qp,
+                                                       const ConnectedPacket& packet) const {
   auto* const queue = hca_.shared_receives_.find(packet.shared_queue, qp.config_.domain);
+  if (queue == nullptr) return Aeth::kRemoteAccessError;
   const bool begins = qp.connection_->responder.message() == Responder::Message::none;
-  if (queue == nullptr || (!begins && queue != qp.shared_)) return false;
+  if (!begins && queue != qp.shared_) return Aeth::kInvalidRequest;
   qp.shared_ = queue;
-  return true;
+  return std::nullopt;
 }
 
 /// Who uses the keys of the peer's request. A request that names a queue of XRC that does not exist
@@ -124,6 +135,7 @@ bool Connections::has_receive(QueuePair& qp, const ConnectedPacket& packet) {
     return false;
   }
   ++hca_.counters_.rnr_naks;
+  if (qp.shared_ != nullptr) ++hca_.counters_.shared_rnr_naks;
   connection.responder.reject(Aeth::Kind::rnr_nak, connection.attributes.min_rnr_timer);
   return false;
 }
@@ -132,12 +144,6 @@ void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
   auto& responder = qp.connection_->responder;
   const bool begins = responder.message() == Responder::Message::none;
   if (begins && !has_receive(qp, packet)) return;
-  if (has_invalidate(packet.opcode) &&
-      !hca_.memory_.may_invalidate(packet.invalidated_key, remote_user(qp, packet.shared_queue))) {
-    responder.reject(Aeth::Kind::nak, Aeth::kRemoteAccessError);
-    complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
-    return hca_.enter_error(qp);
-  }
   const auto position = qp.receives_.processed();
   const auto elements =
       qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
@@ -151,8 +157,21 @@ void Connections::execute_send(QueuePair& qp, const ConnectedPacket& packet) {
     return hca_.enter_error(qp);
   }
   responder.accept(packet);
-  if (has_invalidate(packet.opcode)) hca_.memory_.invalidate(packet.invalidated_key);
+  if (has_invalidate(packet.opcode) && !invalidate(qp, packet)) return;
   if (ipoib::wire::ends_message(packet.opcode)) complete_receive(qp, packet, IBV_WC_SUCCESS);
+}
+
+/// Returns whether the key may be invalidated. If not, this is an error of the responder alone: the
+/// message has been received, and is acknowledged (IBA 9.9.3, class J; rdma_rxe does the same).
+bool Connections::invalidate(QueuePair& qp, const ConnectedPacket& packet) {
+  const auto user = remote_user(qp, packet.shared_queue);
+  if (hca_.memory_.may_invalidate(packet.invalidated_key, user)) {
+    hca_.memory_.invalidate(packet.invalidated_key);
+    return true;
+  }
+  complete_receive(qp, packet, IBV_WC_REM_INV_REQ_ERR);
+  hca_.enter_error(qp);
+  return false;
 }
 
 void Connections::execute_write(QueuePair& qp, const ConnectedPacket& packet) {
@@ -198,8 +217,9 @@ void Connections::execute_read(QueuePair& qp, const ConnectedPacket& packet) {
   responder.accept_read(packet, attributes.mtu());
 }
 
-/// The memory must be aligned to its size (IBA 9.4.5). The processor's own instructions make the
-/// operation atomic for all who use the memory.
+/// The memory, and its remote address, must be aligned to its size; else the request is invalid
+/// (IBA 9.4.5, 9.7.5.2.4). The processor's own instructions make the operation atomic for all who
+/// use the memory.
 void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
   using Word = std::uint64_t;
   auto& connection = *qp.connection_;
@@ -213,9 +233,8 @@ void Connections::execute_atomic(QueuePair& qp, const ConnectedPacket& packet) {
   const auto memory =
       hca_.memory_.resolve(atomic.key, atomic.address, sizeof(Word),
                            remote_user(qp, packet.shared_queue), IBV_ACCESS_REMOTE_ATOMIC);
-  if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % sizeof(Word) != 0) {
-    return refuse(qp, packet, Aeth::kRemoteAccessError);
-  }
+  if (!memory) return refuse(qp, packet, Aeth::kRemoteAccessError);
+  if (!is_aligned(memory)) return refuse(qp, packet, Aeth::kInvalidRequest);
   if (!memory.populate(sizeof(Word))) return refuse(qp, packet, Aeth::kRemoteOperationError);
   const std::atomic_ref word(*reinterpret_cast<Word*>(memory.begin()));
   Word original = atomic.compare;
@@ -241,9 +260,8 @@ void Connections::execute_atomic_write(QueuePair& qp, const ConnectedPacket& pac
   const auto memory =
       hca_.memory_.resolve(to.key, to.address, kAtomicBytes, remote_user(qp, packet.shared_queue),
                            IBV_ACCESS_REMOTE_WRITE);
-  if (!memory || std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes != 0) {
-    return refuse(qp, packet, Aeth::kRemoteAccessError);
-  }
+  if (!memory) return refuse(qp, packet, Aeth::kRemoteAccessError);
+  if (!is_aligned(memory)) return refuse(qp, packet, Aeth::kInvalidRequest);
   if (!memory.store_in_order(packet.payload)) {
     return refuse(qp, packet, Aeth::kRemoteOperationError);
   }

@@ -84,6 +84,8 @@ class Responder {
   void sent();
   /// Instead of the response at the front, which cannot be read any more, and of all others: a NAK.
   void replace_responses(std::uint8_t nak);
+  /// Owes the response at the front no more, which is a repeated one.
+  void drop_repeated() { responses_.pop_front(); }
   void forget_responses();
 
  private:

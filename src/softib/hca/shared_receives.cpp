@@ -100,6 +100,7 @@ bool SharedReceives::take(QueuePair& qp) {
   auto* const shared = qp.shared_;
   if (shared == nullptr || shared->waiting() == 0) return false;
   if (shared->move_oldest_to(qp.receives_)) {
+    ++hca_.counters_.shared_limits;
     hca_.raise(AsyncEvent{IBV_EVENT_SRQ_LIMIT_REACHED, nullptr, nullptr, shared});
   }
   return true;

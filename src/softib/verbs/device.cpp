@@ -46,6 +46,8 @@ constexpr std::array kDrops = {
     Drop{&hca::HcaCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
     Drop{&hca::HcaCounters::retries, fabric::PortCounter::rc_retries},
     Drop{&hca::HcaCounters::rnr_naks, fabric::PortCounter::rc_rnr_naks},
+    Drop{&hca::HcaCounters::shared_rnr_naks, fabric::PortCounter::rc_srq_rnr_naks},
+    Drop{&hca::HcaCounters::shared_limits, fabric::PortCounter::srq_limit_events},
     Drop{&hca::HcaCounters::duplicates, fabric::PortCounter::rc_duplicates},
     Drop{&hca::HcaCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
     Drop{&hca::HcaCounters::dropped_messages, fabric::PortCounter::uc_dropped_messages},

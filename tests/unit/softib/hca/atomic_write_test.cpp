@@ -53,6 +53,18 @@ TEST_F(AtomicWriteTest, IsChecked) {
   expect_status(4, IBV_WC_REM_INV_REQ_ERR);
 }
 
+TEST_F(AtomicWriteTest, OfMemoryThatIsNotAlignedIsInvalid) {
+  constexpr std::uint64_t kAligned = 0x10000;
+  const auto region = *b.hca.register_memory(*b.pd, b.area.data() + 4, 100, kAligned, kAllAccess);
+  const auto before = b.area;
+  ASSERT_EQ(
+      a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_WRITE, kAligned, region.key), {a.part(0, 8)}),
+      0);
+  network.run();
+  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_INV_REQ_ERR));
+  EXPECT_EQ(b.area, before);
+}
+
 TEST_F(AtomicWriteTest, NeedsRemoteWriteAccess) {
   const auto address = std::bit_cast<std::uint64_t>(b.memory.data()) / 8 * 8 + 8;
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_WRITE, address, b.region.key),

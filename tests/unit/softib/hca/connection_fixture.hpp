@@ -1,5 +1,5 @@
-// Two HCAs with connected queue pairs, and a network between them that loses, duplicates and
-// reorders packets, in virtual time.
+// Two HCAs with connected queue pairs, and a network between them that loses, duplicates, reorders
+// and stalls packets, in virtual time.
 #pragma once
 
 #include <map>
@@ -19,12 +19,14 @@ struct NetworkFaults {
   unsigned loss = 0;
   unsigned duplicate = 0;
   unsigned reorder = 0;
+  unsigned stall = 0;  ///< nothing arrives for a while, so that time-outs pass
 };
 
 class Network {
  public:
   static constexpr Duration kDelay = std::chrono::microseconds(1);
   static constexpr Duration kReorderedDelay = std::chrono::microseconds(200);
+  static constexpr Duration kStall = std::chrono::milliseconds(100);
 
   explicit Network(std::uint32_t seed = 1) : random_(seed) {}
   void add(Hca& hca) { hcas_.push_back(std::make_unique<Port>(*this, hca)); }
@@ -55,9 +57,11 @@ class Network {
     if (on_packet) on_packet(packet);
     if (happens(faults.loss) || (is_lost && is_lost(packet))) return;
     const int copies = happens(faults.duplicate) ? 2 : 1;
+    if (faults.stall != 0 && happens(faults.stall)) stalled_until_ = now + kStall;
     for (int i = 0; i < copies; ++i) {
       const auto delay = happens(faults.reorder) ? kReorderedDelay : kDelay;
-      packets_.emplace(now + delay, std::vector(bytes.begin(), bytes.end()));
+      const auto arrival = std::max(now + delay, stalled_until_);
+      packets_.emplace(arrival, std::vector(bytes.begin(), bytes.end()));
     }
   }
 
@@ -88,6 +92,7 @@ class Network {
   bool happens(unsigned share) { return random_() % 1000 < share; }
 
   std::mt19937 random_;
+  TimePoint stalled_until_{};
   std::vector<std::unique_ptr<Port>> hcas_;
   std::multimap<TimePoint, std::vector<std::uint8_t>> packets_;
 };

@@ -231,6 +231,7 @@ TEST_F(ConnectionTest, RnrRetriesAreCounted) {
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR));
   EXPECT_EQ(b.hca.counters().rnr_naks, 3U);
+  EXPECT_EQ(b.hca.counters().shared_rnr_naks, 0U);
   EXPECT_EQ(other.state(), IBV_QPS_ERR);
 }
 
@@ -343,6 +344,13 @@ TEST_F(RefusedTest, AnAtomicOperationOnAnOddAddress) {
                  kInvalid);
 }
 
+TEST_F(RefusedTest, AnAtomicOperationOnMemoryThatIsNotAligned) {
+  constexpr std::uint64_t kAligned = 0x10000;
+  const auto region = *b.hca.register_memory(*b.pd, b.area.data() + 4, 100, kAligned, kAllAccess);
+  expect_refused(ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, kAligned, region.key, 1), 8,
+                 kInvalid);
+}
+
 TEST_F(RefusedTest, AnAtomicOperationOnARegionWithoutAtomics) {
   const auto region = *b.hca.register_memory(*b.pd, b.area.data(), 100, b.address(0),
                                              kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC);
@@ -398,6 +406,26 @@ TEST_F(ConnectionTest, MemoryThatIsDeregisteredDuringARead) {
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_ACCESS_ERR));
   EXPECT_THAT(b.async_events(), testing::Contains(IBV_EVENT_QP_ACCESS_ERR));
+}
+
+/// A READ that comes again after its memory has been taken back is no error.
+TEST_F(ConnectionTest, MemoryThatIsDeregisteredBeforeARepeatedRead) {
+  std::optional<ConnectedPacket> request;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    if (packet.opcode == ipoib::wire::ConnectedOpcode::read_request) request = packet;
+  };
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(300'000, 8)}), 0);
+  network.run();
+  ASSERT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+  ASSERT_TRUE(request);
+  std::array<std::uint8_t, ConnectedPacket::kMaxHeaderSize> bytes;
+  const auto size = request->emit_headers(0, bytes);
+  b.hca.receive({ConstBytes(bytes).first(size)});
+  ASSERT_TRUE(b.hca.memory().remove(b.all.key));
+  network.run();
+  EXPECT_EQ(b.hca.counters().duplicates, 1U);
+  EXPECT_EQ(qb.state(), IBV_QPS_RTS);
+  EXPECT_THAT(b.async_events(), testing::Not(testing::Contains(IBV_EVENT_QP_ACCESS_ERR)));
 }
 
 TEST_F(ConnectionTest, PacketsOfOthersAreDropped) {

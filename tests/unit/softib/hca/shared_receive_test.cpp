@@ -120,6 +120,7 @@ TEST_F(SharedReceiveTest, AnEmptyQueueDelaysMessages) {
   ASSERT_EQ(send(0, 0, 3000), 0);
   ASSERT_EQ(send(1, 0, 3000), 0);
   while (b.hca.counters().rnr_naks < 2) ASSERT_TRUE(network.step());
+  EXPECT_EQ(b.hca.counters().shared_rnr_naks, b.hca.counters().rnr_naks);
   ASSERT_EQ(post(100'000, 5000, 1), 0);
   ASSERT_EQ(post(200'000, 5000, 2), 0);
   network.run();
@@ -201,6 +202,7 @@ TEST_F(SharedReceiveTest, TheLimitIsReachedOnce) {
   set_limit(1);
   receive();
   EXPECT_THAT(b.async_events(), SizeIs(2)) << "armed again";
+  EXPECT_EQ(b.hca.counters().shared_limits, 2U);
 }
 
 TEST_F(SharedReceiveTest, AQueuePairInErrLeavesTheReceivesToOthers) {

@@ -187,8 +187,8 @@ TEST_F(XrcTest, AQueueOfAnotherXrcDomainIsRefused) {
   Queue queue{b, other};
   ASSERT_EQ(post(queue, 0, 100, 1), 0);
   ASSERT_EQ(send(queue, 0, 100), 0);
-  expect_refused(IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_THAT(b.async_events(), testing::Contains(IBV_EVENT_QP_REQ_ERR));
+  expect_refused(IBV_WC_REM_ACCESS_ERR);
+  EXPECT_THAT(b.async_events(), testing::Contains(IBV_EVENT_QP_ACCESS_ERR));
   EXPECT_EQ(queue.shared->waiting(), 1U);
 }
 
@@ -197,7 +197,7 @@ TEST_F(XrcTest, AQueueOfConnectionsIsRefused) {
   auto wr = ConnectedHost::request(IBV_WR_SEND);
   wr.qp_type.xrc.remote_srqn = basic.number;
   ASSERT_EQ(a.post(sender, wr, {a.part(0, 100)}), 0);
-  expect_refused(IBV_WC_REM_INV_REQ_ERR);
+  expect_refused(IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(XrcTest, AnUnknownQueueIsRefused) {
@@ -208,7 +208,7 @@ TEST_F(XrcTest, AnUnknownQueueIsRefused) {
   }
   wr.qp_type.xrc.remote_srqn = first.shared->number ^ 0x800000;  // of an earlier process
   ASSERT_EQ(a.post(sender, wr, {a.part(0, 100)}), 0);
-  expect_refused(IBV_WC_REM_INV_REQ_ERR);
+  expect_refused(IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(XrcTest, PartsOfAMessageForTwoQueuesAreRefused) {
@@ -244,7 +244,7 @@ TEST_F(XrcTest, AQueueThatIsDestroyedDuringAMessage) {
   while (first.shared->waiting() != 0) ASSERT_TRUE(network.step());
   ASSERT_TRUE(b.hca.shared_receives().destroy(*first.shared));
   ASSERT_TRUE(b.hca.destroy(*first.cq));
-  expect_refused(IBV_WC_REM_INV_REQ_ERR);
+  expect_refused(IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(XrcTest, AnUnfinishedMessageIsFlushedToTheQueueItNames) {
