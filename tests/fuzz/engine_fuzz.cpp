@@ -29,7 +29,8 @@ struct Receiver : WireReceiver {
       for (const auto byte : packet.bytes) sum += byte;
     }
   }
-  void mad_arrived(ConstBytes packet) override {
+  void mad_arrived(const MadOnWire& mad) override {
+    const auto packet = mad.bytes;
     require(packet.size() <= kMaxMessageBody);
     std::uint64_t number = 0;
     if (packet.size() != sizeof number) return;

@@ -166,9 +166,32 @@ def connected_ping_pong_over_a_faulty_link():
         assert counters["rc_retries"] > 0, counters
 
 
+def connected_ping_pong_over_a_corrupting_link():
+    need("perfquery", "saquery")
+    with Subnet(SOFTIB) as subnet:
+        for hca in ("a", "b"):
+            guid_of(subnet, hca)
+        subnet.softib("set", "link", "b", "corrupt", "3", "seed", "7")
+        for output in play(subnet, "ibv_rc_pingpong", "-c", "-n", "100", "-s", "10000"):
+            assert "100 iters" in output, output
+        nodes = subnet.nodes()
+        assert nodes["b"]["counters"]["rc_retries"] > 0, nodes["b"]
+        corrupt = nodes["a"]["counters"]["drop_icrc"]
+        assert corrupt > 0 and nodes["b"]["counters"]["drop_icrc"] == 0, nodes
+        shown = subnet.run("a", "perfquery").stdout
+        for counter in ("SymbolErrorCounter", "PortRcvErrors"):
+            assert re.search(rf"^{counter}:\.*{corrupt}$", shown, re.M), (corrupt, shown)
+        # MADs of the HCA do not pass either.
+        subnet.softib("set", "link", "b", "corrupt", "100")
+        done = subnet.run("b", "sh", "-c", "saquery -t 100 -g; true").stdout
+        assert "dump" not in done, done
+        assert subnet.nodes()["softib-sm"]["counters"]["drop_icrc"] > 0
+
+
 run_tests([each_hca_is_one_device, device_information, other_devices_are_refused,
            port_events_are_seen,
            ping_pong_of_all_sizes, ping_pong_with_a_global_route,
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused,
            connected_ping_pong, unreliable_connected_ping_pong,
-           ping_pong_with_a_shared_receive_queue, xrc_ping_pong, connected_ping_pong_over_a_faulty_link])
+           ping_pong_with_a_shared_receive_queue, xrc_ping_pong, connected_ping_pong_over_a_faulty_link,
+           connected_ping_pong_over_a_corrupting_link])

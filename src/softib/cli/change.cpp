@@ -19,10 +19,11 @@ using ipoib::Result;
 
 namespace {
 
-std::optional<std::uint16_t> number(std::string_view text) {
+template <class Number = std::uint16_t>
+std::optional<Number> number(std::string_view text) {
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
   if (is_hex) text.remove_prefix(2);
-  std::uint16_t value = 0;
+  Number value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value, is_hex ? 16 : 10);
   if (error != std::errc{} || stop != end) return std::nullopt;
@@ -56,14 +57,14 @@ class Arguments {
     if (!key.is_valid()) refuse_value(word, "P_Key", "1 to 0x7fff, with or without 0x8000");
     return key;
   }
-  std::uint16_t number_between(std::string_view name, std::string_view what, std::uint16_t least,
-                               std::uint16_t most) {
+  template <class Number>
+  Number number_between(std::string_view name, std::string_view what, Number least, Number most) {
     const auto word = take(name);
-    const auto value = number(word);
+    const auto value = number<Number>(word);
     if (!value || *value < least || *value > most) {
       refuse_value(word, what, std::to_string(least) + " to " + std::to_string(most));
     }
-    return value.value_or(0);
+    return value.value_or(Number{0});
   }
   std::uint16_t mtu() {
     const auto word = take("BYTES");
@@ -130,7 +131,7 @@ Result<control::Request> read_port(Arguments& words) {
 Result<control::Request> read_lid(Arguments& words) {
   control::SetLid change{words.hca(), {}};
   constexpr std::uint16_t kLast = ipoib::kFirstMulticastLid.value() - 1;
-  change.lid = Lid(words.number_between("LID", "LID", 1, kLast));
+  change.lid = Lid(words.number_between<std::uint16_t>("LID", "LID", 1, kLast));
   return words.done(change);
 }
 
@@ -146,17 +147,22 @@ Result<control::Request> read_link(Arguments& words) {
   auto& faults = change.faults;
   do {
     using Name = std::optional<std::string>;
-    const auto name = words.state(
-        "fault of a link", "loss|duplicate|reorder|delay", [](const std::string& word) -> Name {
-          const bool is_known =
-              word == "loss" || word == "duplicate" || word == "reorder" || word == "delay";
-          return is_known ? Name(word) : std::nullopt;
-        });
+    const auto name =
+        words.state("fault of a link", "loss|duplicate|reorder|corrupt|delay|seed",
+                    [](const std::string& word) -> Name {
+                      constexpr std::array<std::string_view, 6> kNames{
+                          "loss", "duplicate", "reorder", "corrupt", "delay", "seed"};
+                      return std::ranges::count(kNames, word) != 0 ? Name(word) : std::nullopt;
+                    });
     if (name == "loss") faults.loss = words.percentage();
     if (name == "duplicate") faults.duplicate = words.percentage();
     if (name == "reorder") faults.reorder = words.percentage();
+    if (name == "corrupt") faults.corrupt = words.percentage();
     if (name == "delay") {
-      faults.delay = words.number_between("MS", "delay", 0, LinkFaults::kMaxDelay);
+      faults.delay = words.number_between<std::uint16_t>("MS", "delay", 0, LinkFaults::kMaxDelay);
+    }
+    if (name == "seed") {
+      faults.seed = words.number_between<std::uint32_t>("NUMBER", "seed", 1, UINT32_MAX);
     }
   } while (!words.is_empty());
   return words.done(change);
@@ -175,7 +181,7 @@ Result<control::Request> read_pkey(Arguments& words) {
   control::MovePKey change;
   change.pkey = words.pkey();
   change.hca = words.hca();
-  change.index = words.number_between("INDEX", "index", 0, kPKeyTableSize - 1);
+  change.index = words.number_between<std::uint16_t>("INDEX", "index", 0, kPKeyTableSize - 1);
   return words.done(change);
 }
 
@@ -203,8 +209,9 @@ constexpr std::array kChanges{
            read_mtu},
     Change{
         "link", "HCA off|FAULT...",
-        "lose, duplicate, reorder or delay what the\nHCA sends, for tests. FAULT: loss, duplicate\n"
-        "or reorder with a percentage, or delay with\nmilliseconds; what is not given is off",
+        "lose, duplicate, reorder, corrupt or delay\nwhat the HCA sends, for tests. FAULT: loss,\n"
+        "duplicate, reorder or corrupt with a\npercentage, or delay with milliseconds; what\nis "
+        "not given is off. seed NUMBER makes the\nfaults repeatable",
         read_link},
     Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "

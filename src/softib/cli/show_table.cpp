@@ -95,19 +95,23 @@ std::string gbits(const json::object& object) {
   return std::to_string(mbps / 1000) + (tenths == 0 ? "" : "." + std::to_string(tenths));
 }
 
+/// A value of link_faults: a share, the delay, or the seed.
+std::string fault(std::string_view name, std::uint64_t value) {
+  if (name == "delay") return std::to_string(value) + "ms";
+  if (name == "seed") return std::to_string(value);
+  return std::to_string(value / 100) + '.' + std::to_string(100 + value % 100).substr(1) + '%';
+}
+
 /// The faults of a node's link: "loss=1.50% delay=5ms".
 std::string faults(const json::object& node) {
   const auto* const value = node.if_contains("link_faults");
   if (value == nullptr || !value->is_object()) return "-";
   std::string out;
   for (const auto& [key, number] : value->get_object()) {
-    const auto amount = number.is_number() ? number.to_number<unsigned>() : 0;
+    const auto amount = number.is_number() ? number.to_number<std::uint64_t>() : 0;
     if (amount == 0) continue;
     if (!out.empty()) out += ' ';
-    const std::string hundredths = std::to_string(100 + amount % 100).substr(1);
-    out += std::string(key) + '=' +
-           (key == "delay" ? std::to_string(amount) + "ms"
-                           : std::to_string(amount / 100) + '.' + hundredths + '%');
+    out += std::string(key) + '=' + fault(key, amount);
   }
   return out.empty() ? "-" : out;
 }

@@ -67,15 +67,15 @@ class Members {
     if (!is_valid_name(name)) invalid("hca");
     return name;
   }
-  std::uint16_t number(std::string_view key,
-                       std::int64_t most = std::numeric_limits<std::uint16_t>::max()) {
+  template <class Number = std::uint16_t>
+  Number number(std::string_view key, std::int64_t most = std::numeric_limits<Number>::max()) {
     const auto* value = object_.if_contains(key);
     const auto* number = value != nullptr ? value->if_int64() : nullptr;
     if (number == nullptr || *number < 0 || *number > most) {
       invalid(key);
       return 0;
     }
-    return static_cast<std::uint16_t>(*number);
+    return static_cast<Number>(*number);
   }
   PKey pkey() {
     std::string digits = text("pkey");
@@ -134,7 +134,9 @@ json::object content(const SetLink& request) {
           {"loss", request.faults.loss},
           {"duplicate", request.faults.duplicate},
           {"reorder", request.faults.reorder},
-          {"delay", request.faults.delay}};
+          {"delay", request.faults.delay},
+          {"corrupt", request.faults.corrupt},
+          {"seed", request.faults.seed}};
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -207,11 +209,13 @@ Result<Request> parse_request(std::string_view line) {
     return members.done(request);
   }
   if (command == "set-link") {
-    SetLink request{members.hca(),
-                    {members.number("loss", LinkFaults::kAlways),
-                     members.number("duplicate", LinkFaults::kAlways),
-                     members.number("reorder", LinkFaults::kAlways),
-                     members.number("delay", LinkFaults::kMaxDelay)}};
+    SetLink request{
+        members.hca(),
+        {members.number("loss", LinkFaults::kAlways),
+         members.number("duplicate", LinkFaults::kAlways),
+         members.number("reorder", LinkFaults::kAlways),
+         members.number("delay", LinkFaults::kMaxDelay),
+         members.number("corrupt", LinkFaults::kAlways), members.number<std::uint32_t>("seed")}};
     return members.done(request);
   }
   if (command == "set-partition") {

@@ -6,8 +6,8 @@
 //   {"command":"set-port","hca":"a","state":"down"}                 down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","mtu":1024}
-//   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5}
-//                                                     hundredths of a percent, milliseconds
+//   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5,
+//   "corrupt":0,"seed":0}                             hundredths of a percent, milliseconds
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
 //                                                                   none, limited, full
 //   {"command":"delete-partition","pkey":"0x0012"}

@@ -48,18 +48,16 @@ struct PortAttributes {
   ServiceLevel sm_sl;
   PortState state = PortState::down;
   std::uint16_t losses = 0;  ///< grows when the port stops being active: a process may be late
-  std::uint8_t mtu = 4;                ///< IBA code of active and neighbour MTU
-  std::uint8_t max_mtu = 5;            ///< IBA code
-  std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
-  std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
+  std::uint8_t mtu = 4;      ///< IBA code of active and neighbour MTU
+  std::uint8_t max_mtu = 5;  ///< IBA code
+  std::uint8_t width = 2;    ///< IBA LinkWidthActive: 2 = 4x
+  std::uint8_t speed = 4;    ///< IBA LinkSpeedActive: 4 = QDR
   std::uint16_t reregister_count = 0;  ///< grows when the SM requests re-registration
-  /// Grows each time the HCA recovers from a failure. A process that attached in an earlier
-  /// generation has lost the HCA. 15 bits in the fabric file.
-  std::uint16_t generation = 0;
-  bool failed = false;  ///< the HCA has failed and not recovered
-  LinkFaults faults;    ///< of the packets that the HCA sends
-  /// Whether packets to and from the port need a GRH, as with virtual functions, which share LIDs.
-  bool grh_required = false;
+  /// Grows when the HCA recovers from a failure: processes that attached earlier have lost it.
+  std::uint16_t generation = 0;  ///< 15 bits in the fabric file
+  bool failed = false;           ///< the HCA has failed and not recovered
+  LinkFaults faults;             ///< of the packets that the HCA sends
+  bool grh_required = false;     ///< its packets need a GRH: virtual functions share LIDs
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   void set_state(PortState next) {

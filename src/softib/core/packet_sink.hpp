@@ -7,8 +7,8 @@
 #include <span>
 
 #include "softib/core/fabric_types.hpp"
-#include "wire/packet.hpp"
 #include "wire/connected_packet.hpp"
+#include "wire/packet.hpp"
 
 namespace softib {
 
@@ -52,6 +52,7 @@ struct OutgoingPacket {
   Lid dlid;
   Qpn destination;
   bool is_connected = false;  ///< of a connection
+  bool has_icrc = false;      ///< ends with its ICRC; only over links with bit errors
 
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;
@@ -73,6 +74,7 @@ struct ArrivedPacket {
   bool checksums_valid =
       false;  ///< computed by the sender's HCA, or by the segmentation of a large packet
   GsoInfo gso{};
+  bool has_icrc = false;  ///< ends with its ICRC, which has not been checked
 };
 
 /// Number of packets after segmentation.

@@ -7,32 +7,42 @@
 
 namespace softib::endpoint {
 
-void FaultyLink::send(const LinkFaults& faults, WirePacket packet) {
+void FaultyLink::set(const LinkFaults& faults) {
+  const std::lock_guard lock(mutex_);
+  if (faults == faults_) return;
+  faults_ = faults;
+  if (faults.seed != 0) random_ = FaultRandom(faults.seed);
+}
+
+void FaultyLink::send(WirePacket packet) {
   bool is_lost = false;
   bool is_duplicated = false;
   {
     const std::lock_guard lock(mutex_);
-    is_lost = happens(faults.loss);
-    is_duplicated = happens(faults.duplicate);
+    is_lost = random_.happens(faults_.loss);
+    is_duplicated = random_.happens(faults_.duplicate);
   }
   if (is_lost) return count_(Event::lost);
-  dispatch(faults, packet);
-  if (!is_duplicated) return;
-  count_(Event::duplicated);
-  dispatch(faults, packet);
+  if (is_duplicated) {
+    count_(Event::duplicated);
+    dispatch(packet);
+  }
+  dispatch(std::move(packet));
 }
 
-void FaultyLink::dispatch(const LinkFaults& faults, const WirePacket& packet) {
+void FaultyLink::dispatch(WirePacket packet) {
   {
     std::unique_lock lock(mutex_);
-    ipoib::Duration wait = std::chrono::milliseconds(faults.delay);
-    if (happens(faults.reorder)) wait += kOvertakingTime;
+    if (faults_.corrupt != 0) packet.with_icrc = with_icrc(packet.bytes);
+    if (random_.happens(faults_.corrupt)) add_bit_errors(packet.with_icrc, random_);
+    ipoib::Duration wait = std::chrono::milliseconds(faults_.delay);
+    if (random_.happens(faults_.reorder)) wait += kOvertakingTime;
     if (wait != ipoib::Duration::zero()) {
       if (stopping_ || held_.size() == kMaxHeldPackets) {
         lock.unlock();
         return count_(Event::lost);
       }
-      held_.emplace(ipoib::monotonic_now() + wait, packet);
+      held_.emplace(ipoib::monotonic_now() + wait, std::move(packet));
       if (!thread_.joinable()) {
         const transport::AllSignalsBlocked inherited;
         thread_ = std::thread([this] { run(); });
@@ -81,17 +91,6 @@ void FaultyLink::stop() {
     changed_->notify_one();
   }
   if (thread_.joinable()) thread_.join();
-}
-
-/// splitmix64.
-bool FaultyLink::happens(std::uint16_t share) {
-  if (share == 0) return false;
-  random_ += 0x9e3779b97f4a7c15ULL;
-  std::uint64_t value = random_;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
-  value ^= value >> 31;
-  return value % LinkFaults::kAlways < share;
 }
 
 }  // namespace softib::endpoint

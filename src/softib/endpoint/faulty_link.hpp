@@ -1,9 +1,9 @@
-// A link with faults, for tests: loses, duplicates, reorders and delays the packets that an HCA
-// sends.
+// A link with faults, for tests: loses, duplicates, reorders, delays and corrupts the packets that
+// an HCA sends.
 //
 // Packets that are delayed or overtaken are copied and wait here; a thread, which runs only if
-// there have been any, sends them when their time has come. The decisions are pseudo-random, from a
-// seed.
+// there have been any, sends them when their time has come. The decisions are pseudo-random. With a
+// seed from the operator the same packets have the same faults, counted from when these were set.
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/bit_errors.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/link_faults.hpp"
 #include "softib/transport/fork_guard.hpp"
@@ -32,6 +33,8 @@ struct WirePacket {
   enum class Kind : std::uint8_t { datagram, mad, mad_to_node };
   Kind kind = Kind::datagram;
   std::vector<std::uint8_t> bytes;
+  /// What the link carries instead if it has bit errors: the packet with its ICRC.
+  std::vector<std::uint8_t> with_icrc{};
   Lid dlid;                      ///< of a datagram
   Qpn destination;               ///< of a datagram
   bool checksums_valid = false;  ///< of a datagram
@@ -46,29 +49,30 @@ class FaultyLink {
   using Count = std::function<void(Event)>;
 
   /// `send` and `count` are called by send() or by the thread of this object, without a lock.
+  /// `seed` is for faults that have none.
   FaultyLink(Send send, Count count, std::uint64_t seed)
       : send_(std::move(send)), count_(std::move(count)), random_(seed) {}
   FaultyLink(const FaultyLink&) = delete;
   FaultyLink& operator=(const FaultyLink&) = delete;
   ~FaultyLink() { stop(); }
 
-  /// May be called by any thread.
-  void send(const LinkFaults& faults, WirePacket packet);
+  // May be called by any thread.
+  void set(const LinkFaults& faults);
+  void send(WirePacket packet);
   /// Ends the thread and drops what waits. In a forked child it only forgets the thread.
   void stop();
 
  private:
-  /// Whether an event that happens in `share` of 10,000 cases happens now.
-  [[nodiscard]] bool happens(std::uint16_t share);
-  /// Sends the packet, or holds it.
-  void dispatch(const LinkFaults& faults, const WirePacket& packet);
+  /// Corrupts the packet or not, and sends or holds it.
+  void dispatch(WirePacket packet);
   void run();
 
   const Send send_;
   const Count count_;
   const std::uint32_t generation_ = transport::fork_generation();
   std::mutex mutex_;  ///< guards what follows
-  std::uint64_t random_;
+  LinkFaults faults_;
+  FaultRandom random_;
   std::multimap<ipoib::TimePoint, WirePacket> held_;
   std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   bool stopping_ = false;

@@ -4,7 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "softib/core/bit_errors.hpp"
 #include "softib/hca/large_packet.hpp"
+#include "wire/mad.hpp"
 
 namespace softib::endpoint {
 
@@ -85,8 +87,8 @@ void LiveEndpoint::set_lost() {
 }
 
 void LiveEndpoint::set_faults(const LinkFaults& faults) {
-  faults_ = faults.word();
-  is_special_ = lost_ || faults_ != 0;
+  faulty_link_.set(faults);
+  is_special_ = lost_ || faults.any();
 }
 
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
@@ -106,28 +108,34 @@ bool LiveEndpoint::has_untaken(Lid dlid, Qpn destination) {
   return !is_inactive() && router_.has_untaken(dlid, destination);
 }
 
-/// Large packets are segmented before: each segment has its own fate.
+/// Large packets are segmented first: each segment has faults of its own. A datagram to QP0 or QP1
+/// is a MAD from here on.
 void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
   if (lost_) return;
   for (const auto& packet : batch) {
     hca::for_each_packet(packet, [&](ConstBytes bytes) {
       WirePacket copy;
+      const bool is_mad = packet.destination <= ipoib::wire::kGsiQpn;
+      copy.kind = is_mad ? WirePacket::Kind::mad : WirePacket::Kind::datagram;
       copy.bytes.assign(bytes.begin(), bytes.end());
       copy.dlid = packet.dlid;
       copy.destination = packet.destination;
       copy.is_connected = packet.is_connected;
       copy.checksums_valid = packet.checksums_valid || packet.gso.size != 0;
-      faulty_link_.send(faults(), std::move(copy));
+      faulty_link_.send(std::move(copy));
     });
   }
 }
 
 void LiveEndpoint::send_now(const WirePacket& packet) {
   if (is_inactive()) return;
+  const bool has_icrc = !packet.with_icrc.empty();
+  const transport::MadOnWire on_wire{has_icrc ? packet.with_icrc : packet.bytes, has_icrc};
   switch (packet.kind) {
     case WirePacket::Kind::datagram: {
       OutgoingPacket out;
-      out.add(packet.bytes);
+      out.add(on_wire.bytes);
+      out.has_icrc = has_icrc;
       out.checksums_valid = packet.checksums_valid;
       out.dlid = packet.dlid;
       out.destination = packet.destination;
@@ -137,29 +145,29 @@ void LiveEndpoint::send_now(const WirePacket& packet) {
       return router_.send({&out, 1}, mode);
     }
     case WirePacket::Kind::mad:
-      return router_.send_mad(packet.bytes, send_mode());
+      return router_.send_mad(packet.bytes, on_wire, send_mode());
     case WirePacket::Kind::mad_to_node:
-      return router_.send_mad_to(packet.node, packet.bytes, send_mode());
+      return router_.send_mad_to(packet.node, on_wire, send_mode());
   }
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad(packet, send_mode());
-  faulty_link_.send(faults(), {.kind = WirePacket::Kind::mad,
-                               .bytes = {packet.begin(), packet.end()},
-                               .dlid = Lid(),
-                               .destination = Qpn()});
+  faulty_link_.send({.kind = WirePacket::Kind::mad,
+                     .bytes = {packet.begin(), packet.end()},
+                     .dlid = Lid(),
+                     .destination = Qpn()});
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
   if (is_inactive()) return;
-  if (!is_special_) return router_.send_mad_to(node, packet, send_mode());
-  faulty_link_.send(faults(), {.kind = WirePacket::Kind::mad_to_node,
-                               .bytes = {packet.begin(), packet.end()},
-                               .dlid = Lid(),
-                               .destination = Qpn(),
-                               .node = node});
+  if (!is_special_) return router_.send_mad_to(node, {packet}, send_mode());
+  faulty_link_.send({.kind = WirePacket::Kind::mad_to_node,
+                     .bytes = {packet.begin(), packet.end()},
+                     .dlid = Lid(),
+                     .destination = Qpn(),
+                     .node = node});
 }
 
 void LiveEndpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) {
@@ -221,19 +229,37 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
     return count(fabric::PortCounter::drop_port_not_active, number);
   }
   std::uint64_t bytes = 0;
-  for (const auto& packet : packets) bytes += hca::segmented_size(packet);
+  bool has_icrcs = false;
+  for (const auto& packet : packets) {
+    bytes += hca::segmented_size(packet);
+    has_icrcs |= packet.has_icrc;
+  }
   count_received(number, bytes);
+  if (has_icrcs) packets = check_icrcs(packets);
   const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
-    count(fabric::PortCounter::drop_no_receiver, number);
+    count(fabric::PortCounter::drop_no_receiver, count_packets(packets));
   }
 }
 
-void LiveEndpoint::mad_arrived(ConstBytes packet) {
+std::span<const ArrivedPacket> LiveEndpoint::check_icrcs(std::span<const ArrivedPacket> packets) {
+  checked_.clear();
+  for (auto packet : packets) {
+    if (packet.has_icrc && !has_valid_icrc(packet.bytes)) continue;
+    if (std::exchange(packet.has_icrc, false)) packet.bytes = without_icrc(packet.bytes);
+    checked_.push_back(packet);
+  }
+  count(fabric::PortCounter::drop_icrc, packets.size() - checked_.size());
+  return checked_;
+}
+
+void LiveEndpoint::mad_arrived(const transport::MadOnWire& mad) {
   if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
-  count_received(1, packet.size());
+  count_received(1, mad.bytes.size());
+  if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
+  const auto packet = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);

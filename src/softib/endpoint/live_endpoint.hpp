@@ -48,7 +48,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
 
  private:
   void arrived(std::span<const ArrivedPacket> packets) override;
-  void mad_arrived(ConstBytes packet) override;
+  void mad_arrived(const transport::MadOnWire& mad) override;
   void malformed() override;
   void accept_paused() override;
   void turn_done() override;
@@ -60,7 +60,8 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void set_faults(const LinkFaults& faults);
   void send_over_faulty_link(std::span<const OutgoingPacket> batch);
   void send_now(const WirePacket& packet);
-  [[nodiscard]] LinkFaults faults() const { return LinkFaults::of_word(faults_); }
+  /// The packets without those whose ICRC is wrong, which it counts.
+  [[nodiscard]] std::span<const ArrivedPacket> check_icrcs(std::span<const ArrivedPacket> packets);
   /// Nothing is sent if this endpoint belongs to a parent process or is lost.
   [[nodiscard]] bool is_inactive() const { return belongs_to_parent() || lost_; }
   [[nodiscard]] bool belongs_to_parent() const {
@@ -94,8 +95,8 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   MadReceiver* mad_receiver_ = nullptr;
   bool loss_reported_ = false;  ///< mad_receiver_ knows that the endpoint is lost
   std::atomic<bool> lost_ = false;
-  std::atomic<std::uint64_t> faults_ = 0;  ///< LinkFaults::word()
-  std::atomic<bool> is_special_ = false;   ///< lost_, or faults_ is not 0
+  std::atomic<bool> is_special_ = false;  ///< lost_, or the link has faults
+  std::vector<ArrivedPacket> checked_;    ///< by check_icrcs()
   bool detached_ = false;
 
   std::mutex deadline_mutex_;  ///< the engine has one deadline, the earlier of these

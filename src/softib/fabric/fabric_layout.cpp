@@ -20,7 +20,7 @@ constexpr std::size_t kPKeyWord = 13;
 constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
-static_assert(kFaultsWord + 1 == kNodeWords);
+static_assert(kFaultsWord + std::tuple_size_v<LinkFaults::Words> == kNodeWords);
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -53,7 +53,7 @@ PublishedNode::Value encode(const subnet::Node& node) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);
   }
-  words[kFaultsWord] = port.faults.word();
+  std::ranges::copy(port.faults.words(), words.begin() + kFaultsWord);
   return words;
 }
 
@@ -93,7 +93,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));
   }
-  port.faults = LinkFaults::of_word(words[kFaultsWord]);
+  port.faults = LinkFaults::of_words({words[kFaultsWord], words[kFaultsWord + 1]});
   return node;
 }
 

@@ -30,6 +30,7 @@ enum class PortCounter : std::uint8_t {
   drop_mad_full,        ///< an agent's queue is full, or an RMPP limit is reached
   drop_link_fault,      ///< lost by a fault of the link that `softib set link` has set
   link_duplicates,      ///< packets that such a fault has duplicated
+  drop_icrc,            ///< received with a wrong ICRC: such a fault of the sender has flipped bits
   rc_retries,           ///< times that a reliable connection has sent again
   rc_rnr_naks,          ///< requests of a connection for which no receive was posted
   rc_srq_rnr_naks,      ///< those of them whose shared receive queue was empty

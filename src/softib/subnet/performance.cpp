@@ -38,10 +38,11 @@ struct Field {
 };
 using Counters = PerformanceCounters;
 constexpr std::array kPortCounters = {
-    Field{3, 8, 2, &Counters::receive_errors},     Field{5, 12, 2, &Counters::relay_errors},
-    Field{6, 14, 2, &Counters::transmit_discards}, Field{11, 22, 2, &Counters::vl15_dropped},
-    Field{12, 24, 4, &Counters::transmit_data},    Field{13, 28, 4, &Counters::receive_data},
-    Field{14, 32, 4, &Counters::transmit_packets}, Field{15, 36, 4, &Counters::receive_packets},
+    Field{0, 4, 2, &Counters::symbol_errors},     Field{3, 8, 2, &Counters::receive_errors},
+    Field{5, 12, 2, &Counters::relay_errors},     Field{6, 14, 2, &Counters::transmit_discards},
+    Field{11, 22, 2, &Counters::vl15_dropped},    Field{12, 24, 4, &Counters::transmit_data},
+    Field{13, 28, 4, &Counters::receive_data},    Field{14, 32, 4, &Counters::transmit_packets},
+    Field{15, 36, 4, &Counters::receive_packets},
 };
 constexpr std::array kPortCountersExtended = {
     Field{0, 8, 8, &Counters::transmit_data},

@@ -41,10 +41,8 @@ json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
 }
 
 json::object describe(const LinkFaults& faults) {
-  return {{"loss", faults.loss},
-          {"duplicate", faults.duplicate},
-          {"reorder", faults.reorder},
-          {"delay", faults.delay}};
+  return {{"loss", faults.loss},   {"duplicate", faults.duplicate}, {"reorder", faults.reorder},
+          {"delay", faults.delay}, {"corrupt", faults.corrupt},     {"seed", faults.seed}};
 }
 
 json::object describe(const subnet::Node& node, NodeIndex index) {

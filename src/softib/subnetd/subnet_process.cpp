@@ -36,7 +36,9 @@ subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues
     return values[static_cast<std::size_t>(counter)];
   };
   subnet::PerformanceCounters counters;
-  counters.receive_errors = of(fabric::PortCounter::drop_malformed);
+  counters.symbol_errors = of(fabric::PortCounter::drop_icrc);
+  counters.receive_errors =
+      of(fabric::PortCounter::drop_malformed) + of(fabric::PortCounter::drop_icrc);
   counters.relay_errors = of(fabric::PortCounter::drop_unknown_lid);
   counters.transmit_discards =
       of(fabric::PortCounter::drop_port_not_active) + of(fabric::PortCounter::drop_congested) +

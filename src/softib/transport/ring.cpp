@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kPrefixBytes = 8;
 constexpr std::uint32_t kChecksumsRight = 1U << 31;
+constexpr std::uint32_t kHasIcrc = 1U << 30;
 constexpr std::size_t kAlignment = 64;  ///< a cache line, so no two records share one
 constexpr std::size_t kPrefetch = 4;    ///< records ahead
 
@@ -30,34 +31,39 @@ std::uint32_t load_once(const std::uint8_t* at) {
       .load(std::memory_order_relaxed);
 }
 
-constexpr std::size_t max_bytes(const GsoInfo& gso) {
-  return gso.size == 0 ? kMaxPacketBytes : hca::kMaxLargePacketBytes;
+constexpr std::size_t max_bytes(const GsoInfo& gso, bool has_icrc) {
+  if (gso.size != 0) return hca::kMaxLargePacketBytes;
+  return kMaxPacketBytes + (has_icrc ? ipoib::wire::kIcrcSize : 0);
 }
 
 struct Prefix {
   explicit Prefix(const std::uint8_t* record) {
     const auto first = load_once(record);
     const auto second = load_once(record + sizeof first);
-    bytes = first & ~kChecksumsRight;
+    bytes = first & ~(kChecksumsRight | kHasIcrc);
     checksums_valid = (first & kChecksumsRight) != 0;
+    has_icrc = (first & kHasIcrc) != 0;
     gso = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
   /// Whether a correct writer could have written it.
   [[nodiscard]] bool is_possible() const {
-    if (bytes > max_bytes(gso) || gso.packets == 0) return false;
+    if (bytes > max_bytes(gso, has_icrc) || gso.packets == 0) return false;
+    if (has_icrc && gso.size != 0) return false;
     return gso.packets <= (gso.size == 0 ? 1 : hca::kMaxTsoSegments);
   }
   [[nodiscard]] std::size_t record_size() const { return transport::record_size(bytes); }
 
   std::size_t bytes;
   bool checksums_valid;
+  bool has_icrc;
   GsoInfo gso;
 };
 
 void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t bytes) {
-  const std::array prefix{
-      static_cast<std::uint32_t>(bytes) | (packet.checksums_valid ? kChecksumsRight : 0),
-      packet.gso.size | std::uint32_t{packet.gso.packets} << 16};
+  const std::array prefix{static_cast<std::uint32_t>(bytes) |
+                              (packet.checksums_valid ? kChecksumsRight : 0) |
+                              (packet.has_icrc ? kHasIcrc : 0),
+                          packet.gso.size | std::uint32_t{packet.gso.packets} << 16};
   static_assert(sizeof prefix == kPrefixBytes);
   std::memcpy(to, prefix.data(), sizeof prefix);
   write_packet(packet, to + kPrefixBytes);
@@ -90,7 +96,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
     const auto bytes = packets[count]->size();
-    if (bytes > max_bytes(packets[count]->gso)) continue;
+    if (bytes > max_bytes(packets[count]->gso, packets[count]->has_icrc)) continue;
     const auto after = written_ + record_size(bytes);
     if (after > room_until_) {
       room_until_ = taken() + kRingBytes;
@@ -152,7 +158,7 @@ bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
     // The lengths are in the writer's cache, so guess: the next records have the same size.
     __builtin_prefetch(record + kPrefetch * prefix.record_size());
     out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_valid,
-                     prefix.gso);
+                     prefix.gso, prefix.has_icrc);
     count += prefix.gso.packets;
     read_ += prefix.record_size();
   }

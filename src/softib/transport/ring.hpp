@@ -1,8 +1,8 @@
 // A ring of packets in memory that one writing and one reading process share.
 //
 //   page 0:  written, writer_sleeps, engine_requested | taken, reader_state
-//   then the ring, kRingBytes long, of records:
-//     | checksums valid 1, bytes 31 | GsoInfo: size 16, packets 16 | packet | padding to 64 |
+//   then the ring, kRingBytes long, of records, padded to 64 bytes:
+//     | checksums valid 1, ends with its ICRC 1, bytes 30 | GsoInfo: size 16, packets 16 | packet |
 //
 // `written` and `taken` count all bytes of records ever written and ever released. A record starts
 // at its count modulo kRingBytes; the ring is mapped twice in a row, so each record is contiguous.

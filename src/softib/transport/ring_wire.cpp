@@ -90,9 +90,10 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
   }
 }
 
-Delivery RingWire::send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
+Delivery RingWire::send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
                             std::uint64_t& lost) {
-  return transmit(to, MessageKind::mad, packet, mode, lost);
+  const auto kind = mad.has_icrc ? MessageKind::mad_with_icrc : MessageKind::mad;
+  return transmit(to, kind, mad.bytes, mode, lost);
 }
 
 bool RingWire::wake(ProcessAddress to, std::uint64_t& lost) {

@@ -39,7 +39,7 @@ class RingWire : public Wire {
 
   std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets, SendMode mode,
                    Delivery& why, std::uint64_t& lost) override;
-  Delivery send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
+  Delivery send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
                     std::uint64_t& lost) override;
   [[nodiscard]] bool wake(ProcessAddress to, std::uint64_t& lost) override;
   [[nodiscard]] bool has_untaken(ProcessAddress process) override;

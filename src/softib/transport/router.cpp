@@ -205,13 +205,13 @@ std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
   return count_packets(packets.first(delivered));
 }
 
-bool Router::deliver_mad(ProcessAddress to, ConstBytes packet, SendMode mode) {
+bool Router::deliver_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode) {
   if (!is_occupied(to)) {
     count(fabric::PortCounter::drop_empty_place);
     return false;
   }
   std::uint64_t lost = 0;
-  const Delivery why = wire_.send_mad(to, packet, mode, lost);
+  const Delivery why = wire_.send_mad(to, mad, mode, lost);
   count_lost(lost);
   count_undelivered(to, why, 1);
   return why == Delivery::delivered;
@@ -248,7 +248,7 @@ bool Router::may_pass(NodeIndex node, bool subnet_management) const {
   return subnet_management ? state != PortState::down : state == PortState::active;
 }
 
-void Router::send_mad(ConstBytes bytes, SendMode mode) {
+void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, SendMode mode) {
   const auto packet = MadPacket::parse(bytes);
   if (!packet) return count(fabric::PortCounter::drop_malformed);
   const auto header = MadHeader::parse(packet->mad);
@@ -260,15 +260,15 @@ void Router::send_mad(ConstBytes bytes, SendMode mode) {
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
-  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, bytes, mode);
-  count_sent(bytes);
-  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, bytes, mode);
+  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire, mode);
+  count_sent(on_wire.bytes);
+  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, on_wire, mode);
 }
 
-void Router::send_mad_to(NodeIndex node, ConstBytes packet, SendMode mode) {
-  count_sent(packet);
-  const auto delivered = deliver_to_all(
-      node, [&](ProcessAddress to) { return deliver_mad(to, packet, mode) ? 1U : 0U; });
+void Router::send_mad_to(NodeIndex node, const MadOnWire& mad, SendMode mode) {
+  count_sent(mad.bytes);
+  const auto delivered =
+      deliver_to_all(node, [&](ProcessAddress to) { return deliver_mad(to, mad, mode) ? 1U : 0U; });
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
 }
 

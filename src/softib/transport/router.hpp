@@ -26,9 +26,11 @@ class Router {
   [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch);
   [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
   /// Sends one MAD packet, LRH to padding.
-  void send_mad(ConstBytes packet, SendMode mode);
+  void send_mad(ConstBytes packet, SendMode mode) { send_mad(packet, {packet}, mode); }
+  /// The same, but `on_wire` arrives: the packet with its ICRC, and perhaps with bit errors.
+  void send_mad(ConstBytes packet, const MadOnWire& on_wire, SendMode mode);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
-  void send_mad_to(NodeIndex node, ConstBytes packet, SendMode mode);
+  void send_mad_to(NodeIndex node, const MadOnWire& mad, SendMode mode);
   /// Wakes every process of a node. False if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
@@ -41,7 +43,7 @@ class Router {
   void multicast(Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
-  bool deliver_mad(ProcessAddress to, ConstBytes packet, SendMode mode);
+  bool deliver_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode);
   template <class Deliver>
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
   [[nodiscard]] bool is_occupied(ProcessAddress process) const;

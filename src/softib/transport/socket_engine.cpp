@@ -240,8 +240,8 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
 
 /// Returns false for a message that no sender sends; its connection has to be closed.
 bool SocketEngine::handle_message(int fd) {
-  if (reader_.kind() == MessageKind::mad) {
-    receiver_.mad_arrived(reader_.body());
+  if (reader_.kind() == MessageKind::mad || reader_.kind() == MessageKind::mad_with_icrc) {
+    receiver_.mad_arrived({reader_.body(), reader_.kind() == MessageKind::mad_with_icrc});
   } else if (reader_.kind() == MessageKind::ring) {
     auto ring = RingMemory::map(reader_.fd().get());
     if (!ring) {

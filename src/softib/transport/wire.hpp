@@ -26,6 +26,12 @@ enum class Delivery : std::uint8_t {
   lost,        ///< the receiver died while we sent
 };
 
+/// A MAD packet, LRH to padding, followed by its ICRC if `has_icrc`: the link has bit errors.
+struct MadOnWire {
+  ConstBytes bytes;
+  bool has_icrc = false;
+};
+
 /// Whether a sender may wait for a congested receiver. The engine thread never blocks: it drains
 /// the rings of its own process, so two engines that waited for each other would deadlock.
 enum class SendMode : std::uint8_t {
@@ -43,8 +49,8 @@ class Wire {
   /// earlier calls delivered to a process that died before it read them.
   virtual std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
                            SendMode mode, Delivery& why, std::uint64_t& lost) = 0;
-  /// Sends a MAD packet, LRH to padding. `lost`: see send().
-  virtual Delivery send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
+  /// Sends a MAD. `lost`: see send().
+  virtual Delivery send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
                             std::uint64_t& lost) = 0;
   /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
   /// that; then a process may be there that has not been woken. `lost`: see send().
@@ -61,8 +67,8 @@ class WireReceiver {
   /// change them meanwhile. Called by the engine or by a thread that polls the receive rings, never
   /// by two threads at a time.
   virtual void arrived(std::span<const ArrivedPacket> packets) = 0;
-  /// A MAD packet, LRH to padding.
-  virtual void mad_arrived(ConstBytes packet) = 0;
+  /// The ICRC, if any, has not been checked.
+  virtual void mad_arrived(const MadOnWire& mad) = 0;
   /// A malformed message, or a corrupt ring.
   virtual void malformed() = 0;
   /// No descriptor is left for a new sender; it waits in the listen queue.

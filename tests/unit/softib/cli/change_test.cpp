@@ -36,18 +36,23 @@ TEST(Change, BecomesARequest) {
             R"({"command":"delete-partition","pkey":"0x0012"})");
   EXPECT_EQ(parsed(words("partition 0x12 delete none")),
             R"({"command":"set-partition","hca":"delete","pkey":"0x0012","membership":"none"})");
-  EXPECT_EQ(
-      parsed(words("link a loss 0.05 delay 20 reorder 100")),
-      R"({"command":"set-link","hca":"a","loss":5,"duplicate":0,"reorder":10000,"delay":20})");
+  EXPECT_EQ(parsed(words("link a loss 0.05 delay 20 reorder 100")),
+            R"({"command":"set-link","hca":"a","loss":5,"duplicate":0,"reorder":10000,"delay":20,)"
+            R"("corrupt":0,"seed":0})");
+  EXPECT_THAT(parsed(words("link a corrupt 1 seed 0xffffffff")),
+              HasSubstr(R"("loss":0,"duplicate":0,"reorder":0,"delay":0,"corrupt":100,)"
+                        R"("seed":4294967295})"));
   EXPECT_EQ(parsed(words("link a off")),
-            R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0})");
+            R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0,)"
+            R"("corrupt":0,"seed":0})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 
 TEST(Change, AcceptsTheLimitsOfEachValue) {
   for (const char* const change :
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
-        "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100"}) {
+        "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100",
+        "link a corrupt 100", "link a seed 1", "link a seed 4294967295"}) {
     EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
   }
 }
@@ -105,9 +110,15 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   }
   EXPECT_THAT(parsed(words("link a delay 10001")), HasSubstr("not a valid delay (0 to 10000)"));
   EXPECT_THAT(parsed(words("link a loss")), HasSubstr("PERCENT is missing"));
-  EXPECT_THAT(parsed(words("link a")), HasSubstr("loss|duplicate|reorder|delay is missing"));
+  EXPECT_THAT(parsed(words("link a")),
+              HasSubstr("loss|duplicate|reorder|corrupt|delay|seed is missing"));
   EXPECT_THAT(parsed(words("link a noise 1")), HasSubstr("'noise' is not a valid fault of a link"));
   EXPECT_THAT(parsed(words("link a off loss 1")), HasSubstr("'off' is not a valid fault"));
+  EXPECT_THAT(parsed(words("link a corrupt 101")), HasSubstr("percentage (0 to 100)"));
+  for (const char* seed : {"0", "4294967296", "-1", "x"}) {
+    EXPECT_THAT(parsed({"link", "a", "seed", seed}),
+                HasSubstr("is not a valid seed (1 to 4294967295)"));
+  }
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
 }
 

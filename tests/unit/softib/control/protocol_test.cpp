@@ -13,7 +13,7 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
   for (const Request& request :
        {Request(SetHca{"a", HcaState::failed}), Request(Show{}),
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
-        Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000}}),
+        Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 0xffff'ffff}}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
         Request(RestartSm{})}) {
@@ -40,6 +40,11 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
             std::string::npos);
   EXPECT_NE(reason("{\"command\":\"set-lid\",\"hca\":\"a\",\"lid\":-1}").find("'lid'"),
             std::string::npos);
+  const std::string link = R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,)"
+                           R"("delay":0,)";
+  EXPECT_EQ(reason(link + R"("corrupt":10000,"seed":4294967295})"), "");
+  EXPECT_NE(reason(link + R"("corrupt":10001,"seed":0})").find("'corrupt'"), std::string::npos);
+  EXPECT_NE(reason(link + R"("corrupt":0,"seed":4294967296})").find("'seed'"), std::string::npos);
   EXPECT_NE(
       reason(R"({"command":"set-link","hca":"a","loss":10001,"duplicate":0,"reorder":0,"delay":0})")
           .find("'loss'"),

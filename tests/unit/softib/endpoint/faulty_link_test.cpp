@@ -11,6 +11,7 @@
 #include <set>
 
 #include "packets.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "test_subnet.hpp"
 
 namespace softib::endpoint {
@@ -35,7 +36,11 @@ class FaultyLinkTest : public ::testing::Test {
     return sent_;
   }
   void send(const LinkFaults& faults, unsigned count) {
-    for (unsigned i = 0; i < count; ++i) link_.send(faults, numbered(static_cast<std::uint8_t>(i)));
+    for (unsigned i = 0; i < count; ++i) send(faults, numbered(static_cast<std::uint8_t>(i)));
+  }
+  void send(const LinkFaults& faults, WirePacket packet) {
+    link_.set(faults);
+    link_.send(std::move(packet));
   }
 
   std::mutex mutex_;
@@ -92,17 +97,17 @@ TEST_F(FaultyLinkTest, DelayKeepsTheOrder) {
 }
 
 TEST_F(FaultyLinkTest, APacketIsHeldForItsTime) {
-  link_.send({.delay = LinkFaults::kMaxDelay}, numbered(0));
+  send({.delay = LinkFaults::kMaxDelay}, numbered(0));
   for (std::uint8_t i = 1; i <= 10; ++i) {
-    link_.send({.delay = 1}, numbered(i));
+    send({.delay = 1}, numbered(i));
     EXPECT_TRUE(eventually([&] { return !sent().empty() && sent().back() == i; }));
   }
   EXPECT_THAT(sent(), testing::Not(testing::Contains(0U)));
 }
 
 TEST_F(FaultyLinkTest, ReorderedPacketsAreOvertaken) {
-  link_.send({.reorder = LinkFaults::kAlways}, numbered(0));
-  link_.send({}, numbered(1));
+  send({.reorder = LinkFaults::kAlways}, numbered(0));
+  send({}, numbered(1));
   EXPECT_TRUE(eventually([&] { return sent().size() == 2; }));
   EXPECT_THAT(sent(), testing::ElementsAre(1, 0));
   send({.reorder = 5000, .delay = 1}, 100);
@@ -112,12 +117,61 @@ TEST_F(FaultyLinkTest, ReorderedPacketsAreOvertaken) {
 
 TEST_F(FaultyLinkTest, HoldsABoundedNumber) {
   const LinkFaults faults{.delay = LinkFaults::kMaxDelay};
-  for (std::size_t i = 0; i < kMaxHeldPackets + 5; ++i) link_.send(faults, numbered(0));
+  for (std::size_t i = 0; i < kMaxHeldPackets + 5; ++i) send(faults, numbered(0));
   EXPECT_EQ(lost_, 5U);
   link_.stop();
   EXPECT_EQ(sent().size(), 0U);
-  link_.send(faults, numbered(0));
+  send(faults, numbered(0));
   EXPECT_EQ(lost_, 6U) << "after stop() nothing is held";
+}
+
+/// The packets, in order, which are not corrupt.
+std::vector<bool> fates(std::uint32_t seed, std::uint64_t own_seed) {
+  std::vector<bool> fates;
+  FaultyLink link(
+      [&](const WirePacket& packet) { fates.push_back(has_valid_icrc(packet.with_icrc)); },
+      [](FaultyLink::Event) {}, own_seed);
+  link.set({.corrupt = 3000, .seed = seed});
+  for (std::uint8_t i = 0; i < 200; ++i) link.send(numbered(i));
+  return fates;
+}
+
+TEST_F(FaultyLinkTest, CorruptsTheGivenShare) {
+  std::vector<WirePacket> packets;
+  FaultyLink link([&](const WirePacket& packet) { packets.push_back(packet); },
+                  [](FaultyLink::Event) {}, 7);
+  link.set({.corrupt = LinkFaults::kAlways});
+  for (std::uint8_t i = 0; i < 100; ++i) link.send(numbered(i));
+  for (const auto& packet : packets) {
+    EXPECT_FALSE(has_valid_icrc(packet.with_icrc));
+    EXPECT_EQ(packet.with_icrc.size(), packet.bytes.size() + 4);
+  }
+  EXPECT_EQ(packets.size(), 100U);
+  link.set({.loss = 1});
+  link.send(numbered(1));
+  EXPECT_TRUE(packets.back().with_icrc.empty()) << "only links with bit errors need it";
+  const auto some = fates(9, 7);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(some, false)), 60, 45);
+}
+
+TEST_F(FaultyLinkTest, TheCopiesOfAPacketAreCorruptedIndependently) {
+  std::vector<bool> valid;
+  FaultyLink link(
+      [&](const WirePacket& packet) { valid.push_back(has_valid_icrc(packet.with_icrc)); },
+      [](FaultyLink::Event) {}, 7);
+  link.set({.duplicate = LinkFaults::kAlways, .corrupt = 5000});
+  for (std::uint8_t i = 0; i < 100; ++i) link.send(numbered(i));
+  ASSERT_EQ(valid.size(), 200U);
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < valid.size(); i += 2) different += valid[i] != valid[i + 1] ? 1U : 0U;
+  EXPECT_GT(different, 10U);
+  EXPECT_LT(different, 90U);
+}
+
+TEST_F(FaultyLinkTest, WithASeedTheFaultsAreRepeated) {
+  EXPECT_EQ(fates(9, 1), fates(9, 2)) << "in another process";
+  EXPECT_NE(fates(9, 1), fates(8, 1));
+  EXPECT_NE(fates(0, 1), fates(0, 2)) << "none is given";
 }
 
 TEST(ForkedFaultyLink, CanBeDestroyed) {
@@ -129,7 +183,8 @@ TEST(ForkedFaultyLink, CanBeDestroyed) {
       std::make_unique<FaultyLink>([&](const WirePacket&) { ++sent; }, [](FaultyLink::Event) {}, 7);
   // The thread waits, at the latest, some time after it has sent the packet.
   for (unsigned i = 1; i <= 10; ++i) {
-    link->send({.delay = 1}, numbered(0));
+    link->set({.delay = 1});
+    link->send(numbered(0));
     ASSERT_TRUE(eventually([&] { return sent == i; }));
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
@@ -144,11 +199,22 @@ TEST(ForkedFaultyLink, CanBeDestroyed) {
   }
 }
 
-TEST(LinkFaults, OfAnyWordAreBounded) {
-  const LinkFaults faults{1, 10'000, 3, 10'000};
-  EXPECT_EQ(LinkFaults::of_word(faults.word()), faults);
-  EXPECT_EQ(LinkFaults().word(), 0U);
-  EXPECT_EQ(LinkFaults::of_word(~std::uint64_t{0}), (LinkFaults{10'000, 10'000, 10'000, 10'000}));
+TEST(LinkFaults, OfAnyWordsAreBounded) {
+  const LinkFaults faults{1, 10'000, 3, 10'000, 5, 0xffff'ffff};
+  EXPECT_EQ(LinkFaults::of_words(faults.words()), faults);
+  EXPECT_EQ(LinkFaults().words(), LinkFaults::Words());
+  const LinkFaults::Words most{~std::uint64_t{0}, ~std::uint64_t{0}};
+  EXPECT_EQ(LinkFaults::of_words(most),
+            (LinkFaults{10'000, 10'000, 10'000, 10'000, 10'000, 0xffff'ffff}));
+}
+
+TEST(LinkFaults, AreThereIfOneIs) {
+  EXPECT_FALSE(LinkFaults{.seed = 7}.any());
+  for (const LinkFaults& one :
+       {LinkFaults{.loss = 1}, LinkFaults{.duplicate = 1}, LinkFaults{.reorder = 1},
+        LinkFaults{.delay = 1}, LinkFaults{.corrupt = 1}}) {
+    EXPECT_TRUE(one.any());
+  }
 }
 
 class FaultyEndpoint : public ::testing::Test {
@@ -236,6 +302,64 @@ TEST_F(FaultyEndpoint, SegmentsHaveRightChecksums) {
   EXPECT_TRUE(eventually([&] { return receiver.valid + receiver.others == 4; }));
   EXPECT_EQ(receiver.valid, 3U);
   two_->set_receiver(&mailbox_);
+}
+
+TEST_F(FaultyEndpoint, TheReceiverDropsCorruptPackets) {
+  set({.corrupt = LinkFaults::kAlways});
+  for (int i = 0; i < 10; ++i) send("corrupt");
+  set({.duplicate = LinkFaults::kAlways, .corrupt = 1});  // hardly ever
+  send("intact");
+  set({});
+  send("end");
+  EXPECT_EQ(mailbox_.next_text(), "intact");
+  EXPECT_EQ(mailbox_.next_text(), "intact");
+  EXPECT_EQ(mailbox_.next_text(), "end");
+  const auto at_two = two_->counters();
+  EXPECT_EQ(at_two[static_cast<std::size_t>(fabric::PortCounter::drop_icrc)], 10U);
+  EXPECT_EQ(at_two[static_cast<std::size_t>(fabric::PortCounter::received_packets)], 13U);
+  EXPECT_EQ(counted(fabric::PortCounter::drop_icrc), 0U) << "of the sender";
+  EXPECT_EQ(counted(fabric::PortCounter::drop_link_fault), 0U);
+}
+
+TEST_F(FaultyEndpoint, TheLongestPacketHasRoomForItsIcrc) {
+  set({.corrupt = 1, .seed = 7});
+  const std::string text(kMaxMtu, 'x');
+  send(text);
+  EXPECT_EQ(mailbox_.next_text(), text);
+}
+
+TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
+  const auto sm = subnet_.attach(0);
+  Mailbox at_sm;
+  sm->set_mad_receiver(&at_sm);
+  MadPacket mad;
+  mad.slid = TestSubnet::lid(1);
+  mad.dlid = TestSubnet::lid(0);
+  ipoib::wire::MadHeader header;
+  header.management_class = ipoib::wire::mgmt_class::kSubnAdm;
+  header.method = ipoib::wire::method::kGet;
+  header.emit(mad.mad);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  const auto packet = mad.emit(bytes);
+  const auto dropped = [&] {
+    return sm->counters()[static_cast<std::size_t>(fabric::PortCounter::drop_icrc)];
+  };
+  set({.corrupt = LinkFaults::kAlways});
+  for (int i = 0; i < 5; ++i) one_->send_mad(packet);
+  one_->send_mad_to(0, packet);
+  // A datagram of a queue pair to an agent.
+  OutgoingPacket datagram;
+  datagram.add(packet);
+  datagram.dlid = mad.dlid;
+  datagram.destination = Qpn(1);
+  one_->send({&datagram, 1});
+  EXPECT_TRUE(eventually([&] { return dropped() == 7; }));
+  set({.corrupt = 1, .seed = 7});
+  one_->send_mad(packet);
+  EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));
+  one_->send_mad_to(0, packet);
+  EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));
+  sm->set_mad_receiver(nullptr);
 }
 
 TEST_F(FaultyEndpoint, DetachDropsWhatWaits) {

@@ -290,7 +290,7 @@ TEST_F(SubnetProcessTest, CountsMalformedMads) {
   transport::RingWire wire(folder_, fabric);
   const std::array<std::uint8_t, 20> garbage{};
   std::uint64_t lost = 0;
-  ASSERT_EQ(wire.send_mad({0, 0}, garbage, transport::SendMode::blocking, lost),
+  ASSERT_EQ(wire.send_mad({0, 0}, {garbage}, transport::SendMode::blocking, lost),
             transport::Delivery::delivered);
   EXPECT_TRUE(
       eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_malformed) == 1; }));
@@ -321,7 +321,8 @@ TEST_F(SubnetProcessTest, ReportsTheCountersOfAPort) {
                              PortCounter::drop_lost_peer, PortCounter::drop_link_fault}) {
     a->count(counter, 1);
   }
-  a->count(PortCounter::drop_malformed, 100);
+  a->count(PortCounter::drop_malformed, 90);
+  a->count(PortCounter::drop_icrc, 10);
   a->count(PortCounter::drop_mad_full, 200);
   a->count(PortCounter::sent_bytes, 4 * 300'000'000ULL);
   a->count(PortCounter::received_bytes, 4 * 400'000'000ULL);
@@ -345,6 +346,7 @@ TEST_F(SubnetProcessTest, ReportsTheCountersOfAPort) {
   const auto wide = [&](std::size_t at) {
     return ipoib::load_be<std::uint32_t>(&response.mad[kData + at]);
   };
+  EXPECT_EQ(narrow(4), 10U) << "SymbolErrorCounter";
   EXPECT_EQ(narrow(8), 100U) << "PortRcvErrors";
   EXPECT_EQ(narrow(14), 4U) << "PortXmitDiscards";
   EXPECT_EQ(narrow(22), 200U) << "VL15Dropped";

@@ -35,6 +35,7 @@ class Packet {
     packet_.patches[packet_.patch_count++] = {offset, 0x0102};
     packet_.checksums_valid = true;
   }
+  void set_icrc() { packet_.has_icrc = true; }
   void set_gso(std::uint16_t size, std::uint16_t packets) { packet_.gso = {size, packets}; }
   [[nodiscard]] const OutgoingPacket* get() const { return &packet_; }
 
@@ -109,6 +110,32 @@ TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreValid) {
   wanted[28 + 24] = 2;
   EXPECT_TRUE(packets[0].checksums_valid);
   EXPECT_TRUE(std::ranges::equal(packets[0].bytes, wanted));
+}
+
+TEST_F(RingTest, CarriesWhetherAPacketEndsWithItsIcrc) {
+  const Packet plain(100, 9);
+  Packet longest(kMaxPacketBytes + 4, 9);
+  longest.set_icrc();
+  const std::array both{longest.get(), plain.get()};
+  ASSERT_EQ(writer_.put(both), 2U);
+  std::vector<ArrivedPacket> packets;
+  ASSERT_TRUE(reader_.read(packets, 2));
+  EXPECT_TRUE(packets.at(0).has_icrc);
+  EXPECT_EQ(packets[0].bytes.size(), kMaxPacketBytes + 4);
+  EXPECT_FALSE(packets.at(1).has_icrc);
+  EXPECT_FALSE(packets[0].checksums_valid);
+  EXPECT_EQ(put(kMaxPacketBytes + 1, 9), 1U) << "skipped";
+  EXPECT_TRUE(writer_.count_left().packets == 2);
+}
+
+TEST_F(RingTest, ALargePacketHasNoIcrc) {
+  Packet large(6000, 9);
+  large.set_gso(2000, 3);
+  large.set_icrc();
+  const auto* const one = large.get();
+  ASSERT_EQ(writer_.put({&one, 1}), 1U);
+  std::vector<ArrivedPacket> packets;
+  EXPECT_FALSE(reader_.read(packets, 2)) << "no correct writer sends that";
 }
 
 TEST_F(RingTest, CountsALargePacketAsItsSegments) {

@@ -117,7 +117,7 @@ TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
   std::uint64_t lost = 0;
   const std::vector<std::function<void()>> calls = {
       [&] {
-        (void)wire_.send_mad({1, 0}, mad, SendMode::non_blocking, lost);
+        (void)wire_.send_mad({1, 0}, {mad}, SendMode::non_blocking, lost);
       },
       [&] {
         (void)wire_.wake({1, 0}, lost);
@@ -314,15 +314,14 @@ class FaultyReceiverTest : public PeerConnectionTest,
                            public testing::WithParamInterface<std::pair<MessageKind, bool>> {};
 
 /// Messages for receivers, and such with a descriptor too many or too few.
-INSTANTIATE_TEST_SUITE_P(All, FaultyReceiverTest,
-                         testing::Values(std::pair(MessageKind::wakeup, false),
-                                         std::pair(MessageKind::wakeup, true),
-                                         std::pair(MessageKind::mad, false),
-                                         std::pair(MessageKind::mad, true),
-                                         std::pair(MessageKind::ring, true),
-                                         std::pair(MessageKind::wakeup_table, false),
-                                         std::pair(MessageKind::wakeup_fd, false),
-                                         std::pair(MessageKind::count_, false)));
+INSTANTIATE_TEST_SUITE_P(
+    All, FaultyReceiverTest,
+    testing::Values(std::pair(MessageKind::wakeup, false), std::pair(MessageKind::wakeup, true),
+                    std::pair(MessageKind::mad, false), std::pair(MessageKind::mad, true),
+                    std::pair(MessageKind::mad_with_icrc, false),
+                    std::pair(MessageKind::ring, true), std::pair(MessageKind::wakeup_table, false),
+                    std::pair(MessageKind::wakeup_fd, false),
+                    std::pair(MessageKind::count_, false)));
 
 TEST_P(FaultyReceiverTest, EndsTheConnectionByAnUnexpectedMessage) {
   send_wakeup_table();
@@ -349,7 +348,7 @@ TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
 /// Counts what an engine delivers.
 struct Counter : WireReceiver {
   void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
-  void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
+  void mad_arrived(const MadOnWire& /*mad*/) override { ++packets; }
   void malformed() override { ++malformed_; }
   void accept_paused() override { ++pauses; }
   void turn_done() override { ++turns; }
@@ -434,8 +433,8 @@ TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
 
 /// Blocks in its first message until `go_on`, and counts the senders that each turn accepts.
 struct AcceptCounter : Counter {
-  void mad_arrived(ConstBytes packet) override {
-    Counter::mad_arrived(packet);
+  void mad_arrived(const MadOnWire& mad) override {
+    Counter::mad_arrived(mad);
     go_on.wait(false);
   }
   void turn_done() override {
@@ -509,8 +508,8 @@ TEST_F(SocketEngineTest, PausesAcceptingAndSleepsWithoutDescriptors) {
 
 /// Blocks in its first message until `go_on`, and counts the messages of each turn.
 struct TurnCounter : Counter {
-  void mad_arrived(ConstBytes packet) override {
-    Counter::mad_arrived(packet);
+  void mad_arrived(const MadOnWire& mad) override {
+    Counter::mad_arrived(mad);
     ++in_this_turn;
     go_on.wait(false);
   }

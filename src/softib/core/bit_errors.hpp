@@ -1,0 +1,33 @@
+// Bit errors of a link, for tests. Packets that cross such a link carry their ICRC, which the
+// receiver checks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "softib/core/fabric_types.hpp"
+
+namespace softib {
+
+/// The pseudo-random decisions of a faulty link (splitmix64).
+class FaultRandom {
+ public:
+  explicit FaultRandom(std::uint64_t seed) : state_(seed) {}
+  [[nodiscard]] std::uint64_t next();
+  /// Whether an event that happens in `share` of LinkFaults::kAlways cases happens now.
+  [[nodiscard]] bool happens(std::uint16_t share);
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The packet, LRH to padding, followed by its ICRC.
+[[nodiscard]] std::vector<std::uint8_t> with_icrc(ConstBytes packet);
+/// Whether what with_icrc() returned has arrived unchanged, except for fields that may change on
+/// the way (IBA 7.8.1).
+[[nodiscard]] bool has_valid_icrc(ConstBytes packet_with_icrc);
+[[nodiscard]] ConstBytes without_icrc(ConstBytes packet_with_icrc);
+/// Flips bits anywhere in the packet, until the ICRC is wrong.
+void add_bit_errors(std::vector<std::uint8_t>& packet_with_icrc, FaultRandom& random);
+
+}  // namespace softib
