@@ -35,8 +35,8 @@ function __softib_set
     end
     switch (count $given):"$given[1]"
         case '0:*'
-            printf '%s\n' hca port lid mtu link partition pkey sm
-        case 1:hca 1:port 1:lid 1:mtu 1:link 2:pkey
+            printf '%s\n' hca port lid mtu link qp partition pkey sm
+        case 1:hca 1:port 1:lid 1:mtu 1:link 1:qp 2:pkey
             __softib_hcas $argv[1]
         case 1:sm
             echo restart
@@ -53,6 +53,8 @@ function __softib_set
             printf '%s\n' off loss duplicate reorder corrupt delay seed
         case 4:link 6:link 8:link 10:link 12:link
             printf '%s\n' loss duplicate reorder corrupt delay seed
+        case 2:qp
+            echo error
         case 3:partition
             printf '%s\n' full limited none
     end

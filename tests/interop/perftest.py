@@ -109,10 +109,11 @@ def connected_latency():
         assert len(results(client)) == 23, client
 
 
-def a_killed_target_is_noticed():
-    """A requester gets the error of one without answers; the next target is reached again."""
+def a_failed_target_is_noticed():
+    """The requester gets an error if the target is killed, or if the queue pair of the target fails.
+    The next target is reached again."""
     with Subnet(SOFTIB) as subnet:
-        for _ in range(2):
+        for end in ("kill", "kill", "error"):
             tcp_port = free_tcp_port()
             command = ["ib_write_bw", "--run_infinitely", "-p", str(tcp_port)]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -123,8 +124,12 @@ def a_killed_target_is_noticed():
             before = subnet.nodes()["b"]["counters"]["sent_packets"]
             wait_for("traffic", lambda before=before: subnet.nodes()["b"]["counters"]["sent_packets"]
                      > before + 1000)
-            target.kill()
+            if end == "error":
+                subnet.softib("set", "qp", "a", "error")
+            else:
+                target.kill()
             output, _ = requester.communicate(timeout=PATIENCE)
+            target.kill()
             target.communicate()
             assert requester.returncode != 0 and "Failed status 12" in output, output
 
@@ -132,4 +137,4 @@ def a_killed_target_is_noticed():
 run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
            bandwidth_in_both_directions, latency_by_polling_and_by_events, connected_bandwidth,
            many_connections, unreliable_connections, shared_receive_queues, connected_latency,
-           a_killed_target_is_noticed])
+           a_failed_target_is_noticed])

@@ -325,6 +325,17 @@ def link_faults_disturb_the_packets():
         assert "LINK FAULTS" not in subnet.softib("show", "nodes")
 
 
+def queue_pairs_of_nobody_cannot_fail():
+    with Subnet(SOFTIB) as subnet:
+        subnet.softib("set", "hca", "a", "present")
+        for arguments, reason in ((["a", "error"], "no program on 'a' has a queue pair"),
+                                  (["a", "error", "0x10000"], "has this queue pair"),
+                                  (["b", "error"], "has no HCA 'b'")):
+            done = softib("set", "qp", *arguments, env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
+            equal(done.returncode, 1)
+            assert reason in done.stderr, done.stderr
+
+
 def automatic_start_tells_why_it_failed():
     with tempfile.NamedTemporaryFile() as file:
         environment = dict(os.environ, SOFTIB_DIR=file.name)
@@ -346,4 +357,4 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            partitions_can_be_deleted, capture_goes_to_the_standard_output,
            capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
            capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,
-           automatic_start_tells_why_it_failed])
+           queue_pairs_of_nobody_cannot_fail, automatic_start_tells_why_it_failed])

@@ -4,9 +4,11 @@
 Usage: verbs_programs.py SOFTIB [ITERATIONS]
 """
 import re
+import subprocess
 import sys
 
-from softib_subnet import Subnet, need, play, run_tests, wait_for
+from softib_subnet import (PATIENCE, Subnet, equal, free_tcp_port, is_listening, need, play,
+                           run_tests, wait_for)
 
 need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_srq_pingpong",
      "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_xsrq_pingpong")
@@ -188,10 +190,33 @@ def connected_ping_pong_over_a_corrupting_link():
         assert subnet.nodes()["softib-sm"]["counters"]["drop_icrc"] > 0
 
 
+def error_of_a_queue_pair():
+    """Its work requests are flushed. For the retry error of its peer see perftest.py."""
+    for by_number in (False, True):
+        with Subnet(SOFTIB) as subnet:
+            port = str(free_tcp_port())
+            command = ["stdbuf", "-oL", "ibv_rc_pingpong", "-e", "-p", port, "-n", "1000000000"]
+            logs = {hca: subnet.folder / f"{hca}.out" for hca in ("a", "b")}
+            with open(logs["a"], "w", encoding="utf-8") as log:
+                server = subnet.start("a", *command, stdout=log, stderr=subprocess.STDOUT)
+            wait_for("the server", lambda: is_listening(int(port)))
+            with open(logs["b"], "w", encoding="utf-8") as log:
+                client = subnet.start("b", *command, "127.0.0.1", stdout=log,
+                                      stderr=subprocess.STDOUT)
+            wait_for("packets", lambda: all(subnet.nodes()[hca]["counters"]["sent_packets"] > 50
+                                            for hca in ("a", "b")))
+            qpn = re.search(r"local address:.*QPN (0x[0-9a-f]+)", logs["a"].read_text())[1]
+            subnet.softib("set", "qp", "a", "error", *([qpn] if by_number else []))
+            assert server.wait(PATIENCE) != 0, "it did not notice"
+            assert "Flushed Error (5)" in logs["a"].read_text(), logs["a"].read_text()
+            client.kill()
+            equal(subnet.nodes()["a"]["counters"]["qp_errors"], 1)
+
+
 run_tests([each_hca_is_one_device, device_information, other_devices_are_refused,
            port_events_are_seen,
            ping_pong_of_all_sizes, ping_pong_with_a_global_route,
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused,
            connected_ping_pong, unreliable_connected_ping_pong,
            ping_pong_with_a_shared_receive_queue, xrc_ping_pong, connected_ping_pong_over_a_faulty_link,
-           connected_ping_pong_over_a_corrupting_link])
+           connected_ping_pong_over_a_corrupting_link, error_of_a_queue_pair])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Two ipoibd on an emulated subnet, each in its own network namespace."""
 
+import json
 import os
 import signal
 import sys
@@ -96,6 +97,18 @@ class TwoHosts(hosts.Pair):
         self.softib_set("lid", "right", "0x77")
         wait_until(lambda: "LID 0x77" in self.right.daemon.output(), "right has its new LID")
         self.assert_connected()
+
+    def test_recovers_from_an_error_of_its_queue_pair(self):
+        self.assert_connected()
+        self.softib_set("qp", "left", "error")
+        self.left.wait_for_log("was in error", "is up again")
+        self.assert_connected()
+        self.softib_set("qp", "right", "error", str(self.right.ibarp("info")["qpn"]))
+        self.right.wait_for_log("was in error", "is up again")
+        self.assert_connected()
+        shown = json.loads(self.subnet.run_softib("show", "--json").stdout)
+        counters = {node["name"]: node["counters"] for node in shown["nodes"]}
+        self.assertEqual([counters[host]["qp_errors"] for host in ("left", "right")], [1, 1])
 
     def test_joins_again_after_an_sm_restart(self):
         self.assert_connected()

@@ -168,6 +168,18 @@ Result<control::Request> read_link(Arguments& words) {
   return words.done(change);
 }
 
+Result<control::Request> read_qp(Arguments& words) {
+  control::FailQps change{words.hca(), {}};
+  (void)words.state("state of a queue pair", "error", [](std::string_view word) {
+    return word == "error" ? std::optional(true) : std::nullopt;
+  });
+  if (words.is_empty()) return words.done(change);
+  constexpr auto kFirst = QpnLayout::make(1, 0, 0).value();
+  constexpr auto kLast = ipoib::kMulticastQpn.value() - 1;
+  change.qpn = Qpn(words.number_between<std::uint32_t>("QPN", "queue pair number", kFirst, kLast));
+  return words.done(change);
+}
+
 Result<control::Request> read_partition(Arguments& words) {
   control::SetPartition change;
   change.pkey = words.pkey();
@@ -213,6 +225,9 @@ constexpr std::array kChanges{
         "duplicate, reorder or corrupt with a\npercentage, or delay with milliseconds; what\nis "
         "not given is off. seed NUMBER makes the\nfaults repeatable",
         read_link},
+    Change{"qp", "HCA error [QPN]",
+           "move a queue pair of the programs on an HCA,\nor all of them, to the error state",
+           read_qp},
     Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
            "the\npartition with its groups",

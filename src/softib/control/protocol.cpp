@@ -138,6 +138,9 @@ json::object content(const SetLink& request) {
           {"corrupt", request.faults.corrupt},
           {"seed", request.faults.seed}};
 }
+json::object content(const FailQps& request) {
+  return {{"command", "fail-qps"}, {"hca", request.hca}, {"qpn", request.qpn.value()}};
+}
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
           {"hca", request.hca},
@@ -216,6 +219,11 @@ Result<Request> parse_request(std::string_view line) {
          members.number("reorder", LinkFaults::kAlways),
          members.number("delay", LinkFaults::kMaxDelay),
          members.number("corrupt", LinkFaults::kAlways), members.number<std::uint32_t>("seed")}};
+    return members.done(request);
+  }
+  if (command == "fail-qps") {
+    constexpr auto kLast = ipoib::kMulticastQpn.value() - 1;
+    FailQps request{members.hca(), Qpn(members.number<std::uint32_t>("qpn", kLast))};
     return members.done(request);
   }
   if (command == "set-partition") {

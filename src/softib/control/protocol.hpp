@@ -8,6 +8,7 @@
 //   {"command":"set-mtu","hca":"a","mtu":1024}
 //   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5,
 //   "corrupt":0,"seed":0}                             hundredths of a percent, milliseconds
+//   {"command":"fail-qps","hca":"a","qpn":4097}                     0: all queue pairs
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
 //                                                                   none, limited, full
 //   {"command":"delete-partition","pkey":"0x0012"}
@@ -53,6 +54,10 @@ struct SetLink {
   std::string hca;
   LinkFaults faults;
 };
+struct FailQps {
+  std::string hca;
+  Qpn qpn;  ///< 0: all
+};
 struct SetPartition {
   std::string hca;
   PKey pkey;
@@ -68,7 +73,7 @@ struct MovePKey {
 };
 struct RestartSm {};
 
-using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, SetPartition,
+using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, SetPartition,
                              DeletePartition, MovePKey, RestartSm>;
 
 /// The line of a request, with newline.

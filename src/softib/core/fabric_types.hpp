@@ -9,6 +9,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "softib/core/link_faults.hpp"
+#include "softib/core/qp_errors.hpp"
 
 namespace softib {
 
@@ -57,6 +58,7 @@ struct PortAttributes {
   std::uint16_t generation = 0;  ///< 15 bits in the fabric file
   bool failed = false;           ///< the HCA has failed and not recovered
   LinkFaults faults;             ///< of the packets that the HCA sends
+  QpErrors qp_errors;            ///< of the processes on the HCA
   bool grh_required = false;     ///< its packets need a GRH: virtual functions share LIDs
   std::array<PKey, kPKeyTableSize> pkeys{};
 

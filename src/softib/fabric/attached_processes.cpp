@@ -33,6 +33,13 @@ int first_attached_pid(const SubnetFolder& folder, NodeIndex node, std::optional
   return 0;
 }
 
+bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex node, Qpn qpn) {
+  if (qpn == Qpn()) return first_attached_pid(folder, node) != 0;
+  const auto slot = QpnLayout::slot(qpn);
+  const bool is_occupied = (fabric.occupied(node) >> slot & 1) != 0;
+  return is_occupied && fabric.epoch(node, slot) == QpnLayout::epoch(qpn);
+}
+
 ipoib::Result<ipoib::FileDescriptor> block_attach(const SubnetFolder& folder) {
   auto file = open_shared(folder.fabric(), IfMissing::fail);
   if (file && !try_lock(file->get(), kAttachLockOffset)) {

@@ -34,6 +34,10 @@ struct SlotAddress {
 [[nodiscard]] int first_attached_pid(const SubnetFolder& folder, NodeIndex node,
                                      std::optional<SlotAddress> own = std::nullopt);
 
+/// Whether an attached process of a node can have a queue pair of this number, or for Qpn() any.
+[[nodiscard]] bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex node,
+                               Qpn qpn);
+
 /// Keeps processes from attaching (kAttachLockOffset) for the lifetime of the descriptor. EBUSY if
 /// a process is attaching at this moment.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> block_attach(const SubnetFolder& folder);

@@ -20,7 +20,8 @@ constexpr std::size_t kPKeyWord = 13;
 constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
-static_assert(kFaultsWord + std::tuple_size_v<LinkFaults::Words> == kNodeWords);
+constexpr std::size_t kQpErrorsWord = kFaultsWord + std::tuple_size_v<LinkFaults::Words>;
+static_assert(kQpErrorsWord + std::tuple_size_v<QpErrors::Words> == kNodeWords);
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -54,6 +55,7 @@ PublishedNode::Value encode(const subnet::Node& node) {
                                             << (i % kPKeysPerWord * 16);
   }
   std::ranges::copy(port.faults.words(), words.begin() + kFaultsWord);
+  std::ranges::copy(port.qp_errors.words(), words.begin() + kQpErrorsWord);
   return words;
 }
 
@@ -94,6 +96,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));
   }
   port.faults = LinkFaults::of_words({words[kFaultsWord], words[kFaultsWord + 1]});
+  port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
   return node;
 }
 

@@ -16,8 +16,9 @@ namespace softib::fabric {
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
 inline constexpr std::uint32_t kFabricVersion = 8;
 
-/// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2.
-inline constexpr std::size_t kNodeWords = 23;
+/// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
+/// errors of its queue pairs 2.
+inline constexpr std::size_t kNodeWords = 25;
 /// The word with the port state in its low 8 bits, which are 0 if there is no such node.
 inline constexpr std::size_t kNodePortWord = 11;
 /// Words of a group's record: MGID 2, receivers 16.

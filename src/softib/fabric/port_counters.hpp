@@ -38,6 +38,7 @@ enum class PortCounter : std::uint8_t {
   rc_duplicates,        ///< requests of a connection that were received again
   rc_sequence_errors,   ///< requests of a connection of which an earlier packet was missing
   uc_dropped_messages,  ///< of unreliable connections: incomplete, or without a receive
+  qp_errors,            ///< queue pairs that `softib set qp` has moved to the error state
   accept_paused,        ///< no descriptor was left for a new sender, which had to wait
   count_
 };

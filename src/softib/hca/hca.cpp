@@ -197,7 +197,23 @@ void Hca::set_port(const PortAttributes& now) {
   if (port_.failed) return;
   for (const auto type : port_events(port_, now)) raise(AsyncEvent{type});
   if (!now.serves(port_.generation)) return fail();
+  for (const auto which : now.qp_errors.since(port_.qp_errors)) {
+    for (const auto& qp : qps_) {
+      if (qp != nullptr && (which == Qpn() || qp->number() == which)) fail(*qp);
+    }
+  }
   port_ = now;
+}
+
+/// As by a "Local Work Queue Catastrophic Error" (IBA 11.6.3.1). The peer learns nothing. In RESET
+/// a queue pair does not work, so nothing fails.
+void Hca::fail(QueuePair& qp) {
+  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_ERR) return;
+  ++counters_.qp_errors;
+  const auto from = qp.state_;
+  raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
+  enter_error(qp);
+  if (qp.is_connected()) connections_.change_state(qp, from);
 }
 
 void Hca::fail() {

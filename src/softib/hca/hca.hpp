@@ -57,7 +57,7 @@ class Hca {
   /// until the next call for this queue pair or its destruction.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
   void receive(const ArrivedPacket& from);  ///< a packet from the fabric
-  /// Raises events for changes. If `now` has failed or is of a later generation, the HCA fails.
+  /// Raises events for changes. The HCA, or queue pairs, fail if they have failed in `now`.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] Connections& connections() { return connections_; }
@@ -81,8 +81,7 @@ class Hca {
   [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& to, const IncomingPacket& from);
   /// Collects the payload of the send at `position`. Returns the status to complete it with.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  [[nodiscard]] ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position,
-                                           OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status gather_large(QueuePair& qp, std::uint32_t at, OutgoingPacket& out);
   [[nodiscard]] ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position,
                                               OutgoingPacket& out);
   [[nodiscard]] bool write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
@@ -95,6 +94,7 @@ class Hca {
   void flush_receives(QueuePair& qp);
   void enter_error(QueuePair& qp);
   void fail();
+  void fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void raise(const HcaEvent& event);
   void discard_events(const void* object);

@@ -207,6 +207,11 @@ Result<void> Subnet::set_faults(NodeIndex index, const LinkFaults& faults) {
   return state_->manager.set_faults(index, faults);
 }
 
+Result<void> Subnet::fail_queue_pairs(NodeIndex index, Qpn qpn) {
+  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  return state_->manager.fail_queue_pairs(index, qpn);
+}
+
 Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   auto set = state_->manager.set_membership(index, pkey, as);

@@ -65,6 +65,8 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
   /// Sets the faults of the link of an HCA.
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
+  /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.
+  [[nodiscard]] ipoib::Result<void> fail_queue_pairs(NodeIndex node, Qpn qpn);
   /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
   /// necessary, except for `none`.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);

@@ -208,6 +208,15 @@ Result<void> SubnetManager::set_faults(NodeIndex index, const LinkFaults& faults
   return {};
 }
 
+Result<void> SubnetManager::fail_queue_pairs(NodeIndex index, Qpn qpn) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  node->port.qp_errors.add(qpn);
+  changed_.set(index);
+  return {};
+}
+
 Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   Error error;
   Node* node = find_node(index, error);

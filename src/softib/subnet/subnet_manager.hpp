@@ -47,6 +47,7 @@ class SubnetManager {
   /// `mtu` is an IBA code, used for paths and for groups joined later.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex index, const LinkFaults& faults);
+  [[nodiscard]] ipoib::Result<void> fail_queue_pairs(NodeIndex index, Qpn qpn);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
   /// Removes a partition and its key from all ports.
   [[nodiscard]] ipoib::Result<void> delete_partition(PKey pkey);

@@ -341,6 +341,15 @@ struct SubnetProcess::Commands {
     return on(what.hca,
               [&](NodeIndex node) { return process.subnet_.set_faults(node, what.faults); });
   }
+  Result<json::object> operator()(const control::FailQps& what) const {
+    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+      if (!fabric::may_have_qp(process.fabric_, process.folder_, node, what.qpn)) {
+        const std::string which = what.qpn == Qpn() ? "a queue pair" : "this queue pair";
+        return Error{ENOENT, "no program on '" + what.hca + "' has " + which};
+      }
+      return process.subnet_.fail_queue_pairs(node, what.qpn);
+    });
+  }
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {
       const auto set = process.subnet_.set_membership(node, what.pkey, what.membership);

@@ -48,6 +48,7 @@ constexpr std::array kDrops = {
     Drop{&hca::HcaCounters::rnr_naks, fabric::PortCounter::rc_rnr_naks},
     Drop{&hca::HcaCounters::shared_rnr_naks, fabric::PortCounter::rc_srq_rnr_naks},
     Drop{&hca::HcaCounters::shared_limits, fabric::PortCounter::srq_limit_events},
+    Drop{&hca::HcaCounters::qp_errors, fabric::PortCounter::qp_errors},
     Drop{&hca::HcaCounters::duplicates, fabric::PortCounter::rc_duplicates},
     Drop{&hca::HcaCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
     Drop{&hca::HcaCounters::dropped_messages, fabric::PortCounter::uc_dropped_messages},

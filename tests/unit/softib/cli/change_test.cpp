@@ -45,6 +45,8 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("link a off")),
             R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0,)"
             R"("corrupt":0,"seed":0})");
+  EXPECT_EQ(parsed(words("qp a error")), R"({"command":"fail-qps","hca":"a","qpn":0})");
+  EXPECT_EQ(parsed(words("qp a error 0x10001")), R"({"command":"fail-qps","hca":"a","qpn":65537})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 
@@ -52,7 +54,8 @@ TEST(Change, AcceptsTheLimitsOfEachValue) {
   for (const char* const change :
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
         "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100",
-        "link a corrupt 100", "link a seed 1", "link a seed 4294967295"}) {
+        "link a corrupt 100", "link a seed 1", "link a seed 4294967295", "qp a error 0x010000",
+        "qp a error 0xfffffe"}) {
     EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
   }
 }
@@ -119,12 +122,19 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
     EXPECT_THAT(parsed({"link", "a", "seed", seed}),
                 HasSubstr("is not a valid seed (1 to 4294967295)"));
   }
+  EXPECT_THAT(parsed(words("qp a")), HasSubstr("error is missing; usage: softib set qp HCA error"));
+  EXPECT_THAT(parsed(words("qp a ready")), HasSubstr("not a valid state of a queue pair (error)"));
+  for (const char* qpn : {"0", "1", "65535", "0xffffff", "all"}) {
+    EXPECT_THAT(parsed({"qp", "a", "error", qpn}),
+                HasSubstr("is not a valid queue pair number (65536 to 16777214)"));
+  }
+  EXPECT_THAT(parsed(words("qp a error 0x10001 7")), HasSubstr("unexpected argument '7'"));
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
 }
 
 TEST(Change, ListsTheChangesForAnUnknownOne) {
   EXPECT_EQ(parsed({}),
-            "no change is given; changes: hca, port, lid, mtu, link, partition, pkey, sm");
+            "no change is given; changes: hca, port, lid, mtu, link, qp, partition, pkey, sm");
   EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
 }
 
@@ -135,7 +145,7 @@ TEST(Change, HelpHasEachChangeInEightyColumns) {
     EXPECT_LE(line.size(), 80U) << line;
     if (!line.starts_with("   ")) ++changes;
   }
-  EXPECT_EQ(changes, 8U);
+  EXPECT_EQ(changes, 9U);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
        {Request(SetHca{"a", HcaState::failed}), Request(Show{}),
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
         Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 0xffff'ffff}}),
+        Request(FailQps{"a", Qpn(0xfffffe)}), Request(FailQps{"a", Qpn()}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
         Request(RestartSm{})}) {
@@ -45,6 +46,8 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
   EXPECT_EQ(reason(link + R"("corrupt":10000,"seed":4294967295})"), "");
   EXPECT_NE(reason(link + R"("corrupt":10001,"seed":0})").find("'corrupt'"), std::string::npos);
   EXPECT_NE(reason(link + R"("corrupt":0,"seed":4294967296})").find("'seed'"), std::string::npos);
+  EXPECT_NE(reason(R"({"command":"fail-qps","hca":"a","qpn":16777215})").find("'qpn'"),
+            std::string::npos);
   EXPECT_NE(
       reason(R"({"command":"set-link","hca":"a","loss":10001,"duplicate":0,"reorder":0,"delay":0})")
           .find("'loss'"),

@@ -180,6 +180,27 @@ TEST_F(SubnetProcessTest, FailsAnHcaThatHasProcesses) {
   EXPECT_EQ(nobody.error().code, ENODEV);
 }
 
+TEST_F(SubnetProcessTest, LetsQueuePairsOfItsProgramsFail) {
+  const RunningSubnet subnet(folder_);
+  const auto node = control::request_attach(folder_, {"a"}).value();
+  const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
+  const auto code = [&](const std::string& hca, Qpn qpn) {
+    const auto response = request(folder_, control::FailQps{hca, qpn});
+    return response ? 0 : response.error().code;
+  };
+  EXPECT_EQ(code("nobody", Qpn()), ENODEV);
+  EXPECT_EQ(code("a", Qpn()), ENOENT) << "no program uses it";
+  EXPECT_EQ(code(subnet::kSmName, Qpn()), EINVAL);
+  const auto a = attach(folder_, "a");
+  const auto qpn = QpnLayout::make(a->epoch(), a->slot(), 7);
+  EXPECT_EQ(code("a", QpnLayout::make(a->epoch() + 1, a->slot(), 7)), ENOENT) << "a later process";
+  EXPECT_EQ(code("a", QpnLayout::make(a->epoch(), a->slot() + 1, 7)), ENOENT) << "no process";
+  EXPECT_EQ(fabric.node(node)->port.qp_errors, QpErrors());
+  EXPECT_EQ(code("a", qpn), 0);
+  EXPECT_EQ(code("a", Qpn()), 0);
+  EXPECT_THAT(fabric.node(node)->port.qp_errors.since({}), testing::ElementsAre(qpn, Qpn()));
+}
+
 TEST_F(SubnetProcessTest, RejectsMalformedRequests) {
   const RunningSubnet subnet(folder_);
   for (const auto* line : {"", "{}", "[]", "attach ", "{\"command\":7}", "attach ../..",

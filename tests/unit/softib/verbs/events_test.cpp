@@ -339,6 +339,21 @@ TEST_F(EventsTest, ReportsAnOverrunOfACompletionQueue) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+TEST_F(EventsTest, ReportsAQueuePairThatTheOperatorLetsFail) {
+  auto* const qp = near_.make_qp();
+  ASSERT_EQ(near_.post_receive(qp), 0);
+  const auto before = counted(fabric::PortCounter::qp_errors);
+  subnet_.change_port([&](PortAttributes& port) { port.qp_errors.add(Qpn(qp->qp_num)); });
+  auto event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(event.element.qp, qp);
+  ibv_ack_async_event(&event);
+  ibv_wc wc{};
+  ASSERT_EQ(ibv_poll_cq(near_.cq, 1, &wc), 1);
+  EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_TRUE(eventually([&] { return counted(fabric::PortCounter::qp_errors) == before + 1; }));
+}
+
 TEST_F(EventsTest, DestroyingAQueueWithdrawsItsAsynchronousEvents) {
   const auto [cq, qp] = overrun_a_queue();
   ASSERT_TRUE(is_readable(near_.context->async_fd));

@@ -180,9 +180,10 @@ class VerbsTest : public testing::Test {
   [[nodiscard]] static Lid far_lid() { return TestSubnet::lid(2); }
 
   /// Packets that host1 received for unknown queue pairs.
-  [[nodiscard]] std::uint64_t near_drops() {
-    return subnet_.subnet.fabric().counters(
-        1)[static_cast<std::size_t>(fabric::PortCounter::drop_unknown_qp)];
+  [[nodiscard]] std::uint64_t near_drops() { return counted(fabric::PortCounter::drop_unknown_qp); }
+  /// Of host1.
+  [[nodiscard]] std::uint64_t counted(fabric::PortCounter counter) {
+    return subnet_.subnet.fabric().counters(1)[static_cast<std::size_t>(counter)];
   }
 
   VerbsSubnet& subnet_ = VerbsSubnet::instance();
