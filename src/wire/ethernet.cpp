@@ -20,6 +20,26 @@ void EthernetHeader::emit(std::uint8_t* to) const {
   writer.u16(type);
 }
 
+std::optional<VlanTag> VlanTag::parse(ConstBytes frame) {
+  constexpr std::uint16_t kVlan = 0x0fff;
+  constexpr std::uint16_t kDropEligible = 0x1000;
+  constexpr unsigned kPriorityShift = 13;
+  if (frame.size() < EthernetHeader::kSize + kSize) return std::nullopt;
+  ByteReader reader(frame.subspan(kOffset));
+  if (reader.u16() != kType) return std::nullopt;
+  const std::uint16_t control = reader.u16();
+  return VlanTag{.priority = static_cast<std::uint8_t>(control >> kPriorityShift),
+                 .drop_eligible = (control & kDropEligible) != 0,
+                 .vlan = VlanId(control & kVlan)};
+}
+
+void VlanTag::emit(std::uint8_t* to) const {
+  ByteWriter writer({to, kSize});
+  writer.u16(kType);
+  writer.u16(static_cast<std::uint16_t>((priority << 13U) | (drop_eligible ? 0x1000U : 0U) |
+                                        vlan.value()));
+}
+
 MacAddress multicast_mac(Ipv4Address group) {
   constexpr std::uint64_t kPrefix = 0x0100'5e00'0000;
   constexpr std::uint32_t kLowBits = 0x007f'ffff;

@@ -17,6 +17,24 @@ TEST(EthernetHeader, HasDestinationSourceAndType) {
   EXPECT_EQ(written, bytes);
 }
 
+TEST(VlanTag, LiesBetweenSourceAndType) {
+  const auto frame = from_hex("ffffffffffff 02c903000001 8100 b012 0806 00");
+  const auto tag = VlanTag::parse(frame);
+  EXPECT_EQ(tag, (VlanTag{.priority = 5, .drop_eligible = true, .vlan = VlanId(18)}));
+  std::vector<std::uint8_t> written(VlanTag::kSize);
+  tag->emit(written.data());
+  EXPECT_EQ(written, from_hex("8100 b012"));
+  VlanTag{.vlan = kLastVlan}.emit(written.data());
+  EXPECT_EQ(written, from_hex("8100 0ffe"));
+}
+
+TEST(VlanTag, IsMissing) {
+  EXPECT_FALSE(VlanTag::parse(from_hex("ffffffffffff 02c903000001 0806 0012 0806 00")));
+  EXPECT_FALSE(VlanTag::parse(from_hex("ffffffffffff 02c903000001 88a8 0012 0806 00")));
+  EXPECT_TRUE(VlanTag::parse(from_hex("ffffffffffff 02c903000001 8100 0012 0806")));
+  EXPECT_FALSE(VlanTag::parse(from_hex("ffffffffffff 02c903000001 8100 0012 08"))) << "too short";
+}
+
 TEST(MulticastMac, HasTheLow23BitsOfAnIpv4Group) {
   EXPECT_EQ(multicast_mac(Ipv4Address(0xe00000fb)).to_string(), "01:00:5e:00:00:fb");
   EXPECT_EQ(multicast_mac(Ipv4Address(0xefffffff)).to_string(), "01:00:5e:7f:ff:ff");
