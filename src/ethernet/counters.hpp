@@ -6,15 +6,19 @@
 namespace ipoib::ethernet {
 
 struct Counters {
-  std::uint64_t requests = 0;          ///< of the host, for the MAC of a neighbour
-  std::uint64_t answers = 0;           ///< to these, made here
-  std::uint64_t announcements = 0;     ///< to the host, of neighbours with another hardware address
-  std::uint64_t drop_type = 0;         ///< neither IP nor ARP: STP, LLDP, a VLAN, ...
+  std::uint64_t requests = 0;       ///< of the host, for the MAC of a neighbour
+  std::uint64_t answers = 0;        ///< to these, made here
+  std::uint64_t announcements = 0;  ///< to the host, of neighbours with another hardware address
+  std::uint64_t drop_stp = 0;       ///< spanning tree, of a bridge
+  std::uint64_t drop_lldp = 0;
+  std::uint64_t drop_vlan = 0;  ///< with the tag of a VLAN that is not mapped, or with two tags
+  std::uint64_t drop_type = 0;  ///< neither IP nor ARP, nor one of those above
   std::uint64_t drop_destination = 0;  ///< for a MAC that is not on the link: flooded by a bridge
   std::uint64_t drop_source = 0;  ///< from a MAC of the link: sent back by a loop behind the TAP
   std::uint64_t drop_malformed_arp = 0;
   std::uint64_t drop_request_limit = 0;
   std::uint64_t drop_no_frame = 0;  ///< no buffer was free for an answer
+  friend bool operator==(const Counters&, const Counters&) = default;
 };
 
 /// Why a frame of a station is dropped, or nothing is learnt from it.

@@ -35,6 +35,20 @@ EthernetHeader header(MacAddress to, MacAddress from, EtherType type) {
   return {to, from, static_cast<std::uint16_t>(type)};
 }
 
+/// The counter of a frame that is neither IP nor ARP.
+std::uint64_t& drops_of(const EthernetHeader& header, Counters& counters) {
+  if (header.destination == wire::kStpGroup) return counters.drop_stp;
+  switch (header.type) {
+    case wire::kLldpType:
+      return counters.drop_lldp;
+    case wire::VlanTag::kType:
+    case wire::VlanTag::kServiceType:
+      return counters.drop_vlan;
+    default:
+      return counters.drop_type;
+  }
+}
+
 }  // namespace
 
 View::View(const Limits& limits, const HashKey& key, FramePool& messages)
@@ -84,7 +98,7 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
     return false;
   }
   if (!is_type(header, EtherType::ipv4) && !is_type(header, EtherType::ipv6)) {
-    ++counters_.drop_type;
+    ++drops_of(header, counters_);
     return false;
   }
   if (wire::ip_version(packet) == 6 && receive_discovery(header, packet, now)) return false;

@@ -175,10 +175,28 @@ TEST_F(ViewTest, FramesForOthersBehindABridgeAreDropped) {
   EXPECT_EQ(view.counters().drop_destination, 1U);
 }
 
-TEST_F(ViewTest, OtherTypesAreDropped) {
-  from_host({kBroadcastMac, kHost, 0x88cc}, std::vector<std::uint8_t>(46));
-  EXPECT_THAT(batch, IsEmpty());
-  EXPECT_EQ(view.counters().drop_type, 1U);
+TEST_F(ViewTest, OtherFramesAreDroppedAndCountedByReason) {
+  struct Case {
+    MacAddress destination;
+    std::uint16_t type;
+    std::uint64_t Counters::*counter;
+  };
+  constexpr MacAddress kLldpGroup{0x0180'c200'000e};
+  constexpr std::uint16_t kLength = 38;  // instead of a type
+  for (const auto& [destination, type, counter] : {
+           Case{wire::kStpGroup, kLength, &Counters::drop_stp},
+           Case{kLldpGroup, 0x88cc, &Counters::drop_lldp},
+           Case{kBroadcastMac, 0x8100, &Counters::drop_vlan},
+           Case{kBroadcastMac, 0x88a8, &Counters::drop_vlan},
+           Case{kBroadcastMac, kLength, &Counters::drop_type},
+           Case{kLldpGroup, 0x8809, &Counters::drop_type},
+       }) {
+    Counters expected = view.counters();
+    ++(expected.*counter);
+    from_host({destination, kHost, type}, std::vector<std::uint8_t>(46));
+    EXPECT_THAT(batch, IsEmpty());
+    EXPECT_EQ(view.counters(), expected) << destination.to_string() << std::hex << " " << type;
+  }
 }
 
 TEST_F(ViewTest, ABatchKeepsItsOrderAndItsHops) {
