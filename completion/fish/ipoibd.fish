@@ -33,7 +33,7 @@ function __ipoibd_complete
             __fish_complete_groups
         case --pid-file --config --neighbour-file
             __fish_complete_path $current
-        case --port --pkey --gid-index --mtu --scope '--group-*' --neighbours --unresolved --arp-rate --cpu --receive-queue --send-queue
+        case --port --pkey --vlan --ethernet-stations --gid-index --mtu --scope '--group-*' --neighbours --unresolved --arp-rate --cpu --receive-queue --send-queue
             return
         case '*'
             command $words[1] --help 2>/dev/null | string replace -rf '^ +(?:-. \[ )?(--[a-z0-9-]+)(?: \])?(?: \S+)? *(.*)$' '$1\t$2'

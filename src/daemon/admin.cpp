@@ -125,6 +125,9 @@ void append(const ethernet::Stations& stations, std::vector<control::Counter>& o
 }
 
 void append(const ethernet::Counters& of_view, std::vector<control::Counter>& out) {
+  out.push_back({"drop_ethernet_stp", of_view.drop_stp, true});
+  out.push_back({"drop_ethernet_lldp", of_view.drop_lldp, true});
+  out.push_back({"drop_ethernet_vlan", of_view.drop_vlan, true});
   out.push_back({"drop_ethernet_type", of_view.drop_type, true});
   out.push_back({"drop_ethernet_destination", of_view.drop_destination, true});
   out.push_back({"drop_ethernet_source", of_view.drop_source, true});
@@ -159,7 +162,7 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   const auto pair = sum_of_queue_pairs(state);
   const auto to_host = sum_to_host(state);
   out.push_back({"drop_host_refused", to_host.refused, true});
-  out.push_back({"drop_host_malformed", state.malformed_of_host, true});
+  out.push_back({"drop_host_malformed", state.of_host.malformed, true});
   out.push_back({"drop_receive_error", pair.receive_errors, true});
   out.push_back({"drop_send_error", pair.send_errors, true});
   out.push_back({"drop_receive_malformed", pair.malformed, true});
@@ -179,7 +182,10 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
   out.push_back({"failovers", state.status.failovers, false});
-  if (state.ethernet != nullptr) append(state.ethernet->counters(), out);
+  if (state.ethernet != nullptr) {
+    append(state.ethernet->counters(), out);
+    out.push_back({"drop_vlan_queue", state.of_host.vlan_queue, true});
+  }
   if (state.ethernet != nullptr && state.ethernet->stations() != nullptr) {
     append(*state.ethernet->stations(), out);
   }

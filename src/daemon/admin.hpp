@@ -11,6 +11,7 @@
 #include "daemon/port_role.hpp"
 #include "ethernet/view.hpp"
 #include "link/link.hpp"
+#include "linux/pollable_tun.hpp"
 #include "offload/coalescer.hpp"
 #include "sa/counters.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -48,7 +49,7 @@ struct InterfaceState {
   const verbs::UdCounters& queue_pair;
   const offload::Coalescer::Counters& to_host;
   const PollPolicy::Counters& poll;
-  std::uint64_t malformed_of_host = 0;
+  host::HostDrops of_host = {};
   PKey pkey;
   bool admin_up = true;  ///< the network interface is administratively up
   const ethernet::View* ethernet = nullptr;  ///< of a TAP

@@ -4,10 +4,15 @@
 #include <unistd.h>
 
 #include "daemon/interface_mark.hpp"
+#include "daemon/interface_plan.hpp"
 #include "daemon/sandbox.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/random_bits.hpp"
+#include "linux/netlink_view.hpp"
+#include "linux/tun_device.hpp"
+#include "linux/vlan_host.hpp"
+#include "linux/vlan_port.hpp"
 
 namespace ipoib::daemon {
 
@@ -29,7 +34,7 @@ Pump::Settings pump_settings(const Options& options, const InterfaceId& id, Port
           .hash_key = {random_bits(), random_bits()},
           .first_request = first_link_request(id.number, role),
           .mode = is_idle ? PumpMode::standby : mode,
-          .ethernet = options.ethernet.includes(id.pkey),
+          .ethernet = options.is_ethernet(id.pkey),
           .stations = options.ethernet_stations};
 }
 
@@ -45,7 +50,7 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 
 /// Bytes of headroom that packets of the host need in addition to the link's.
 std::size_t more_headroom(const Options& options, PKey pkey) {
-  return options.ethernet.includes(pkey) ? ethernet::View::kHeadroom - link::kHeadroom : 0;
+  return options.is_ethernet(pkey) ? ethernet::View::kHeadroom - link::kHeadroom : 0;
 }
 
 /// Of all ports whose devices count them.
@@ -55,6 +60,11 @@ std::optional<std::uint64_t> missing_receives(const verbs::Device& primary,
   const auto of_backup = backup != nullptr ? backup->missing_receives() : std::nullopt;
   if (!of_primary && !of_backup) return std::nullopt;
   return of_primary.value_or(0) + of_backup.value_or(0);
+}
+
+void receive_large_packets(const host::HostDevice& tun, PortQueues& queues) {
+  using Kind = Segmentation::Kind;
+  if (tun.accepts(Kind::tcp) && tun.accepts(Kind::udp)) queues.enable_large_receives();
 }
 
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
@@ -72,13 +82,13 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
               more_headroom(dependencies.options, id.pkey), *logs_.verbs),
       ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
                           id.pkey)),
-      mark_(to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
+      vlan_(dependencies.options.vlan_of(id.pkey)),
+      mark_(vlan_ ? std::string()
+                  : to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
       handed_(take(dependencies.handed, id.pkey)),
       mode_(handed_ ? PumpMode::held : PumpMode::active),
-      tun_(at_home([this] { return open_tun(); })),
-      netlink_((receive_large_packets(), at_home([this] {
-                  return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
-                }))),
+      tun_(open_host()),
+      mirror_((receive_large_packets(*tun_, queues_), open_mirror())),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
@@ -130,16 +140,33 @@ InterfaceLoop::Dependencies Interface::loop_dependencies() {
   return out;
 }
 
-std::unique_ptr<host::TunDevice> Interface::open_tun() {
-  const bool is_tap = dependencies_.options.ethernet.includes(id_.pkey);
+std::unique_ptr<host::HostDevice> Interface::open_host() {
+  if (vlan_) return std::make_unique<host::VlanPort>(*dependencies_.trunk, *vlan_, id_.name);
+  const auto& all = dependencies_.options;
+  const bool is_tap = all.ethernet.includes(id_.pkey);
+  const bool is_trunk = !all.vlans.empty() && id_.pkey == base_partition(all.pkeys);
   const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
   const host::TunOptions options{.name = id_.name,
                                  .mark = mark_,
                                  .large_packets = queues_.can_send_large_packets(),
                                  .mac = is_tap ? std::optional(mac) : std::nullopt,
-                                 .stable_secret = ipv6_.stable_secret};
-  return handed_ ? host::TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
-                 : host::TunDevice::open(options).value();
+                                 .stable_secret = ipv6_.stable_secret,
+                                 .trunk = is_trunk ? dependencies_.trunk : nullptr};
+  using host::TunDevice;
+  return at_home([&] {
+    return handed_ ? TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
+                   : TunDevice::open(options).value();
+  });
+}
+
+std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
+  if (vlan_) {
+    const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
+    return std::make_unique<host::VlanHost>(id_.name, mac);
+  }
+  return at_home([this] {
+    return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
+  });
 }
 
 InterfaceControl::Dependencies Interface::control_dependencies(
@@ -150,7 +177,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .context = dependencies.context,
       .number = id_.number,
       .pkey = id_.pkey,
-      .host = *netlink_,
+      .host = *mirror_,
       .to_interface = to_interface_,
       .inbox = to_control_,
       .owner = owner,
@@ -172,12 +199,12 @@ InterfaceControl::Dependencies Interface::control_dependencies(
 void Interface::log_start() {
   const auto& device = dependencies_.device;
   const auto* const backup = dependencies_.backup;
-  logs_.daemon->info(
-      "on {} port {}{}, partition {:#06x}{}", device.name(), device.port(),
-      backup != nullptr
-          ? ", with the backup " + PortName{backup->name(), backup->port()}.text()
-          : "",
-      id_.pkey.value(), tun_->adopted() ? ", adopted" : "");
+  logs_.daemon->info("on {} port {}{}, partition {:#06x}{}{}", device.name(), device.port(),
+                     backup != nullptr
+                         ? ", with the backup " + PortName{backup->name(), backup->port()}.text()
+                         : "",
+                     id_.pkey.value(), vlan_ ? ", VLAN " + std::to_string(vlan_->value()) : "",
+                     tun_->adopted() ? ", adopted" : "");
   for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
 }
 
@@ -191,17 +218,13 @@ void Interface::run() {
   loop_.run();
 }
 
-void Interface::receive_large_packets() {
-  using Kind = Segmentation::Kind;
-  if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queues_.enable_large_receives();
-}
-
 SharedNamespace Interface::current_namespace() const {
   auto found = tun_->network_namespace();
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
 }
 
 bool Interface::is_at_home() const {
+  if (vlan_) return true;
   const auto now_in = tun_->network_namespace();
   return now_in && now_in->is_same_as(dependencies_.home);
 }

@@ -5,7 +5,7 @@
 //                     Pump and InterfaceLoop <------> InterfaceControl ---- PortControl
 //                                  |                      |
 //        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
-// With a backup port, there is a second UdQueuePair with a second Pump.
+// With a backup port, there is a second UdQueuePair with a second Pump. For VLANs: vlan_port.hpp.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,8 @@
 #include "daemon/logging.hpp"
 #include "daemon/own_ring.hpp"
 #include "daemon/port_queue.hpp"
-#include "linux/netlink_view.hpp"
-#include "linux/network_namespace.hpp"
-#include "linux/tun_device.hpp"
+#include "linux/host_device.hpp"
+#include "linux/vlan_trunk.hpp"
 
 namespace ipoib::daemon {
 
@@ -42,6 +41,7 @@ class Interface final : public PartitionInterface {
     TraceRing& control_trace;
     CpuShares& cpus;
     HandedInterfaces& handed;  ///< by another daemon; those that are not taken yet
+    host::VlanTrunk* trunk = nullptr;  ///< for the VLANs of a TAP, if there are any
     std::function<void(FileDescriptor)> on_handover = {};  ///< see control::Server::Dependencies
   };
   /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
@@ -69,27 +69,26 @@ class Interface final : public PartitionInterface {
   void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
   void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   void request_report() override { control_.request_report(); }
-  [[nodiscard]] int tun_descriptor() const override { return tun_->descriptor(); }
+  [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
   void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
   void set_mode(PumpMode mode) override;
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  [[nodiscard]] std::unique_ptr<host::TunDevice> open_tun();
+  [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
+  [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
   [[nodiscard]] InterfaceLoop::Dependencies loop_dependencies();
   void log_start();
-  void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
                                                        control::Server::IfTaken if_taken);
   void serve_again();
   void on_renamed(const std::string& name);
   void run();  ///< the interface's thread
-  /// Calls `open` in the network namespace of the interface.
-  template <class Open>
+  template <class Open>  // calls `open` in the network namespace of the interface
   auto at_home(Open&& open) const {
     return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));
   }
@@ -101,11 +100,12 @@ class Interface final : public PartitionInterface {
   const OwnRing trace_;
   PortQueues queues_;
   const Ipv6Identity ipv6_;
-  const std::string mark_;  ///< see host::TunOptions
+  const std::optional<VlanId> vlan_;  ///< of a TAP; none: it has a network interface of its own
+  const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
   std::optional<HandedInterface> handed_;
   PumpMode mode_;
-  const std::unique_ptr<host::TunDevice> tun_;
-  const std::unique_ptr<host::NetlinkView> netlink_;
+  const std::unique_ptr<host::HostDevice> tun_;
+  const std::unique_ptr<host::HostMirror> mirror_;
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;

@@ -21,6 +21,7 @@ class InterfaceFactory final : public PartitionInterfaces {
     return std::make_unique<Interface>(id, dependencies_, owner, sa);
   }
   [[nodiscard]] Result<void> discard(const KeptInterface& kept) override {
+    if (kept.mark.empty()) return {};  // a VLAN has no network interface
     return daemon::discard(kept, dependencies_.home);
   }
 

@@ -279,7 +279,7 @@ InterfaceState InterfaceLoop::state() {
                        .queue_pair = active().queue_pair().counters(),
                        .to_host = active().pump().counters(),
                        .poll = policy_.counters(),
-                       .malformed_of_host = dependencies_.tun.malformed(),
+                       .of_host = dependencies_.tun.drops(),
                        .pkey = settings_.pkey,
                        .admin_up = admin_up_,
                        .ethernet = active().pump().host().ethernet(),

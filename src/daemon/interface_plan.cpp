@@ -32,12 +32,17 @@ std::string list_of(std::span<const PKey> keys) {
   return text.empty() ? "none" : text;
 }
 
-/// Partitions that are chosen or in the table, then those that the operator has added.
+/// Partitions that are chosen or in the table, those of VLANs, then those that the operator has
+/// added.
 std::vector<PKey> InterfacePlan::wanted(std::span<const PKey> table) const {
   auto out = chosen_.empty() ? partitions_of(table) : chosen_;
-  for (const auto& [partition, name] : operator_.added) {
+  const auto add = [&out](PKey partition) {
     if (std::ranges::find(out, partition) == out.end()) out.push_back(partition);
+  };
+  if (!chosen_.empty()) {
+    for (const auto& [partition, vlan] : vlans_) add(partition);
   }
+  for (const auto& [partition, name] : operator_.added) add(partition);
   return out;
 }
 
@@ -104,8 +109,10 @@ Result<void> InterfacePlan::remove(PKey partition) {
   if (at == interfaces_.end() || at->second == State::removing) {
     return Error{EBUSY, name_of(partition) + " is being removed"};
   }
-  const auto is_created = [](const auto& each) { return each.second == State::created; };
-  if (std::ranges::count_if(interfaces_, is_created) == 1) {
+  const auto stays = [&](const auto& each) {
+    return each.first != partition && each.second == State::created && !vlans_.contains(each.first);
+  };
+  if (!vlans_.contains(partition) && std::ranges::none_of(interfaces_, stays)) {
     return Error{EBUSY,
                  name_of(partition) +
                      " is the last interface: end ipoibd instead, or add another one before"};
@@ -128,7 +135,11 @@ std::string InterfacePlan::name_of(PKey partition) const {
 }
 
 std::string InterfacePlan::usual_name_of(PKey partition) const {
-  return partition == base_partition(chosen_) ? base_name_ : fmt::format("{}.{:04x}", base_name_, partition.value());
+  if (partition == base_partition(chosen_)) return base_name_;
+  if (const auto at = vlans_.find(partition); at != vlans_.end()) {
+    return fmt::format("{}.{}", base_name_, at->second.value());
+  }
+  return fmt::format("{}.{:04x}", base_name_, partition.value());
 }
 
 }  // namespace ipoib::daemon

@@ -16,6 +16,7 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/result.hpp"
+#include "ipoib/vlan_id.hpp"
 
 namespace ipoib::daemon {
 
@@ -51,9 +52,14 @@ class InterfacePlan {
     std::size_t left_out = 0;  ///< partitions beyond kMaxInterfaces
   };
 
-  /// `chosen`: full members' keys; empty: all partitions in the port's table.
-  InterfacePlan(std::vector<PKey> chosen, std::string base_name, OperatorChanges& by_operator)
-      : chosen_(std::move(chosen)), base_name_(std::move(base_name)), operator_(by_operator) {}
+  /// `chosen`: full members' keys; empty: all partitions in the port's table. Those of `vlans` are
+  /// chosen, too, if any are.
+  InterfacePlan(std::vector<PKey> chosen, std::string base_name, OperatorChanges& by_operator,
+                std::map<PKey, VlanId> vlans = {})
+      : chosen_(std::move(chosen)),
+        base_name_(std::move(base_name)),
+        operator_(by_operator),
+        vlans_(std::move(vlans)) {}
 
   /// Replaces the chosen partitions. The next update() follows. base_partition() must be the same.
   void choose(std::vector<PKey> chosen) { chosen_ = std::move(chosen); }
@@ -70,14 +76,15 @@ class InterfacePlan {
   /// The interface could not be created, and is not to be added any more.
   void cancel_add(PKey partition);
   /// The operator deletes an interface, which is to be followed by on_removed(). EBUSY: it is the
-  /// last one, or is being removed.
+  /// last one with a network interface, or is being removed.
   [[nodiscard]] Result<void> remove(PKey partition);
   /// The operator has deleted an interface in the kernel.
   void forget(PKey partition);
 
   /// The name that the operator has given. Otherwise as usual on Linux: the default partition's
   /// interface has the base name, and others append the key: ib0, ib0.8001. A single chosen
-  /// partition has the base name instead of the default one.
+  /// partition has the base name instead of the default one. That of a VLAN appends its number:
+  /// ib0.18.
   [[nodiscard]] std::string name_of(PKey partition) const;
 
  private:
@@ -89,6 +96,7 @@ class InterfacePlan {
   std::vector<PKey> chosen_;
   std::string base_name_;
   OperatorChanges& operator_;
+  const std::map<PKey, VlanId> vlans_;  ///< of the interface with the base name
   std::map<PKey, State> interfaces_;
 };
 

@@ -1,5 +1,6 @@
 #include "daemon/interfaces.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <exception>
@@ -12,11 +13,19 @@ namespace ipoib::daemon {
 
 namespace {
 constexpr std::size_t kMaxStatus = 512;  // bytes of the line for the operator
+
+/// Whether all interfaces are VLANs, so that no network interface carries them.
+bool are_vlans(const std::map<InterfaceNumber, PKey>& partitions, const Options& options) {
+  return std::ranges::all_of(partitions,
+                             [&](const auto& each) { return options.vlans.contains(each.second); });
+}
+
 }  // namespace
 
 Interfaces::Interfaces(const Dependencies& dependencies)
     : dependencies_(dependencies),
-      plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes),
+      plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes,
+            dependencies.options.vlans),
       retry_timer_(dependencies.context, [this] { apply_plan(); }) {}
 
 void Interfaces::start(const verbs::PortSnapshot& primary) {
@@ -282,11 +291,10 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
   unanswered_.erase(number);
   const auto partition = interface->id().pkey;
   const auto name = interface->id().name;
-  const bool was_last = interfaces_.empty();
+  const bool was_stopping = stopping_.has_value();
   const auto deleting = deleting_.extract(number);
   const bool failed = why.kind == StopReason::Kind::failed;
-  if (deleting && !failed)
-    why = {};  // also if the network interface was moved or deleted meanwhile
+  if (deleting && !failed) why = {};  // also if the interface was moved or deleted meanwhile
   switch (why.kind) {
     case StopReason::Kind::requested:
       if (deleting) {
@@ -303,10 +311,11 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       follow(partition, *interface);
       break;
     case StopReason::Kind::deleted:
-      dependencies_.log.warn("interface {} was deleted", name);
+      why.reason = "interface " + name + " was deleted";
+      dependencies_.log.warn("{}", why.reason);
       plan_.forget(partition);
       interface->forget_neighbours();
-      if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
+      if (are_vlans(partitions(), dependencies_.options)) stop(why);
       break;
     case StopReason::Kind::failed:
       dependencies_.kept.insert_or_assign(name, interface->kept());
@@ -322,7 +331,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
   }
   interface.reset();  // apply_plan() may create another one of this name
   if (!stopping_) return apply_plan();
-  if (was_last) dependencies_.owner.on_finished(stopping_->reason);
+  if (was_stopping && interfaces_.empty()) dependencies_.owner.on_finished(stopping_->reason);
 }
 
 /// The response to the request that has deleted it is written by its own control server.

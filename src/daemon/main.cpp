@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "daemon/cleanup.hpp"
 #include "daemon/configuration.hpp"
 #include "daemon/find_device.hpp"
+#include "daemon/interface_plan.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
 #include "daemon/privileges.hpp"
@@ -36,6 +38,9 @@
 #include "ipoib/log_event.hpp"
 #include "ipoib/run_folder.hpp"
 #include "ipoib/service_manager.hpp"
+#include "linux/network_namespace.hpp"
+#include "linux/tun_device.hpp"
+#include "linux/vlan_trunk.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::daemon {
@@ -53,6 +58,7 @@ struct Dependencies {
   KeptInterfaces kept;
   OperatorChanges changes;
   NeighbourStore neighbours;
+  std::unique_ptr<host::VlanTrunk> trunk;  ///< null without --vlan
   PidFile pid_file;
   std::string privileges;  ///< what is kept, for the log
   bool has_logged_privileges = false;
@@ -66,6 +72,14 @@ bool is_needed_by_its_owner(const Folder& run) {
   const bool is_of_service =
       service != nullptr && ::fstat(run.fd.get(), &status) == 0 && status.st_uid == service->pw_uid;
   return is_of_service || control::has_living_daemon(run);
+}
+
+/// The queues outlive the device, since larger ones need a privilege that is dropped.
+std::unique_ptr<host::VlanTrunk> make_trunk(const Options& options) {
+  if (options.vlans.empty()) return nullptr;
+  std::vector<VlanId> vlans;
+  for (const auto& [pkey, vlan] : options.vlans) vlans.push_back(vlan);
+  return std::make_unique<host::VlanTrunk>(vlans);
 }
 
 /// Before there is a second thread, and before anything of strangers is read.
@@ -95,6 +109,25 @@ void log_privileges(Dependencies& dependencies) {
     log.info("no sandbox: {}", *obstacle);
 }
 
+/// A VLAN comes with the descriptor of the TAP that carries it. Throws std::runtime_error if the
+/// running daemon has other VLANs.
+void check_vlans(const handover::Handover& handover, const Options& options) {
+  const auto name_of = [](const HandedInterface& one) {
+    return host::TunDevice::name_of(one.tun.get());
+  };
+  const auto trunk = handover.interfaces.find(base_partition(options.pkeys));
+  for (const auto& each : handover.interfaces) {
+    const bool is_vlan = options.vlans.contains(each.first);
+    const bool was_vlan = trunk != handover.interfaces.end() && each.first != trunk->first &&
+                          name_of(each.second) == name_of(trunk->second);
+    if (is_vlan == was_vlan) continue;
+    throw std::runtime_error("the running ipoibd " +
+                             std::string(was_vlan ? "has" : "does not have") + " the partition " +
+                             list_of({&each.first, 1}) +
+                             " as a VLAN: start with the same --vlan, or stop it first");
+  }
+}
+
 /// With --takeover, what a running daemon of the port hands over.
 std::optional<handover::Handover> take_over(const verbs::Device& device,
                                             Dependencies& dependencies) {
@@ -103,6 +136,7 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   const auto wanted = handover::hello_of(device, dependencies.options.pkeys);
   auto handover = dependencies.home.run([&] { return handover::request_handover(wanted, log); });
   if (!handover) return std::nullopt;
+  check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
     auto home = host::TunDevice::namespace_of(interface.tun.get());
     if (!home) throw std::runtime_error("the running ipoibd hands over an interface that has gone");
@@ -199,7 +233,8 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
        .rings = rings,
        .control_trace = rings.add("control"),
        .cpus = cpus,
-       .handed = handed},
+       .handed = handed,
+       .trunk = dependencies.trunk.get()},
       dependencies.kept, dependencies.changes, std::move(predecessor));
   control.start(port);
   auto ended = control.run();
@@ -268,6 +303,7 @@ int run(Options read, const std::vector<std::string>& arguments) {
                             .kept = {},
                             .changes = {},
                             .neighbours = NeighbourStore(options.neighbours),
+                            .trunk = make_trunk(options),
                             .pid_file = PidFile(options.pid_file),
                             .privileges = {},
                             .takes_over = options.takeover};

@@ -62,6 +62,11 @@ void add_ethernet_options(po::options_description& group, Options& out) {
       number("ethernet-stations", out.ethernet_stations, 0, Options::kMaxStations),
       "limit of the virtual machines and containers behind an Ethernet interface; with 0, only the "
       "host uses it");
+  const auto vlans = [&](const std::vector<std::string>& v) { out.vlans = parse_vlans("vlan", v); };
+  group.add_options()(
+      "vlan", po::value<std::vector<std::string>>()->value_name("ID=P")->notifier(vlans),
+      "carry the frames of a VLAN of the Ethernet interface into the partition with this P_Key. "
+      "May be given several times (default: none)");
 }
 
 po::options_description interface_options(Options& out) {

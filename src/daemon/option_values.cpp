@@ -81,6 +81,30 @@ EthernetChoice parse_ethernet(const std::string& option, const std::string& text
   return {.all = false, .pkeys = parse_pkeys(option, keys)};
 }
 
+std::map<PKey, VlanId> parse_vlans(const std::string& option,
+                                   const std::vector<std::string>& texts) {
+  std::map<PKey, VlanId> vlans;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos) {
+      refuse(option, text, "a VLAN and the P_Key of its partition, as 18=0x8012");
+    }
+    const auto what = option + " " + text + ":";
+    const VlanId vlan(static_cast<std::uint16_t>(
+        parse_number(what, text.substr(0, equals), 1, kLastVlan.value())));
+    const auto pkey = parse_pkey(what, text.substr(equals + 1));
+    for (const auto& [other_pkey, other] : vlans) {
+      if (other == vlan) refuse(option, text, "each VLAN once");
+      if (other_pkey == pkey) refuse(option, text, "each partition once");
+    }
+    vlans.emplace(pkey, vlan);
+    if (vlans.size() >= kMaxInterfaces) {
+      refuse(option, text, "one of at most " + std::to_string(kMaxInterfaces - 1) + " VLANs");
+    }
+  }
+  return vlans;
+}
+
 std::vector<std::uint8_t> parse_scopes(const std::string& option, const std::string& text) {
   constexpr std::uint8_t kLargestScope = 14;
   std::vector<std::uint8_t> scopes;

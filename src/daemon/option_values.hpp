@@ -24,6 +24,9 @@ namespace ipoib::daemon {
                                             const std::vector<std::string>& texts);
 /// P_Keys as above, separated by commas; empty or "yes": all; "no": none.
 [[nodiscard]] EthernetChoice parse_ethernet(const std::string& option, const std::string& text);
+/// "VLAN=P_KEY" for each VLAN; each VLAN and each partition once.
+[[nodiscard]] std::map<PKey, VlanId> parse_vlans(const std::string& option,
+                                                 const std::vector<std::string>& texts);
 /// Multicast scopes, 1 to 14, separated by commas, without duplicates.
 [[nodiscard]] std::vector<std::uint8_t> parse_scopes(const std::string& option,
                                                      const std::string& text);

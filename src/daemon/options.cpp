@@ -37,6 +37,9 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
+/// Whether the option may be given several times.
+bool is_list(const std::string& option) { return option == "pkey" || option == "vlan"; }
+
 /// Throws what is wrong with the value of one option.
 void check_value(const po::option& option) {
   Options unused;
@@ -81,7 +84,7 @@ void read_file(const std::string& path, const po::options_description& all, po::
       const auto option = parse_line(line, all);
       if (!option) continue;
       check_value(*option);
-      if (!seen.insert(option->string_key).second && option->string_key != "pkey") {
+      if (!seen.insert(option->string_key).second && !is_list(option->string_key)) {
         throw UsageError("option '" + option->string_key + "' was given before");
       }
       found.options.push_back(*option);
@@ -160,6 +163,35 @@ std::string text_of(const po::variable_value& value) {
   return out;
 }
 
+/// The interface whose TAP carries the VLANs exists, is a TAP, and has a partition of its own.
+void check_vlans(const Options& options) {
+  if (options.vlans.empty()) return;
+  const auto trunk = base_partition(options.pkeys);
+  const auto& chosen = options.pkeys;
+  const auto is_chosen = [&](PKey pkey) { return std::ranges::find(chosen, pkey) != chosen.end(); };
+  if (!options.ethernet.includes(trunk)) {
+    throw UsageError("--vlan: needs --ethernet for the interface " + options.interface +
+                     ", which carries the VLANs");
+  }
+  if (!chosen.empty() && !is_chosen(trunk)) {
+    throw UsageError("--vlan: there is no interface " + options.interface +
+                     " that carries the VLANs: choose one partition with --pkey, or 0xffff, too");
+  }
+  if (options.ethernet_stations == 0) {
+    throw UsageError("--vlan: not with --ethernet-stations 0: in a VLAN, there are only stations");
+  }
+  for (const auto& [pkey, vlan] : options.vlans) {
+    const auto text = "--vlan " + std::to_string(vlan.value()) + "=" + list_of({&pkey, 1});
+    if (pkey == trunk) {
+      throw UsageError(text + ": that is the partition of frames without a tag");
+    }
+    if (is_chosen(pkey)) {
+      throw UsageError(text + ": has no interface of its own: leave out --pkey " +
+                       list_of({&pkey, 1}));
+    }
+  }
+}
+
 void check_log(const Options& options) {
   const auto valid = control::check_levels(options.log, Logging::kModules);
   if (!valid) throw UsageError("--log: " + valid.error().message);
@@ -171,13 +203,15 @@ std::string check_report(const std::vector<std::string>& files) {
   return text;
 }
 
-/// Several interfaces append their P_Keys to the name.
+/// Several interfaces append their P_Keys or VLANs to the name.
 void check_name(const Options& options) {
-  if (options.pkeys.size() == 1 || options.interface.size() + kPartitionSuffix < IFNAMSIZ) return;
+  const bool is_alone = options.pkeys.size() == 1 && options.vlans.empty();
+  if (is_alone || options.interface.size() + kPartitionSuffix < IFNAMSIZ) return;
   throw UsageError(
       "--name " + options.interface + ": must have at most " +
       std::to_string(IFNAMSIZ - 1 - kPartitionSuffix) +
-      " characters, since P_Keys are appended to it (.8001); or choose one partition with --pkey");
+      " characters, since P_Keys (.8001) and VLANs (.18) are appended to it; or choose "
+      "one partition with --pkey, and no --vlan");
 }
 
 }  // namespace
@@ -200,6 +234,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     po::notify(values);
     split_device(options, given);
     check_backup(options);
+    check_vlans(options);
     check_name(options);
     check_log(options);
     for (const auto& [name, value] : values) {

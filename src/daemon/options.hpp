@@ -18,6 +18,7 @@
 #include "daemon/port_selection.hpp"
 #include "daemon/sandbox.hpp"
 #include "ipoib/address.hpp"
+#include "ipoib/vlan_id.hpp"
 #include "link/config.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
@@ -54,6 +55,7 @@ struct Options {
   std::optional<SoftibTarget> softib;
   EthernetChoice ethernet;                           ///< which interfaces are TAPs
   std::size_t ethernet_stations = kDefaultStations;  ///< limit of those behind each TAP
+  std::map<PKey, VlanId> vlans;  ///< of the TAP of base_partition(), by partition
   bool wait = false;                                 ///< wait for device and port to appear
   bool keep = false;            ///< at the end, leave the network interfaces for the next daemon
   bool cleanup = false;         ///< only remove those that were left
@@ -74,6 +76,15 @@ struct Options {
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
   bool reload = false;  ///< do not run, but make the running daemon read its configuration again
   std::map<std::string, std::string> settings;  ///< all of these, by option, as text
+
+  /// Whether the host's side of a partition carries Ethernet frames.
+  [[nodiscard]] bool is_ethernet(PKey pkey) const {
+    return ethernet.includes(pkey) || vlans.contains(pkey);
+  }
+  [[nodiscard]] std::optional<VlanId> vlan_of(PKey pkey) const {
+    const auto at = vlans.find(pkey);
+    return at != vlans.end() ? std::optional(at->second) : std::nullopt;
+  }
 
   static constexpr std::size_t kDefaultStations = 1024;
   static constexpr std::size_t kMaxStations = 65536;

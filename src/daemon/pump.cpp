@@ -68,10 +68,13 @@ bool Pump::from_fabric(TimePoint now) {
 bool Pump::from_host(TimePoint now) {
   if (!link_.sends().empty()) return false;
   if (mode_ != PumpMode::active) return false;
-  dependencies_.tun.read(dependencies_.host_frames, host_.headroom(), packets_, host_limit_);
+  const auto& [small, large] = dependencies_.host_frames;
+  const bool may_have_more =
+      dependencies_.tun.read(dependencies_.host_frames, host_.headroom(), packets_, host_limit_);
   const auto count = packets_.size();
   host_limit_ = std::clamp(2 * count, std::size_t{1}, kBatch);
-  if (count == 0) return false;
+  // Without packets: those were of VLANs, or malformed, or there is no frame to read one into.
+  if (count == 0) return may_have_more && small.available() > 0 && large.available() > 0;
   dependencies_.trace.record("from host", now, count);
   host_.send(packets_, now);
   packets_.clear();

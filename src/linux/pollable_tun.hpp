@@ -8,10 +8,15 @@
 
 namespace ipoib::host {
 
+/// Packets of the host that were dropped where they were read.
+struct HostDrops {
+  std::uint64_t malformed = 0;   ///< an invalid virtio header
+  std::uint64_t vlan_queue = 0;  ///< of a VLAN whose interface did not take them
+};
+
 class PollableTun : public TunPort {
  public:
-  /// Packets dropped because of an invalid virtio header.
-  [[nodiscard]] virtual std::uint64_t malformed() const = 0;
+  [[nodiscard]] virtual HostDrops drops() const = 0;
   /// Whether the interface is administratively up (IFF_UP).
   [[nodiscard]] virtual bool is_up() const = 0;
   /// The interface was deleted; reads and writes fail from now on.

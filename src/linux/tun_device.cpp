@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "linux/link_settings.hpp"
+#include "linux/packet_writer.hpp"
 #include "linux/virtio_header.hpp"
 #include "wire/ethernet.hpp"
 
@@ -33,16 +34,8 @@ short flags_of(const TunOptions& options) { return options.mac ? kTapFlags : kTu
 constexpr unsigned kUdpSegments = 0x20 | 0x40;  ///< TUN_F_USO4, TUN_F_USO6
 constexpr unsigned kTcpSegments = TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 
-// Limits the data of one batch to what the CPU cache can hold.
-constexpr std::size_t kLargePacketsPerRead = 4;
-
 Error failure(const std::string& what, int error, const std::string& remedy = {}) {
   return Error{error, what + ": " + std::strerror(error) + (remedy.empty() ? "" : "; " + remedy)};
-}
-
-iovec piece(ConstBytes bytes) {
-  // writev() only reads from it.
-  return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
 /// With the `count` bytes before it.
@@ -163,9 +156,14 @@ std::optional<NetworkNamespace> TunDevice::namespace_of(int device) {
   return NetworkNamespace::of(std::move(found), "of an interface");
 }
 
-std::string TunDevice::current_name() const {
+std::string TunDevice::name_of(int device) {
   ifreq request{};
-  return ioctl(fd_.get(), TUNGETIFF, &request) == 0 ? request.ifr_name : name_;
+  return ioctl(device, TUNGETIFF, &request) == 0 ? request.ifr_name : std::string();
+}
+
+std::string TunDevice::current_name() const {
+  const auto found = name_of(fd_.get());
+  return found.empty() ? name_ : found;
 }
 
 Result<void> TunDevice::configure(const TunOptions& options) {
@@ -201,6 +199,11 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   }
   // Last, so that the interface disappears if anything before fails.
   if (ioctl(fd_.get(), TUNSETPERSIST, 1UL) != 0) return failure("TUNSETPERSIST", errno);
+  trunk_ = options.trunk;
+  if (trunk_ != nullptr) {
+    reader_.pass_vlans_to(*trunk_);
+    trunk_->attach(fd_.get(), accepted_);
+  }
   return {};
 }
 
@@ -217,6 +220,7 @@ Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
     return {};
   }
   link_header_ = wire::EthernetHeader::kSize;
+  reader_.expect_ethernet();
   if (adopted_) return {};
   std::memcpy(request.ifr_hwaddr.sa_data, options.mac->bytes().data(), MacAddress::kSize);
   if (ioctl(control_.get(), SIOCSIFHWADDR, &request) != 0) {
@@ -244,74 +248,16 @@ Result<void> TunDevice::negotiate_offloads(bool large_packets) {
     return ioctl(fd_.get(), TUNSETOFFLOAD, static_cast<unsigned long>(offloads)) == 0;
   };
   // TUNSETOFFLOAD also decides which packets the kernel accepts from us.
-  takes_udp_ = offer(TUN_F_CSUM | kTcpSegments | kUdpSegments);
-  takes_tcp_ = takes_udp_ || offer(TUN_F_CSUM | kTcpSegments);
-  if (large_packets && takes_tcp_ && set_max_segments(index_, kMaxSegments)) return {};
+  accepted_.udp = offer(TUN_F_CSUM | kTcpSegments | kUdpSegments);
+  accepted_.tcp = accepted_.udp || offer(TUN_F_CSUM | kTcpSegments);
+  if (large_packets && accepted_.tcp && set_max_segments(index_, kMaxSegments)) return {};
   // Without the limit on segments a packet might not fit into a send queue.
   if (!offer(TUN_F_CSUM) && !offer(0)) return failure("TUNSETOFFLOAD", errno);
   return {};
 }
 
-bool TunDevice::read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
-                     std::size_t limit) {
-  std::size_t large = 0;
-  for (std::size_t count = 0; count < limit && large < kLargePacketsPerRead; ++count) {
-    switch (read_one(pools, headroom, out)) {
-      case ReadResult::packet:
-        break;
-      case ReadResult::large_packet:
-        ++large;
-        break;
-      case ReadResult::malformed:
-        ++malformed_;
-        break;
-      case ReadResult::no_frame:
-        return true;
-      case ReadResult::nothing:
-        return false;
-    }
-  }
-  return true;
-}
-
-/// What does not fit into the small frame goes into the large one, at the same offset.
-TunDevice::ReadResult TunDevice::read_one(const HostPools& pools, std::size_t headroom,
-                                          std::vector<Frame>& out) {
-  const auto begin = headroom - link_header_;
-  const auto room = pools.packets.slot_size() - begin;
-  const auto large_room = pools.large.slot_size() - begin;
-  assert(link_header_ <= headroom && begin < pools.packets.slot_size() && room < large_room);
-  Frame frame = pools.packets.take();
-  Frame large = pools.large.take();
-  if (!frame || !large) return ReadResult::no_frame;
-  frame.window(begin, room);
-  large.window(begin, large_room);
-  VirtioHeader header;
-  const std::array<iovec, 3> pieces{
-      iovec{&header, sizeof header},
-      iovec{frame.bytes().data(), room},
-      iovec{large.bytes().data() + room, large_room - room},
-  };
-  ssize_t got = 0;
-  do {
-    got = ::readv(fd_.get(), pieces.data(), static_cast<int>(pieces.size()));
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) {
-    gone_ = gone_ || errno == EBADFD;
-    return errno == EINVAL ? ReadResult::malformed
-                           : ReadResult::nothing;  // EINVAL: the kernel dropped it
-  }
-  if (static_cast<std::size_t>(got) < sizeof header) return ReadResult::malformed;
-  const std::size_t size = static_cast<std::size_t>(got) - sizeof header;
-  const bool is_large = size > room;
-  if (is_large) std::memcpy(large.bytes().data(), frame.bytes().data(), room);
-  Frame& whole = is_large ? large : frame;
-  whole.window(begin, size);
-  const bool is_consistent =
-      link_header_ == 0 ? apply_header(header, whole) : apply_header_to_ethernet(header, whole);
-  if (!is_consistent) return ReadResult::malformed;
-  out.push_back(std::move(whole));
-  return is_large ? ReadResult::large_packet : ReadResult::packet;
+void TunDevice::detach_from_trunk() {
+  if (trunk_ != nullptr) trunk_->detach(fd_.get());
 }
 
 bool TunDevice::write(ConstBytes packet) {
@@ -321,9 +267,7 @@ bool TunDevice::write(ConstBytes packet) {
 
 bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentation& how) {
   assert(!pieces.empty() && pieces.size() <= kMaxSegments);
-  VirtioHeader header = header_of(pieces.front(), how);
-  header.csum_start = static_cast<std::uint16_t>(header.csum_start + link_header_);
-  header.hdr_len = static_cast<std::uint16_t>(header.hdr_len + link_header_);
+  VirtioHeader header = moved_by(link_header_, header_of(pieces.front(), how));
   std::array<iovec, 1 + kMaxSegments> all;
   all[0] = {&header, sizeof header};
   std::ranges::transform(pieces, all.begin() + 1, piece);
@@ -331,14 +275,10 @@ bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentati
   return write_all(std::span(all).first(1 + pieces.size()));
 }
 
-/// The kernel accepts a packet completely or not at all.
 bool TunDevice::write_all(std::span<const iovec> pieces) {
-  for (;;) {
-    if (::writev(fd_.get(), pieces.data(), static_cast<int>(pieces.size())) >= 0) return true;
-    if (errno == EINTR) continue;
-    gone_ = gone_ || errno == EBADFD;
-    return false;
-  }
+  if (write_packet(fd_.get(), pieces)) return true;
+  gone_ = gone_ || errno == EBADFD;
+  return false;
 }
 
 bool TunDevice::is_up() const {
@@ -382,6 +322,7 @@ void TunDevice::keep() { (void)ioctl(fd_.get(), TUNSETPERSIST, 1UL); }
 void TunDevice::remove() { (void)ioctl(fd_.get(), TUNSETPERSIST, 0UL); }
 
 void TunDevice::close() {
+  detach_from_trunk();
   remove();
   fd_.reset();
 }

@@ -5,12 +5,8 @@
 // process can have the device open.
 //
 // Packets have a virtio header (virtio_header.hpp): the kernel passes large TCP and UDP packets of
-// up to 64 KiB with partial checksums (UDP: from Linux 6.2), and accepts such. A read offers a
-// frame of the link's size, followed by the rest of a large frame, so that small packets are not
-// copied.
+// up to 64 KiB with partial checksums (UDP: from Linux 6.2), and accepts such.
 #pragma once
-
-#include <sys/uio.h>
 
 #include <memory>
 #include <optional>
@@ -21,8 +17,10 @@
 #include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"
+#include "linux/host_device.hpp"
 #include "linux/network_namespace.hpp"
-#include "linux/pollable_tun.hpp"
+#include "linux/packet_reader.hpp"
+#include "linux/vlan_trunk.hpp"
 
 namespace ipoib::host {
 
@@ -35,9 +33,10 @@ struct TunOptions {
   /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
   /// NetlinkView::open).
   std::optional<Ipv6Address> stable_secret = {};
+  VlanTrunk* trunk = nullptr;  ///< of a TAP, for its VLANs, if there are any; outlives the device
 };
 
-class TunDevice final : public PollableTun {
+class TunDevice final : public HostDevice {
  public:
   /// Creates the interface, or adopts a persistent one of that name that no process has open. A new
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
@@ -51,23 +50,21 @@ class TunDevice final : public PollableTun {
                                                                const TunOptions& options);
   /// The network namespace of a TUN's or TAP's interface. nullopt if it was deleted, or is neither.
   [[nodiscard]] static std::optional<NetworkNamespace> namespace_of(int device);
+  /// The name of a TUN's or TAP's interface; empty if it was deleted, or is neither.
+  [[nodiscard]] static std::string name_of(int device);
   /// Removes a persistent interface of open() that no process has open, if it exists: the one with
   /// this mark, else that of this name. EBUSY if a process has it open.
   [[nodiscard]] static Result<void> discard(const std::string& name, const std::string& mark = {});
-  /// The network namespace that the interface is in now. nullopt if it was deleted.
-  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const {
-    return namespace_of(fd_.get());
-  }
-  /// The operator may have renamed it.
-  [[nodiscard]] std::string current_name() const;
-  ~TunDevice() override = default;
+  ~TunDevice() override { detach_from_trunk(); }
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
-            std::size_t limit) override;
+            std::size_t limit) override {
+    return reader_.read(fd_.get(), pools, headroom, out, limit);
+  }
   bool write(ConstBytes packet) override;
   [[nodiscard]] bool accepts(Segmentation::Kind kind) const override {
-    return kind == Segmentation::Kind::tcp ? takes_tcp_ : takes_udp_;
+    return accepted_.contains(kind);
   }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override;
   /// If the operator has set a smaller MTU meanwhile, keeps that from then on.
@@ -75,19 +72,24 @@ class TunDevice final : public PollableTun {
   /// Both succeed without effect if the interface was deleted.
   [[nodiscard]] Result<void> set_carrier(bool on) override;
 
-  [[nodiscard]] int descriptor() const { return fd_.get(); }
-  [[nodiscard]] int interface_index() const { return index_; }
-  [[nodiscard]] bool adopted() const { return adopted_; }
-  /// What open() could not set, and the interface works without.
-  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-  [[nodiscard]] std::uint64_t malformed() const override { return malformed_; }
+  [[nodiscard]] int descriptor() const override { return fd_.get(); }
+  [[nodiscard]] int tun_descriptor() const override { return fd_.get(); }
+  [[nodiscard]] int interface_index() const override { return index_; }
+  [[nodiscard]] bool adopted() const override { return adopted_; }
+  [[nodiscard]] std::string current_name() const override;
+  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const override {
+    return namespace_of(fd_.get());
+  }
+  [[nodiscard]] const std::vector<std::string>& warnings() const override { return warnings_; }
+  [[nodiscard]] HostDrops drops() const override {
+    return {.malformed = reader_.malformed(),
+            .vlan_queue = trunk_ != nullptr ? trunk_->dropped() : 0};
+  }
   [[nodiscard]] bool is_up() const override;
-  [[nodiscard]] bool is_gone() const override { return gone_; }
-  /// Makes the interface stay, or disappear, with this object.
-  void keep();
-  void remove();
-  /// Makes the interface disappear at once. Nothing may be read, written or set afterwards.
-  void close();
+  [[nodiscard]] bool is_gone() const override { return gone_ || reader_.is_gone(); }
+  void keep() override;
+  void remove() override;
+  void close() override;
 
  private:
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)
@@ -97,9 +99,7 @@ class TunDevice final : public PollableTun {
   [[nodiscard]] Result<void> unless_gone(Error error);
   [[nodiscard]] Result<void> change_flags(short set, short clear);
   [[nodiscard]] Result<void> negotiate_offloads(bool large_packets);
-  enum class ReadResult : std::uint8_t { packet, large_packet, malformed, no_frame, nothing };
-  [[nodiscard]] ReadResult read_one(const HostPools& pools, std::size_t headroom,
-                                    std::vector<Frame>& out);
+  void detach_from_trunk();
   [[nodiscard]] bool write_all(std::span<const iovec> pieces);
 
   FileDescriptor fd_;
@@ -112,9 +112,9 @@ class TunDevice final : public PollableTun {
   bool shared_ = false;  ///< another process serves it, see take()
   std::vector<std::string> warnings_;
   bool gone_ = false;
-  bool takes_tcp_ = false;
-  bool takes_udp_ = false;
-  std::uint64_t malformed_ = 0;
+  LargePackets accepted_;
+  PacketReader reader_;
+  VlanTrunk* trunk_ = nullptr;
 };
 
 }  // namespace ipoib::host

@@ -1,10 +1,10 @@
 #include "linux/virtio_header.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "offload/segmenter.hpp"
-#include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/transport.hpp"
 
@@ -64,6 +64,31 @@ bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame) {
   of_packet.csum_start =
       static_cast<std::uint16_t>(header.csum_start - std::min<std::size_t>(header.csum_start, kSize));
   return apply_header(of_packet, frame);
+}
+
+VirtioHeader moved_by(std::size_t count, VirtioHeader header) {
+  header.csum_start = static_cast<std::uint16_t>(header.csum_start + count);
+  header.hdr_len = static_cast<std::uint16_t>(header.hdr_len + count);
+  return header;
+}
+
+std::optional<wire::VlanTag> remove_tag(VirtioHeader& header, Frame& frame) {
+  using wire::VlanTag;
+  const auto tag = VlanTag::parse(std::as_const(frame).bytes());
+  if (!tag) return std::nullopt;
+  const bool is_partial = (header.flags & virtio::kNeedsChecksum) != 0;
+  if (is_partial && header.csum_start < wire::EthernetHeader::kSize + VlanTag::kSize) {
+    return std::nullopt;
+  }
+  const auto less = [](std::uint16_t offset) {
+    return static_cast<std::uint16_t>(offset - std::min<std::size_t>(offset, VlanTag::kSize));
+  };
+  header.csum_start = less(header.csum_start);
+  header.hdr_len = less(header.hdr_len);
+  auto* const front = frame.bytes().data();
+  std::memmove(front + VlanTag::kSize, front, VlanTag::kOffset);
+  frame.drop_front(VlanTag::kSize);
+  return tag;
 }
 
 VirtioHeader header_of(ConstBytes first, const Segmentation& how) {

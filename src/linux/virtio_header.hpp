@@ -2,9 +2,12 @@
 // segmentation that the sender leaves to the device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ipoib/frame.hpp"
+#include "wire/ethernet.hpp"
 
 namespace ipoib::host {
 
@@ -34,6 +37,11 @@ inline constexpr std::uint8_t kEcn = 0x80;
 [[nodiscard]] bool apply_header(const VirtioHeader& header, Frame& frame);
 /// The same for an Ethernet frame, whose own header it removes from the frame's window.
 [[nodiscard]] bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame);
+/// The header for a packet with `count` bytes more before it.
+[[nodiscard]] VirtioHeader moved_by(std::size_t count, VirtioHeader header);
+/// Removes the tag of a VLAN from an Ethernet frame. Returns it; nullopt if there is none, or if
+/// `header` does not fit such a frame.
+[[nodiscard]] std::optional<wire::VlanTag> remove_tag(VirtioHeader& header, Frame& frame);
 /// The header for a large packet, whose headers are in `first`.
 [[nodiscard]] VirtioHeader header_of(ConstBytes first, const Segmentation& how);
 

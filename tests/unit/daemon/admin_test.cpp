@@ -25,8 +25,8 @@ class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
     return carry_out(request, link_,
-                     {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey, true,
-                      ethernet_ ? &*ethernet_ : nullptr},
+                     {identity_, status_, counters_, to_host_, polls_, host::HostDrops(),
+                      kDefaultPKey, true, ethernet_ ? &*ethernet_ : nullptr},
                      now_);
   }
   template <class T>

@@ -106,6 +106,12 @@ TEST_F(ConfigurationTest, TakesOverNeighbours) {
   EXPECT_THAT(reload("", "fe80::2 10.44.0.2\n").neighbours, IsEmpty());
 }
 
+TEST_F(ConfigurationTest, VlansStayAsTheyAre) {
+  (void)reload("ethernet\nvlan = 18=0x8012\nvlan = 19=0x8013\n");
+  EXPECT_THAT(log_.str(), HasSubstr("vlan: (none) -> 18=0x8012, 19=0x8013: takes effect when"));
+  EXPECT_TRUE(configuration_.options().vlans.empty());
+}
+
 TEST_F(ConfigurationTest, NamesWhatTakesEffectLater) {
   (void)reload("send-queue = 64\nstable-privacy\nmtu = 1400\n");
   EXPECT_THAT(log_.str(), HasSubstr("send-queue: 512 -> 64: takes effect when ipoibd is started"));

@@ -43,6 +43,24 @@ TEST_F(InterfacePlanTest, NamesInterfacesAsLinuxDoes) {
   EXPECT_EQ(plan.name_of(kRed).size() - std::string("ib0").size(), kPartitionSuffix);
 }
 
+TEST_F(InterfacePlanTest, VlansAreChosenWithTheInterfaceThatCarriesThem) {
+  InterfacePlan carrier({kRed}, "ibx", by_operator, {{kBlue, VlanId(18)}});
+  EXPECT_EQ(carrier.name_of(kRed), "ibx") << "still the only one chosen";
+  EXPECT_EQ(carrier.name_of(kBlue), "ibx.18");
+  EXPECT_THAT(carrier.update(kActive, {}).create, ElementsAre(kRed, kBlue));
+  InterfacePlan all({}, "ib0", by_operator, {{kBlue, VlanId(18)}});
+  EXPECT_THAT(all.update(kActive, Table{kDefaultPKey}).create, ElementsAre(kDefaultPKey));
+  EXPECT_THAT(all.update(kActive, Table{kDefaultPKey, kBlue}).create, ElementsAre(kBlue));
+  EXPECT_THAT(all.update(kActive, Table{kDefaultPKey}).remove, ElementsAre(kBlue));
+}
+
+TEST_F(InterfacePlanTest, AVlanIsNotTheLastInterface) {
+  InterfacePlan carrier({kRed}, "ibx", by_operator, {{kBlue, VlanId(18)}});
+  (void)carrier.update(kActive, {});
+  EXPECT_EQ(carrier.remove(kRed).error().code, EBUSY) << "only the VLAN would be left";
+  EXPECT_TRUE(carrier.remove(kBlue));
+}
+
 TEST_F(InterfacePlanTest, OthersCanBeChosen) {
   const Table table{kDefaultPKey, kRed, kBlue};
   (void)plan.update(kActive, table);

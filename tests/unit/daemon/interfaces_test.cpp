@@ -12,6 +12,7 @@ namespace ipoib::daemon {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Key;
@@ -215,6 +216,29 @@ TEST_F(InterfacesTest, ADeletedInterfaceIsNotCreatedAgainUntilItsPartitionComesB
 TEST_F(InterfacesTest, TheLastDeletedInterfaceEndsAll) {
   interfaces.start(port_in({kDefaultPKey}));
   by_name["ib0"]->end({StopReason::Kind::deleted, {}});
+  poll();
+  EXPECT_THAT(finished, ElementsAre("interface ib0 was deleted"));
+}
+
+TEST_F(InterfacesTest, VlansEndWithTheLastNetworkInterface) {
+  options.vlans = {{kRed, VlanId(18)}};
+  Interfaces with_vlans({.context = context,
+                         .factory = *this,
+                         .options = options,
+                         .kept = kept,
+                         .changes = changes,
+                         .owner = *this,
+                         .sa = *this,
+                         .handed = handed,
+                         .log = *link::silent_logger()});
+  with_vlans.start(port_in({kDefaultPKey, kRed}));
+  ASSERT_TRUE(by_name.contains("ib0.18"));
+  by_name["ib0"]->end({StopReason::Kind::deleted, {}});
+  (void)taken();
+  poll();
+  EXPECT_THAT(taken(), Contains("ib0.18 stop"));
+  EXPECT_THAT(finished, IsEmpty()) << "it leaves its groups first";
+  by_name["ib0.18"]->end({StopReason::Kind::requested, {}});
   poll();
   EXPECT_THAT(finished, ElementsAre("interface ib0 was deleted"));
 }

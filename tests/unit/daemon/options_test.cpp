@@ -223,6 +223,61 @@ TEST(OptionsTest, ChoosesInterfacesForEthernet) {
   }
 }
 
+TEST(OptionsTest, MapsVlansToPartitions) {
+  EXPECT_TRUE(parse({"--ethernet"}).vlans.empty());
+  const auto options = parse({"--ethernet", "--vlan", "18=0x8012", "--vlan", "4094=0x13"});
+  EXPECT_EQ(options.vlan_of(PKey(0x8012)), VlanId(18));
+  EXPECT_EQ(options.vlan_of(PKey(0x8013)), kLastVlan) << "the membership bit does not matter";
+  EXPECT_EQ(options.vlan_of(kDefaultPKey), std::nullopt);
+  EXPECT_EQ(options.settings.at("vlan"), "18=0x8012, 4094=0x13");
+  const auto chosen = parse({"--ethernet=0x8001", "--pkey", "0x8001", "--vlan", "1=0x8012"});
+  EXPECT_FALSE(chosen.ethernet.includes(PKey(0x8012)));
+  EXPECT_TRUE(chosen.is_ethernet(PKey(0x8012)));
+  EXPECT_FALSE(chosen.is_ethernet(PKey(0x8002)));
+}
+
+TEST(OptionsTest, RefusesInvalidVlans) {
+  const auto vlan = [](const std::string& text) {
+    return error_for({"--ethernet", "--vlan", text});
+  };
+  EXPECT_THAT(vlan("18"), HasSubstr("as 18=0x8012"));
+  EXPECT_THAT(vlan("0=0x8012"), HasSubstr("--vlan 0=0x8012: 0: must be a number from 1 to 4094"));
+  EXPECT_THAT(vlan("4095=0x8012"), HasSubstr("a number from 1 to 4094"));
+  EXPECT_THAT(vlan("18=0x8000"), HasSubstr("a valid P_Key"));
+  EXPECT_THAT(vlan("18=red"), HasSubstr("a number from 0 to 65535"));
+  EXPECT_THAT(error_for({"--ethernet", "--vlan", "18=0x8012", "--vlan", "18=0x8013"}),
+              HasSubstr("each VLAN once"));
+  EXPECT_THAT(error_for({"--ethernet", "--vlan", "18=0x8012", "--vlan", "19=0x12"}),
+              HasSubstr("each partition once"));
+  std::vector<std::string> many{"--ethernet"};
+  for (std::size_t i = 1; i <= kMaxInterfaces; ++i) {
+    many.insert(many.end(), {"--vlan", std::to_string(i) + "=" + std::to_string(i)});
+    if (i == kMaxInterfaces - 1) {
+      EXPECT_NO_THROW(parse(many));
+    }
+  }
+  EXPECT_THAT(error_for(many), HasSubstr("at most 127 VLANs"));
+}
+
+TEST(OptionsTest, AVlanNeedsATapThatCarriesIt) {
+  EXPECT_THAT(error_for({"--vlan", "18=0x8012"}), HasSubstr("--ethernet"));
+  EXPECT_THAT(error_for({"--ethernet=0x8001", "--vlan", "18=0x8012"}), HasSubstr("interface ib0"));
+  EXPECT_THAT(
+      error_for({"--ethernet", "--pkey", "0x8001", "--pkey", "0x8002", "--vlan", "18=0x8012"}),
+      HasSubstr("0xffff"));
+  EXPECT_NO_THROW(
+      parse({"--ethernet", "--pkey", "0x8001", "--pkey", "0xffff", "--vlan", "18=0x8012"}));
+  EXPECT_THAT(error_for({"--ethernet", "--ethernet-stations", "0", "--vlan", "18=0x8012"}),
+              HasSubstr("--ethernet-stations"));
+  EXPECT_THAT(error_for({"--ethernet", "--vlan", "18=0xffff"}), HasSubstr("without a tag"));
+  EXPECT_THAT(
+      error_for({"--ethernet", "--pkey", "0xffff", "--pkey", "0x8012", "--vlan", "18=0x8012"}),
+      HasSubstr("leave out --pkey 0x8012"));
+  EXPECT_THAT(
+      error_for({"--ethernet", "--pkey", "0xffff", "--vlan", "18=0x8012", "--name", "elevenchars"}),
+      HasSubstr("at most 10"));
+}
+
 TEST(OptionsTest, EnablesStablePrivacy) {
   EXPECT_FALSE(parse({}).stable_privacy);
   EXPECT_TRUE(parse({"--stable-privacy"}).stable_privacy);

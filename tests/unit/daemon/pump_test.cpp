@@ -277,6 +277,14 @@ TEST_F(PumpTest, ReadsTwiceTheLastBatchUpToTheLimit) {
   EXPECT_EQ(tun.limits.back(), 1U) << "there was nothing";
 }
 
+TEST_F(PumpTest, ReadsOnAfterFramesOfVlans) {
+  bring_up();
+  tun.passed_on = 2;
+  EXPECT_TRUE(pump.turn(now)) << "there may be more";
+  EXPECT_TRUE(pump.turn(now));
+  EXPECT_FALSE(pump.turn(now));
+}
+
 TEST_F(PumpTest, ExpiredTimerIsWorkSinceItMayReleaseFrames) {
   port.active = true;
   bring_up();

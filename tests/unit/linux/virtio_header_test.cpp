@@ -81,6 +81,44 @@ TEST_F(VirtioHeaderTest, OffsetsOfAnEthernetFrameIncludeItsHeader) {
   EXPECT_FALSE(apply_header_to_ethernet({}, frame)) << "too short";
 }
 
+TEST_F(VirtioHeaderTest, RemovesTheTagOfAVlan) {
+  const Bytes packet = partial_packet(spec);
+  const auto tagged_frame = [&] {
+    Frame frame = frame_of(spec);
+    frame.window(22, packet.size());
+    std::ranges::copy(packet, frame.bytes().begin());
+    auto* const front = frame.prepend(18);
+    for (std::uint8_t i = 0; i < 12; ++i) front[i] = i;
+    wire::VlanTag{.vlan = VlanId(18)}.emit(front + 12);
+    front[16] = 0x08;
+    front[17] = 0x00;
+    return frame;
+  };
+  {
+    VirtioHeader tagged = moved_by(18, header);
+    EXPECT_EQ(tagged.csum_start, 38U);
+    EXPECT_EQ(tagged.hdr_len, 70U);
+    Frame frame = tagged_frame();
+    EXPECT_EQ(remove_tag(tagged, frame), (wire::VlanTag{.vlan = VlanId(18)}));
+    EXPECT_EQ(frame.size(), 14 + packet.size());
+    for (std::uint8_t i = 0; i < 12; ++i) EXPECT_EQ(frame.bytes()[i], i) << "the addresses";
+    EXPECT_EQ(tagged.csum_start, 34U);
+    EXPECT_EQ(tagged.hdr_len, 66U);
+    EXPECT_TRUE(apply_header_to_ethernet(tagged, frame));
+    EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::tcp, 20, 52, 1000}));
+    EXPECT_TRUE(std::ranges::equal(frame.bytes(), packet));
+  }
+  Frame frame = tagged_frame();
+  VirtioHeader wrong{.flags = virtio::kNeedsChecksum, .csum_start = 17};
+  EXPECT_FALSE(remove_tag(wrong, frame)) << "the checksum begins within the tag";
+  EXPECT_EQ(wrong.csum_start, 17U);
+  EXPECT_EQ(frame.size(), 18 + packet.size()) << "unchanged";
+  VirtioHeader none{};
+  EXPECT_TRUE(remove_tag(none, frame));
+  EXPECT_EQ(none.csum_start, 0U) << "no checksum, so no offset";
+  EXPECT_FALSE(remove_tag(none, frame)) << "there is none any more";
+}
+
 TEST_F(VirtioHeaderTest, SetsSegmentation) {
   Frame frame = frame_of(spec);
   EXPECT_TRUE(apply_header(header, frame));
