@@ -346,7 +346,7 @@ class Stations(Bridged):
 
     def test_other_frames_are_dropped_and_counted(self):
         self.left.run("ip", "link", "set", "br0", "type", "bridge", "stp_state", "1")
-        wait_until(lambda: self.count(self.left, "drop_ethernet_type") > 0, "STP is dropped")
+        wait_until(lambda: self.count(self.left, "drop_ethernet_stp") > 0, "STP is dropped")
 
 
 class Limited(Bridged):

@@ -123,7 +123,8 @@ class ResultFiles(unittest.TextTestResult):
     @staticmethod
     def logs_of(test):
         """Returns the logs of a test, or of a class whose set-up failed."""
-        guest = getattr(test, "subnet", None) or Guest()
+        guest = getattr(test, "subnet", None)
+        guest = guest if isinstance(guest, Guest) else Guest()
         return guest.logs(test.id().rpartition(".")[2])
 
     def addSuccess(self, test):  # noqa: N802
