@@ -12,9 +12,10 @@ import unittest
 
 import machine
 import service
-import streams
 from service import CONFIGURATION, configure, recipe, run, wait_until
 
+import dhcp
+import streams
 from hosts import program
 from machine import ip
 
@@ -230,24 +231,47 @@ class Service(machine.Cases):
         PACKAGES.install(VERSIONS[0])
         run("systemctl", "enable", "--now", LEFT, RIGHT)
 
-    def test_network_manager(self):
-        """The document's recipe. Only the guest has NetworkManager: on the host it would take over interfaces."""
+    def start_network_manager(self, *changes):
+        """With the document's recipe, and pairs of what to replace in it. Only the guest has
+        NetworkManager: on the host it would take over interfaces."""
         for name in ("conf.d/ib0.conf", "system-connections/ib0.nmconnection"):
             file = pathlib.Path("/etc/NetworkManager") / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch(0o600)
-            file.write_text(recipe("service.md", str(file)), encoding="utf-8")
+            text = recipe("service.md", str(file))
+            for old, new in changes:
+                text = text.replace(old, new)
+            file.write_text(text, encoding="utf-8")
             self.addCleanup(file.unlink)
         # The test's own devices, without which the ports have no GIDs, are none of its business.
         others = pathlib.Path("/etc/NetworkManager/conf.d/others.conf")
         others.write_text("[keyfile]\nunmanaged-devices=*,except:interface-name:ib0\n", encoding="utf-8")
         self.addCleanup(others.unlink)
-        ip("addr", "flush", "dev", "ib0", "scope", "global")
         if not PACKAGES.install_downloaded("network-manager"):
             self.skipTest("the package network-manager cannot be downloaded")
         self.addCleanup(run, "systemctl", "stop", "NetworkManager.service")
+        ip("addr", "flush", "dev", "ib0", "scope", "global")
         run("systemctl", "start", "NetworkManager.service")
+
+    def test_network_manager(self):
+        self.start_network_manager()
         wait_until(lambda: LEFT_ADDRESS in ip("addr", "show", "dev", "ib0"), "it has its address")
+        self.assert_connected()
+
+    def test_network_manager_on_an_ethernet_interface(self):
+        """By DHCP, which NetworkManager does on Ethernet interfaces only."""
+        def restart(*lines):
+            configure("rxe0:1.conf", "name = ib0", *lines)
+            run("systemctl", "restart", LEFT)
+        self.addCleanup(restart)
+        restart("ethernet")
+        server = dhcp.start_server(Side(self.subnet, "right", "ip", "netns", "exec", "right"),
+                                   self.folder, interface="ib1")
+        self.addCleanup(server.end)
+        self.start_network_manager(("mode=1", "mode=2"), ("method=manual", "method=auto"),
+                                   (f"address1={LEFT_ADDRESS}/24\n", ""))
+        wait_until(lambda: re.search(r"inet 10\.44\.0\.1\d\d/", ip("addr", "show", "dev", "ib0")),
+                   "it has an address")
         self.assert_connected()
 
     def test_emulated_subnet(self):
