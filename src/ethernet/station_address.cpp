@@ -189,7 +189,7 @@ Disposition StationAddress::become_reachable(TimePoint now) {
 }
 
 Disposition StationAddress::become(State state, TimePoint deadline) {
-  state_ = std::move(state);
+  state_ = state;
   deadline_ = deadline;
   return Disposition::keep;
 }

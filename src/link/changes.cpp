@@ -12,8 +12,9 @@ void Changes::watch(Wanted wanted) {
   lost_ = 0;
 }
 
-void Changes::add(NeighbourChange::Kind kind, NeighbourInfo&& neighbour, std::string_view why) {
-  add(NeighbourChange{kind, std::move(neighbour), std::string(why)});
+void Changes::add(NeighbourChange::Kind kind, const NeighbourInfo& neighbour,
+                  std::string_view why) {
+  add(NeighbourChange{kind, neighbour, std::string(why)});
 }
 
 void Changes::add(GroupChange::Kind kind, const GroupInfo& group, std::string_view why) {

@@ -55,7 +55,7 @@ class Changes {
   [[nodiscard]] bool wants_neighbours() const { return wanted_.neighbours; }
   [[nodiscard]] bool wants_groups() const { return wanted_.groups; }
   /// `neighbour` was made with Neighbour::info(TimePoint{}), since nobody knows the time here.
-  void add(NeighbourChange::Kind kind, NeighbourInfo&& neighbour, std::string_view why);
+  void add(NeighbourChange::Kind kind, const NeighbourInfo& neighbour, std::string_view why);
   void add(GroupChange::Kind kind, const GroupInfo& group, std::string_view why);
 
   [[nodiscard]] bool empty() const { return waiting_.empty() && lost_ == 0; }

@@ -12,9 +12,9 @@ using wire::McMemberRecord;
 
 namespace {
 
-wire::SaRequestId request(const GroupDependencies& deps, wire::SaQuery query) {
+wire::SaRequestId request(const GroupDependencies& deps, const wire::SaQuery& query) {
   const wire::SaRequestId id = deps.ids.next();
-  deps.out.events.emplace_back(wire::SaRequest{id, std::move(query)});
+  deps.out.events.emplace_back(wire::SaRequest{id, query});
   return id;
 }
 
@@ -36,14 +36,14 @@ wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
     join = wire::create_query(group);
   }
   deps.out.counters.add(Counter::join_requests);
-  return request(deps, std::move(join));
+  return request(deps, join);
 }
 
 wire::SaRequestId request_lookup(const GroupDependencies& deps, const Gid& mgid) {
   auto lookup = wire::lookup_query(mgid, deps.port.gid);
   lookup.record.pkey = deps.config.pkey.as_full();
   lookup.record.scope = wire::scope_of(mgid);
-  return request(deps, std::move(lookup));
+  return request(deps, lookup);
 }
 
 void request_leave(const GroupDependencies& deps, const Gid& mgid, std::uint8_t join_state) {

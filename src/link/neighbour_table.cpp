@@ -196,7 +196,7 @@ std::vector<SavedNeighbour> NeighbourTable::save(std::optional<std::uint32_t>& s
       slot.reset();
       break;
     }
-    if (auto saved = entry->saved(now)) entries.push_back(std::move(*saved));
+    if (const auto saved = entry->saved(now)) entries.push_back(*saved);
   }
   return entries;
 }

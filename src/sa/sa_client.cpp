@@ -320,9 +320,10 @@ void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoi
 void SaClient::fail(Iterator at, SaFailure failure) {
   const bool is_loud = is_leave(at->second.request) && failed_leaves_.add();
   const auto level = is_loud ? spdlog::level::warn : spdlog::level::debug;
-  if (log_.should_log(level))
+  if (log_.should_log(level)) {
     log_.log(level, "{} failed: {}{}", describe(at->second.request.query), failure.text(),
              is_loud ? failed_leaves_.in_a_row() : "");
+  }
   finish(at, std::move(failure));
 }
 

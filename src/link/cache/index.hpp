@@ -25,7 +25,9 @@ class Index {
   /// Returns false if both buckets are full.
   [[nodiscard]] bool insert(std::uint64_t hash, std::uint32_t slot) {
     Bucket* bucket = &buckets_[first(hash)];
-    const auto used = [](const Bucket& of) { return kWords - std::ranges::count(of, kEmpty); };
+    const auto used = [](const Bucket& of) {
+      return kWords - static_cast<std::size_t>(std::ranges::count(of, kEmpty));
+    };
     if (const auto count = used(*bucket); count >= kShared) {
       Bucket& other = buckets_[second(hash)];
       if (used(other) < count) bucket = &other;
