@@ -98,7 +98,7 @@ struct ibarp_info {
   uint32_t port;
   uint16_t pkey;
   uint16_t lid;
-  uint32_t qkey;                /* 0 if unknown, or for those who may only read */
+  uint32_t qkey;                  /* 0 if unknown, or for those who may only read */
   struct ibarp_hardware hardware; /* its own link-layer address */
   uint32_t mtu;                   /* bytes of an IP packet; 0: unknown yet */
   char state[IBARP_NAME_SIZE];    /* "up" when it can send, "no_device" without RDMA device */
@@ -169,8 +169,8 @@ struct ibarp_histogram {
   char name[IBARP_TEXT_SIZE]; /* "resolution_time", see ibarp(8) */
   uint32_t buckets;           /* that have an upper bound */
   const uint64_t* bounds_ns;  /* their upper bounds, inclusive, ascending */
-  const uint64_t* counts;     /* buckets + 1 numbers; the last one counts what is above all bounds */
-  uint64_t sum_ns;            /* of all durations */
+  const uint64_t* counts; /* buckets + 1 numbers; the last one counts what is above all bounds */
+  uint64_t sum_ns;        /* of all durations */
 };
 
 struct ibarp_log_level {
@@ -201,17 +201,17 @@ struct ibarp_trace_record {
  * ibarp_subscribe(), ibarp_unsubscribe() or ibarp_close() with the handle. */
 struct ibarp_event {
   size_t size;
-  uint32_t type;                /* one of the above; skip unknown ones */
-  char change[IBARP_NAME_SIZE]; /* of a neighbour: "new", "changed", "deleted"; of a group:
-                                   "joining", "joined", "failed", "left"; of a station: "appeared",
-                                   "left", "moved", "moved_out", "duplicate" */
-  char why[IBARP_TEXT_SIZE];    /* for people; may be empty */
-  const struct ibarp_entry* entry; /* IBARP_NEIGHBOURS; of a deleted one, as it was */
-  const struct ibarp_info* info;   /* IBARP_LINK */
-  const char* changed;             /* IBARP_LINK: what has changed, "state,mtu"; see ibarp(3) */
-  const struct ibarp_group* group; /* IBARP_GROUPS */
-  uint64_t lost;                   /* IBARP_LOST: the number of events that are missing */
-  uint32_t interval_ms;            /* IBARP_STATS: since the last one, measured */
+  uint32_t type;                       /* one of the above; skip unknown ones */
+  char change[IBARP_NAME_SIZE];        /* of a neighbour: "new", "changed", "deleted"; of a group:
+                                          "joining", "joined", "failed", "left"; of a station: "appeared",
+                                          "left", "moved", "moved_out", "duplicate" */
+  char why[IBARP_TEXT_SIZE];           /* for people; may be empty */
+  const struct ibarp_entry* entry;     /* IBARP_NEIGHBOURS; of a deleted one, as it was */
+  const struct ibarp_info* info;       /* IBARP_LINK */
+  const char* changed;                 /* IBARP_LINK: what has changed, "state,mtu"; see ibarp(3) */
+  const struct ibarp_group* group;     /* IBARP_GROUPS */
+  uint64_t lost;                       /* IBARP_LOST: the number of events that are missing */
+  uint32_t interval_ms;                /* IBARP_STATS: since the last one, measured */
   const struct ibarp_station* station; /* IBARP_STATIONS; "gone" if the daemon has forgotten it */
 };
 
@@ -253,13 +253,13 @@ IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* addres
 enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
 IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,
                         const struct ibarp_hardware* hardware, enum ibarp_set_mode mode);
-/* Pins an address to a GID: ARP and Neighbour Discovery may give it no other one. The QPN is learnt as
- * usual. Removes an entry with another GID. A pin counts as an entry for the mode. */
+/* Pins an address to a GID: ARP and Neighbour Discovery may give it no other one. The QPN is learnt
+ * as usual. Removes an entry with another GID. A pin counts as an entry for the mode. */
 IBARP_API int ibarp_pin(struct ibarp* handle, const struct ibarp_address* address,
                         const uint8_t gid[16], enum ibarp_set_mode mode);
-/* Sets the entries and pins of a file, see ipoibd(8), that are for the handle's interface; stores their
- * number in *entries unless it is NULL. -EINVAL with "FILE:LINE: reason" as the error, and nothing set,
- * if the file is not valid. */
+/* Sets the entries and pins of a file, see ipoibd(8), that are for the handle's interface; stores
+ * their number in *entries unless it is NULL. -EINVAL with "FILE:LINE: reason" as the error, and
+ * nothing set, if the file is not valid. */
 IBARP_API int ibarp_load_neighbours(struct ibarp* handle, const char* path, uint64_t* entries);
 /* Deletes an entry and its pin. */
 IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* address);
@@ -269,11 +269,11 @@ IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data)
 /* The same for the entries that the filter selects; NULL: all. */
 IBARP_API int ibarp_list_matching(struct ibarp* handle, const struct ibarp_filter* filter,
                                   ibarp_entry_fn* each, void* data);
-/* Deletes all entries except permanent ones, but no pins; stores their number in *deleted unless it is
- * NULL. */
+/* Deletes all entries except permanent ones, but no pins; stores their number in *deleted unless it
+ * is NULL. */
 IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
-/* The same for the entries that the filter selects; permanent ones only if it names their state, pins
- * only if it names "pinned". */
+/* The same for the entries that the filter selects; permanent ones only if it names their state,
+ * pins only if it names "pinned". */
 IBARP_API int ibarp_flush_matching(struct ibarp* handle, const struct ibarp_filter* filter,
                                    uint64_t* deleted);
 
@@ -282,12 +282,12 @@ IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
 /* Calls `each` for the ports of an interface with a backup port, the primary one first; for none if
  * it has no backup port. */
 IBARP_API int ibarp_ports(struct ibarp* handle, ibarp_port_fn* each, void* data);
-/* Moves the interface to one of its ports; with NULL as the device, to the one that does not serve it
- * now. -EOPNOTSUPP: it has no backup port; -ENODEV: it has no such port; -ENETDOWN: the link on that
- * port is not up. */
+/* Moves the interface to one of its ports; with NULL as the device, to the one that does not serve
+ * it now. -EOPNOTSUPP: it has no backup port; -ENODEV: it has no such port; -ENETDOWN: the link on
+ * that port is not up. */
 IBARP_API int ibarp_failover(struct ibarp* handle, const char* device, uint32_t port);
-/* In no particular order. -EOPNOTSUPP: not an Ethernet interface that has stations, or the daemon is
- * older than 0.2. */
+/* In no particular order. -EOPNOTSUPP: not an Ethernet interface that has stations, or the daemon
+ * is older than 0.2. */
 IBARP_API int ibarp_stations(struct ibarp* handle, ibarp_station_fn* each, void* data);
 IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
 /* Calls `each` for each port that is a member of the group, including the interface's own,
@@ -311,8 +311,9 @@ IBARP_API int ibarp_delete_interface(struct ibarp* handle);
 IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
 
 /* Subscribes to events: `topics` is a sum of IBARP_NEIGHBOURS, IBARP_LINK, IBARP_GROUPS,
- * IBARP_STATIONS and IBARP_STATS. Counters come each `interval_ms`, 100 to 3600000; 0: 1000. The handle can be used for
- * other calls, too. A later subscription replaces this one. -EBUSY: too many subscriptions.
+ * IBARP_STATIONS and IBARP_STATS. Counters come each `interval_ms`, 100 to 3600000; 0: 1000. The
+ * handle can be used for other calls, too. A later subscription replaces this one. -EBUSY: too many
+ * subscriptions.
  *
  * Get what there is after subscribing, and nothing is missed:
  *   struct ibarp_event event;
@@ -328,8 +329,9 @@ IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data
 IBARP_API int ibarp_subscribe(struct ibarp* handle, uint32_t topics, uint32_t interval_ms);
 /* Ends the subscription, if there is one. */
 IBARP_API void ibarp_unsubscribe(struct ibarp* handle);
-/* A descriptor that is readable when there may be an event, for poll(2); the library keeps it. After
- * that call ibarp_next_event() until -EAGAIN, since it buffers. -ENOTCONN without a subscription. */
+/* A descriptor that is readable when there may be an event, for poll(2); the library keeps it.
+ * After that call ibarp_next_event() until -EAGAIN, since it buffers. -ENOTCONN without a
+ * subscription. */
 IBARP_API int ibarp_fd(const struct ibarp* handle);
 /* Fills in the next event; the caller sets event->size. Waits for so many milliseconds at most;
  * negative: without limit. -EAGAIN if there is none in time. Any other error but -EINVAL, as -EPIPE

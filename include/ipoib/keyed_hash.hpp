@@ -51,9 +51,7 @@ class KeyedHash {
   [[nodiscard]] std::uint64_t operator()(const Ipv6Address& address) const {
     return (*this)(address.bytes());
   }
-  [[nodiscard]] std::uint64_t operator()(const Gid& gid) const {
-    return (*this)(gid.bytes());
-  }
+  [[nodiscard]] std::uint64_t operator()(const Gid& gid) const { return (*this)(gid.bytes()); }
   [[nodiscard]] std::uint64_t operator()(const MacAddress& address) const {
     return (*this)(address.bytes());
   }

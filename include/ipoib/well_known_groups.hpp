@@ -1,5 +1,5 @@
-// Groups that each host or router of a link is a member of (RFC 1112, 4; RFC 4291, 2.7.1), and which
-// groups are those of one link.
+// Groups that each host or router of a link is a member of (RFC 1112, 4; RFC 4291, 2.7.1), and
+// which groups are those of one link.
 #pragma once
 
 #include "ipoib/ip.hpp"

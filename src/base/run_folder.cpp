@@ -86,7 +86,8 @@ struct Close {
 
 /// Changes the owner of everything in the folder; a name that disappears meanwhile is no error.
 Result<void> give_contents(const Folder& folder, uid_t owner, int levels) {
-  const std::unique_ptr<DIR, Close> names(::fdopendir(::fcntl(folder.fd.get(), F_DUPFD_CLOEXEC, 0)));
+  const std::unique_ptr<DIR, Close> names(
+      ::fdopendir(::fcntl(folder.fd.get(), F_DUPFD_CLOEXEC, 0)));
   if (!names) return failed_at(folder.path, errno);
   for (const dirent* entry = nullptr; (entry = ::readdir(names.get())) != nullptr;) {
     const std::string name = entry->d_name;

@@ -33,8 +33,8 @@ class Connection {
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
-  /// Waits for the next event; negative: without limit. EAGAIN if there is none in time; EPIPE if the
-  /// daemon has closed the connection; EPROTO.
+  /// Waits for the next event; negative: without limit. EAGAIN if there is none in time; EPIPE if
+  /// the daemon has closed the connection; EPROTO.
   [[nodiscard]] Result<Event> next_event(std::chrono::milliseconds timeout);
   /// Readable when there may be an event, unless one is buffered: next_event() until EAGAIN.
   [[nodiscard]] int descriptor() const { return socket_.get(); }

@@ -99,8 +99,8 @@ struct LostEvent {
   friend bool operator==(const LostEvent&, const LostEvent&) = default;
 };
 
-/// Another daemon serves the interface from now on. This connection ends; the new daemon's sockets are
-/// there soon.
+/// Another daemon serves the interface from now on. This connection ends; the new daemon's sockets
+/// are there soon.
 struct TakeoverEvent {
   friend bool operator==(const TakeoverEvent&, const TakeoverEvent&) = default;
 };

@@ -281,7 +281,8 @@ int ibarp_ports(ibarp* handle, ibarp_port_fn* each, void* data) {
 
 int ibarp_failover(ibarp* handle, const char* device, std::uint32_t port) {
   return with(handle, [&] {
-    if (device != nullptr && (port == 0 || port > UINT8_MAX)) return invalid(handle, "no such port");
+    if (device != nullptr && (port == 0 || port > UINT8_MAX))
+      return invalid(handle, "no such port");
     FailoverRequest request;
     if (device != nullptr) request = {device, static_cast<std::uint8_t>(port)};
     return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });

@@ -123,9 +123,8 @@ int ibarp_next_event(ibarp* handle, ibarp_event* event, int milliseconds) {
 
 int ibarp_deltas(ibarp* handle, ibarp_delta_fn* each, void* data) {
   return with(handle, [&] {
-    const auto* const stats = handle->current == nullptr
-                                  ? nullptr
-                                  : std::get_if<StatsEvent>(&handle->current->event);
+    const auto* const stats =
+        handle->current == nullptr ? nullptr : std::get_if<StatsEvent>(&handle->current->event);
     if (stats == nullptr) return invalid(handle, "the last event has no counters");
     for (const auto& [counter, delta] : stats->counters) {
       const auto out = control::to_c(counter);

@@ -86,9 +86,7 @@ Request failover_request(JsonReader& reader) {
   request.port = reader.number<std::uint8_t>("port");
   return InterfaceRequest(request);
 }
-Request histograms_request(JsonReader& /*reader*/) {
-  return InterfaceRequest(HistogramsRequest{});
-}
+Request histograms_request(JsonReader& /*reader*/) { return InterfaceRequest(HistogramsRequest{}); }
 Request stations_request(JsonReader& reader) {
   return InterfaceRequest(
       StationsRequest{reader.has("cursor") ? reader.number<std::uint64_t>("cursor") : 0});
@@ -278,7 +276,8 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
-      "info, histograms, stations, subscribe, failover, members, log, trace, add_interface, delete_interface"};
+      "info, histograms, stations, subscribe, failover, members, log, trace, add_interface, "
+      "delete_interface"};
 }
 
 std::string emit(const Request& request) {

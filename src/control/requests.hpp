@@ -73,9 +73,9 @@ struct SubscribeRequest {
   std::chrono::milliseconds interval = kDefaultInterval;  ///< of StatsEvent
   friend bool operator==(const SubscribeRequest&, const SubscribeRequest&) = default;
 };
-/// Moves the interface to a port, or without a device to the one that does not serve it now. Nothing
-/// happens if that one serves it already. EOPNOTSUPP: it has no backup port; ENODEV: it has no such
-/// port; ENETDOWN: the link on that port is not up.
+/// Moves the interface to a port, or without a device to the one that does not serve it now.
+/// Nothing happens if that one serves it already. EOPNOTSUPP: it has no backup port; ENODEV: it has
+/// no such port; ENETDOWN: the link on that port is not up.
 struct FailoverRequest {
   std::string device;
   std::uint8_t port = 1;

@@ -144,18 +144,18 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 Server::Impl::Listener::Listener(Impl& server, bool may_change, FileDescriptor socket)
     : server_(server),
       may_change_(may_change),
-      lines_(LineServer::Protocol::acceptor(server.context_, LineServer::Protocol(),
-                                            socket.release()),
-             *this,
-             {.max_line = kMaxRequestLine,
-              .idle_timeout = server.options_.idle_timeout,
-              .max_clients = kMaxClients,
-              .max_clients_per_user = may_change ? kMaxClientsPerUser : kMaxReadersPerUser,
-              .rate = may_change ? LineServer::Rate{} : server.options_.read_rate,
-              .max_streams = kMaxSubscribers,
-              .max_streams_per_user =
-                  may_change ? kMaxSubscribersPerUser : kMaxReadingSubscribersPerUser,
-              .max_stream_bytes = kMaxEventBytes}) {}
+      lines_(
+          LineServer::Protocol::acceptor(server.context_, LineServer::Protocol(), socket.release()),
+          *this,
+          {.max_line = kMaxRequestLine,
+           .idle_timeout = server.options_.idle_timeout,
+           .max_clients = kMaxClients,
+           .max_clients_per_user = may_change ? kMaxClientsPerUser : kMaxReadersPerUser,
+           .rate = may_change ? LineServer::Rate{} : server.options_.read_rate,
+           .max_streams = kMaxSubscribers,
+           .max_streams_per_user =
+               may_change ? kMaxSubscribersPerUser : kMaxReadingSubscribersPerUser,
+           .max_stream_bytes = kMaxEventBytes}) {}
 
 void Server::Impl::start() {
   const auto opened = open();

@@ -69,7 +69,8 @@ class Server {
     LogLevels& levels;
     const TraceRings& trace;
     Logger& log;
-    /// Gets the connection of each daemon that wants to take over; empty: there is no socket for it.
+    /// Gets the connection of each daemon that wants to take over; empty: there is no socket for
+    /// it.
     std::function<void(FileDescriptor)> on_handover = {};
   };
   /// What to do if another daemon has the interface's folder.

@@ -85,15 +85,15 @@ Topics Subscribers::wanted() {
 /// If the interface refuses, it is told again at the next occasion.
 void Subscribers::tell(const Topics& wanted, Callback done) {
   told_ = wanted;
-  ask_(SubscribeRequest{wanted}, [weak = weak_from_this(), &context = context_,
-                                  done = std::move(done)](Response response) {
-    if (response.has_error()) {
-      asio::post(context, [weak] {
-        if (const auto self = weak.lock()) self->told_.reset();
-      });
-    }
-    if (done) done(std::move(response));
-  });
+  ask_(SubscribeRequest{wanted},
+       [weak = weak_from_this(), &context = context_, done = std::move(done)](Response response) {
+         if (response.has_error()) {
+           asio::post(context, [weak] {
+             if (const auto self = weak.lock()) self->told_.reset();
+           });
+         }
+         if (done) done(std::move(response));
+       });
 }
 
 void Subscribers::publish(const Event& event) {

@@ -25,8 +25,8 @@ class Subscribers : public std::enable_shared_from_this<Subscribers> {
 
   Subscribers(boost::asio::io_context& context, Ask ask);
 
-  /// Answers with a stream once the interface reports what is wanted. The Q_Key is for those who may
-  /// change things.
+  /// Answers with a stream once the interface reports what is wanted. The Q_Key is for those who
+  /// may change things.
   void subscribe(const SubscribeRequest& request, bool may_change, lines::LineHandler::Done done);
   void publish(const Event& event);
   void stop();

@@ -127,15 +127,10 @@ Group read_group(JsonReader& reader) {
 }
 
 json::object to_json(const PortInfo& port) {
-  return {{"device", port.device},
-          {"port", port.port},
-          {"role", port.role},
-          {"active", port.active},
-          {"state", port.state},
-          {"waiting_for", port.waiting_for},
-          {"gid", port.gid.to_string()},
-          {"lid", port.lid.value()},
-          {"sm_lid", port.sm_lid.value()}};
+  return {
+      {"device", port.device},       {"port", port.port},       {"role", port.role},
+      {"active", port.active},       {"state", port.state},     {"waiting_for", port.waiting_for},
+      {"gid", port.gid.to_string()}, {"lid", port.lid.value()}, {"sm_lid", port.sm_lid.value()}};
 }
 
 PortInfo read_port(JsonReader& reader) {
@@ -153,13 +148,22 @@ PortInfo read_port(JsonReader& reader) {
 }
 
 json::object to_json(const InterfaceInfo& info) {
-  json::object out{
-      {"interface", info.interface}, {"device", info.device},     {"port", info.port},
-      {"pkey", info.pkey.value()},   {"qkey", info.qkey.value()}, {"qpn", info.qpn.value()},
-      {"gid", info.gid.to_string()}, {"lid", info.lid.value()},   {"sm_lid", info.sm_lid.value()},
-      {"mtu", info.mtu},
-      {"admin_up", info.admin_up},   {"state", info.state},       {"waiting_for", info.waiting_for},
-      {"version", info.version},     {"pid", info.pid},           {"groups", to_json_array(info.groups)}};
+  json::object out{{"interface", info.interface},
+                   {"device", info.device},
+                   {"port", info.port},
+                   {"pkey", info.pkey.value()},
+                   {"qkey", info.qkey.value()},
+                   {"qpn", info.qpn.value()},
+                   {"gid", info.gid.to_string()},
+                   {"lid", info.lid.value()},
+                   {"sm_lid", info.sm_lid.value()},
+                   {"mtu", info.mtu},
+                   {"admin_up", info.admin_up},
+                   {"state", info.state},
+                   {"waiting_for", info.waiting_for},
+                   {"version", info.version},
+                   {"pid", info.pid},
+                   {"groups", to_json_array(info.groups)}};
   if (!info.ports.empty()) out["ports"] = to_json_array(info.ports);
   return out;
 }

@@ -31,13 +31,13 @@ struct Path {
 struct Entry {
   IpAddress address;
   std::string state;  ///< as in docs/states.md: "reachable", ...; "pinned": a pin without entry
-  std::optional<HwAddress> hardware;  ///< none before it is resolved
-  std::optional<Path> path;           ///< none before the SA has responded
-  Duration idle{};                    ///< since a packet last used it
-  std::uint64_t uses = 0;             ///< packets of the host to it; a large packet is one
-  std::uint32_t references = 0;       ///< to its address handle, by the path and posted sends
-  std::uint32_t waiting = 0;          ///< frames parked until it is resolved
-  std::optional<Gid> pinned = {};     ///< the only GID that it may have
+  std::optional<HwAddress> hardware;   ///< none before it is resolved
+  std::optional<Path> path;            ///< none before the SA has responded
+  Duration idle{};                     ///< since a packet last used it
+  std::uint64_t uses = 0;              ///< packets of the host to it; a large packet is one
+  std::uint32_t references = 0;        ///< to its address handle, by the path and posted sends
+  std::uint32_t waiting = 0;           ///< frames parked until it is resolved
+  std::optional<Gid> pinned = {};      ///< the only GID that it may have
   std::optional<MacAddress> mac = {};  ///< under which the host knows it; only on a TAP
   friend bool operator==(const Entry&, const Entry&) = default;
 };
@@ -53,7 +53,7 @@ struct EntryPage {
 struct Group {
   Gid mgid;
   Lid mlid;
-  std::string membership;              ///< "full", "routed", "send-only", "joining", "missing" or "absent"
+  std::string membership;  ///< "full", "routed", "send-only", "joining", "missing" or "absent"
   std::optional<IpAddress> address{};  ///< of the IP group, if known
   std::uint32_t waiting = 0;           ///< frames parked until it is joined
   friend bool operator==(const Group&, const Group&) = default;

@@ -28,18 +28,18 @@ control::Response list(const control::ListRequest& request, const link::Link& li
   return control::Reply(std::move(out));
 }
 
-control::Response stations(const control::StationsRequest& request,
-                           const ethernet::View* ethernet, TimePoint now) {
+control::Response stations(const control::StationsRequest& request, const ethernet::View* ethernet,
+                           TimePoint now) {
   const ethernet::Stations* const known = ethernet != nullptr ? ethernet->stations() : nullptr;
   if (known == nullptr) {
-    return Error(EOPNOTSUPP, "there are no stations: see --ethernet and --ethernet-stations of ipoibd");
+    return Error(EOPNOTSUPP,
+                 "there are no stations: see --ethernet and --ethernet-stations of ipoibd");
   }
   const auto from = static_cast<std::uint32_t>(std::min<std::uint64_t>(request.cursor, UINT32_MAX));
   const auto page = known->table().list(from, control::kPageEntries, now);
   control::StationPage out;
   for (const auto& one : page.stations) {
-    out.stations.push_back(
-        {one.address, one.mac, name(one.state), is_served(one.state), one.idle});
+    out.stations.push_back({one.address, one.mac, name(one.state), is_served(one.state), one.idle});
   }
   if (page.next) out.next = *page.next;
   return control::Reply(std::move(out));
@@ -232,7 +232,7 @@ control::PortInfo port_information(const PortState& port, bool is_active) {
 std::vector<control::PortInfo> ports_of(const link::Link& link, const InterfaceState& state) {
   if (!state.idle) return {};
   const PortName name{state.identity.device, state.identity.port};
-  const PortState active{state.active,     name,          link, state.status.port,
+  const PortState active{state.active,     name,         link, state.status.port,
                          state.queue_pair, state.to_host};
   std::vector ports{port_information(active, true), port_information(*state.idle, false)};
   if (state.active != PortRole::primary) std::swap(ports.front(), ports.back());
@@ -340,8 +340,8 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
           [&](const control::StationsRequest& r) { return stations(r, state.ethernet, now); },
           [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
           [&](const control::HistogramsRequest&) {
-            return Response(Reply(std::vector{
-                histogram("resolution_time", resolution_times(link, state))}));
+            return Response(
+                Reply(std::vector{histogram("resolution_time", resolution_times(link, state))}));
           },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
           // The owner of the link reports.

@@ -51,10 +51,10 @@ struct InterfaceState {
   const PollPolicy::Counters& poll;
   host::HostDrops of_host = {};
   PKey pkey;
-  bool admin_up = true;  ///< the network interface is administratively up
+  bool admin_up = true;                      ///< the network interface is administratively up
   const ethernet::View* ethernet = nullptr;  ///< of a TAP
-  PortRole active = PortRole::primary;  ///< which the values above belong to
-  std::optional<PortState> idle = {};   ///< the other port, if there are two
+  PortRole active = PortRole::primary;       ///< which the values above belong to
+  std::optional<PortState> idle = {};        ///< the other port, if there are two
 };
 
 /// Carries out `request`, on the interface's thread.

@@ -39,17 +39,17 @@ const char* name(link::GroupChange::Kind kind) {
 }
 
 control::Event to_event(const link::Change& change, const ethernet::View* ethernet) {
-  return std::visit(Overloaded{
-                        [&](const link::NeighbourChange& each) -> control::Event {
-                          return control::NeighbourEvent{name(each.kind), each.why,
-                                                         to_entry(each.neighbour, ethernet)};
-                        },
-                        [](const link::GroupChange& each) -> control::Event {
-                          return control::GroupEvent{name(each.kind), each.why,
-                                                     to_group(each.group)};
-                        },
-                    },
-                    change);
+  return std::visit(
+      Overloaded{
+          [&](const link::NeighbourChange& each) -> control::Event {
+            return control::NeighbourEvent{name(each.kind), each.why,
+                                           to_entry(each.neighbour, ethernet)};
+          },
+          [](const link::GroupChange& each) -> control::Event {
+            return control::GroupEvent{name(each.kind), each.why, to_group(each.group)};
+          },
+      },
+      change);
 }
 
 /// Who else claims the address.

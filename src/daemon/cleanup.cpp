@@ -52,8 +52,7 @@ bool remove_all(const Options& options, std::optional<Guid> port) {
 
 }  // namespace
 
-bool is_to_be_removed(const InterfaceMark& mark, const Options& options,
-                      std::optional<Guid> port) {
+bool is_to_be_removed(const InterfaceMark& mark, const Options& options, std::optional<Guid> port) {
   if (port && mark.port != *port) return false;
   if (options.pkeys.empty()) return port || is_usual_name(mark.name, options.interface);
   OperatorChanges none;

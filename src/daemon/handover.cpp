@@ -58,9 +58,7 @@ Result<std::optional<Handover>> talk(Connection&& connection, const Hello& wante
 Result<bool> Assembly::add(Received&& received) {
   return std::visit(
       Overloaded{
-          [&](Refusal& refusal) -> Result<bool> {
-            return Error(refusal.code, refusal.text);
-          },
+          [&](Refusal& refusal) -> Result<bool> { return Error(refusal.code, refusal.text); },
           [&](Offer& offer) -> Result<bool> {
             if (offer_) return out_of_place("a second offer");
             if (offer.version < kOldestVersion || offer.version > kVersion) {

@@ -1,4 +1,5 @@
-// How a new daemon takes over from a running one (ipoibd --takeover), without a pause for the hosts:
+// How a new daemon takes over from a running one (ipoibd --takeover), without a pause for the
+// hosts:
 //
 //   new                                     old
 //   Hello            ------------------->            on the socket "handover" of an interface
@@ -8,16 +9,18 @@
 //   them (PumpMode::held); its links come
 //   up beside the old ones, with queue
 //   pairs and groups
-//   Ready            ------------------->   stops to serve (PumpMode::retired): reads no TUN, answers
-//                                           no ARP; tells subscribers, and closes its control sockets
+//   Ready            ------------------->   stops to serve (PumpMode::retired): reads no TUN,
+//   answers
+//                                           no ARP; tells subscribers, and closes its control
+//                                           sockets
 //                    <-------------------   Released
 //   serves the TUNs, and announces the      passes on what peers still send to its queue pairs;
 //   new queue pairs                         ends a few seconds later
 //
-// The memberships in groups are counted by SharedMemberships, so the old daemon leaves none that the
-// new one has. If the new one dies, the old one goes on, or serves again. If the old one dies, the
-// new one serves at once. Each of them refuses what it does not understand, and then both are as
-// before.
+// The memberships in groups are counted by SharedMemberships, so the old daemon leaves none that
+// the new one has. If the new one dies, the old one goes on, or serves again. If the old one dies,
+// the new one serves at once. Each of them refuses what it does not understand, and then both are
+// as before.
 #pragma once
 
 #include <map>
@@ -37,7 +40,7 @@ namespace ipoib::daemon {
 /// An interface that another daemon hands over.
 struct HandedInterface {
   FileDescriptor tun;
-  std::uint32_t mtu = 0;  ///< that the other daemon has set, in bytes; 0: none
+  std::uint32_t mtu = 0;      ///< that the other daemon has set, in bytes; 0: none
   SharedNamespace home = {};  ///< of the TUN; null: that of the option --netns
   std::vector<control::StaticNeighbour> statics = {};
   link::SavedPage cache = {};

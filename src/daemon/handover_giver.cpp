@@ -51,8 +51,8 @@ void Giver::on_connection(FileDescriptor socket) {
     (void)other.send(emit(Refusal{EBUSY, "another process takes over already"}));
     return;
   }
-  peer_ = std::make_unique<Peer>(dependencies_.context, std::move(socket),
-                                 [this] { on_readable(); });
+  peer_ =
+      std::make_unique<Peer>(dependencies_.context, std::move(socket), [this] { on_readable(); });
   current_ = std::make_shared<bool>(true);
   state_ = State::greeting;
   timeout_.set(monotonic_now() + kGreeting);
@@ -92,7 +92,8 @@ bool Giver::take(Received&& received) {
 
 std::optional<Refusal> Giver::obstacle(const Hello& hello, const Hello& own) const {
   if (hello.device != own.device || hello.port != own.port || hello.guid != own.guid) {
-    return Refusal{ENODEV, fmt::format("the running ipoibd serves {} port {}", own.device, own.port)};
+    return Refusal{ENODEV,
+                   fmt::format("the running ipoibd serves {} port {}", own.device, own.port)};
   }
   const auto partitions = dependencies_.interfaces.partitions();
   const bool has_any = std::ranges::any_of(partitions, [&hello](const auto& each) {
@@ -100,11 +101,12 @@ std::optional<Refusal> Giver::obstacle(const Hello& hello, const Hello& own) con
   });
   if (!has_any) return Refusal{ENODEV, "the running ipoibd serves other partitions"};
   if (hello.newest < kOldestVersion || hello.oldest > kVersion) {
-    return Refusal{EPROTONOSUPPORT,
-                   fmt::format("the running ipoibd {} speaks the versions {} to {} of the handover, "
-                               "ipoibd {} the versions {} to {}: stop it first",
-                               own.program_version, kOldestVersion, kVersion,
-                               hello.program_version, hello.oldest, hello.newest)};
+    return Refusal{
+        EPROTONOSUPPORT,
+        fmt::format("the running ipoibd {} speaks the versions {} to {} of the handover, "
+                    "ipoibd {} the versions {} to {}: stop it first",
+                    own.program_version, kOldestVersion, kVersion, hello.program_version,
+                    hello.oldest, hello.newest)};
   }
   return std::nullopt;
 }
@@ -115,16 +117,17 @@ void Giver::on_hello(const Hello& hello) {
   state_ = State::sending;
   peer_version_ = hello.program_version;
   timeout_.set(monotonic_now() + kSending);
-  Offer offer{.version = std::min(hello.newest, kVersion),
-              .pid = static_cast<std::uint32_t>(::getpid()),
-              .program_version = own.program_version,
-              .added = {dependencies_.changes.added.begin(), dependencies_.changes.added.end()},
-              .deleted = {dependencies_.changes.deleted.begin(),
-                          dependencies_.changes.deleted.end()}};
+  Offer offer{
+      .version = std::min(hello.newest, kVersion),
+      .pid = static_cast<std::uint32_t>(::getpid()),
+      .program_version = own.program_version,
+      .added = {dependencies_.changes.added.begin(), dependencies_.changes.added.end()},
+      .deleted = {dependencies_.changes.deleted.begin(), dependencies_.changes.deleted.end()}};
   offer.added.resize(std::min(offer.added.size(), kMaxInterfaces));
   offer.deleted.resize(std::min(offer.deleted.size(), kMaxInterfaces));
   queue(offer);
-  for (const auto& [number, pkey] : dependencies_.interfaces.partitions()) unsent_.push_back(number);
+  for (const auto& [number, pkey] : dependencies_.interfaces.partitions())
+    unsent_.push_back(number);
   next_page_ = link::NeighbourCursor{};
   flush();
 }

@@ -74,7 +74,7 @@ class Giver {
   std::unique_ptr<Peer> peer_;
   std::string peer_version_;
   std::deque<Outgoing> outgoing_;
-  std::deque<InterfaceNumber> unsent_;  ///< the first one is being sent
+  std::deque<InterfaceNumber> unsent_;              ///< the first one is being sent
   std::optional<link::NeighbourCursor> next_page_;  ///< of the first one
   std::set<InterfaceNumber> taken_;
   std::set<InterfaceNumber> waiting_;  ///< to be retired

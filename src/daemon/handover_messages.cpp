@@ -253,8 +253,7 @@ void read(Input& in, Offer& offer) {
   read_list(in, 0, kMaxInterfaces, [&offer](Input& one) {
     const PKey pkey(one.bytes.u16());
     offer.added.emplace_back(pkey, read_text(one));
-    one.require(pkey.is_valid() && pkey.is_full() &&
-                is_interface_name(offer.added.back().second));
+    one.require(pkey.is_valid() && pkey.is_full() && is_interface_name(offer.added.back().second));
   });
   offer.deleted = read_pkeys(in);
 }

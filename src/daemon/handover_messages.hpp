@@ -94,8 +94,8 @@ struct Released {
 using Message = std::variant<Hello, Refusal, Offer, Interface, Statics, Neighbours, SendGroups,
                              Complete, Ready, Released>;
 
-/// At most kMaxMessage bytes. Cuts off texts that are too long. Requires at most kMaxRecords in each
-/// list.
+/// At most kMaxMessage bytes. Cuts off texts that are too long. Requires at most kMaxRecords in
+/// each list.
 [[nodiscard]] std::vector<std::uint8_t> emit(const Message& message);
 /// The error is for the log. Texts have only printable characters of ASCII.
 [[nodiscard]] Result<Message> parse(ConstBytes bytes);

@@ -239,16 +239,15 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
                                                   control::Server::IfTaken if_taken) {
   using control::Server;
   return at_home([&] {
-    return std::make_unique<Server>(
-        dependencies_.context,
-        Server::Dependencies{.handler = control_,
-                             .levels = dependencies_.logs.levels,
-                             .trace = dependencies_.rings,
-                             .log = *logs_.control,
-                             .on_handover = dependencies_.on_handover},
-        Server::Options{.interface = name,
-                        .access = dependencies_.options.control_access,
-                        .if_taken = if_taken});
+    return std::make_unique<Server>(dependencies_.context,
+                                    Server::Dependencies{.handler = control_,
+                                                         .levels = dependencies_.logs.levels,
+                                                         .trace = dependencies_.rings,
+                                                         .log = *logs_.control,
+                                                         .on_handover = dependencies_.on_handover},
+                                    Server::Options{.interface = name,
+                                                    .access = dependencies_.options.control_access,
+                                                    .if_taken = if_taken});
   });
 }
 

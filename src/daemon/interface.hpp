@@ -40,7 +40,7 @@ class Interface final : public PartitionInterface {
     TraceRings& rings;
     TraceRing& control_trace;
     CpuShares& cpus;
-    HandedInterfaces& handed;  ///< by another daemon; those that are not taken yet
+    HandedInterfaces& handed;          ///< by another daemon; those that are not taken yet
     host::VlanTrunk* trunk = nullptr;  ///< for the VLANs of a TAP, if there are any
     std::function<void(FileDescriptor)> on_handover = {};  ///< see control::Server::Dependencies
   };
@@ -87,7 +87,7 @@ class Interface final : public PartitionInterface {
                                                        control::Server::IfTaken if_taken);
   void serve_again();
   void on_renamed(const std::string& name);
-  void run();  ///< the interface's thread
+  void run();            ///< the interface's thread
   template <class Open>  // calls `open` in the network namespace of the interface
   auto at_home(Open&& open) const {
     return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));

@@ -60,6 +60,7 @@ class InterfaceControl final : public control::Handler {
   void find_members(const Gid& mgid, Callback done) override;
   void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
   void delete_interface(Callback done) override;
+
  private:
   void log_partition(PortRole role, const verbs::PortSnapshot& port);
   void on_host_event();
@@ -109,8 +110,7 @@ class InterfaceControl final : public control::Handler {
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
-  TimePoint host_not_before_{};
-  TimePoint redirects_not_before_{};
+  TimePoint host_not_before_{}, redirects_not_before_{};
   bool has_redirects_ = false;  ///< in the last view
   Retry host_retry_;
   PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none

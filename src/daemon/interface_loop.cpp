@@ -55,8 +55,7 @@ InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies
   const auto& [interface, device, port, pid] = settings_.identity;
   const auto make = [&dependencies](PortName name, Pump& pump, verbs::RecoverableUdPort& qp) {
     return std::make_unique<LinkPort>(
-        std::move(name),
-        LinkPort::Dependencies{pump, qp, dependencies.trace, dependencies.log});
+        std::move(name), LinkPort::Dependencies{pump, qp, dependencies.trace, dependencies.log});
   };
   ports_[PortRole::primary] = make({device, port}, dependencies.pump, dependencies.queue_pair);
   const auto& backup = dependencies.backup;
@@ -123,8 +122,8 @@ void InterfaceLoop::select_port() {
   if (const auto move = selection_->next(now_)) move_to(move->to, text_of(move->why, before));
 }
 
-/// The other port gets the neighbours, so that the host's packets go on at once. Before its settings
-/// are made, the one before must not turn off the carrier.
+/// The other port gets the neighbours, so that the host's packets go on at once. Before its
+/// settings are made, the one before must not turn off the carrier.
 void InterfaceLoop::move_to(PortRole role, const std::string& why) {
   LinkPort& before = active();
   LinkPort& after = *ports_[role];
@@ -212,11 +211,9 @@ void InterfaceLoop::take(ToInterface& message) {
           [&](const Reconfigured& m) { reconfigure(m); },
           [&](AdminRequest& m) { on_admin_request(m); },
           [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
-          [&](const LinkReportRequest&) { report_link(); },
-          [&](SaveCache& m) { save_cache(m); },
+          [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
           [&](RestoreCache& m) { saved_ = std::move(m.saved); },
-          [&](const SetMode& m) { set_mode(m.mode); },
-          [&](const Stop&) { stopping_ = true; }},
+          [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
       message);
 }
 
@@ -235,8 +232,8 @@ void InterfaceLoop::on_port(const PortChanged& message) {
 void InterfaceLoop::report_link() {
   const auto state = link().state();
   const bool is_up = state == link::LinkState::up;
-  const bool posted = dependencies_.outbox.post(
-      LinkReport{is_up ? std::string() : link().waiting_for(), active_});
+  const bool posted =
+      dependencies_.outbox.post(LinkReport{is_up ? std::string() : link().waiting_for(), active_});
   reported_ = posted ? std::optional(state) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
-// The loop of an interface's thread: runs the pumps, exchanges messages with the control thread, and
-// polls or sleeps.
+// The loop of an interface's thread: runs the pumps, exchanges messages with the control thread,
+// and polls or sleeps.
 //
 // One turn: read the clock; take messages; run one turn of each pump; post its messages. When there
 // were no packets, the policy (poll_policy.hpp) decides between another turn and sleeping until
@@ -105,11 +105,11 @@ class InterfaceLoop {
   std::optional<PortSelection> selection_;  ///< of two ports
   InterfaceStatus status_;
   TimePoint now_{};
-  std::string awaited_;  ///< what the link waits for, as logged last
+  std::string awaited_;                      ///< what the link waits for, as logged last
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   ChangeReporter reporter_;
   bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
-  std::optional<link::SavedPage> saved_;     ///< by another daemon, until the link is up
+  std::optional<link::SavedPage> saved_;  ///< by another daemon, until the link is up
   bool knows_host_ = false;
   bool settled_ = false;  ///< and reported
   bool stopping_ = false;

@@ -73,8 +73,8 @@ void Interfaces::reconfigure(const Reloaded& changes) {
     const auto neighbours = changes.neighbours.find(interface->id().pkey);
     const bool has_others = neighbours != changes.neighbours.end();
     if (!changes.poll && !has_others) continue;
-    interface->reconfigure({.poll = changes.poll,
-                            .neighbours = has_others ? neighbours->second : NeighbourChanges()});
+    interface->reconfigure(
+        {.poll = changes.poll, .neighbours = has_others ? neighbours->second : NeighbourChanges()});
   }
   if (!changes.pkeys) return;
   plan_.choose(*changes.pkeys);

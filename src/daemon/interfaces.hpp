@@ -59,7 +59,7 @@ class Interfaces final : private InterfaceOwner {
   void reconfigure(const Reloaded& changes);
   /// Drops a response for an interface that no longer exists.
   void on_response(const wire::SaResponse& response);
-  [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;  ///< of the interfaces
+  [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;      ///< of the interfaces
   [[nodiscard]] PartitionInterface* find(InterfaceNumber number) const;  ///< null if it has ended
   /// Ends all interfaces as stop() does; another daemon has taken over those of `taken`.
   void hand_over(const std::set<InterfaceNumber>& taken);

@@ -87,8 +87,8 @@ Logging::Logging(const spdlog::sink_ptr& sink)
       levels({link, sa, verbs, control, daemon}) {}
 
 InterfaceLogs::InterfaceLogs(Logging& logs, const std::string& interface, PKey pkey)
-    : prefix(std::make_shared<LogPrefix>(
-          LogContext{interface, fmt::format("{:#06x}", pkey.value())})),
+    : prefix(
+          std::make_shared<LogPrefix>(LogContext{interface, fmt::format("{:#06x}", pkey.value())})),
       link(named_like(prefix, *logs.link, logs.levels)),
       verbs(named_like(prefix, *logs.verbs, logs.levels)),
       control(named_like(prefix, *logs.control, logs.levels)),

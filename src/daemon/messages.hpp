@@ -55,8 +55,7 @@ struct SetNeighbours {
   std::vector<control::StaticNeighbour> neighbours;
 };
 /// Permanent entries and pins that were changed or, with nullopt, removed.
-using NeighbourChanges =
-    std::map<IpAddress, std::optional<decltype(control::StaticNeighbour::to)>>;
+using NeighbourChanges = std::map<IpAddress, std::optional<decltype(control::StaticNeighbour::to)>>;
 /// What has changed in the configuration.
 struct Reconfigured {
   std::optional<PollMode> poll = {};

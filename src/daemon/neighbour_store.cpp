@@ -29,24 +29,24 @@ StaticNeighbours::StaticNeighbours(std::span<const control::StaticNeighbour> fil
     : interface_(interface), entries_(lines_for(interface, file)) {}
 
 void StaticNeighbours::on_done(const control::InterfaceRequest& request) {
-  std::visit(
-      Overloaded{
-          [&](const control::SetRequest& r) { set(r.address, r.hardware); },
-          [&](const control::PinRequest& r) { set(r.address, r.gid); },
-          [&](const control::DeleteRequest& r) {
-            entries_.erase(r.address);
-            by_operator_.erase(r.address);
-          },
-          [&](const control::FlushRequest& r) {
-            std::erase_if(entries_, [&](const auto& entry) {
-              return is_deleted(r.filter, entry.first, entry.second);
-            });
-            std::erase_if(by_operator_,
-                          [this](const auto& address) { return !entries_.contains(address); });
-          },
-          [](const auto&) {},
-      },
-      request);
+  std::visit(Overloaded{
+                 [&](const control::SetRequest& r) { set(r.address, r.hardware); },
+                 [&](const control::PinRequest& r) { set(r.address, r.gid); },
+                 [&](const control::DeleteRequest& r) {
+                   entries_.erase(r.address);
+                   by_operator_.erase(r.address);
+                 },
+                 [&](const control::FlushRequest& r) {
+                   std::erase_if(entries_, [&](const auto& entry) {
+                     return is_deleted(r.filter, entry.first, entry.second);
+                   });
+                   std::erase_if(by_operator_, [this](const auto& address) {
+                     return !entries_.contains(address);
+                   });
+                 },
+                 [](const auto&) {},
+             },
+             request);
 }
 
 void StaticNeighbours::set(const IpAddress& address, const To& to) {

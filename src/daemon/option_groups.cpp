@@ -31,7 +31,8 @@ po::typed_value<std::string>* number(const char* option, T& field, std::uint64_t
 po::options_description backup_options(Options& out) {
   po::options_description group("Backup port");
   group.add_options()(
-      "backup", text("NAME[:PORT]", [&](const auto& v) { out.backup = parse_port_name("backup", v); }),
+      "backup",
+      text("NAME[:PORT]", [&](const auto& v) { out.backup = parse_port_name("backup", v); }),
       "RDMA device and port that take over when those of --device lose their link, their subnet "
       "manager or their P_Key, with the same interfaces (default: none)")(
       "backup-reselect",
@@ -56,7 +57,8 @@ void add_ethernet_options(po::options_description& group, Options& out) {
       "ethernet",
       text("[=P,...]", [&](const auto& v) { out.ethernet = parse_ethernet("ethernet", v); })
           ->implicit_value(""),
-      "make the interfaces Ethernet ones (TAPs), for bridges, virtual machines and containers; with "
+      "make the interfaces Ethernet ones (TAPs), for bridges, virtual machines and containers; "
+      "with "
       "P_Keys, those of these partitions")(
       "ethernet-stations",
       number("ethernet-stations", out.ethernet_stations, 0, Options::kMaxStations),
@@ -231,8 +233,8 @@ po::options_description process_options(Options& out) {
       "check-config", "check the options and the configuration files, and end")(
       "reload", po::bool_switch(&out.reload),
       "make the running ipoibd read its configuration files again, and end; its log says what has "
-      "changed, and what takes effect only when it is started again")(
-      "help,h", "print this text")("version,V", "print the version");
+      "changed, and what takes effect only when it is started again")("help,h", "print this text")(
+      "version,V", "print the version");
   return group;
 }
 

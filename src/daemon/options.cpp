@@ -159,7 +159,8 @@ std::string text_of(const po::variable_value& value) {
   if (const auto* const flag = boost::any_cast<bool>(&value.value())) return *flag ? "yes" : "no";
   if (const auto* const text = boost::any_cast<std::string>(&value.value())) return *text;
   std::string out;
-  for (const auto& text : value.as<std::vector<std::string>>()) out += (out.empty() ? "" : ", ") + text;
+  for (const auto& text : value.as<std::vector<std::string>>())
+    out += (out.empty() ? "" : ", ") + text;
   return out;
 }
 

@@ -56,11 +56,11 @@ struct Options {
   EthernetChoice ethernet;                           ///< which interfaces are TAPs
   std::size_t ethernet_stations = kDefaultStations;  ///< limit of those behind each TAP
   std::map<PKey, VlanId> vlans;  ///< of the TAP of base_partition(), by partition
-  bool wait = false;                                 ///< wait for device and port to appear
-  bool keep = false;            ///< at the end, leave the network interfaces for the next daemon
-  bool cleanup = false;         ///< only remove those that were left
-  bool takeover = false;        ///< take over from a running daemon, if there is one
-  bool stable_privacy = false;  ///< opaque IPv6 identifiers instead of the port's GUID
+  bool wait = false;             ///< wait for device and port to appear
+  bool keep = false;             ///< at the end, leave the network interfaces for the next daemon
+  bool cleanup = false;          ///< only remove those that were left
+  bool takeover = false;         ///< take over from a running daemon, if there is one
+  bool stable_privacy = false;   ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< bytes; the link's own MTU may be less
   verbs::QueueDepths queues;
   link::Config link;  ///< except the P_Key, which each interface sets

@@ -20,7 +20,8 @@ constexpr std::size_t kMessage = std::max(link::kMessageSize, ethernet::View::kM
 }  // namespace
 
 Pools::Pools(std::size_t packet_size, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + link.limits.parked_replies + depths.send + kSpareFrames, packet_size),
+    : host(link.limits.parked + link.limits.parked_replies + depths.send + kSpareFrames,
+           packet_size),
       large(kLargeFrames + link.limits.parked_bytes / kLargest, kLargest),
       messages(kMessages, kMessage) {}
 

@@ -17,8 +17,8 @@ struct Pools {
   FramePool host;      ///< packets of the host: parked, posted or being read
   FramePool large;     ///< the same for large packets
   FramePool messages;  ///< messages of the link
-  /// `packet_size` is that of the largest packet that is not large, with its headroom; `link` bounds
-  /// the number of parked frames.
+  /// `packet_size` is that of the largest packet that is not large, with its headroom; `link`
+  /// bounds the number of parked frames.
   Pools(std::size_t packet_size, const link::Config& link, const verbs::QueueDepths& depths);
 };
 

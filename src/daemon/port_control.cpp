@@ -120,8 +120,8 @@ void PortControl::end_reports() {
 
 void PortControl::reload() {
   if (stopping_) return;
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-      monotonic_now().time_since_epoch());
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now().time_since_epoch());
   notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.count()));
   interfaces_.reconfigure(dependencies_.reload());
   notify_service_manager("READY=1");

@@ -1,5 +1,5 @@
-// The control thread's side of the daemon's ports and their interfaces: what happens to them, signals,
-// handovers.
+// The control thread's side of the daemon's ports and their interfaces: what happens to them,
+// signals, handovers.
 //
 // The control thread is the process's main thread and runs one io_context. It does everything but
 // packet processing, and is the only one that exchanges messages with the interfaces' threads.

@@ -43,9 +43,9 @@ class PortView {
 class PortWatcher {
  public:
   struct Changes {
-    bool changed = false;                          ///< snapshot() has changed
-    bool reregister = false;                       ///< the SM asks for it, or has lost registrations
-    bool device_failed = false;                    ///< the HCA is gone or has failed
+    bool changed = false;        ///< snapshot() has changed
+    bool reregister = false;     ///< the SM asks for it, or has lost registrations
+    bool device_failed = false;  ///< the HCA is gone or has failed
     std::vector<const void*> failed_objects = {};  ///< queue pairs and completion queues
   };
 

@@ -12,8 +12,8 @@ enum class PumpMode : std::uint8_t {
   /// Another daemon serves the TUN still: nothing is sent, and what is received is dropped. The
   /// link comes up meanwhile.
   held,
-  /// The other port of the interface serves it: nothing is sent. The link comes up and stays so. The
-  /// host gets what peers still send to this queue pair by unicast.
+  /// The other port of the interface serves it: nothing is sent. The link comes up and stays so.
+  /// The host gets what peers still send to this queue pair by unicast.
   standby,
   /// Another daemon serves the TUN already: the host gets what peers still send to this queue pair
   /// by unicast, and nothing else happens.

@@ -20,13 +20,13 @@ using InterfaceNumber = Strong<struct InterfaceNumberTag, std::uint32_t>;
 inline constexpr std::uint64_t kRequestsPerInterface = 1ULL << 40;
 inline constexpr std::uint64_t kRequestsPerPort = kRequestsPerInterface / kPortRoles.size();
 
-[[nodiscard]] constexpr wire::SaRequestId first_link_request(
-    InterfaceNumber interface, PortRole port = PortRole::primary) {
+[[nodiscard]] constexpr wire::SaRequestId first_link_request(InterfaceNumber interface,
+                                                             PortRole port = PortRole::primary) {
   return wire::SaRequestId(interface.value() * kRequestsPerInterface +
                            static_cast<std::uint64_t>(port) * kRequestsPerPort);
 }
-[[nodiscard]] constexpr wire::SaRequestId first_control_request(
-    InterfaceNumber interface, PortRole port = PortRole::primary) {
+[[nodiscard]] constexpr wire::SaRequestId first_control_request(InterfaceNumber interface,
+                                                                PortRole port = PortRole::primary) {
   return wire::SaRequestId(first_link_request(interface, port).value() + kRequestsPerPort / 2);
 }
 [[nodiscard]] constexpr PortRole port_of(wire::SaRequestId id) {
@@ -36,8 +36,8 @@ inline constexpr std::uint64_t kRequestsPerPort = kRequestsPerInterface / kPortR
   return InterfaceNumber(static_cast<std::uint32_t>(id.value() / kRequestsPerInterface));
 }
 
-/// Sends requests to the SA of the port in their number. Each gets one response, by the sender's on_response(), perhaps within
-/// the call.
+/// Sends requests to the SA of the port in their number. Each gets one response, by the sender's
+/// on_response(), perhaps within the call.
 class SaRequestPort {
  public:
   virtual ~SaRequestPort() = default;

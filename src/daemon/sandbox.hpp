@@ -27,7 +27,8 @@ enum class SandboxMode : std::uint8_t {
 enum class CallUsers : std::uint8_t {
   control_thread,
   subnet,  ///< interface threads on an emulated subnet, which act as HCAs
-  kernel,  ///< interface threads on a device of the kernel, whose provider of libibverbs reads files
+  kernel,  ///< interface threads on a device of the kernel, whose provider of libibverbs reads
+           ///< files
   all      ///< all interface threads
 };
 

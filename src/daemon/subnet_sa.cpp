@@ -122,9 +122,9 @@ void SubnetSa::give_up(const wire::SaRequest& request) {
   if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query)) {
     return responses_.push_back({request.id, leave->record});
   }
-  responses_.push_back({request.id,
-                        wire::SaFailure(wire::SaFailure::Kind::local,
-                                        "another daemon on this port is leaving the group")});
+  responses_.push_back(
+      {request.id, wire::SaFailure(wire::SaFailure::Kind::local,
+                                   "another daemon on this port is leaving the group")});
 }
 
 void SubnetSa::on_readable(TimePoint now) {

@@ -98,7 +98,8 @@ class StationTable {
   StationAddress* learn(StationBudget& station, const IpAddress& address, TimePoint now,
                         Stimulus stimulus);
   [[nodiscard]] StationAddress* create(StationBudget& station, const IpAddress& address);
-  /// Calls a stimulus of an entry, and carries out what follows. Returns null if the entry has gone.
+  /// Calls a stimulus of an entry, and carries out what follows. Returns null if the entry has
+  /// gone.
   template <class Stimulus>
   StationAddress* call(StationAddress& entry, Stimulus stimulus);
   [[nodiscard]] bool change_station(const StationAddress& entry, MacAddress before);

@@ -16,7 +16,8 @@ bool enabled = false;
 /// In the order of Ink: the codes of SGR (ECMA-48, 8.3.117), for a terminal with a dark or a bright
 /// background.
 constexpr std::array<std::string_view, 6> kDark{"36", "35", "34", "33", "32", "31"};
-constexpr std::array<std::string_view, 6> kLightOnDark{"1;36", "1;35", "1;34", "1;33", "1;32", "1;31"};
+constexpr std::array<std::string_view, 6> kLightOnDark{"1;36", "1;35", "1;34",
+                                                       "1;33", "1;32", "1;31"};
 
 /// As ip(8): COLORFGBG ends with the number of the background's colour.
 bool has_dark_background() {
@@ -48,8 +49,7 @@ bool contains(const std::array<std::string_view, N>& all, std::string_view text)
 }  // namespace
 
 void use_colors(ColorMode mode) {
-  enabled =
-      mode == ColorMode::always || (mode == ColorMode::automatic && terminal_has_colors());
+  enabled = mode == ColorMode::always || (mode == ColorMode::automatic && terminal_has_colors());
 }
 
 bool has_colors() { return enabled; }

@@ -135,7 +135,8 @@ constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kLastWithoutLetter ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
+  return optopt > kLastWithoutLetter ? std::string("-") + static_cast<char>(optopt)
+                                     : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
@@ -289,8 +290,7 @@ Command parse_command(int argc, char** argv) {
     return command;
   }
   if (command.force) misused("--force is for --batch only");
-  command =
-      arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
+  command = arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
   check_metrics(command);
   check_watch_options(command);
   return command;

@@ -74,15 +74,15 @@ struct Command {
   bool pins = false;  ///< only the GID of `to` is given: it is pinned
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
   std::uint16_t pkey = 0;                                   ///< of add_interface
-  std::string name;    ///< of add_interface; empty: the usual one
+  std::string name;           ///< of add_interface; empty: the usual one
   std::string to_device;      ///< of failover; empty: the port that does not serve the interface
   std::uint32_t to_port = 1;  ///< likewise
-  std::string file;    ///< of load
-  std::string output;  ///< of metrics: a file; empty: standard output
-  std::string serve;   ///< of metrics: the address to serve them at; empty: not given
-  std::string batch;   ///< a file with commands; "-": stdin
-  bool force = false;  ///< batch: go on after a failure
-  bool names = false;  ///< resolve `host`, and show host names
+  std::string file;           ///< of load
+  std::string output;         ///< of metrics: a file; empty: standard output
+  std::string serve;          ///< of metrics: the address to serve them at; empty: not given
+  std::string batch;          ///< a file with commands; "-": stdin
+  bool force = false;         ///< batch: go on after a failure
+  bool names = false;         ///< resolve `host`, and show host names
   bool json = false;
   bool zeros = false;
   bool members = false;

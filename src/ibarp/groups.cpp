@@ -66,8 +66,9 @@ Table group_table(const std::vector<GroupListing>& listings) {
     const ibarp_group& group = line.group;
     const bool is_known = group.address.family != 0;
     table.add({is_known ? ink_address(group.address.family, text_of(group.address)) : "-",
-               ink(Ink::interface, interface), ink_state(group.membership), line.members ? std::to_string(line.members->size()) : "-",
-               lid_text(group.mlid), std::to_string(group.waiting), gid_text(group.mgid)});
+               ink(Ink::interface, interface), ink_state(group.membership),
+               line.members ? std::to_string(line.members->size()) : "-", lid_text(group.mlid),
+               std::to_string(group.waiting), gid_text(group.mgid)});
   });
   return table;
 }

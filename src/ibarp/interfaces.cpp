@@ -20,8 +20,8 @@ std::string interfaces(const std::vector<ibarp_info>& infos, const Command& comm
   json::array all;
   for (const ibarp_info& info : infos) {
     const auto pkey = info.pkey != 0 ? hexadecimal(info.pkey, 4) : "-";
-    table.add({ink(Ink::interface, info.interface), pkey, ink_state(info.state), info.device[0] != '\0' ? info.device : "-",
-               std::to_string(info.port)});
+    table.add({ink(Ink::interface, info.interface), pkey, ink_state(info.state),
+               info.device[0] != '\0' ? info.device : "-", std::to_string(info.port)});
     auto& line = all.emplace_back(json::object{{"interface", std::string(info.interface)},
                                                {"state", std::string(info.state)},
                                                {"device", std::string(info.device)},

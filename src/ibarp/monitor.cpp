@@ -29,7 +29,8 @@ std::string iso_time(const timeval& now) {
   std::tm local{};
   localtime_r(&now.tv_sec, &local);
   const auto length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &local);
-  std::snprintf(text.data() + length, text.size() - length, ".%06ld", static_cast<long>(now.tv_usec));
+  std::snprintf(text.data() + length, text.size() - length, ".%06ld",
+                static_cast<long>(now.tv_usec));
   return text.data();
 }
 
@@ -107,8 +108,7 @@ std::string as_text(const std::string& interface, const ibarp_event& event,
                     const ibarp_group& group) {
   const std::string mgid = gid_text(group.mgid);
   const bool is_known = group.address.family != 0;
-  std::string out =
-      is_known ? ink_address(group.address.family, text_of(group.address)) : mgid;
+  std::string out = is_known ? ink_address(group.address.family, text_of(group.address)) : mgid;
   const bool is_bad = std::string_view(event.change) == "failed";
   out += dev(interface) + " " + (is_bad ? ink(Ink::bad, event.change) : event.change);
   if (std::string_view(event.change) == "joined") out += " " + ink_state(group.membership);
@@ -213,8 +213,8 @@ class Monitor {
     if (!command_.json) return print_text("link", as_text(name, event, *event.info));
     json::array changed;
     for (const auto each : names_in(event.changed)) changed.emplace_back(each);
-    print_object({{"event", "link"}, {"changed", std::move(changed)}, {"info", as_json(*event.info)}},
-                 name);
+    print_object(
+        {{"event", "link"}, {"changed", std::move(changed)}, {"info", as_json(*event.info)}}, name);
   }
   void on_group(const std::string& name, const ibarp_event& event) {
     if (!command_.json) return print_text("group", as_text(name, event, *event.group));
@@ -260,7 +260,8 @@ class Monitor {
   }
   void on_lost(const std::string& name, const ibarp_event& event) {
     if (command_.json) return print_object({{"event", "lost"}, {"events", event.lost}}, name);
-    print_text("lost", ink(Ink::interface, name) + ": " + std::to_string(event.lost) + " events lost");
+    print_text("lost",
+               ink(Ink::interface, name) + ": " + std::to_string(event.lost) + " events lost");
   }
   void on_daemon(const char* event, const std::string& name, const std::string& text) {
     if (command_.json) return print_object({{"event", event}}, name);

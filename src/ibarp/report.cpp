@@ -19,7 +19,9 @@ namespace json = boost::json;
 
 namespace {
 
-std::string heading(const Client& client) { return ink(Ink::interface, client.interface()) + ":\n"; }
+std::string heading(const Client& client) {
+  return ink(Ink::interface, client.interface()) + ":\n";
+}
 
 /// A table of names and values without headings.
 table::Table pairs(table::Align values) { return table::Table({{""}, {"", values}}); }
@@ -47,12 +49,10 @@ bool is_zero(const std::uint8_t (&gid)[16]) {
 
 json::object port_as_json(const Port& port) {
   const ibarp_port& values = port.values;
-  json::object out{{"device", static_cast<const char*>(values.device)},
-                   {"port", values.port},
-                   {"role", static_cast<const char*>(values.role)},
-                   {"active", values.is_active != 0},
-                   {"state", static_cast<const char*>(values.state)},
-                   {"waiting_for", port.waiting_for}};
+  json::object out{
+      {"device", static_cast<const char*>(values.device)}, {"port", values.port},
+      {"role", static_cast<const char*>(values.role)},     {"active", values.is_active != 0},
+      {"state", static_cast<const char*>(values.state)},   {"waiting_for", port.waiting_for}};
   if (values.lid != 0) out["lid"] = values.lid;
   if (values.sm_lid != 0) out["sm_lid"] = values.sm_lid;
   if (!is_zero(values.gid)) out["gid"] = gid_text(values.gid);
@@ -189,7 +189,8 @@ std::string info(const Client& client, const Command& command) {
     out["groups"] = std::move(all);
     return json::serialize(out);
   }
-  std::string out = ink(Ink::interface, client.interface()) + ": " + state_text(info) + "\n" + as_text(info);
+  std::string out =
+      ink(Ink::interface, client.interface()) + ": " + state_text(info) + "\n" + as_text(info);
   for (const Port& port : ports) out += as_text(port);
   for (const ibarp_group& group : groups) {
     out += "    group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +

@@ -89,7 +89,8 @@ void Screen::show(const std::string& text) {
 std::optional<char> Screen::key(std::chrono::steady_clock::time_point until) {
   using std::chrono::nanoseconds;
   for (;;) {
-    const auto left = std::max(nanoseconds(until - std::chrono::steady_clock::now()), nanoseconds(0));
+    const auto left =
+        std::max(nanoseconds(until - std::chrono::steady_clock::now()), nanoseconds(0));
     const timespec timeout{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
     pollfd input{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
     signalled = 0;

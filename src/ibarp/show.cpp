@@ -82,14 +82,21 @@ Table wide_table(const std::vector<Listing>& listings) {
       const ibarp_hardware& hardware = entry.hardware;
       const bool known = has_hardware(entry);
       const bool path = has_path(entry);
-      std::vector<std::string> row{
-                 address_of(entry), ink(Ink::interface, interface), ink_state(entry.state),
-                 age(entry.idle_ms), path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
-                 gid_of(entry), known ? hexadecimal(hardware.flags, 2) : "-",
-                 path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
-                 path ? rate(entry.rate_mbps) : "-", std::to_string(entry.uses),
-                 std::to_string(entry.references), std::to_string(entry.waiting),
-                 known ? ink(Ink::link_layer, text_of(hardware)) : "-"};
+      std::vector<std::string> row{address_of(entry),
+                                   ink(Ink::interface, interface),
+                                   ink_state(entry.state),
+                                   age(entry.idle_ms),
+                                   path ? lid_text(entry.dlid) : "-",
+                                   known ? hexadecimal(hardware.qpn, 6) : "-",
+                                   gid_of(entry),
+                                   known ? hexadecimal(hardware.flags, 2) : "-",
+                                   path ? std::to_string(entry.sl) : "-",
+                                   path ? std::to_string(entry.path_mtu) : "-",
+                                   path ? rate(entry.rate_mbps) : "-",
+                                   std::to_string(entry.uses),
+                                   std::to_string(entry.references),
+                                   std::to_string(entry.waiting),
+                                   known ? ink(Ink::link_layer, text_of(hardware)) : "-"};
       if (has_macs) row.push_back(has_mac(entry) ? ink(Ink::link_layer, mac_text(entry.mac)) : "-");
       table.add(std::move(row));
     }

@@ -12,7 +12,7 @@ namespace ipoib::cli {
 
 namespace {
 
-constexpr double kLongestWait = 1e6;      // seconds
+constexpr double kLongestWait = 1e6;       // seconds
 constexpr double kLongestInterval = 3600;  // seconds, as of ibarp_subscribe()
 
 std::chrono::milliseconds parse_seconds(const char* what, std::string_view word, double least,

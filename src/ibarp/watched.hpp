@@ -1,5 +1,5 @@
-// The interfaces that a command watches: those that are named, or all that there are, also ones that
-// come later.
+// The interfaces that a command watches: those that are named, or all that there are, also ones
+// that come later.
 #pragma once
 
 #include <chrono>

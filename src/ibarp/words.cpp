@@ -21,30 +21,15 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 24> kVerbs{{{"show", Verb::show},
-                                       {"list", Verb::show},
-                                       {"ls", Verb::show},
-                                       {"get", Verb::get},
-                                       {"add", Verb::add},
-                                       {"change", Verb::change},
-                                       {"chg", Verb::change},
-                                       {"replace", Verb::replace},
-                                       {"repl", Verb::replace},
-                                       {"delete", Verb::remove},
-                                       {"flush", Verb::flush},
-                                       {"stats", Verb::stats},
-                                       {"log", Verb::log},
-                                       {"trace", Verb::trace},
-                                       {"info", Verb::info},
-                                       {"groups", Verb::groups},
-                                       {"stations", Verb::stations},
-                                       {"interface", Verb::interfaces},
-                                       {"metrics", Verb::metrics},
-                                       {"monitor", Verb::monitor},
-                                       {"wait", Verb::wait},
-                                       {"top", Verb::top},
-                                       {"failover", Verb::failover},
-                                       {"help", Verb::help}}};
+constexpr std::array<Name, 24> kVerbs{
+    {{"show", Verb::show},       {"list", Verb::show},         {"ls", Verb::show},
+     {"get", Verb::get},         {"add", Verb::add},           {"change", Verb::change},
+     {"chg", Verb::change},      {"replace", Verb::replace},   {"repl", Verb::replace},
+     {"delete", Verb::remove},   {"flush", Verb::flush},       {"stats", Verb::stats},
+     {"log", Verb::log},         {"trace", Verb::trace},       {"info", Verb::info},
+     {"groups", Verb::groups},   {"stations", Verb::stations}, {"interface", Verb::interfaces},
+     {"metrics", Verb::metrics}, {"monitor", Verb::monitor},   {"wait", Verb::wait},
+     {"top", Verb::top},         {"failover", Verb::failover}, {"help", Verb::help}}};
 struct Topic {
   std::string_view text;
   std::uint32_t bits;

@@ -4,10 +4,10 @@
 // client's socket. A client that sends fast or reads slowly thus uses a bounded buffer, and is
 // disconnected when nothing moves for the idle timeout.
 //
-// A response may open a stream: from then on the client gets lines that the handler pushes, and sends
-// nothing; if it does, or closes, it is disconnected. The lines wait in a bounded queue. What does
-// not fit is lost, and once the client has read the queue it is told how much that was. So a client
-// that does not read costs its queue, and may go on reading at any time.
+// A response may open a stream: from then on the client gets lines that the handler pushes, and
+// sends nothing; if it does, or closes, it is disconnected. The lines wait in a bounded queue. What
+// does not fit is lost, and once the client has read the queue it is told how much that was. So a
+// client that does not read costs its queue, and may go on reading at any time.
 //
 // With a limited rate, lines beyond it wait their turn. Equal lines that wait are served once, and
 // all their clients get that response: it is as new as the last of them could expect.

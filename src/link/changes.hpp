@@ -1,8 +1,8 @@
 // Changes of neighbours and groups, for those who watch the link.
 //
-// While nobody watches, a change costs one comparison. Otherwise up to kMax changes wait to be taken.
-// Further ones are lost and counted until all that wait have been taken, so that the reader can tell
-// where they are missing.
+// While nobody watches, a change costs one comparison. Otherwise up to kMax changes wait to be
+// taken. Further ones are lost and counted until all that wait have been taken, so that the reader
+// can tell where they are missing.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ struct ChangePage {
 
 class Changes {
  public:
-  /// Changes that wait: as many as one turn of the interface's thread causes, but not as many as there
-  /// are neighbours.
+  /// Changes that wait: as many as one turn of the interface's thread causes, but not as many as
+  /// there are neighbours.
   static constexpr std::size_t kMax = 1024;
 
   struct Wanted {

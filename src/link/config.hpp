@@ -111,7 +111,7 @@ struct Config {
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
   Duration missing_group = std::chrono::seconds(5);  ///< after a failed join, without a notice
-  bool dhcp_rewrite = true;  ///< to RFC 4390 and back
+  bool dhcp_rewrite = true;                          ///< to RFC 4390 and back
   /// Drop ARP and ND that claim another link-layer address than the sender's.
   bool strict_arp = true;
   Guid dhcp_identity;  ///< the port that names the host's DHCP client; zero: the link's

@@ -87,8 +87,8 @@ std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
 DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   DhcpClient out;
   if (const auto station = station_of(client)) {
-    out.identifier = client.identifier.empty() ? wire::dhcp_client_identifier(*station)
-                                               : client.identifier;
+    out.identifier =
+        client.identifier.empty() ? wire::dhcp_client_identifier(*station) : client.identifier;
     return out;
   }
   const bool is_named = config_.dhcp_identity != Guid();

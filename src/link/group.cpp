@@ -284,17 +284,16 @@ void Group::send(Frame&& frame, Output& out) const {
 }
 
 TimePoint Group::next_deadline() const {
-  return std::visit(Overloaded{
-                        [](const group_state::Absent&) { return kNever; },
-                        [](const group_state::Joining&) { return kNever; },
-                        [](const group_state::Pausing& s) { return s.until; },
-                        [this](const group_state::Member& s) {
-                          return std::min(s.check_at, end_of_silence(s));
-                        },
-                        [](const group_state::LookingUp&) { return kNever; },
-                        [](const group_state::Confirming&) { return kNever; },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [](const group_state::Absent&) { return kNever; },
+          [](const group_state::Joining&) { return kNever; },
+          [](const group_state::Pausing& s) { return s.until; },
+          [this](const group_state::Member& s) { return std::min(s.check_at, end_of_silence(s)); },
+          [](const group_state::LookingUp&) { return kNever; },
+          [](const group_state::Confirming&) { return kNever; },
+      },
+      state_);
 }
 
 bool Group::is_absent() const { return std::holds_alternative<group_state::Absent>(state_); }
@@ -322,15 +321,16 @@ const McMemberRecord* Group::record() const {
 }
 
 /// Silence that lasts is checked more and more rarely, up to a limit, so that ports of an idle link
-/// send the SA few requests, and yet notice a loss. A link on which no other port has been heard needs no such check.
+/// send the SA few requests, and yet notice a loss. A link on which no other port has been heard
+/// needs no such check.
 TimePoint Group::end_of_silence(const group_state::Member& member) const {
   constexpr int kFraction = 4;  // of the silence so far, until the next check
   constexpr int kRarest = 6;    // times the first pause
   const bool was_heard = heard_ != TimePoint{};
   if (!was_heard || member.silence == Duration::max()) return kNever;
   if (heard_ >= member.since) return heard_ + member.silence;
-  return member.since + std::clamp((member.since - heard_) / kFraction, member.silence,
-                                   kRarest * member.silence);
+  return member.since +
+         std::clamp((member.since - heard_) / kFraction, member.silence, kRarest * member.silence);
 }
 
 bool Group::has_requested(wire::SaRequestId id) const {
@@ -355,7 +355,8 @@ GroupInfo Group::info() const {
 }
 
 std::string Group::waiting_for() const {
-  const std::string join = "join of the " + std::string(name(role_)) + " group " + mgid_.to_string();
+  const std::string join =
+      "join of the " + std::string(name(role_)) + " group " + mgid_.to_string();
   return std::visit(Overloaded{
                         [&](const group_state::Absent&) { return "the start of the " + join; },
                         [&](const group_state::Joining& s) {

@@ -61,7 +61,8 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
   const TimePoint check_at = now + random.jittered(deps_.config.membership_check, 75, 125);
   group_state::Member member{
       .membership = std::move(*membership), .check_at = check_at, .since = now};
-  if (is_broadcast && silence_ != Duration::max()) member.silence = random.jittered(silence_, 75, 125);
+  if (is_broadcast && silence_ != Duration::max())
+    member.silence = random.jittered(silence_, 75, 125);
   become(std::move(member), "joined");
   return true;
 }

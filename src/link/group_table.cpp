@@ -83,8 +83,7 @@ bool GroupTable::all_nodes_settled() const {
 }
 
 bool GroupTable::all_settled() const {
-  return std::ranges::all_of(others_,
-                             [](const auto& entry) { return entry.second.is_settled(); });
+  return std::ranges::all_of(others_, [](const auto& entry) { return entry.second.is_settled(); });
 }
 
 std::string GroupTable::waiting_for() const {

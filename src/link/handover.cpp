@@ -55,8 +55,7 @@ std::size_t Link::restore(const SavedPage& saved, TimePoint now) {
   std::size_t added = 0;
   for (const SavedNeighbour& each : saved.neighbours) {
     if (!is_endpoint(each.hardware) || !p.host.can_be_neighbour(each.address) ||
-        !p.pins.permit(each.address, each.hardware.gid) ||
-        !is_valid(each.path, p.paths.source())) {
+        !p.pins.permit(each.address, each.hardware.gid) || !is_valid(each.path, p.paths.source())) {
       continue;
     }
     PathRef path = p.paths.acquire(each.hardware.gid);

@@ -61,9 +61,9 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
       pins(config.limits.pins),
-      neighbour_input(
-          {config, own, host, pins, paths, arp, announcer, solicitor, neighbours, reports, out, log},
-          deps.hash_key),
+      neighbour_input({config, own, host, pins, paths, arp, announcer, solicitor, neighbours,
+                       reports, out, log},
+                      deps.hash_key),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {}

@@ -163,33 +163,33 @@ Disposition Neighbour::on_address(const HwAddress& hardware, Evidence evidence,
 
 /// An answer from the cache would not tell the host whether the neighbour is still there.
 Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [&](New&) {
-            return first_request(std::make_unique<ParkedFrames>(deps.parking), deps, now);
-          },
-          [](OneOf<Incomplete, Probing> auto&) { return Disposition::keep; },
-          [&](Resolving& s) {
-            deps.out.known_neighbours.push_back({address_, s.route.hardware()});
-            return Disposition::keep;
-          },
-          [&](Reachable& s) {
-            if (const PathData* const path = s.route.path->usable()) {
-              deps.solicitor.solicit(address_, s.route.hardware(), *path);
-            }
-            return Disposition::keep;
-          },
-          [&](OneOf<Stale, Delay> auto& s) {
-            return probe(std::move(s.route), "the host solicits it", deps, now);
-          },
-          // It is asked again when the failure has been forgotten.
-          [](Failed&) { return Disposition::keep; },
-          [&](Permanent& s) {
-            deps.out.known_neighbours.push_back({address_, s.route.hardware(), true});
-            return Disposition::keep;
-          },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](New&) {
+                          return first_request(std::make_unique<ParkedFrames>(deps.parking), deps,
+                                               now);
+                        },
+                        [](OneOf<Incomplete, Probing> auto&) { return Disposition::keep; },
+                        [&](Resolving& s) {
+                          deps.out.known_neighbours.push_back({address_, s.route.hardware()});
+                          return Disposition::keep;
+                        },
+                        [&](Reachable& s) {
+                          if (const PathData* const path = s.route.path->usable()) {
+                            deps.solicitor.solicit(address_, s.route.hardware(), *path);
+                          }
+                          return Disposition::keep;
+                        },
+                        [&](OneOf<Stale, Delay> auto& s) {
+                          return probe(std::move(s.route), "the host solicits it", deps, now);
+                        },
+                        // It is asked again when the failure has been forgotten.
+                        [](Failed&) { return Disposition::keep; },
+                        [&](Permanent& s) {
+                          deps.out.known_neighbours.push_back({address_, s.route.hardware(), true});
+                          return Disposition::keep;
+                        },
+                    },
+                    state_);
 }
 
 Disposition Neighbour::on_contradicted(const Dependencies& deps, TimePoint now) {
@@ -284,8 +284,8 @@ Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {
       state_);
 }
 
-/// If it were forgotten, packets would wait for it in vain again. RFC 4861, 6.3.6: a router that may
-/// be dead is probed, so that it is used again when it is back.
+/// If it were forgotten, packets would wait for it in vain again. RFC 4861, 6.3.6: a router that
+/// may be dead is probed, so that it is used again when it is back.
 Disposition Neighbour::on_gateway_deadline(const Dependencies& deps, TimePoint now) {
   const Ageing& ageing = deps.config.ageing;
   if (deps.solicitor.admit_revalidation(now)) deps.solicitor.solicit_all(address_, {}, now);
@@ -330,23 +330,22 @@ Disposition Neighbour::on_set_permanent(Route&& route, const Dependencies& deps,
 /// Sends nothing. An entry that was being probed begins as Stale: its next use starts over.
 Disposition Neighbour::on_restored(const SavedNeighbour& saved, Route&& route,
                                    const Dependencies& deps, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [&](New&) {
-            if (saved.used) used_ = now - *saved.used;
-            uses_high_ = static_cast<std::uint32_t>(saved.uses >> 32);
-            uses_low_ = static_cast<std::uint32_t>(saved.uses);
-            if (!saved.reachable_for) return become_stale(std::move(route), "restored", deps, now);
-            confirmed_ = now;
-            const Duration longest = deps.config.ageing.reachable * 3 / 2;
-            const TimePoint deadline = now + std::min(*saved.reachable_for, longest);
-            return become(Reachable{{std::move(route), deadline}}, "restored", deps);
-          },
-          [](OneOf<Incomplete, Resolving, Reachable, Stale, Delay, Probing, Failed, Permanent> auto&) {
-            return cannot_happen();
-          },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](New&) {
+                          if (saved.used) used_ = now - *saved.used;
+                          uses_high_ = static_cast<std::uint32_t>(saved.uses >> 32);
+                          uses_low_ = static_cast<std::uint32_t>(saved.uses);
+                          if (!saved.reachable_for)
+                            return become_stale(std::move(route), "restored", deps, now);
+                          confirmed_ = now;
+                          const Duration longest = deps.config.ageing.reachable * 3 / 2;
+                          const TimePoint deadline = now + std::min(*saved.reachable_for, longest);
+                          return become(Reachable{{std::move(route), deadline}}, "restored", deps);
+                        },
+                        [](OneOf<Incomplete, Resolving, Reachable, Stale, Delay, Probing, Failed,
+                                 Permanent> auto&) { return cannot_happen(); },
+                    },
+                    state_);
 }
 
 /// The same in each state.
@@ -371,7 +370,8 @@ Disposition Neighbour::become(State&& next, std::string_view why, const Dependen
   const auto before = state_.index();
   state_ = std::move(next);
   ++deps.statistics.in(state_name());
-  if (before != state_.index()) report(before == 0 ? ChangeKind::created : ChangeKind::changed, why, deps);
+  if (before != state_.index())
+    report(before == 0 ? ChangeKind::created : ChangeKind::changed, why, deps);
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
     resolving->route.path->await(*resolving->wait);
   }
@@ -480,8 +480,8 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
   }
 }
 
-Disposition Neighbour::first_request(std::unique_ptr<ParkedFrames> parked,
-                                     const Dependencies& deps, TimePoint now) {
+Disposition Neighbour::first_request(std::unique_ptr<ParkedFrames> parked, const Dependencies& deps,
+                                     TimePoint now) {
   const TimePoint moment = deps.solicitor.reserve_first(now);
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "request deferred", deps);
@@ -562,7 +562,8 @@ EvictionClass Neighbour::current_eviction_class() const {
   // Whatever others have confirmed: an entry that the host has not used can be learnt again.
   if (used_ == kNotYet) {
     if (std::holds_alternative<Resolving>(state_)) return EvictionClass::pending;
-    if (route() != nullptr && !std::holds_alternative<Permanent>(state_)) return EvictionClass::unused;
+    if (route() != nullptr && !std::holds_alternative<Permanent>(state_))
+      return EvictionClass::unused;
   }
   return kStateTraits[state_.index()].eviction_class;
 }

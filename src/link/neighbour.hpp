@@ -22,9 +22,9 @@ using NeighbourListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// The order in which a full table evicts entries, from failed to active ones; it never evicts others.
-/// `unused` and `pending` are stale and resolving entries that the host has not used: messages of
-/// others have created them, and may evict no others than `failed` and `unused` ones.
+/// The order in which a full table evicts entries, from failed to active ones; it never evicts
+/// others. `unused` and `pending` are stale and resolving entries that the host has not used:
+/// messages of others have created them, and may evict no others than `failed` and `unused` ones.
 enum class EvictionClass : std::uint8_t {
   none,
   failed,

@@ -149,7 +149,8 @@ void NeighbourTable::path_resolved(PathTable::Resolution&& resolution, TimePoint
 }
 
 void NeighbourTable::link_down(TimePoint now) {
-  entries_.for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(deps_, now), "link down"); });
+  entries_.for_each(
+      [&](Neighbour& entry) { apply(entry, entry.on_link_down(deps_, now), "link down"); });
 }
 
 std::size_t NeighbourTable::flush() {

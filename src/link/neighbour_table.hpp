@@ -72,7 +72,7 @@ class NeighbourTable final : public Reachability {
   /// A path request is complete: informs the entries that wait for it.
   void path_resolved(PathTable::Resolution&& resolution, TimePoint now);
   void link_down(TimePoint now);
-  std::size_t flush();  ///< removes all but the permanent entries; returns how many
+  std::size_t flush();      ///< removes all but the permanent entries; returns how many
   void clear(Counter why);  ///< removes everything
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }

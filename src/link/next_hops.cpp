@@ -127,7 +127,8 @@ void NextHops::add(Table& table, const HostRoute& route) {
   const auto [address, bits] = route.destination;
   auto& lengths = table.by_family[static_cast<std::size_t>(family(address))];
   auto at = std::ranges::find(lengths, bits, &PrefixLength::bits);
-  if (at == lengths.end()) at = lengths.insert(lengths.end(), PrefixLength{bits, RoutesByPrefix(0, hash_)});
+  if (at == lengths.end())
+    at = lengths.insert(lengths.end(), PrefixLength{bits, RoutesByPrefix(0, hash_)});
   auto& routes = at->routes[IpPrefix::network(address, bits)];
   const auto later = [&route](const HostRoute& other) {
     return other.tos != route.tos ? other.tos < route.tos : other.metric > route.metric;

@@ -39,8 +39,8 @@ class Reachability {
 
 class NextHops {
  public:
-  /// `reachability` outlives it. The key is for tables of routes and redirects, whose prefixes other
-  /// routers choose.
+  /// `reachability` outlives it. The key is for tables of routes and redirects, whose prefixes
+  /// other routers choose.
   NextHops(Reachability& reachability, const HashKey& key)
       : reachability_(reachability), hash_(key), redirects_(0, hash_) {}
 
@@ -66,8 +66,8 @@ class NextHops {
   struct Table {
     std::array<std::vector<PrefixLength>, 2> by_family;  ///< the longest prefixes first
   };
-  /// Entries of the cache of results, a power of two. A flow has one place, so whoever chooses flows
-  /// that share one only causes a route look-up for each packet.
+  /// Entries of the cache of results, a power of two. A flow has one place, so whoever chooses
+  /// flows that share one only causes a route look-up for each packet.
   static constexpr std::size_t kCached = 1024;
   struct CachedHop {
     Flow flow;

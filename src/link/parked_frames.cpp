@@ -35,8 +35,7 @@ void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
     return;
   }
   const std::size_t bytes = taken.capacity();
-  if (packets_ >= budget_->frames_per_neighbour ||
-      bytes_ + bytes > budget_->bytes_per_neighbour) {
+  if (packets_ >= budget_->frames_per_neighbour || bytes_ + bytes > budget_->bytes_per_neighbour) {
     counters.add(Counter::drop_parked_limit);
   } else if (budget_->used >= budget_->frames || budget_->bytes_used + bytes > budget_->bytes) {
     counters.add(Counter::drop_parked_total_limit);

@@ -52,27 +52,23 @@ AddressVector address_vector(const PathAttributes& attributes, const Gid& dgid) 
 
 /// Whether the port was reported during the request that is complete now.
 bool take_outdated(Path::State& state) {
-  return std::visit(
-      Overloaded{
-          [](OneOf<Path::Requesting, Path::Refreshing> auto& s) {
-            return std::exchange(s.is_outdated, false);
-          },
-          [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh, Path::Failed> auto&) {
-            return false;
-          },
-      },
-      state);
+  return std::visit(Overloaded{
+                        [](OneOf<Path::Requesting, Path::Refreshing> auto& s) {
+                          return std::exchange(s.is_outdated, false);
+                        },
+                        [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh,
+                                 Path::Failed> auto&) { return false; },
+                    },
+                    state);
 }
 
 void set_request(Path::State& state, wire::SaRequestId id) {
-  std::visit(
-      Overloaded{
-          [id](OneOf<Path::Requesting, Path::Refreshing> auto& s) { s.request = id; },
-          [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh, Path::Failed> auto&) {
-            assert(false && "no request is outstanding");
-          },
-      },
-      state);
+  std::visit(Overloaded{
+                 [id](OneOf<Path::Requesting, Path::Refreshing> auto& s) { s.request = id; },
+                 [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh,
+                          Path::Failed> auto&) { assert(false && "no request is outstanding"); },
+             },
+             state);
 }
 
 }  // namespace
@@ -108,8 +104,7 @@ Path::Condition Path::on_use(Purpose purpose, const Dependencies& deps, TimePoin
       state_);
 }
 
-Path::Condition Path::first_request(unsigned failures, Purpose purpose,
-                                    const Dependencies& deps) {
+Path::Condition Path::first_request(unsigned failures, Purpose purpose, const Dependencies& deps) {
   if (deps.requests.full(purpose)) {
     become(Waiting{failures, purpose}, "used, but too many requests are outstanding", deps);
   } else {
@@ -152,20 +147,20 @@ void Path::on_lid_mismatch(Lid source, const Dependencies& deps, TimePoint now) 
 }
 
 /// Responses that the SA has sent before, or is about to send, may be outdated. Strangers can cause
-/// reports, so none adds to the outstanding requests, and a path that the SA knows is never withheld.
+/// reports, so none adds to the outstanding requests, and a path that the SA knows is never
+/// withheld.
 void Path::on_report(bool in_service, const Dependencies& deps, TimePoint now) {
   const std::string_view why = in_service ? "reported in service" : "reported out of service";
   if (!in_service) history().out_of_service = now;
   deps.out.counters.add(Counter::path_reports);
-  std::visit(
-      Overloaded{
-          [](OneOf<Idle, Waiting> auto&) {},
-          [](OneOf<Requesting, Refreshing> auto& s) { s.is_outdated = true; },
-          [&](Ready&) { invalidate(why, deps); },
-          [](NeedsRefresh& s) { s.not_before = {}; },
-          [&](Failed&) { become_failed(now, 0, why, deps); },
-      },
-      state_);
+  std::visit(Overloaded{
+                 [](OneOf<Idle, Waiting> auto&) {},
+                 [](OneOf<Requesting, Refreshing> auto& s) { s.is_outdated = true; },
+                 [&](Ready&) { invalidate(why, deps); },
+                 [](NeedsRefresh& s) { s.not_before = {}; },
+                 [&](Failed&) { become_failed(now, 0, why, deps); },
+             },
+             state_);
 }
 
 PathWaiters Path::on_response(const wire::SaResult& result, const Dependencies& deps,
@@ -264,13 +259,14 @@ bool Path::on_restored(const SavedPath& saved, const Dependencies& deps) {
   return std::visit(
       Overloaded{
           [&](Idle&) {
-            auto handle = deps.handles.create_address_handle(address_vector(saved.attributes, gid_));
+            auto handle =
+                deps.handles.create_address_handle(address_vector(saved.attributes, gid_));
             if (!handle) {
               deps.out.counters.add(Counter::address_handle_refusals);
               return false;
             }
-            become(NeedsRefresh{{std::move(*handle), saved.attributes, saved.mtu}, {}, 0}, "restored",
-                   deps);
+            become(NeedsRefresh{{std::move(*handle), saved.attributes, saved.mtu}, {}, 0},
+                   "restored", deps);
             return true;
           },
           [](OneOf<Ready, NeedsRefresh, Refreshing> auto&) { return true; },

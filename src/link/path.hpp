@@ -73,7 +73,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   /// A user has a frame to send.
   [[nodiscard]] Condition on_use(Purpose purpose, const Dependencies& deps, TimePoint now);
   void on_turn(const Dependencies& deps);  ///< a path in Waiting may send its request
-  void await(PathWaiter& waiter);  ///< in Waiting and Requesting only
+  void await(PathWaiter& waiter);          ///< in Waiting and Requesting only
   /// The path may have changed: its first use from `not_before` on requests it again.
   void invalidate(std::string_view why, const Dependencies& deps, TimePoint not_before = {});
   /// Its port sends from a LID that is not the path's.

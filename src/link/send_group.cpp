@@ -34,15 +34,14 @@ Frame SendGroup::on_packet(Frame&& frame, TimePoint now) {
     deps_.out.sends.push_back(Outgoing{membership.handle, kMulticastQpn, std::move(frame)});
     return Frame();
   };
-  return std::visit(
-      Overloaded{
-          [&](send_group_state::Waiting& s) { return park(s.parked); },
-          [&](send_group_state::Joining& s) { return park(s.parked); },
-          [&](send_group_state::Ready& s) { return send(s.membership); },
-          [&](send_group_state::Confirming& s) { return send(s.membership); },
-          [&](send_group_state::Missing&) { return std::move(frame); },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](send_group_state::Waiting& s) { return park(s.parked); },
+                        [&](send_group_state::Joining& s) { return park(s.parked); },
+                        [&](send_group_state::Ready& s) { return send(s.membership); },
+                        [&](send_group_state::Confirming& s) { return send(s.membership); },
+                        [&](send_group_state::Missing&) { return std::move(frame); },
+                    },
+                    state_);
 }
 
 void SendGroup::on_turn() {
@@ -133,32 +132,31 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
 /// A group in use is joined again, which changes nothing for a member: another program on the port
 /// may have left it, and the group may have another LID.
 Disposition SendGroup::on_deadline(bool may_request, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [](send_group_state::Waiting&) { return Disposition::keep; },
-          [](send_group_state::Joining&) { return Disposition::keep; },
-          [&](send_group_state::Ready& s) {
-            if (used_ + deps_.config.send_only_idle <= now) {
-              leave();
-              return Disposition::erase;
-            }
-            if (s.check_at > now) return Disposition::keep;
-            if (may_request && used_ > checked_) {
-              become(send_group_state::Confirming{std::move(s.membership), join()},
-                     "membership check");
-            } else {
-              s.check_at = next_check(now);
-            }
-            return Disposition::keep;
-          },
-          [](send_group_state::Confirming&) { return Disposition::keep; },
-          [](send_group_state::Missing&) { return Disposition::erase; },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Joining&) { return Disposition::keep; },
+                        [&](send_group_state::Ready& s) {
+                          if (used_ + deps_.config.send_only_idle <= now) {
+                            leave();
+                            return Disposition::erase;
+                          }
+                          if (s.check_at > now) return Disposition::keep;
+                          if (may_request && used_ > checked_) {
+                            become(send_group_state::Confirming{std::move(s.membership), join()},
+                                   "membership check");
+                          } else {
+                            s.check_at = next_check(now);
+                          }
+                          return Disposition::keep;
+                        },
+                        [](send_group_state::Confirming&) { return Disposition::keep; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
+                    },
+                    state_);
 }
 
-/// An outstanding join stays: its response is newer than the event. A confirmation may be older, and
-/// it may still succeed.
+/// An outstanding join stays: its response is newer than the event. A confirmation may be older,
+/// and it may still succeed.
 Disposition SendGroup::on_outdated() {
   const auto give_up = [this] {
     leave();

@@ -14,8 +14,8 @@ namespace ipoib::link {
 
 namespace {
 
-/// Whether an encapsulated packet may leave the link. Its group does not tell: ff02::fb and ff05::fb
-/// have one MGID.
+/// Whether an encapsulated packet may leave the link. Its group does not tell: ff02::fb and
+/// ff05::fb have one MGID.
 bool may_leave_link(ConstBytes frame) {
   const ConstBytes packet = frame.subspan(wire::kEncapsulationSize);
   if (wire::ip_version(packet) == 6) {

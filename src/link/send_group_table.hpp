@@ -62,9 +62,9 @@ class SendGroupTable {
   FailureCount failures_;
   std::unordered_map<Gid, SendGroup, KeyedHash> groups_;
   cache::TimerQueue<SendGroup> timers_;
-  List waiting_;  ///< oldest first
-  List outstanding_;  ///< Joining or Confirming
-  List known_;        ///< Ready or Missing, the oldest first
+  List waiting_;              ///< oldest first
+  List outstanding_;          ///< Joining or Confirming
+  List known_;                ///< Ready or Missing, the oldest first
   std::size_t requests_ = 0;  ///< outstanding
 };
 

@@ -126,8 +126,7 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
     case NdType::redirect: {
       const Neighbour* const target = deps_.neighbours.find(message->target);
       if (target == nullptr || target->route() == nullptr) break;
-      put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(),
-                            deps_.mtu);
+      put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(), deps_.mtu);
       break;
     }
     case NdType::neighbour_solicitation:

@@ -155,8 +155,9 @@ Result<std::vector<AlternativeName>> alternative_names() {
       names.push_back({nla_get_string(name), nla_get_string(at)});
     }
   };
-  const auto listed = netlink_dump(socket->get(), {.type = RTM_GETLINK, .header = bytes_of(header)},
-                                   [&names] { names.clear(); }, take_names);
+  const auto listed = netlink_dump(
+      socket->get(), {.type = RTM_GETLINK, .header = bytes_of(header)}, [&names] { names.clear(); },
+      take_names);
   if (!listed) return listed.error();
   return names;
 }

@@ -262,7 +262,8 @@ void TunDevice::detach_from_trunk() {
 
 bool TunDevice::write(ConstBytes packet) {
   VirtioHeader header;
-  return write_all(std::array{iovec{&header, sizeof header}, piece(extended(packet, link_header_))});
+  return write_all(
+      std::array{iovec{&header, sizeof header}, piece(extended(packet, link_header_))});
 }
 
 bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentation& how) {

@@ -27,8 +27,8 @@ namespace ipoib::host {
 struct TunOptions {
   std::string name = "ib0";
   std::string mark = {};  ///< alternative name that finds it after it was renamed; empty: none
-  std::uint32_t queue_length = 1000;  ///< packets that the kernel queues (txqueuelen)
-  bool large_packets = true;          ///< accept large packets from the kernel (GSO)
+  std::uint32_t queue_length = 1000;   ///< packets that the kernel queues (txqueuelen)
+  bool large_packets = true;           ///< accept large packets from the kernel (GSO)
   std::optional<MacAddress> mac = {};  ///< of a new TAP; nullopt: a TUN
   /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
   /// NetlinkView::open).
@@ -42,9 +42,9 @@ class TunDevice final : public HostDevice {
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
   /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
-  /// Takes over the device of another process, which has sent its descriptor: an interface of open(),
-  /// a TUN or TAP as before, in the network namespace of the calling thread. Both have it open from
-  /// then on. Changes neither carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
+  /// Takes over the device of another process, which has sent its descriptor: one of open(), in the
+  /// network namespace of the calling thread. Both have it open from then on. Changes neither
+  /// carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> take(FileDescriptor device,
                                                                std::uint32_t mtu,
                                                                const TunOptions& options);

@@ -61,8 +61,8 @@ bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame) {
     return true;
   }
   VirtioHeader of_packet = header;
-  of_packet.csum_start =
-      static_cast<std::uint16_t>(header.csum_start - std::min<std::size_t>(header.csum_start, kSize));
+  of_packet.csum_start = static_cast<std::uint16_t>(
+      header.csum_start - std::min<std::size_t>(header.csum_start, kSize));
   return apply_header(of_packet, frame);
 }
 

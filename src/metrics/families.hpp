@@ -25,8 +25,8 @@ class Families {
   /// of the samples of a family are different. `help` and kind are the same in each call.
   void counter(const std::string& name, const std::string& help, const Labels& labels,
                std::uint64_t value);
-  /// A counter of dropped packets, called "drop_REASON" in the manual page `manual`; the reason is a
-  /// label.
+  /// A counter of dropped packets, called "drop_REASON" in the manual page `manual`; the reason is
+  /// a label.
   void drops(const std::string& name, const std::string& manual, const Labels& labels,
              std::string_view counter, std::uint64_t value);
   void gauge(const std::string& name, const std::string& help, const Labels& labels, double value);

@@ -1,5 +1,5 @@
-// MADs of other ports than the SA's: counted, and logged at a limited rate, since strangers can send
-// them at any rate.
+// MADs of other ports than the SA's: counted, and logged at a limited rate, since strangers can
+// send them at any rate.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The outstanding requests about each membership (group, port and JoinState), oldest first. Joins and
-// leaves are about a membership; other requests are not in here.
+// The outstanding requests about each membership (group, port and JoinState), oldest first. Joins
+// and leaves are about a membership; other requests are not in here.
 #pragma once
 
 #include <cstdint>

@@ -227,39 +227,39 @@ MadBytes report_response(const wire::SaHeader& header, ConstBytes mad) {
 }
 
 std::string describe(const wire::SaQuery& query) {
-  return std::visit(Overloaded{
-                        [](const wire::PathQuery& path) {
-                          return fmt::format("path to {}", path.record.dgid.to_string());
-                        },
-                        [](const wire::JoinQuery& join) {
-                          return fmt::format("join of {}", join.record.mgid.to_string());
-                        },
-                        [](const wire::LookupQuery& lookup) {
-                          return fmt::format("membership of {}", lookup.record.mgid.to_string());
-                        },
-                        [](const wire::LeaveQuery& leave) {
-                          return fmt::format("leave of {}", leave.record.mgid.to_string());
-                        },
-                        [](const wire::SubscribeQuery& subscription) {
-                          return fmt::format("{} trap {}",
-                                             subscription.record.subscribe ? "subscription to"
-                                                                           : "unsubscription from",
-                                             subscription.record.trap_number);
-                        },
-                        [](const wire::MembersQuery& members) {
-                          return fmt::format("members of {}", members.record.mgid.to_string());
-                        },
-                        [](const wire::GroupsQuery& groups) {
-                          return fmt::format("groups of partition {:#06x}",
-                                             groups.record.pkey.value());
-                        },
-                        [](const wire::NodesQuery&) { return std::string("list of nodes"); },
-                        [](const wire::PortsQuery& ports) {
-                          return fmt::format("ports at LID {}", ports.record.lid.value());
-                        },
-                        [](const wire::ServicesQuery&) { return std::string("list of services"); },
-                    },
-                    query);
+  return std::visit(
+      Overloaded{
+          [](const wire::PathQuery& path) {
+            return fmt::format("path to {}", path.record.dgid.to_string());
+          },
+          [](const wire::JoinQuery& join) {
+            return fmt::format("join of {}", join.record.mgid.to_string());
+          },
+          [](const wire::LookupQuery& lookup) {
+            return fmt::format("membership of {}", lookup.record.mgid.to_string());
+          },
+          [](const wire::LeaveQuery& leave) {
+            return fmt::format("leave of {}", leave.record.mgid.to_string());
+          },
+          [](const wire::SubscribeQuery& subscription) {
+            return fmt::format(
+                "{} trap {}",
+                subscription.record.subscribe ? "subscription to" : "unsubscription from",
+                subscription.record.trap_number);
+          },
+          [](const wire::MembersQuery& members) {
+            return fmt::format("members of {}", members.record.mgid.to_string());
+          },
+          [](const wire::GroupsQuery& groups) {
+            return fmt::format("groups of partition {:#06x}", groups.record.pkey.value());
+          },
+          [](const wire::NodesQuery&) { return std::string("list of nodes"); },
+          [](const wire::PortsQuery& ports) {
+            return fmt::format("ports at LID {}", ports.record.lid.value());
+          },
+          [](const wire::ServicesQuery&) { return std::string("list of services"); },
+      },
+      query);
 }
 
 }  // namespace ipoib::sa

@@ -50,16 +50,16 @@ bool is_leave(const wire::SaRequest& request) {
   return std::holds_alternative<wire::LeaveQuery>(request.query);
 }
 
-bool has(SaStatus status, SaStatus bit) {
-  return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
-}
-
 }  // namespace
 
 SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
                    RandomSource random)
-    : config_(config), port_(port), log_(log), jitter_(seed),
-      random_(std::move(random)), foreign_(log, config.foreign_log_pause) {}
+    : config_(config),
+      port_(port),
+      log_(log),
+      jitter_(seed),
+      random_(std::move(random)),
+      foreign_(log, config.foreign_log_pause) {}
 
 void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   if (sm == sm_) return;
@@ -74,7 +74,8 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   std::vector<std::pair<std::uint64_t, Tid>> affected;  // in order of age
   for (const auto& [tid, transaction] : transactions_) {
     const bool is_held = transaction.state == State::held;
-    if (transaction.state != State::backing_off && !is_held) affected.emplace_back(transaction.order, tid);
+    if (transaction.state != State::backing_off && !is_held)
+      affected.emplace_back(transaction.order, tid);
   }
   std::ranges::sort(affected);
   for (const auto& [order, tid] : affected) {
@@ -146,8 +147,8 @@ TimePoint SaClient::next_deadline() const {
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 
-/// Handles expired deadlines, queues what is no longer held, then sends waiting requests while the window has room. Each request
-/// is handled once, so that the loops end even if the port refuses every MAD.
+/// Handles expired deadlines, queues what is no longer held, then sends waiting requests. Each
+/// request is handled once, so that the loops end even if the port refuses every MAD.
 void SaClient::settle(TimePoint now) {
   for (auto due = deadlines_.size(); due > 0 && next_deadline() <= now; --due) {
     expire(transactions_.find(deadlines_.begin()->second), now);
@@ -350,9 +351,8 @@ void SaClient::release_held(const wire::SaRequest& finished) {
     return other.state == State::in_flight && other.is_superseded;
   });
   if (is_opposed) return;
-  std::ranges::copy_if(others, std::back_inserter(released_), [this](Tid tid) {
-    return transactions_.at(tid).state == State::held;
-  });
+  std::ranges::copy_if(others, std::back_inserter(released_),
+                       [this](Tid tid) { return transactions_.at(tid).state == State::held; });
 }
 
 /// Changes the state. No other function does.

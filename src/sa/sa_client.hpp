@@ -66,7 +66,8 @@ class SaClient {
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
-  using Tid = MembershipOrder::Tid;  ///< low half of the transaction id; the high one is the kernel's
+  using Tid =
+      MembershipOrder::Tid;  ///< low half of the transaction id; the high one is the kernel's
   using State = Transaction::State;
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;

@@ -13,9 +13,9 @@ struct Transaction {
   enum class State : std::uint8_t { unlisted, held, waiting, in_flight, backing_off };
 
   wire::SaRequest request;
-  std::uint64_t order = 0;      ///< of the request among all
-  bool is_superseded = false;   ///< by a later request about the membership: not sent again
-  MadDestination asked{};       ///< the last MAD was sent there
+  std::uint64_t order = 0;     ///< of the request among all
+  bool is_superseded = false;  ///< by a later request about the membership: not sent again
+  MadDestination asked{};      ///< the last MAD was sent there
   State state = State::unlisted;
   TimePoint deadline = kNever;  ///< of the state
   unsigned attempts = 0;        ///< MADs sent

@@ -1,5 +1,5 @@
-// ARP (RFC 826) for IPv4: over InfiniBand (RFC 4391, 9.2) with 20-byte hardware addresses, 56 bytes;
-// over Ethernet with 6-byte hardware addresses, 28 bytes.
+// ARP (RFC 826) for IPv4: over InfiniBand (RFC 4391, 9.2) with 20-byte hardware addresses, 56
+// bytes; over Ethernet with 6-byte hardware addresses, 28 bytes.
 #pragma once
 
 #include <cstdint>

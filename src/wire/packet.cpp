@@ -127,7 +127,8 @@ bool DataPacket::read_route(ByteReader& reader) {
   if (!read(reader.take(Lrh::kSize), lrh)) return false;
   if (lrh.next_header == Lrh::kLnhGlobal) {
     grh.emplace();
-    if (!read(reader.take(Grh::kSize), *grh) || grh->next_header != Grh::kNextHeaderIba) return false;
+    if (!read(reader.take(Grh::kSize), *grh) || grh->next_header != Grh::kNextHeaderIba)
+      return false;
   } else if (lrh.next_header != Lrh::kLnhLocal) {
     return false;
   }

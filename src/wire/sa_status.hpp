@@ -24,6 +24,10 @@ enum class SaStatus : std::uint16_t {
   request_denied = 0x0700,
 };
 
+/// `bit` is busy or redirect.
+[[nodiscard]] constexpr bool has(SaStatus status, SaStatus bit) {
+  return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
+}
 /// "request invalid" for 0x0200; "unknown status" for any other value.
 [[nodiscard]] std::string_view name(SaStatus status);
 /// The likely cause if a join or a path request fails, as a phrase; may be empty.

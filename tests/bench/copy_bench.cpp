@@ -64,8 +64,8 @@ void send(Shared& shared, double seconds) {
 }
 
 void measure_memcpy(double seconds) {
-  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                        -1, 0);
+  void* memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   auto& shared = *new (memory) Shared;
   const pid_t child = ::fork();

@@ -11,8 +11,8 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t work = 0;
 
-/// With the environment variable FUZZ_COST set, prints at the end what the most expensive step under
-/// each limit has cost, from which the limits are chosen.
+/// With the environment variable FUZZ_COST set, prints at the end what the most expensive step
+/// under each limit has cost, from which the limits are chosen.
 struct Record {
   std::map<std::uint64_t, std::uint64_t> most_by_limit;
   const bool wanted = std::getenv("FUZZ_COST") != nullptr;

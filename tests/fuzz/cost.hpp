@@ -12,9 +12,9 @@ namespace ipoib {
 /// Of the calling thread, since its start.
 [[nodiscard]] std::uint64_t work_done();
 
-/// Fails if more work than `most` for each of `things`, such as the packets of a batch, is done while
-/// it exists. The limit is some times what the most expensive step of long runs costs: a step that
-/// scans a whole table, or a loop that strangers can prolong, exceeds it by far.
+/// Fails if more work than `most` for each of `things`, such as the packets of a batch, is done
+/// while it exists. The limit is some times what the most expensive step of long runs costs: a step
+/// that scans a whole table, or a loop that strangers can prolong, exceeds it by far.
 class CostLimit {
  public:
   explicit CostLimit(std::uint64_t most, std::uint64_t things = 1)

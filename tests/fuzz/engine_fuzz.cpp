@@ -1,6 +1,6 @@
 // The engine of a process whose senders send any messages and write anything to the rings that it
-// reads, also while it reads them. It closes the connections of those that are faulty, keeps nothing
-// of them, and its loop runs a bounded number of times for what they do.
+// reads, also while it reads them. It closes the connections of those that are faulty, keeps
+// nothing of them, and its loop runs a bounded number of times for what they do.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -113,7 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Engine engine;
   static Descriptors descriptors;
   engine.wait();
-  const int before = lowest_free_descriptor();  // not that of the first input: the fuzzer opens files
+  const int before =
+      lowest_free_descriptor();  // not that of the first input: the fuzzer opens files
   std::fill_n(descriptors.ring.data(), 4096 + 4096, std::uint8_t{0});
   const auto turns = engine.turns();
   const auto steps = run(ByteReader({data, size}), engine, descriptors);

@@ -47,8 +47,8 @@ class HostileMemory {
   explicit HostileMemory(std::size_t bytes)
       : descriptor(transport::make_shared_memory("fuzz", bytes).value()),
         size_(bytes),
-        bytes_(static_cast<std::uint8_t*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                                 descriptor.get(), 0))) {
+        bytes_(static_cast<std::uint8_t*>(
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0))) {
     require(bytes_ != MAP_FAILED);
   }
   HostileMemory(const HostileMemory&) = delete;
@@ -76,8 +76,8 @@ class Descriptors {
  public:
   Descriptors() : ring(kRingMemory), table(kTableMemory), event_(::eventfd(0, EFD_CLOEXEC)) {}
   [[nodiscard]] int of(std::uint8_t which) const {
-    const std::array all{ring.descriptor.get(),  table.descriptor.get(), wakeups_.near.get(),
-                         event_.get(),           stream_.near.get(),     small_.descriptor.get(),
+    const std::array all{ring.descriptor.get(), table.descriptor.get(), wakeups_.near.get(),
+                         event_.get(),          stream_.near.get(),     small_.descriptor.get(),
                          ring.descriptor.get(), table.descriptor.get()};
     return all[which % all.size()];
   }

@@ -174,7 +174,8 @@ void run(ByteReader in, World& world) {
         if (!clients.empty()) clients.pop_front();
         break;
       case 4:
-        if (Client* const client = any(); client != nullptr && in.u8() % 4 == 0) client->shut_down();
+        if (Client* const client = any(); client != nullptr && in.u8() % 4 == 0)
+          client->shut_down();
         break;
       default:
         if (Client* const client = any()) client->send(text_of(in));

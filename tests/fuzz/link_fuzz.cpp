@@ -1,9 +1,9 @@
 // A link with arbitrary packets, datagrams, responses, notices, times and events. The input is a
-// script: a byte selects the next step, the bytes after it are its arguments. One half of the inputs
-// has limits so small that all of them are reached; the other one has room for more neighbours than
-// stay in the processor's caches, so that batches are looked up in advance. No frame is lost, no limit
-// is exceeded, no group is attached twice, no deadline is reported twice, and no step costs far more
-// than usual.
+// script: a byte selects the next step, the bytes after it are its arguments. One half of the
+// inputs has limits so small that all of them are reached; the other one has room for more
+// neighbours than stay in the processor's caches, so that batches are looked up in advance. No
+// frame is lost, no limit is exceeded, no group is attached twice, no deadline is reported twice,
+// and no step costs far more than usual.
 #include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
@@ -218,7 +218,8 @@ class Script {
   void receive_batch() {
     std::vector<Incoming> batch;
     for (std::size_t left = input_.u8() % kBatch; left > 0 && input_.left() > 0; --left) {
-      Frame frame = input_.u8() % 2 == 0 ? packets_.arp() : Packets::encapsulated(packets_.packet());
+      Frame frame =
+          input_.u8() % 2 == 0 ? packets_.arp() : Packets::encapsulated(packets_.packet());
       if (frame) batch.push_back(datagram(std::move(frame)));
     }
     receive(batch);
@@ -245,7 +246,8 @@ class Script {
     std::vector<Incoming> batch;
     const std::uint8_t how = input_.u8();
     for_many([&](Ipv4Address from) {
-      const HwAddress sender{0, Qpn(7), Packets::gid(static_cast<std::uint8_t>(from.number() % 11))};
+      const HwAddress sender{0, Qpn(7),
+                             Packets::gid(static_cast<std::uint8_t>(from.number() % 11))};
       Frame frame = how % 4 == 0 ? Packets::encapsulated(packets_.ipv4_packet(from))
                                  : packets_.arp_of(sender, from, kOwn, how % 4 == 1);
       if (!frame) return;
@@ -266,7 +268,7 @@ class Script {
     const std::uint8_t route = input_.u8();
     datagram.has_grh = route % 2 == 0;
     if (datagram.has_grh) datagram.source_gid = Packets::gid(sender % 11);
-    datagram.destination_gid = route < 32 ? Packets::gid(1)
+    datagram.destination_gid = route < 32   ? Packets::gid(1)
                                : route < 64 ? packets_.mgid()
                                             : wire::broadcast_gid(kDefaultPKey);
     datagram.frame.set_checksums_valid(route % 8 == 0);
@@ -415,18 +417,21 @@ class Script {
     require(!message || (!message->source_link_layer && !message->target_link_layer));
   }
   void on(const wire::SaRequest& request) {
-    std::visit(
-        Overloaded{
-            [&](const wire::PathQuery& path) {
-              paths_.push_back({request.id, path.record});
-              require(paths_.size() <= config_.limits.path_requests);
-            },
-            [&](const wire::JoinQuery& join) { joins_.push_back({request.id, join.record}); },
-            [&](const wire::LookupQuery& lookup) { joins_.push_back({request.id, lookup.record}); },
-            [&](const wire::GroupsQuery&) { tables_.push_back(request.id); },
-            [](const auto&) {},
-        },
-        request.query);
+    std::visit(Overloaded{
+                   [&](const wire::PathQuery& path) {
+                     paths_.push_back({request.id, path.record});
+                     require(paths_.size() <= config_.limits.path_requests);
+                   },
+                   [&](const wire::JoinQuery& join) {
+                     joins_.push_back({request.id, join.record});
+                   },
+                   [&](const wire::LookupQuery& lookup) {
+                     joins_.push_back({request.id, lookup.record});
+                   },
+                   [&](const wire::GroupsQuery&) { tables_.push_back(request.id); },
+                   [](const auto&) {},
+               },
+               request.query);
   }
   void on(const HostGroupsChanged&) {}
   void on(const RedirectReceived&) {}

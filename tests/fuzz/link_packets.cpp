@@ -14,7 +14,8 @@ namespace ipoib::fuzz {
 
 using link::kHeadroom;
 
-// --- Values ----------------------------------------------------------------------------------------
+// --- Values
+// ----------------------------------------------------------------------------------------
 
 Ipv4Address Packets::ipv4() {
   const std::uint8_t pick = in_.u8();
@@ -55,7 +56,8 @@ Gid Packets::mgid() {
                            : wire::multicast_gid(ipv6(), kDefaultPKey, scope);
 }
 
-// --- Packets of the host ---------------------------------------------------------------------------
+// --- Packets of the host
+// ---------------------------------------------------------------------------
 
 Frame Packets::frame_of(std::size_t begin, ConstBytes bytes) {
   Frame frame = pools_.frames.take();
@@ -174,8 +176,8 @@ Frame Packets::discovery() {
   const std::uint8_t pick = in_.u8();
   if (pick >= 0xa0) return router_message(static_cast<wire::NdType>(133 + pick % 5));
   wire::NdMessage message;
-  message.type = pick % 2 == 0 ? wire::NdType::neighbour_solicitation
-                               : wire::NdType::neighbour_advertisement;
+  message.type =
+      pick % 2 == 0 ? wire::NdType::neighbour_solicitation : wire::NdType::neighbour_advertisement;
   message.is_solicited = (pick & 2) != 0;
   message.overrides = (pick & 4) != 0;
   message.source = ipv6();
@@ -219,8 +221,7 @@ Frame Packets::router_message(wire::NdType type) {
                                 .next_header = wire::kIcmpv6,
                                 .hop_limit = 255};
   header.emit(packet);
-  const MutableBytes message =
-      MutableBytes(packet).subspan(wire::Ipv6Header::kSize, out.written());
+  const MutableBytes message = MutableBytes(packet).subspan(wire::Ipv6Header::kSize, out.written());
   store_be(&message[2], wire::InternetChecksum()
                             .add_pseudo_header(header.source, header.destination, wire::kIcmpv6,
                                                static_cast<std::uint32_t>(message.size()))
@@ -229,7 +230,8 @@ Frame Packets::router_message(wire::NdType type) {
   return frame_of(kHeadroom, ConstBytes(packet).first(wire::Ipv6Header::kSize + message.size()));
 }
 
-// --- Datagrams -------------------------------------------------------------------------------------
+// --- Datagrams
+// -------------------------------------------------------------------------------------
 
 Frame Packets::arp() {
   const bool is_request = in_.u8() % 2 == 0;
@@ -267,7 +269,8 @@ Frame Packets::mutated(Frame frame) {
   return frame;
 }
 
-// --- Configuration of the host ---------------------------------------------------------------------
+// --- Configuration of the host
+// ---------------------------------------------------------------------
 
 IpPrefix Packets::prefix() {
   const IpAddress address = ip();

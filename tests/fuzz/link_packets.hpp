@@ -1,5 +1,5 @@
-// Values, packets and host configurations for the fuzz target `link`, from its input. Addresses, GIDs
-// and groups are of small sets, so that they coincide.
+// Values, packets and host configurations for the fuzz target `link`, from its input. Addresses,
+// GIDs and groups are of small sets, so that they coincide.
 #pragma once
 
 #include <array>
@@ -33,9 +33,7 @@ class Packets {
   [[nodiscard]] Gid gid() { return gid(in_.u8() % 11); }
   [[nodiscard]] Ipv4Address ipv4();
   [[nodiscard]] Ipv6Address ipv6();
-  [[nodiscard]] IpAddress ip() {
-    return in_.u8() % 2 == 0 ? IpAddress(ipv4()) : IpAddress(ipv6());
-  }
+  [[nodiscard]] IpAddress ip() { return in_.u8() % 2 == 0 ? IpAddress(ipv4()) : IpAddress(ipv6()); }
   [[nodiscard]] HwAddress hardware();
   /// Of one of those addresses.
   [[nodiscard]] Gid mgid();

@@ -1,5 +1,5 @@
-// Messages of another process, with any descriptors: what is not handed to the caller is closed, and
-// each message is read once.
+// Messages of another process, with any descriptors: what is not handed to the caller is closed,
+// and each message is read once.
 #include "hostile_peer.hpp"
 
 using namespace softib::fuzz;

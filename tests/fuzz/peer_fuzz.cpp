@@ -1,6 +1,6 @@
 // A sender's connection to a receiver that writes anything to the memory that they share and sends
-// any messages. The sender neither blocks nor keeps descriptors, and does a bounded number of things
-// for each packet.
+// any messages. The sender neither blocks nor keeps descriptors, and does a bounded number of
+// things for each packet.
 #include "hostile_peer.hpp"
 #include "softib/transport/peer_connection.hpp"
 
@@ -23,8 +23,8 @@ class Receiver {
     require(sender.make_ring() == 0);
     MessageReader reader;
     require(reader.next(socket) == MessageReader::Got::message);
-    ring_ = static_cast<std::uint8_t*>(::mmap(nullptr, kRingMemory, PROT_READ | PROT_WRITE,
-                                              MAP_SHARED, reader.fd().get(), 0));
+    ring_ = static_cast<std::uint8_t*>(
+        ::mmap(nullptr, kRingMemory, PROT_READ | PROT_WRITE, MAP_SHARED, reader.fd().get(), 0));
     require(ring_ != MAP_FAILED);
   }
   ~Receiver() {

@@ -15,9 +15,9 @@ inline void require(bool what, std::source_location at = std::source_location::c
   std::abort();
 }
 
-/// Room for `size` bytes, at most kMaxScratch, all zero, until the next call. It ends where a buffer
-/// ends, so the address sanitizer finds what is written beyond it; a std::vector for each value would
-/// take most of the time of a fast parser.
+/// Room for `size` bytes, at most kMaxScratch, all zero, until the next call. It ends where a
+/// buffer ends, so the address sanitizer finds what is written beyond it; a std::vector for each
+/// value would take most of the time of a fast parser.
 inline constexpr std::size_t kMaxScratch = 8192;
 [[nodiscard]] MutableBytes scratch(std::size_t size);
 /// The same, with these bytes instead of zeros; they are not those of an earlier call.

@@ -1,5 +1,5 @@
-// The writer of a ring whose reader writes anything to it, and a reader of it while a hostile writer
-// changes the ring under its hands.
+// The writer of a ring whose reader writes anything to it, and a reader of it while a hostile
+// writer changes the ring under its hands.
 #include <atomic>
 #include <cstring>
 #include <thread>

@@ -100,7 +100,8 @@ class Script {
         (void)listen_at(path / kControlSocket);
         return;
       case 4: {
-        const FileDescriptor file(::open((path / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        const FileDescriptor file(
+            ::open((path / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
         require(bool(file));
         (void)listen_at(path / kReadSocket);
         // The names that begin with a dot are left alone.

@@ -74,8 +74,8 @@ class Sender : public PacketSink {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<std::uint8_t>(i / 3);
   }
 
-  /// Headers and `size` bytes of payload, in up to kElements pieces. Returns false if the queue pair
-  /// cannot send any more.
+  /// Headers and `size` bytes of payload, in up to kElements pieces. Returns false if the queue
+  /// pair cannot send any more.
   bool run(const Send& how, Bytes& headers, std::size_t size) {
     if (how.is_fixed()) fix_headers(how, headers);
     std::array<ibv_sge, kElements> elements{};

@@ -2,8 +2,8 @@
 // and time. What the link is told is consistent: each address is served once, none of the host is,
 // and replies are for addresses that are served; tables stay within their limits.
 //
-// An input is a sequence of: action (1 byte), operand (1 byte); for a raw frame its size and content
-// follow.
+// An input is a sequence of: action (1 byte), operand (1 byte); for a raw frame its size and
+// content follow.
 #include <algorithm>
 #include <set>
 
@@ -126,7 +126,8 @@ class Machine {
     message.destination = ip6(0);
     message.is_router = is_router;
     std::array<std::uint8_t, wire::NdMessage::kMaxEmitted> bytes;
-    send(from, view_.mac_of(hardware(2)), EtherType::ipv6, ConstBytes(bytes).first(message.emit(bytes)));
+    send(from, view_.mac_of(hardware(2)), EtherType::ipv6,
+         ConstBytes(bytes).first(message.emit(bytes)));
   }
   void raw(MacAddress from, std::uint8_t kind, ByteReader& input) {
     if (input.left() == 0) return;

@@ -1,5 +1,5 @@
-// Addresses, names and lists in text, as they come in control messages, in files and from operators.
-// What is accepted is the same after it is written and parsed again.
+// Addresses, names and lists in text, as they come in control messages, in files and from
+// operators. What is accepted is the same after it is written and parsed again.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -97,8 +97,7 @@ std::string describe(const Client& client, const wire::ServiceRecord& record,
   }
   return hex(record.service_id) + " of " + client.name(record.gid) +
          " pkey=" + hex(record.pkey.value()) + " lease=" + hex(record.lease) +
-         " key=" + hex(record.key[0]) + " name=" + record.name.data() +
-         " data=" + data;
+         " key=" + hex(record.key[0]) + " name=" + record.name.data() + " data=" + data;
 }
 
 /// Of the capabilities, prints only UD multicast and send-only full members; others may differ.

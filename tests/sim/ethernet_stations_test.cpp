@@ -46,7 +46,8 @@ class StationsSim : public Sim {
   void run(Duration time) {
     (void)until([] { return false; }, time);
   }
-  [[nodiscard]] static bool has_got(const Station& station, Ipv4Address from, std::uint32_t number) {
+  [[nodiscard]] static bool has_got(const Station& station, Ipv4Address from,
+                                    std::uint32_t number) {
     return std::ranges::find(station.received, std::pair(from, number)) != station.received.end();
   }
   /// Sends again and again, as a program does.

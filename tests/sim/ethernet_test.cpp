@@ -69,7 +69,8 @@ TEST_F(EthernetSim, AnArpRequestIsAnsweredByTheNeighbour) {
   two_hosts_with_tap();
   ask_for(b().ip());
   ASSERT_TRUE(gets_arp());
-  EXPECT_EQ(arps().at(0), (EthernetArp{ArpOperation::reply, mac_of(b()), b().ip(), kMac, a().ip()}));
+  EXPECT_EQ(arps().at(0),
+            (EthernetArp{ArpOperation::reply, mac_of(b()), b().ip(), kMac, a().ip()}));
 }
 
 TEST_F(EthernetSim, AskingAgainAsksTheNeighbourAgain) {

@@ -31,10 +31,10 @@ struct HostOptions {
   IpPrefix address;
   std::optional<MacAddress> mac = {};  ///< of a TAP; none: a TUN
   std::size_t stations = 0;            ///< limit of those behind the TAP
-  bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
-  std::uint32_t slot = 0;     ///< process slot on the HCA
-  std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ
-  bool takes_reports = true;  ///< only one program on a port receives them
+  bool ipv6 = false;                   ///< whether it has the link-local address that ipoibd adds
+  std::uint32_t slot = 0;              ///< process slot on the HCA
+  std::uint32_t epoch = 1;             ///< higher for each start of a process, so that QPNs differ
+  bool takes_reports = true;           ///< only one program on a port receives them
   std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
   std::uint32_t queue_depth = HcaPort::kDepth;  ///< of its queue pair

@@ -98,8 +98,7 @@ class Hostile : public Sim {
         wire::emit_encapsulation(wire::EtherType::ipv6, bytes.data());
         const std::size_t size =
             message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
-        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way,
-                  kAllNodesOfIpv6);
+        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way, kAllNodesOfIpv6);
       }
     }
   }

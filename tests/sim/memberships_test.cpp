@@ -153,8 +153,8 @@ TEST_F(Memberships, ChecksOfAnIdleLinkAreRare) {
   const auto before = requests();
   world.run_for(1h);
   // A lookup and a join each: of two groups, and of the broadcast group after silence.
-  const auto checks = 2 * (1h / (config.membership_check * 3 / 4)) +
-                      1h / (6 * config.silence_check * 3 / 4);
+  const auto checks =
+      2 * (1h / (config.membership_check * 3 / 4)) + 1h / (6 * config.silence_check * 3 / 4);
   EXPECT_LE(requests() - before, hosts.size() * 2 * static_cast<std::uint64_t>(checks));
 }
 
@@ -237,8 +237,8 @@ TEST_F(WithOperator, RFC4391_10_NewParametersOfTheBroadcastGroupReachAllGroups) 
     world.run_for(20s);
     EXPECT_TRUE(all_up());
     EXPECT_EQ(a().tun().mtu, wire::mtu_bytes(to.mtu) - 4);
-    for (const IpAddress& group : {IpAddress(kGroup), IpAddress(kAllNodes),
-                                   IpAddress(kAllNodesOfIpv6)}) {
+    for (const IpAddress& group :
+         {IpAddress(kGroup), IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
       expect_parameters(mgid_of(group));
     }
     EXPECT_TRUE(arrives(a(), kGroup, b()));
@@ -272,8 +272,8 @@ TEST_F(WithOperator, RFC4391_10_GroupWithAnotherMtuIsNotUsed) {
 
 TEST_F(WithOperator, RFC4391_4_1_BroadcastGroupIsFoundInALargerScope) {
   // A link whose broadcast group exists only in site scope, as another operator may choose.
-  request_from(manager, wire::leave_query(broadcast(), port_gid(manager),
-                                          McMemberRecord::kFullMember));
+  request_from(manager,
+               wire::leave_query(broadcast(), port_gid(manager), McMemberRecord::kFullMember));
   ASSERT_FALSE(find(broadcast()));
   scope = 5;
   create_broadcast_group();
@@ -301,10 +301,9 @@ TEST_F(Memberships, CarrierIsRaisedAfterTheJoinOfTheAllNodesGroups) {
 TEST_F(Memberships, CarrierIsRaisedAlthoughAllNodesGroupsAreRefused) {
   world.mad_tap = [this](softib::MadPacket& packet) {
     auto header = *wire::SaHeader::parse(packet.mad);
-    const auto record =
-        McMemberRecord::parse(ConstBytes(packet.mad).subspan(wire::kSaHeaderSize));
-    if (header.mad.attribute_id == wire::attribute::kMcMemberRecord &&
-        header.mad.is_response() && record->mgid != broadcast()) {
+    const auto record = McMemberRecord::parse(ConstBytes(packet.mad).subspan(wire::kSaHeaderSize));
+    if (header.mad.attribute_id == wire::attribute::kMcMemberRecord && header.mad.is_response() &&
+        record->mgid != broadcast()) {
       header.mad.status = static_cast<std::uint16_t>(wire::SaStatus::request_denied);
       header.emit(packet.mad);
     }

@@ -341,9 +341,9 @@ TEST_F(WithoutGroup, RFC4391_12_FailedJoinIsLogged) {
   chosen.log = log;
   add(chosen);
   world.run_for(1s);
-  const std::string expected = "broadcast group " + wire::broadcast_gid(kDefaultPKey).to_string() +
-                               ": join: " +
-                               wire::SaFailure(wire::SaStatus::insufficient_components).text();
+  const std::string expected =
+      "broadcast group " + wire::broadcast_gid(kDefaultPKey).to_string() +
+      ": join: " + wire::SaFailure(wire::SaStatus::insufficient_components).text();
   const auto logged = lines->last_raw();
   EXPECT_TRUE(std::ranges::any_of(logged, [&](const auto& line) {
     return line.level == spdlog::level::warn &&

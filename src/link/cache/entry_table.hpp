@@ -29,11 +29,7 @@ class EntryTable {
   using Key = std::remove_cvref_t<std::invoke_result_t<decltype(key_of), const Entry&>>;
 
   EntryTable(std::size_t limit, const HashKey& key)
-      : limit_(limit),
-        hash_(key),
-        hints_(limit),
-        index_(limit),
-        entries_(limit) {}
+      : limit_(limit), hash_(key), hints_(limit), index_(limit), entries_(limit) {}
   ~EntryTable() {
     for_each([this](Entry& entry) { erase(entry); });
   }
@@ -53,8 +49,8 @@ class EntryTable {
     const auto slot = hints_.find(hint);
     return slot ? &entries_[*slot] : nullptr;
   }
-  /// Inserts an entry, whose key is not in the table yet. Null if the table is full, or the place of
-  /// the key in the index is.
+  /// Inserts an entry, whose key is not in the table yet. Null if the table is full, or the place
+  /// of the key in the index is.
   template <class... Arguments>
   [[nodiscard]] Entry* emplace(const Key& key, Arguments&&... arguments) {
     if (size_ >= limit_) return nullptr;

@@ -1,10 +1,10 @@
 // The index of an EntryTable: slot numbers by the hashes of their keys.
 //
-// Buckets have 16 words, each bucket a cache line. A key has two buckets (Azar and others, "Balanced
-// Allocations", 1999); its word is in the first one unless that was getting full. So a search reads
-// two cache lines at most, whatever the keys are. With random hashes the buckets of a full table
-// have 13 words at most. Only who knows the key of the hash can fill both buckets of a key, which
-// then cannot be inserted.
+// Buckets have 16 words, each bucket a cache line. A key has two buckets (Azar and others,
+// "Balanced Allocations", 1999); its word is in the first one unless that was getting full. So a
+// search reads two cache lines at most, whatever the keys are. With random hashes the buckets of a
+// full table have 13 words at most. Only who knows the key of the hash can fill both buckets of a
+// key, which then cannot be inserted.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class Index {
 
  private:
   static constexpr std::size_t kPerBucket = 10;  ///< words of a full table, on average
-  static constexpr std::ptrdiff_t kShared = 8;   ///< from so many on, new ones go to the emptier one
+  static constexpr std::ptrdiff_t kShared = 8;  ///< from so many on, new ones go to the emptier one
   static constexpr unsigned kSlotBits = 21;
   static constexpr std::uint32_t kTagMask = ~std::uint32_t{0} << kSlotBits;
   static constexpr std::uint32_t kEmpty = 0;  ///< any other word is tag | (slot + 1)

@@ -23,7 +23,8 @@ namespace softib::fabric {
 
 struct FabricLayout;
 
-/// A mapped fabric file; copies share the mapping. All functions may be called from any thread and never block.
+/// A mapped fabric file; copies share the mapping. All functions may be called from any thread and
+/// never block.
 class Fabric {
  public:
   /// Maps an existing file, or shares the mapping of `known` if that is the same file. Fails if

@@ -46,10 +46,9 @@ PublishedNode::Value encode(const subnet::Node& node) {
       std::uint64_t{port.generation & kMaxGeneration} << 41 |
       std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.losses} << 16 |
-              std::uint64_t{port.speed} << 32 |
-              std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
-              std::uint64_t{port.grh_required} << 55 | std::uint64_t{port.mtu} << 56 |
-              std::uint64_t{port.number} << 60;
+              std::uint64_t{port.speed} << 32 | std::uint64_t{port.width} << 40 |
+              std::uint64_t{port.max_mtu} << 48 | std::uint64_t{port.grh_required} << 55 |
+              std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);

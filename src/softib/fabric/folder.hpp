@@ -41,7 +41,8 @@ struct HcaName {
   std::uint8_t port = 0;  ///< the port with a cable; 0 if not given
   [[nodiscard]] static ipoib::Result<HcaName> parse(std::string_view text);
 };
-/// The HCAs of a program, NAME[:PORT] each, from a list with commas. EINVAL: too many, or one twice.
+/// The HCAs of a program, NAME[:PORT] each, from a list with commas. EINVAL: too many, or one
+/// twice.
 [[nodiscard]] ipoib::Result<std::vector<std::string>> parse_hcas(std::string_view list);
 
 /// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root and $XDG_RUNTIME_DIR/softib

@@ -1,11 +1,11 @@
 // A shared mapping of a file that other processes may truncate.
 //
-// Whoever may write to a file may truncate it, and only a memfd can be sealed against that, which has
-// no name by which a process could attach while no other one runs. Access to a page beyond the end of
-// the file raises SIGBUS, in whatever thread. A handler then replaces the mapping by zeroes, for good:
-// for this process all that was in the file is gone. The handler passes other faults on to the one
-// that was installed before it. A program that later installs a handler of its own is not protected,
-// nor is a thread that blocks SIGBUS.
+// Whoever may write to a file may truncate it, and only a memfd can be sealed against that, which
+// has no name by which a process could attach while no other one runs. Access to a page beyond the
+// end of the file raises SIGBUS, in whatever thread. A handler then replaces the mapping by zeroes,
+// for good: for this process all that was in the file is gone. The handler passes other faults on
+// to the one that was installed before it. A program that later installs a handler of its own is
+// not protected, nor is a thread that blocks SIGBUS.
 #pragma once
 
 #include <cstddef>

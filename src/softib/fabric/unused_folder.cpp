@@ -47,8 +47,7 @@ bool remove_without_fabric(const SubnetFolder& folder, OwnSlots own) {
 
 }  // namespace
 
-bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
-                      OwnSlots own) {
+bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric, OwnSlots own) {
   const auto blocked = block_attach(folder);
   if (!blocked || !fabric.is_file(blocked->get())) return false;
   if (fabric.is_lost()) return remove_with_nodes(folder, nodes_with_folder(folder), own);

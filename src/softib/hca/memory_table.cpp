@@ -145,7 +145,8 @@ RegisteredMemory MemoryTable::resolve(std::uint32_t key, std::uint64_t address,
     return resolve(*window, address, length, user, access);
   }
   const auto* const region = std::get_if<MemoryRegion>(&slot->use);
-  return region != nullptr ? resolve(*region, address, length, user.pd, access) : RegisteredMemory();
+  return region != nullptr ? resolve(*region, address, length, user.pd, access)
+                           : RegisteredMemory();
 }
 
 RegisteredMemory MemoryTable::resolve(const MemoryRegion& region, std::uint64_t address,

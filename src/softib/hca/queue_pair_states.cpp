@@ -98,8 +98,7 @@ constexpr std::array kUcTransitions = {
     Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, kConnectedReady},
     Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, kConnectedReady},
-    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0,
-               IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
     Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, kConnectedReady},
 };
 

@@ -31,7 +31,8 @@ struct SubnetConfig {
   std::uint8_t lmc = 0;       ///< of HCA ports, at most ipoib::kMaxLmc
   bool grh_required = false;  ///< of the ports of HCAs
   std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
-  std::vector<PortMtu> port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
+  std::vector<PortMtu>
+      port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
 };
 
 }  // namespace softib::subnet

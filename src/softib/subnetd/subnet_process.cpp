@@ -187,8 +187,10 @@ void SubnetProcess::publish_node(NodeIndex index) {
 
 void SubnetProcess::publish() {
   if (fabric_.is_lost() && !std::exchange(is_loss_logged_, true)) {
-    log_.error("another process has truncated {}; end the subnet with `softib stop`, and start it "
-               "again", folder_.fabric());
+    log_.error(
+        "another process has truncated {}; end the subnet with `softib stop`, and start it "
+        "again",
+        folder_.fabric());
   }
   const subnet::SubnetChanges changes = subnet_.take_changes();
   for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {

@@ -15,9 +15,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace
 
-Result<FileDescriptor> make_ring_memory() {
-  return make_shared_memory("softib-ring", kBytes);
-}
+Result<FileDescriptor> make_ring_memory() { return make_shared_memory("softib-ring", kBytes); }
 
 Result<RingMemory> RingMemory::map(int memory) {
   auto mapping = SharedMapping::map_ring(memory, RingMemory::kHeaderBytes, kRingBytes);

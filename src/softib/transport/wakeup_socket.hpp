@@ -6,8 +6,8 @@
 // send is one system call that never blocks, whatever the receiver does to the socket that both
 // share: MSG_DONTWAIT applies to the call, and the kernel holds no lock of a Unix datagram socket
 // while it reads or writes the memory of a program. (A write to an eventfd blocks if its counter is
-// full and somebody has cleared O_NONBLOCK, which belongs to all that share the descriptor.) Nor can
-// one sender fill, drain or shut down the socket of another.
+// full and somebody has cleared O_NONBLOCK, which belongs to all that share the descriptor.) Nor
+// can one sender fill, drain or shut down the socket of another.
 #pragma once
 
 #include <cstdint>

@@ -63,9 +63,9 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   ca.system_guid = ca.node_guid;
   for (unsigned number = 1; number <= port.number; ++number) {
     ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
-    const bool is_made = ca.ports[number] != nullptr &&
-                         describe(umad.device_name(), *subnet::port_of_hca(port, number),
-                                  *ca.ports[number]) == 0;
+    const bool is_made =
+        ca.ports[number] != nullptr &&
+        describe(umad.device_name(), *subnet::port_of_hca(port, number), *ca.ports[number]) == 0;
     if (is_made) continue;
     umad_release_ca(&ca);
     return -ENOMEM;
@@ -73,8 +73,8 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   return 0;
 }
 
-/// Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list(). Null:
-/// there is no memory.
+/// Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list().
+/// Null: there is no memory.
 umad_device_node* make_node(const std::string& name) {
   void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
   if (memory == nullptr) return nullptr;

@@ -19,7 +19,7 @@ namespace po = boost::program_options;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTimeout{200};  // for lost messages
-constexpr std::uint64_t kWarmUp = 500;               // messages not recorded
+constexpr std::uint64_t kWarmUp = 500;              // messages not recorded
 
 class Client {
  public:

@@ -9,7 +9,7 @@
 namespace ipoib {
 namespace {
 
-constexpr HashKey kZero{0, 0};                                    // PYTHONHASHSEED=0
+constexpr HashKey kZero{0, 0};                                     // PYTHONHASHSEED=0
 constexpr HashKey kSeven{0x12c874a1806f0e3d, 0x470a89d2f9d2784f};  // PYTHONHASHSEED=7
 
 template <std::size_t size>

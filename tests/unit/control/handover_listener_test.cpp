@@ -83,9 +83,9 @@ TEST(SocketFolderTest, OnlyTheDaemonsUserMayTakeOver) {
                     .value();
   const auto socket = folder.listen_for_handover();
   ASSERT_TRUE(socket) << socket.error().message;
-  const auto path = UnixPath::of(kRunFolder.path() + "/" +
-                                 namespace_folder(own_network_namespace().value()) +
-                                 "/t-handover/" + kHandoverSocket);
+  const auto path =
+      UnixPath::of(kRunFolder.path() + "/" + namespace_folder(own_network_namespace().value()) +
+                   "/t-handover/" + kHandoverSocket);
   ASSERT_TRUE(path);
   const FileDescriptor client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   {

@@ -370,16 +370,14 @@ TEST(Ibarp, SaysWhoMayUseAPrivateSocket) {
   REQUIRE_ROOT();
   const auto* const group = ::getgrgid(65534);
   if (group == nullptr) GTEST_SKIP() << "needs a group without members";
-  const RunningServer server({.interface = RunningServer::unique_name(),
-                              .access = {.group = group->gr_gid,
-                                         .group_name = group->gr_name,
-                                         .is_private = true}});
+  const RunningServer server(
+      {.interface = RunningServer::unique_name(),
+       .access = {.group = group->gr_gid, .group_name = group->gr_name, .is_private = true}});
   EXPECT_EQ(Handle(server.name()).result(), 0);
   const AsNobody nobody;
   EXPECT_EQ(Handle(server.name()).result(), -EACCES);
-  EXPECT_EQ(ibarp_error(nullptr),
-            server.name() + ": only root and members of the group " + group->gr_name +
-                " may use its control socket");
+  EXPECT_EQ(ibarp_error(nullptr), server.name() + ": only root and members of the group " +
+                                      group->gr_name + " may use its control socket");
 }
 
 TEST(Ibarp, OtherUsersMayRead) {
@@ -543,7 +541,8 @@ TEST(IbarpEvents, LeaveTheHandleFreeForRequests) {
   EXPECT_EQ(poll(&poller, 1, -1), 1);
   EXPECT_EQ(ibarp_next_event(handle.get(), &event, 0), 0);
   EXPECT_EQ(ibarp_next_event(handle.get(), &event, 0), -EAGAIN);
-  EXPECT_EQ(ibarp_deltas(handle.get(), nullptr, nullptr), -EINVAL) << "the last event was another one";
+  EXPECT_EQ(ibarp_deltas(handle.get(), nullptr, nullptr), -EINVAL)
+      << "the last event was another one";
 }
 
 TEST(IbarpEvents, EndWithTheDaemon) {

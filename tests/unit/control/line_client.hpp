@@ -20,10 +20,9 @@ class LineClient {
  public:
   explicit LineClient(const std::string& interface, const char* socket = kControlSocket)
       : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto to =
-        UnixPath::of(run_folders().front() + "/" +
-                     namespace_folder(own_network_namespace().value()) + "/" + interface + "/" +
-                     socket);
+    const auto to = UnixPath::of(run_folders().front() + "/" +
+                                 namespace_folder(own_network_namespace().value()) + "/" +
+                                 interface + "/" + socket);
     connected_ = to && connect(fd_, to->address(), UnixPath::size()) == 0;
   }
   LineClient(LineClient&& other) noexcept

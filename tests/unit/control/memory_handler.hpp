@@ -148,7 +148,8 @@ class MemoryHandler : public Handler {
     return Reply(std::move(counters));
   }
   Response operator()(const HistogramsRequest& /*request*/) {
-    return Reply(std::vector<Histogram>{{"resolution_time", {1'000'000, 2'500'000}, {3, 2, 1}, 42}});
+    return Reply(
+        std::vector<Histogram>{{"resolution_time", {1'000'000, 2'500'000}, {3, 2, 1}, 42}});
   }
   Response operator()(const InfoRequest& /*request*/) { return Reply(info_); }
   Response operator()(const FailoverRequest& request) {

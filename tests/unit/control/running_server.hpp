@@ -29,8 +29,8 @@ class RunningServer {
  public:
   explicit RunningServer(std::chrono::milliseconds idle_timeout = kIdleTimeout,
                          std::string name = unique_name())
-      : RunningServer(
-            Server::Options{.interface = std::move(name), .idle_timeout = idle_timeout}) {}
+      : RunningServer(Server::Options{.interface = std::move(name), .idle_timeout = idle_timeout}) {
+  }
   explicit RunningServer(Server::Options options) : name_(options.interface) {
     server_.emplace(context_, Server::Dependencies{handler, levels_, trace, *loggers.front()},
                     std::move(options));

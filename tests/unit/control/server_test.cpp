@@ -180,8 +180,8 @@ TEST(Server, OnlyThoseWhoMayMakeChangesSeeTheQKey) {
 
 TEST(Server, ReadersCannotLoadTheInterface) {
   constexpr unsigned kBurst = 5;
-  RunningServer server({.interface = RunningServer::unique_name(),
-                        .read_rate = {kBurst, std::chrono::hours(1)}});
+  RunningServer server(
+      {.interface = RunningServer::unique_name(), .read_rate = {kBurst, std::chrono::hours(1)}});
   std::vector<LineClient> readers;
   for (std::size_t i = 0; i < kMaxReadersPerUser; ++i) {
     readers.emplace_back(server.name(), kReadSocket);

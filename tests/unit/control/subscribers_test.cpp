@@ -32,8 +32,8 @@ Event link_event(const std::vector<std::string>& changed = {"state", "qkey"}) {
 /// A client that has subscribed.
 class Subscriber : public LineClient {
  public:
-  Subscriber(const RunningServer& server, const Topics& topics,
-             const char* socket = kControlSocket, milliseconds interval = milliseconds(1000))
+  Subscriber(const RunningServer& server, const Topics& topics, const char* socket = kControlSocket,
+             milliseconds interval = milliseconds(1000))
       : LineClient(server.name(), socket) {
     response_ = ask(InterfaceRequest(SubscribeRequest{topics, interval}));
   }

@@ -50,7 +50,8 @@ TEST_F(ChangeReporterTest, ReportsWhatHasChangedOnTheLink) {
   const auto events = take();
   ASSERT_THAT(events, SizeIs(1));
   const auto& joining = std::get<control::LinkEvent>(events.front());
-  EXPECT_THAT(joining.changed, UnorderedElementsAre("state", "waiting_for", "gid", "lid", "sm_lid"));
+  EXPECT_THAT(joining.changed,
+              UnorderedElementsAre("state", "waiting_for", "gid", "lid", "sm_lid"));
   EXPECT_EQ(joining.info.state, "joining");
   EXPECT_EQ(joining.info.sm_lid, Lid(9));
   EXPECT_THAT(joining.info.groups, IsEmpty());
@@ -194,7 +195,8 @@ TEST_F(ChangeReporterTest, ALostReportIsCountedAndTheLinkReportedAgain) {
   now += ChangeReporter::kPause;
   const auto again = take();
   ASSERT_THAT(again, SizeIs(2));
-  EXPECT_EQ(std::get<control::LinkEvent>(again.front()), std::get<control::LinkEvent>(events.front()));
+  EXPECT_EQ(std::get<control::LinkEvent>(again.front()),
+            std::get<control::LinkEvent>(events.front()));
   EXPECT_EQ(std::get<control::LostEvent>(again.back()).events, 3U);
 }
 

@@ -18,11 +18,10 @@ TEST(InterfaceMarkTest, RoundTrip) {
 }
 
 TEST(InterfaceMarkTest, OtherAlternativeNamesAreNone) {
-  for (const char* const other :
-       {"", "ib0", "ipoibd-", "ipoibd-ib0", "ipoibd-ib0-0002c9030000000", "ipoibd--0002c90300000001",
-        "ipoibd-0002c90300000001", "ipoibd-ib0-0002c9030000000g", "ipoibd-ib0_0002c90300000001",
-        "ipoibd-ib0- 002c90300000001",
-        "xpoibd-ib0-0002c90300000001"}) {
+  for (const char* const other : {"", "ib0", "ipoibd-", "ipoibd-ib0", "ipoibd-ib0-0002c9030000000",
+                                  "ipoibd--0002c90300000001", "ipoibd-0002c90300000001",
+                                  "ipoibd-ib0-0002c9030000000g", "ipoibd-ib0_0002c90300000001",
+                                  "ipoibd-ib0- 002c90300000001", "xpoibd-ib0-0002c90300000001"}) {
     EXPECT_EQ(parse_mark(other), std::nullopt) << other;
   }
 }
@@ -52,7 +51,8 @@ TEST(CleanupTest, WithoutTheDeviceTheNamesDecide) {
   options.interface = "ib1";
   EXPECT_TRUE(is_to_be_removed({"ib1", kPort}, options, std::nullopt));
   EXPECT_TRUE(is_to_be_removed({"ib1.80ff", kOther}, options, std::nullopt));
-  for (const char* const other : {"ib0", "ib", "ib10", "ib1.80f", "ib1.80fff", "ib1.80fg", "ib1_80ff"})
+  for (const char* const other :
+       {"ib0", "ib", "ib10", "ib1.80f", "ib1.80fff", "ib1.80fg", "ib1_80ff"})
     EXPECT_FALSE(is_to_be_removed({other, kPort}, options, std::nullopt)) << other;
   options.pkeys = {kRed};
   EXPECT_TRUE(is_to_be_removed({"ib1", kPort}, options, std::nullopt));

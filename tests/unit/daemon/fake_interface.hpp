@@ -17,11 +17,7 @@ using Calls = std::vector<std::string>;
 class FakeInterface final : public PartitionInterface {
  public:
   FakeInterface(InterfaceId id, InterfaceOwner& owner, Calls& calls, bool adopted)
-      : now_called(id.name),
-        id_(std::move(id)),
-        owner_(owner),
-        calls_(calls),
-        adopted_(adopted) {}
+      : now_called(id.name), id_(std::move(id)), owner_(owner), calls_(calls), adopted_(adopted) {}
   ~FakeInterface() override { note("~"); }
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
@@ -55,9 +51,7 @@ class FakeInterface final : public PartitionInterface {
     note("save " + std::to_string(from.position));
     saving = std::move(done);
   }
-  void set_mode(PumpMode mode) override {
-    note(mode == PumpMode::active ? "active" : "retired");
-  }
+  void set_mode(PumpMode mode) override { note(mode == PumpMode::active ? "active" : "retired"); }
   void stop(StopReason why) override {
     note("stop");
     if (!reason_) reason_ = std::move(why);

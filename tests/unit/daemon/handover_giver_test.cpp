@@ -16,7 +16,9 @@ const Gid kGid(Gid::kLinkLocalPrefix, Guid(2));
 
 class GiverTest : public HandoverFixture {
  protected:
-  void on_mode(InterfaceNumber interface, PumpMode mode) override { giver.on_mode(interface, mode); }
+  void on_mode(InterfaceNumber interface, PumpMode mode) override {
+    giver.on_mode(interface, mode);
+  }
 
   [[nodiscard]] static Hello own() {
     return {.program_version = "0.2.0", .device = "mlx5_0", .port = 1, .guid = Guid(1)};
@@ -161,7 +163,8 @@ TEST_F(GiverTest, RemovesInterfacesThatTheNewDaemonDoesNotServe) {
   EXPECT_TRUE(giver.end("SIGTERM"));
   for (auto& [name, interface] : by_name) interface->end();
   poll();
-  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0.8001 stop", "ib0 remove", "ib0 ~", "ib0.8001 ~"));
+  EXPECT_THAT(taken(),
+              ElementsAre("ib0 stop", "ib0.8001 stop", "ib0 remove", "ib0 ~", "ib0.8001 ~"));
 }
 
 TEST_F(GiverTest, GoesOnIfThePeerGoesBeforeItIsReady) {

@@ -15,7 +15,9 @@ using ::testing::SizeIs;
 class TakerTest : public HandoverFixture {
  protected:
   TakerTest() { taker.start({kDefaultPKey, kRed}); }
-  void on_mode(InterfaceNumber interface, PumpMode mode) override { taker.on_mode(interface, mode); }
+  void on_mode(InterfaceNumber interface, PumpMode mode) override {
+    taker.on_mode(interface, mode);
+  }
 
   void settle(const std::string& name) {
     by_name[name]->owner().on_mode(number(name), PumpMode::held);

@@ -14,7 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::Contains;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -194,9 +193,10 @@ TEST_F(InterfaceLoopTest, FollowsAChangedFileOfNeighbours) {
   constexpr Ipv4Address kReplaced{0x0a2c0002};
   constexpr Ipv4Address kPinned{0x0a2c0003};
   constexpr Ipv4Address kRemoved{0x0a2c0004};
-  post(SetNeighbours{{{kReplaced, hardware, ""}, {kPinned, hardware, ""}, {kRemoved, hardware, ""}}});
-  post(Reconfigured{.neighbours = {
-                        {kReplaced, other}, {kPinned, other.gid}, {kRemoved, std::nullopt}}});
+  post(SetNeighbours{
+      {{kReplaced, hardware, ""}, {kPinned, hardware, ""}, {kRemoved, hardware, ""}}});
+  post(Reconfigured{
+      .neighbours = {{kReplaced, other}, {kPinned, other.gid}, {kRemoved, std::nullopt}}});
   sleeper.on_sleep = [&, this] {
     EXPECT_EQ(pump.link().get(kReplaced, sleeper.time)->hardware, other);
     const auto pin = pump.link().get(kPinned, sleeper.time);

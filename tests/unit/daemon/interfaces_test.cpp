@@ -54,9 +54,9 @@ TEST_F(InterfacesTest, APartitionOfEitherPortHasAnInterface) {
                    .log = *link::silent_logger()});
   both.start(port_in({kDefaultPKey}));
   both.on_port(PortRole::backup, port_in({kDefaultPKey, kRed}));
-  EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0 backup port", "ib0.8001 port",
-                                   "ib0.8001 backup port", "ib0 backup port",
-                                   "ib0.8001 backup port"));
+  EXPECT_THAT(taken(),
+              ElementsAre("ib0 port", "ib0 backup port", "ib0.8001 port", "ib0.8001 backup port",
+                          "ib0 backup port", "ib0.8001 backup port"));
   both.on_port(PortRole::backup, port_in({}, false));
   EXPECT_THAT(taken(), ElementsAre("ib0 backup port", "ib0.8001 backup port"))
       << "a port that is down may be in any partition";

@@ -218,7 +218,8 @@ TEST(OptionsTest, ChoosesInterfacesForEthernet) {
   EXPECT_EQ(parse({"--ethernet=0x7fff,0x8001"}).ethernet,
             (EthernetChoice{.all = false, .pkeys = {PKey(0xffff), PKey(0x8001)}}));
   EXPECT_FALSE(parse({"--ethernet=0x8001"}).ethernet.includes(kDefaultPKey));
-  for (const char* const wrong : {"--ethernet=0x8001,", "--ethernet=,", "--ethernet=all", "--ethernet=0"}) {
+  for (const char* const wrong :
+       {"--ethernet=0x8001,", "--ethernet=,", "--ethernet=all", "--ethernet=0"}) {
     EXPECT_THROW(parse({wrong}), UsageError) << wrong;
   }
 }
@@ -353,7 +354,8 @@ TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
   EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
   EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));
   EXPECT_THAT(error_in("wait = perhaps"), StartsWith(at));
-  for (const char* not_here : {"help", "version", "config = other", "check-config", "cleanup", "takeover"}) {
+  for (const char* not_here :
+       {"help", "version", "config = other", "check-config", "cleanup", "takeover"}) {
     EXPECT_THAT(error_in(not_here), StartsWith(at + "no option")) << not_here;
   }
 }
@@ -383,10 +385,12 @@ TEST(OptionsTest, TheBackupIsAnotherPort) {
   EXPECT_EQ(parse({"--device", "mlx5_0", "--backup", "mlx5_0:2"}).backup, (PortName{"mlx5_0", 2}));
   EXPECT_EQ(parse({"--device", "mlx5_0", "--backup", "mlx5_1"}).backup, (PortName{"mlx5_1", 1}));
   EXPECT_FALSE(parse({}).backup);
-  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_0:1"}), HasSubstr("is the port of"));
+  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_0:1"}),
+              HasSubstr("is the port of"));
   EXPECT_THAT(error_for({"--backup", "mlx5_0:1"}), HasSubstr("needs --device"));
   for (const auto* wrong : {"", ":1", "mlx5_1:", "mlx5_1:0", "mlx5_1:255", "mlx5_1:x"}) {
-    EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", wrong}), StartsWith("--backup")) << wrong;
+    EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", wrong}), StartsWith("--backup"))
+        << wrong;
   }
   EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_1", "--ethernet"}),
               HasSubstr("not with --ethernet"));

@@ -79,8 +79,7 @@ class PumpTest : public ::testing::Test {
     incoming.frame.window(0, wire::kEncapsulationSize + 40);
     std::ranges::fill(incoming.frame.bytes(), std::uint8_t{0});
     wire::emit_encapsulation(type, incoming.frame.bytes().data());
-    incoming.frame.bytes()[wire::kEncapsulationSize] =
-        type == wire::EtherType::ipv6 ? 0x60 : 0x45;
+    incoming.frame.bytes()[wire::kEncapsulationSize] = type == wire::EtherType::ipv6 ? 0x60 : 0x45;
     incoming.frame.bytes()[wire::kEncapsulationSize + 3] = 40;
     incoming.source_lid = Lid(7);
     incoming.source_qpn = Qpn(0x22);

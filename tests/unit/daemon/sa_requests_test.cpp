@@ -21,8 +21,8 @@ TEST(SaRequestsTest, IdNamesTheInterface) {
     EXPECT_EQ(interface_of(wire::SaRequestId(first + kRequestsPerInterface - 1)), interface);
     EXPECT_EQ(interface_of(first_control_request(interface)), interface);
     for (const PortRole role : kPortRoles) {
-      for (const auto id : {first_link_request(interface, role),
-                            first_control_request(interface, role)}) {
+      for (const auto id :
+           {first_link_request(interface, role), first_control_request(interface, role)}) {
         EXPECT_EQ(interface_of(id), interface);
         EXPECT_EQ(port_of(id), role);
         EXPECT_EQ(port_of(wire::SaRequestId(id.value() + kRequestsPerPort / 2 - 1)), role);

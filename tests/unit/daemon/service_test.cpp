@@ -74,7 +74,9 @@ TEST_F(ServiceTest, HandledSignalsWaitUntilTheyAreTaken) {
   {
     const HandledSignals signals;
     for (const int number : handled_signals()) EXPECT_TRUE(is_blocked(number)) << number;
-    std::thread([&] { EXPECT_TRUE(is_blocked(SIGTERM)) << "in a thread that is started now"; }).join();
+    std::thread([&] {
+      EXPECT_TRUE(is_blocked(SIGTERM)) << "in a thread that is started now";
+    }).join();
     EXPECT_EQ(signals.take(), std::nullopt);
     ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
     EXPECT_EQ(signals.take(), SIGTERM);

@@ -76,19 +76,20 @@ class TwoPortsTest : public ::testing::Test {
       steps.front()();
       steps.pop_front();
     };
-    InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
-                       {.pump = primary,
-                        .tun = tun,
-                        .queue_pair = pair,
-                        .sleeper = sleeper,
-                        .inbox = inbox,
-                        .outbox = outbox,
-                        .trace = trace,
-                        .log = *link::silent_logger(),
-                        .backup = InterfaceLoop::Backup{.port = {"mlx5_1", 2},
-                                                        .pump = backup,
-                                                        .queue_pair = backup_pair,
-                                                        .selection = {.reselect = Reselect::failure}}});
+    InterfaceLoop loop(
+        {.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
+        {.pump = primary,
+         .tun = tun,
+         .queue_pair = pair,
+         .sleeper = sleeper,
+         .inbox = inbox,
+         .outbox = outbox,
+         .trace = trace,
+         .log = *link::silent_logger(),
+         .backup = InterfaceLoop::Backup{.port = {"mlx5_1", 2},
+                                         .pump = backup,
+                                         .queue_pair = backup_pair,
+                                         .selection = {.reselect = Reselect::failure}}});
     loop.run();
     (void)grant_joins();
   }
@@ -188,7 +189,8 @@ TEST_F(TwoPortsTest, AddressesOfAnotherSubnetAreNotHandedOver) {
          other.sm_lid = Lid(0x99);
          set_port(PortRole::backup, other);
        },
-       lose(PortRole::primary), [this] {
+       lose(PortRole::primary),
+       [this] {
          EXPECT_EQ(backup.mode(), PumpMode::active);
          EXPECT_FALSE(backup.link().get(kPeer, sleeper.time));
        }});
@@ -227,7 +229,8 @@ TEST_F(TwoPortsTest, APortWithoutASubnetManagerIsWorse) {
 }
 
 TEST_F(TwoPortsTest, TheOldPortPassesOnWhatPeersStillSend) {
-  run({ask(control::FailoverRequest{}), [this] {
+  run({ask(control::FailoverRequest{}),
+       [this] {
          std::vector<std::uint8_t> packet(20);
          packet[0] = 0x45;
          packet[3] = 20;
@@ -289,12 +292,14 @@ TEST_F(TwoPortsTest, NoCounterBecomesSmaller) {
 
 TEST_F(TwoPortsTest, StaticNeighboursAreOnBothPorts) {
   post(SetNeighbours{{{kOther, link::hardware(0x33, 3), ""}}});
-  run({ask(control::SetRequest{.address = kPeer, .hardware = link::hardware(0x44, 4)}), [this] {
+  run({ask(control::SetRequest{.address = kPeer, .hardware = link::hardware(0x44, 4)}),
+       [this] {
          EXPECT_TRUE(backup.link().get(kOther, sleeper.time));
          ASSERT_TRUE(backup.link().get(kPeer, sleeper.time));
          EXPECT_EQ(backup.link().get(kPeer, sleeper.time)->hardware, link::hardware(0x44, 4));
        },
-       ask(control::DeleteRequest{kPeer}), lose(PortRole::primary), [this] {
+       ask(control::DeleteRequest{kPeer}), lose(PortRole::primary),
+       [this] {
          EXPECT_TRUE(backup.link().get(kOther, sleeper.time));
          EXPECT_FALSE(backup.link().get(kPeer, sleeper.time)) << "it was deleted on both";
        }});

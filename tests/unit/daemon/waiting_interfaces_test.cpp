@@ -19,7 +19,9 @@ class WaitingInterfacesTest : public testing::Test {
  protected:
   WaitingInterfaces::Settings settings() {
     return {.interfaces = {{.name = one_}, {.name = other_}},
-            .device = "mlx5_0", .port = 2, .reason = "it has failed"};
+            .device = "mlx5_0",
+            .port = 2,
+            .reason = "it has failed"};
   }
   static std::string unique(const char* suffix) { return "w" + std::to_string(getpid()) + suffix; }
 

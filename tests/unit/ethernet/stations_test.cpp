@@ -207,14 +207,12 @@ TEST_F(StationsTest, AStationThatChecksItsAddressIsNotAskedForIt) {
   drain();
   pass(4min);
   drain();
-  EXPECT_TRUE(std::ranges::none_of(written, [](const Frame& frame) {
-    return is_type(header_of(frame), EtherType::arp);
-  }));
+  EXPECT_TRUE(std::ranges::none_of(
+      written, [](const Frame& frame) { return is_type(header_of(frame), EtherType::arp); }));
   pass(2min);
   drain();
-  EXPECT_TRUE(std::ranges::any_of(written, [](const Frame& frame) {
-    return is_type(header_of(frame), EtherType::arp);
-  }));
+  EXPECT_TRUE(std::ranges::any_of(
+      written, [](const Frame& frame) { return is_type(header_of(frame), EtherType::arp); }));
 }
 
 TEST_F(StationsTest, ADuplicateCheckOfAStationGoesToTheFabric) {
@@ -226,7 +224,8 @@ TEST_F(StationsTest, ADuplicateCheckOfAStationGoesToTheFabric) {
   EXPECT_EQ(header_of(written[0]).destination, kMac);
 }
 
-// --- Requests and packets of the fabric -----------------------------------------------------------
+// --- Requests and packets of the fabric
+// -----------------------------------------------------------
 
 TEST_F(StationsTest, ARequestIsPassedOnAndAnsweredWhenTheStationAnswers) {
   serve();

@@ -121,7 +121,9 @@ TEST_F(IbarpProgram, ShowsTheMacsOfAnEthernetInterface) {
   Entry entry = reachable();
   entry.mac = MacAddress(0x0612'3456'789a);
   server.handler.put(entry);
-  const auto show = [&](const char* option) { return run_ibarp({option, "-i", server.name()}).out; };
+  const auto show = [&](const char* option) {
+    return run_ibarp({option, "-i", server.name()}).out;
+  };
   EXPECT_THAT(show("-w"), AllOf(HasSubstr("LLADDR" + std::string(55, ' ') + "MAC\n"),
                                 HasSubstr(std::string(kLongForm) + "  06:12:34:56:78:9a\n")));
   EXPECT_THAT(show("-j"), HasSubstr(R"("mac":"06:12:34:56:78:9a")"));
@@ -851,14 +853,16 @@ TEST_F(IbarpProgram, ShowsGroups) {
 
 TEST_F(IbarpProgram, ShowsStationsSortedByAddress) {
   RunningServer server;
-  server.handler.put(std::vector<control::Station>{
-      {*parse_ip_address("fd44::11"), MacAddress(0x0200'0000'0011), "checking", false, std::chrono::milliseconds(500)},
-      {*parse_ip_address("10.44.0.11"), MacAddress(0x0200'0000'0011), "reachable", true, std::chrono::seconds(7)}});
+  server.handler.put(
+      std::vector<control::Station>{{*parse_ip_address("fd44::11"), MacAddress(0x0200'0000'0011),
+                                     "checking", false, std::chrono::milliseconds(500)},
+                                    {*parse_ip_address("10.44.0.11"), MacAddress(0x0200'0000'0011),
+                                     "reachable", true, std::chrono::seconds(7)}});
   const auto shown = run_ibarp({"stations", "dev", server.name()});
   EXPECT_EQ(shown.status, 0);
   const std::string gap(server.name().size() - 3, ' ');
-  EXPECT_EQ(shown.out, "ADDRESS     DEV" + gap +
-                           "  STATE      IDLE  SERVED  MAC\n10.44.0.11  " + server.name() +
+  EXPECT_EQ(shown.out, "ADDRESS     DEV" + gap + "  STATE      IDLE  SERVED  MAC\n10.44.0.11  " +
+                           server.name() +
                            "  reachable    7s  yes     02:00:00:00:00:11\nfd44::11    " +
                            server.name() + "  checking   0.5s  no      02:00:00:00:00:11\n");
   const json::value all = json::parse(run_ibarp({"stations", "-j", "dev", server.name()}).out);

@@ -75,8 +75,9 @@ TEST_F(IbarpWatch, MonitorPrintsALineForEachChange) {
   EXPECT_EQ(server.handler.watched(),
             (control::Topics{.neighbours = true, .link = true, .groups = true, .stations = true}));
   server.publish(NeighbourEvent{"changed", "confirmed", reachable()});
-  EXPECT_EQ(monitor.line(), "[neighbour] 10.44.0.2" + dev +
-                                "reachable qpn 0x000401 gid fe80::2:c903:0:1 dlid 0x0003: confirmed");
+  EXPECT_EQ(monitor.line(),
+            "[neighbour] 10.44.0.2" + dev +
+                "reachable qpn 0x000401 gid fe80::2:c903:0:1 dlid 0x0003: confirmed");
   Entry gone = reachable();
   gone.state = "stale";
   gone.hardware.reset();
@@ -95,11 +96,13 @@ TEST_F(IbarpWatch, MonitorPrintsALineForEachChange) {
             "[group] 224.0.0.251" + dev + "joined full mgid ff12:401b:ffff::fb mlid 0xc001");
   server.publish(GroupEvent{"failed", "timed out", {mgid, Lid(), "joining"}});
   EXPECT_EQ(monitor.line(), "[group] ff12:401b:ffff::fb" + dev + "failed: timed out");
-  server.publish(control::StationEvent{"duplicate",
-                              "claimed by 02:00:00:00:00:02",
-                              {*parse_ip_address("10.44.0.11"), MacAddress(0x11), "reachable"}});
-  EXPECT_EQ(monitor.line(), "[station] 10.44.0.11" + dev +
-                                "duplicate mac 00:00:00:00:00:11 reachable: claimed by 02:00:00:00:00:02");
+  server.publish(
+      control::StationEvent{"duplicate",
+                            "claimed by 02:00:00:00:00:02",
+                            {*parse_ip_address("10.44.0.11"), MacAddress(0x11), "reachable"}});
+  EXPECT_EQ(monitor.line(),
+            "[station] 10.44.0.11" + dev +
+                "duplicate mac 00:00:00:00:00:11 reachable: claimed by 02:00:00:00:00:02");
   server.publish(LostEvent{17});
   EXPECT_EQ(monitor.line(), "[lost] " + server.name() + ": 17 events lost");
   EXPECT_EQ(monitor.end(SIGINT), 128 + SIGINT);
@@ -204,23 +207,23 @@ TEST_F(IbarpWatch, MonitorNeedsSomethingToWatch) {
 }
 
 TEST_F(IbarpWatch, RefusesWrongWords) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"monitor", "weather"},
-           {"wait"},
-           {"wait", "left"},
-           {"wait", "up", "now"},
-           {"wait", "up", "--timeout", "soon"},
-           {"wait", "up", "--timeout", "-1"},
-           {"wait", "up", "--timeout", "nan"},
-           {"top", "--count", "0"},
-           {"top", "--sort", "beauty"},
-           {"top", "--interval", "0.01"},
-           {"show", "--timeout", "1"},
-           {"show", "--interval", "1"},
-           {"show", "--count", "1"},
-           {"show", "--sort", "rate"},
-           {"show", "-t"},
-           {"show", "--color=blue"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"monitor", "weather"},
+                                             {"wait"},
+                                             {"wait", "left"},
+                                             {"wait", "up", "now"},
+                                             {"wait", "up", "--timeout", "soon"},
+                                             {"wait", "up", "--timeout", "-1"},
+                                             {"wait", "up", "--timeout", "nan"},
+                                             {"top", "--count", "0"},
+                                             {"top", "--sort", "beauty"},
+                                             {"top", "--interval", "0.01"},
+                                             {"show", "--timeout", "1"},
+                                             {"show", "--interval", "1"},
+                                             {"show", "--count", "1"},
+                                             {"show", "--sort", "rate"},
+                                             {"show", "-t"},
+                                             {"show", "--color=blue"}}) {
     const Outcome outcome = run_ibarp(words);
     EXPECT_EQ(outcome.status, 2) << words.front() << " " << words.back() << outcome.err;
   }
@@ -283,10 +286,10 @@ TEST_F(IbarpWatch, TopPrintsTablesIfItIsNoTerminal) {
   busy.uses = 12'345;
   server.handler.put(reachable());
   server.handler.put(busy);
-  const Outcome outcome =
-      run_ibarp({"top", "--count", "2", "--interval", "0.1", "--sort", "uses"});
+  const Outcome outcome = run_ibarp({"top", "--count", "2", "--interval", "0.1", "--sort", "uses"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(StartsWith("DEV "), HasSubstr("\n\nDEV "), Not(HasSubstr("\033"))));
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("DEV "), HasSubstr("\n\nDEV "), Not(HasSubstr("\033"))));
   const auto first = outcome.out.substr(0, outcome.out.find("\n\nDEV "));
   EXPECT_LT(first.find("10.44.0.3"), first.find("10.44.0.2")) << first;
   EXPECT_THAT(first, ContainsRegex("10.44.0.3 +" + server.name() + " +reachable +0 +12345 "));

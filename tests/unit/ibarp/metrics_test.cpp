@@ -214,7 +214,7 @@ TEST_F(IbarpMetrics, WrongUseIsRefused) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"metrics", "ib0"},
                                                 {"metrics", "--json"},
                                                 {"metrics", "--output", "x", "--serve", "0"},
-        {"metrics", "--output", "--help"},
+                                                {"metrics", "--output", "--help"},
                                                 {"metrics", "--serve", "nonsense"},
                                                 {"metrics", "--serve", "localhost:9100"},
                                                 {"metrics", "--serve", "1,2"},

@@ -21,8 +21,9 @@ class RunningProgram {
  public:
   enum class Output { pipe, terminal };
 
-  explicit RunningProgram(std::vector<std::string> arguments, Output output = Output::pipe,
-                          const std::vector<std::pair<const char*, const char*>>& environment = {}) {
+  explicit RunningProgram(
+      std::vector<std::string> arguments, Output output = Output::pipe,
+      const std::vector<std::pair<const char*, const char*>>& environment = {}) {
     std::array<int, 2> ends{};
     if (output == Output::pipe) {
       if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -71,7 +72,8 @@ class RunningProgram {
     input_.erase(0, end + 1);
     return out;
   }
-  /// Reads until the text has appeared, and returns all of it. At the end of the output what there is.
+  /// Reads until the text has appeared, and returns all of it. At the end of the output what there
+  /// is.
   std::string until(const std::string& text) {
     while (input_.find(text) == std::string::npos && receive()) {
     }

@@ -100,8 +100,8 @@ class LineServerTest : public ::testing::Test {
  protected:
   ~LineServerTest() override { stop(); }
 
-  void start(milliseconds idle_timeout = kLong, LineServer::Rate rate = {},
-             std::size_t clients = 2, std::size_t clients_per_user = 2) {
+  void start(milliseconds idle_timeout = kLong, LineServer::Rate rate = {}, std::size_t clients = 2,
+             std::size_t clients_per_user = 2) {
     make(idle_timeout, rate, clients, clients_per_user);
     run();
   }
@@ -366,7 +366,8 @@ TEST_F(LineServerTest, ServesNoLineBeyondTheRate) {
   start(kLong, {3, kNeverAgain});
   Client client(place_);
   client.connect();
-  for (const char* const line : {"a", "a", "b"}) EXPECT_EQ(client.ask(line), std::string(line) + "!");
+  for (const char* const line : {"a", "a", "b"})
+    EXPECT_EQ(client.ask(line), std::string(line) + "!");
   client.say("c\nd\n");
   Client other(place_);
   other.connect().say("e\n");

@@ -308,9 +308,12 @@ TEST_F(BringUpTest, SendOnlyGroupsAreLeftIfTheLinkGoesDownOnAnActivePort) {
   forget();
   link->on_setup_failed(now);
   const auto left = emitted<LeaveRequest>();
-  EXPECT_EQ(std::ranges::count_if(left, [](const LeaveRequest& leave) {
-              return leave.record.join_state == wire::McMemberRecord::kSendOnlyNonMember;
-            }), 1);
+  EXPECT_EQ(std::ranges::count_if(left,
+                                  [](const LeaveRequest& leave) {
+                                    return leave.record.join_state ==
+                                           wire::McMemberRecord::kSendOnlyNonMember;
+                                  }),
+            1);
 }
 
 TEST_F(BringUpTest, SendOnlyJoinsAreRequestedAfterTheLinkWasDown) {

@@ -18,7 +18,8 @@ using ::testing::SizeIs;
 
 class ChangesTest : public LinkFixture {
  protected:
-  /// "created 10.44.0.2 incomplete", "joined 224.0.0.251 full": what has changed since the last call.
+  /// "created 10.44.0.2 incomplete", "joined 224.0.0.251 full": what has changed since the last
+  /// call.
   std::vector<std::string> changes() {
     std::vector<std::string> out;
     for (const Change& each : link->take_changes(Changes::kMax, now).changes) {
@@ -30,10 +31,10 @@ class ChangesTest : public LinkFixture {
       } else {
         const auto& group = std::get<GroupChange>(each);
         static constexpr std::array kKinds{"joining ", "joined ", "failed ", "left "};
-        out.push_back(kKinds.at(static_cast<std::size_t>(group.kind)) +
-                      (group.group.address ? to_string(*group.group.address)
-                                           : group.group.mgid.to_string()) +
-                      " " + std::string(name(group.group.state)));
+        out.push_back(
+            kKinds.at(static_cast<std::size_t>(group.kind)) +
+            (group.group.address ? to_string(*group.group.address) : group.group.mgid.to_string()) +
+            " " + std::string(name(group.group.state)));
       }
     }
     return out;
@@ -98,7 +99,8 @@ TEST_F(ChangesTest, AnotherAddressInTheSameStateIsAChange) {
   receive_arp(claim, broadcast());
   const auto page = link->take_changes(Changes::kMax, now);
   ASSERT_FALSE(page.changes.empty());
-  EXPECT_EQ(std::get<NeighbourChange>(page.changes.back()).neighbour.hardware, claim.sender_hardware);
+  EXPECT_EQ(std::get<NeighbourChange>(page.changes.back()).neighbour.hardware,
+            claim.sender_hardware);
   now += 2s;
   claim.sender_hardware.qpn = Qpn(0x24);
   receive_arp(claim, broadcast());
@@ -146,9 +148,9 @@ TEST_F(ChangesTest, ALinkThatGoesDownTellsOfItsNeighbours) {
   watch_neighbours();
   port.active = false;
   link->on_port(port, now);
-  EXPECT_THAT(changes(), ::testing::UnorderedElementsAre(
-                             "changed 10.44.0.2 stale: link down",
-                             "removed 10.44.0.3 incomplete: link down"));
+  EXPECT_THAT(changes(),
+              ::testing::UnorderedElementsAre("changed 10.44.0.2 stale: link down",
+                                              "removed 10.44.0.3 incomplete: link down"));
 }
 
 TEST_F(ChangesTest, GroupsAreJoinedAndLeft) {
@@ -185,7 +187,8 @@ TEST_F(ChangesTest, GroupsThatTheHostOnlySendsToAreChangesToo) {
   watch_groups();
   send(Ipv4Address(0xe00000fb));
   grant_joins();
-  EXPECT_THAT(changes(), ElementsAre("joining 224.0.0.251 joining", "joined 224.0.0.251 send-only"));
+  EXPECT_THAT(changes(),
+              ElementsAre("joining 224.0.0.251 joining", "joined 224.0.0.251 send-only"));
   port.active = false;
   link->on_port(port, now);
   EXPECT_THAT(changes(), ::testing::Contains("left 224.0.0.251 absent"));

@@ -102,8 +102,8 @@ class Discovery : public LinkFixture {
   }
   void receive_nd_of(const HwAddress& sender, const NdMessage& content,
                      std::optional<Gid> group = {}) {
-    receive(sent_by(sender, datagram(encapsulated(packet_of(content), wire::EtherType::ipv6),
-                                     group)));
+    receive(
+        sent_by(sender, datagram(encapsulated(packet_of(content), wire::EtherType::ipv6), group)));
   }
   [[nodiscard]] static Gid mgid(const Ipv6Address& group) {
     return wire::multicast_gid(group, kDefaultPKey);

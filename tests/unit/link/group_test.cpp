@@ -670,14 +670,13 @@ TEST_F(OtherGroupTest, EachParameterMustBeThatOfTheBroadcastGroup) {
 }
 
 TEST_F(OtherGroupTest, EachChangedParameterRenewsTheMembership) {
-  const std::function<void(McMemberRecord&)> changes[]{
-      [](McMemberRecord& r) { r.qkey = QKey(1); },
-      [](McMemberRecord& r) { r.mtu = 5; },
-      [](McMemberRecord& r) { r.rate = 6; },
-      [](McMemberRecord& r) { r.sl = ServiceLevel(1); },
-      [](McMemberRecord& r) { r.flow_label = 1; },
-      [](McMemberRecord& r) { r.hop_limit = 1; },
-      [](McMemberRecord& r) { r.traffic_class = 1; }};
+  const std::function<void(McMemberRecord&)> changes[]{[](McMemberRecord& r) { r.qkey = QKey(1); },
+                                                       [](McMemberRecord& r) { r.mtu = 5; },
+                                                       [](McMemberRecord& r) { r.rate = 6; },
+                                                       [](McMemberRecord& r) { r.sl = ServiceLevel(1); },
+                                                       [](McMemberRecord& r) { r.flow_label = 1; },
+                                                       [](McMemberRecord& r) { r.hop_limit = 1; },
+                                                       [](McMemberRecord& r) { r.traffic_class = 1; }};
   for (const auto& change : changes) {
     be_other_member();
     const auto before = parameters;
@@ -702,9 +701,9 @@ TEST_F(OtherGroupTest, CreatingJoinHasExactlyTheseComponents) {
   const JoinRequest join = emitted<JoinRequest>()[0];
   EXPECT_EQ(join.components,
             McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
-                McMemberRecord::kJoinState | McMemberRecord::kQKey |
-                McMemberRecord::kTrafficClass | McMemberRecord::kFlowLabel | McMemberRecord::kSl |
-                McMemberRecord::kHopLimit | McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
+                McMemberRecord::kJoinState | McMemberRecord::kQKey | McMemberRecord::kTrafficClass |
+                McMemberRecord::kFlowLabel | McMemberRecord::kSl | McMemberRecord::kHopLimit |
+                McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
                 McMemberRecord::kRateSelector | McMemberRecord::kRate);
   McMemberRecord expected = *parameters;
   expected.mgid = other.mgid();
@@ -960,9 +959,8 @@ class GroupLog : public ObjectFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
-  Group group{
-      GroupDependencies{config, kOwnGid, handles, out, ids, random, log, parameters},
-      GroupRole::broadcast};
+  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, log, parameters},
+              GroupRole::broadcast};
 };
 
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {

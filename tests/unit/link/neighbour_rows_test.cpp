@@ -12,17 +12,17 @@ struct Row;
 class NeighbourRowStates : public NeighbourStates, public ::testing::WithParamInterface<Row> {
  public:
   using NeighbourStates::entry;
-  using NeighbourStates::kPeer;
-  using NeighbourStates::out;
-  using NeighbourStates::sent_arp;
   using NeighbourStates::grant;
   using NeighbourStates::kNewPeerHw;
+  using NeighbourStates::kPeer;
   using NeighbourStates::kPeerHw;
   using NeighbourStates::neighbours;
+  using NeighbourStates::out;
   using NeighbourStates::path_request;
   using NeighbourStates::path_requests;
   using NeighbourStates::reach_deadline;
   using NeighbourStates::refuse;
+  using NeighbourStates::sent_arp;
   using NeighbourStates::state;
 };
 using T = NeighbourRowStates;

@@ -124,7 +124,8 @@ TEST_F(PathStates, Path_Idle_Report) {
 }
 
 TEST_F(PathStates, Path_Idle_Restored) {
-  const SavedPath saved{.attributes = {.dlid = Lid(9), .sl = ServiceLevel(2), .hop_limit = 3}, .mtu = 2048};
+  const SavedPath saved{.attributes = {.dlid = Lid(9), .sl = ServiceLevel(2), .hop_limit = 3},
+                        .mtu = 2048};
   EXPECT_TRUE(paths.restore(*user, saved));
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(path_requests().empty());

@@ -1,8 +1,7 @@
 // Rows of docs/states.md, "Send-only group", and SendGroupTable.
-#include "link/send_group_table.hpp"
-
 #include <spdlog/sinks/ringbuffer_sink.h>
 
+#include "link/send_group_table.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {

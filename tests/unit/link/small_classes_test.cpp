@@ -1,8 +1,8 @@
 // Small classes: rate limit, jitter, announcements, host addresses, parked frames.
 #include <vector>
 
-#include "link/announcer.hpp"
 #include "ipoib/token_bucket.hpp"
+#include "link/announcer.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {

@@ -118,7 +118,8 @@ TEST_F(Starvation, SolicitationsLeaveRoomForTheHost) {
   bring_up();
   for (std::uint32_t i = 0; i < 1500; ++i) forge_solicitation(i, port_of(i));
   EXPECT_GE(count(Counter::drop_paths_pending), 900U);
-  EXPECT_EQ(link->neighbour_count(), config.limits.pending) << "the host does not solicit the others";
+  EXPECT_EQ(link->neighbour_count(), config.limits.pending)
+      << "the host does not solicit the others";
   EXPECT_EQ(parked(), config.limits.parked_replies);
   EXPECT_EQ(take<PathRequest>().size(), config.limits.path_requests * 3 / 4);
   expect_peer_resolves();

@@ -117,7 +117,8 @@ TEST_F(LinkWithStations, AProbeIsPassedOnAndAnsweredToAll) {
 TEST_F(LinkWithStations, RequestsForUnknownAddressesDoNotUseUpThoseForKnownOnes) {
   bring_up();
   serve();
-  for (std::uint32_t i = 0; i < 20; ++i) receive_arp(request_for(Ipv4Address(0x0a2c0100 + i)), broadcast());
+  for (std::uint32_t i = 0; i < 20; ++i)
+    receive_arp(request_for(Ipv4Address(0x0a2c0100 + i)), broadcast());
   EXPECT_EQ(link->station_requests().size(), 2U) << "a quarter of a second";
   EXPECT_EQ(count(Counter::arp_limited), 18U);
   receive_arp(request_for(kStation), broadcast());

@@ -340,7 +340,8 @@ class DeadRouter : public TwoRouters {
     for (const TimePoint end = now + time; now < end;) {
       tick_to(now + 1s);
       learn(kSecond);
-      for (const wire::Arp& arp : sent_arp()) solicitations += arp.target_protocol == kFirst ? 1 : 0;
+      for (const wire::Arp& arp : sent_arp())
+        solicitations += arp.target_protocol == kFirst ? 1 : 0;
       forget();
       send_flows();
       EXPECT_EQ(link->sends().size(), 16U) << "none waits for the dead router";

@@ -19,12 +19,14 @@ constexpr Ipv4Address kOther{0xef010204};
 const Ipv6Address kGroup6 = *Ipv6Address::parse("ff15::1");
 
 Bytes igmp(const Bytes& message) {
-  Bytes packet{0x46, 0xc0, 0, 0, 0, 0, 0x40, 0, 1, 2, 0, 0, 10, 44, 0, 1, 224, 0, 0, 22, 0x94, 4, 0, 0};
+  Bytes packet{0x46, 0xc0, 0, 0, 0,   0, 0x40, 0,  1,    2, 0, 0,
+               10,   44,   0, 1, 224, 0, 0,    22, 0x94, 4, 0, 0};
   packet.insert(packet.end(), message.begin(), message.end());
   packet[3] = static_cast<std::uint8_t>(packet.size());
   return packet;
 }
-Bytes record(std::uint8_t type, std::uint16_t sources, Ipv4Address group, std::uint8_t auxiliary = 0) {
+Bytes record(std::uint8_t type, std::uint16_t sources, Ipv4Address group,
+             std::uint8_t auxiliary = 0) {
   Bytes out{type, auxiliary, 0, static_cast<std::uint8_t>(sources)};
   out.insert(out.end(), group.bytes().begin(), group.bytes().end());
   out.resize(out.size() + 4 * (sources + auxiliary));

@@ -1,6 +1,5 @@
-#include "wire/group_membership.hpp"
-
 #include "golden.hpp"
+#include "wire/group_membership.hpp"
 
 namespace ipoib::wire {
 namespace {

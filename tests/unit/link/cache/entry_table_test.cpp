@@ -125,7 +125,8 @@ std::vector<Ipv6Address> crafted_addresses() {
   for (int i = 0; i < 6; ++i) inverse *= 2 - 0xff51afd7ed558ccd * inverse;
   std::vector<Ipv6Address> crafted;
   for (std::uint64_t i = 0; i < 65'536; ++i) {
-    const std::uint64_t low = (0x1234567890abULL << 16 | i) * inverse ^ kPrefix * 0x9e3779b97f4a7c15;
+    const std::uint64_t low =
+        (0x1234567890abULL << 16 | i) * inverse ^ kPrefix * 0x9e3779b97f4a7c15;
     if (unkeyed_hash(kPrefix, low) != 0x1234567890ab) return {};
     crafted.push_back(address(kPrefix, low));
   }

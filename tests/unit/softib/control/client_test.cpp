@@ -76,8 +76,8 @@ TEST_F(ControlClient, AsksForAnHcaAndItsPort) {
 TEST_F(ControlClient, TakesOnlyANodeThatCanExist) {
   EXPECT_EQ(attach_with("node " + std::to_string(kMaxNodes - 1) + "\n").value(), kMaxNodes - 1);
   for (const std::string& response :
-       {"node " + std::to_string(kMaxNodes) + "\n", std::string("node -1\n"), std::string("node \n"),
-        std::string("nodes\n"), std::string("node 99999999999\n")}) {
+       {"node " + std::to_string(kMaxNodes) + "\n", std::string("node -1\n"),
+        std::string("node \n"), std::string("nodes\n"), std::string("node 99999999999\n")}) {
     const auto node = attach_with(response);
     ASSERT_FALSE(node) << response;
     EXPECT_EQ(node.error().code, EPROTO) << response;

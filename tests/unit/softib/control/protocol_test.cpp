@@ -53,9 +53,9 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
           .find("'loss'"),
       std::string::npos);
   EXPECT_NE(reason(std::string(100, '[')).find("not JSON"), std::string::npos);
-  EXPECT_NE(reason(R"({"command":)" + std::string(20, '[') + std::string(20, ']') + "}")
-                .find("not JSON"),
-            std::string::npos)
+  EXPECT_NE(
+      reason(R"({"command":)" + std::string(20, '[') + std::string(20, ']') + "}").find("not JSON"),
+      std::string::npos)
       << "too deep";
 }
 

@@ -630,8 +630,8 @@ TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {
   two_ = subnet_.attach(2);
 }
 
-/// Signals for the program are delivered to its own threads. A blocked SIGSEGV or SIGSYS would end it
-/// without its handler.
+/// Signals for the program are delivered to its own threads. A blocked SIGSEGV or SIGSYS would end
+/// it without its handler.
 TEST_F(EndpointTest, TheEngineBlocksAllSignalsButThoseThatItCauses) {
   std::size_t engines = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

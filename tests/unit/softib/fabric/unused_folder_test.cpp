@@ -47,7 +47,8 @@ TEST_F(UnusedFolder, StaysWhileAProgramHasASlot) {
   auto slot = open_shared(slot_, IfMissing::fail);
   ASSERT_TRUE(slot && try_lock(slot->get(), 0));
   EXPECT_FALSE(remove_without_process(folder_));
-  EXPECT_TRUE(remove_without_process(folder_, std::array{SlotAddress{kMaxNodes - 1, 63}})) << "its own";
+  EXPECT_TRUE(remove_without_process(folder_, std::array{SlotAddress{kMaxNodes - 1, 63}}))
+      << "its own";
   EXPECT_FALSE(std::filesystem::exists(folder_.path()));
 }
 

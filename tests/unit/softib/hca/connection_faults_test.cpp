@@ -186,7 +186,8 @@ TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
     b.connect(qb, b.connected_attributes(qa.number(), 5));
     b.set_word(0, 0);
     for (std::uint64_t i = 0; i < kAdditions; ++i) {
-      const auto add = ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), b.all.key, 1);
+      const auto add =
+          ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, b.address(0), b.all.key, 1);
       ASSERT_EQ(a.post(qa, add, {a.part(8 * i, 8)}), 0);
     }
     ASSERT_NO_FATAL_FAILURE(network.run());

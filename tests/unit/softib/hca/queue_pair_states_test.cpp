@@ -41,16 +41,15 @@ const std::vector<Row> kRcRows = {
     {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcReadyBits},
     {IBV_QPS_SQD, IBV_QPS_SQD, 0,
-     kRcReadyBits | kConnectedInitBits | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC},
+     kRcReadyBits | kConnectedInitBits | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC},
 };
 
 constexpr int kUcReadyBits = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
 const std::vector<Row> kUcRows = {
     {IBV_QPS_RESET, IBV_QPS_INIT, kConnectedInitBits, 0},
     {IBV_QPS_INIT, IBV_QPS_INIT, 0, kConnectedInitBits},
-    {IBV_QPS_INIT, IBV_QPS_RTR,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+    {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
      IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUcReadyBits},
     {IBV_QPS_RTS, IBV_QPS_RTS, 0, kUcReadyBits},

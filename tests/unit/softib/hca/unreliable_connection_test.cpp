@@ -1,5 +1,5 @@
-// Unreliable connections: what arrives whole completes a receive; everything else is dropped without
-// a word.
+// Unreliable connections: what arrives whole completes a receive; everything else is dropped
+// without a word.
 #include "connection_fixture.hpp"
 
 namespace softib::hca {
@@ -157,7 +157,8 @@ TEST_F(UnreliableConnectionTest, WhatTheProgramDoesNotAllowIsDropped) {
   const auto untouched = b.area;
   ASSERT_EQ(b.post_receive(qb, 0, 100, 3), 0);
   ASSERT_EQ(send(0, 3000), 0);  // too long
-  auto write = ConnectedHost::request(IBV_WR_RDMA_WRITE, b.address(0) + b.area.size() - 10, b.all.key);
+  auto write =
+      ConnectedHost::request(IBV_WR_RDMA_WRITE, b.address(0) + b.area.size() - 10, b.all.key);
   ASSERT_EQ(a.post(qa, write, {a.part(0, 11)}), 0);
   write.wr.rdma.rkey += 1;
   write.wr.rdma.remote_addr = b.address(0);
@@ -295,7 +296,8 @@ TEST_F(UnreliableConnectionTest, WhateverIsLostMessagesAreWhole) {
       next_receive = (next_receive + 1) % kReceives;
     }
     for (std::uint8_t i = 0; i < kBatch; ++i) {
-      std::fill_n(a.area.begin() + i * std::ptrdiff_t{kSlot}, kSlot, std::uint8_t(seed * kBatch + i));
+      std::fill_n(a.area.begin() + i * std::ptrdiff_t{kSlot}, kSlot,
+                  std::uint8_t(seed * kBatch + i));
       ASSERT_EQ(send(i * kSlot, 1 + random() % kSlot), 0);
     }
     faulty.run();

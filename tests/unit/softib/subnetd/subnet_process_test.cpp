@@ -411,8 +411,7 @@ TEST_F(SubnetProcessTest, ReclaimsTheSlotsOfKilledPrograms) {
   auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   {
     // A killed program releases its lock and leaves the slot occupied.
-    const auto killed =
-        transport::ProcessSlot::take(folder_, fabric, a->node()).value();
+    const auto killed = transport::ProcessSlot::take(folder_, fabric, a->node()).value();
     fabric.set_occupied(a->node(), killed.index(), true);
   }
   const auto own = std::uint64_t{1} << a->slot();

@@ -195,7 +195,8 @@ class PeerConnectionTest : public testing::Test {
     return reader_;
   }
   void send_wakeup_table() {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, wakeup_table_.descriptor()), 0);
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, wakeup_table_.descriptor()),
+              0);
   }
   void send_wakeup_fd(int sender) {
     std::array<std::uint8_t, sizeof kWakeupFd> number;
@@ -234,8 +235,8 @@ TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
   EXPECT_FALSE(take_request());
 }
 
-/// As if another sender, or the receiver itself, wants the sender to wait, or to believe that it has
-/// woken the receiver.
+/// As if another sender, or the receiver itself, wants the sender to wait, or to believe that it
+/// has woken the receiver.
 TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
   const auto full = woken_.make_sender();
   ASSERT_EQ(::fcntl(full.get(), F_SETFL, 0), 0);
@@ -278,7 +279,8 @@ TEST_F(PeerConnectionTest, AcceptsOnlyDescriptorsThatCannotBlock) {
   const FileDescriptor tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const FileDescriptor udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const FileDescriptor stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  for (const auto* each : {&event, &tcp, &udp, &stream}) EXPECT_FALSE(is_wakeup_sender(each->get()));
+  for (const auto* each : {&event, &tcp, &udp, &stream})
+    EXPECT_FALSE(is_wakeup_sender(each->get()));
   EXPECT_FALSE(is_wakeup_sender(-1));
   EXPECT_TRUE(is_wakeup_sender(woken_.make_sender().get()));
   const auto before = open_descriptors();
@@ -304,7 +306,8 @@ TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
   EXPECT_EQ(socket.take(true), Wakeup::own);
   EXPECT_EQ(socket.take(true), Wakeup::other);
   EXPECT_EQ(socket.next(), Wakeup::none);
-  EXPECT_FALSE(std::filesystem::exists(subnet.folder().node(1) + "/" + fabric::slot_wakeup_name(0)));
+  EXPECT_FALSE(
+      std::filesystem::exists(subnet.folder().node(1) + "/" + fabric::slot_wakeup_name(0)));
   const auto alone = WakeupSocket::make().value();
   alone.wake();
   EXPECT_EQ(alone.take(true), Wakeup::own);
@@ -597,7 +600,8 @@ TEST_F(LargeBatchTest, WaitsForTheNextProcessInTheSlot) {
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
-/// The engine drains the rings of its own process, so it must not sleep for room in that of another.
+/// The engine drains the rings of its own process, so it must not sleep for room in that of
+/// another.
 TEST_F(LargeBatchTest, DoesNotSleepUnlessItMay) {
   ASSERT_LT(send_some(batch_.size(), SendMode::non_blocking), batch_.size());
   const auto connection = accept_from(listener_.get());
@@ -608,7 +612,8 @@ TEST_F(LargeBatchTest, DoesNotSleepUnlessItMay) {
   EXPECT_EQ(memory.header().writer_sleeps, 0U);
 }
 
-/// Whatever the receiver does in between: also one that takes packets, or claims to be a new process.
+/// Whatever the receiver does in between: also one that takes packets, or claims to be a new
+/// process.
 TEST_F(RingWireTest, GoesOnWithAReceiverThatNeverFinishesClosing) {
   constexpr int kRounds = 10;
   const GuardedFd listener = listen(0);

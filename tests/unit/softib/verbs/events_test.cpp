@@ -117,9 +117,9 @@ class WakeupSender {
   WakeupSender(const fabric::SubnetFolder& folder, Qpn to)
       : connection_(transport::connect_to(folder.slot_socket(1, QpnLayout::slot(to)))) {
     const auto ring = transport::make_ring_memory();
-    EXPECT_EQ(transport::send_message(connection_.get(), transport::MessageKind::ring, {},
-                                      ring->get()),
-              0);
+    EXPECT_EQ(
+        transport::send_message(connection_.get(), transport::MessageKind::ring, {}, ring->get()),
+        0);
     transport::MessageReader reader;
     EXPECT_TRUE(eventually([&] {
       return reader.next(connection_.get()) == transport::MessageReader::Got::message &&
@@ -419,8 +419,7 @@ TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
 /// Another process can keep the descriptor readable for ever.
 TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
   const TestSubnet subnet;
-  verbs::EventQueue<int> queue(
-      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
+  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   while (transport::wake(sender.get())) {
@@ -445,14 +444,11 @@ TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
 /// descriptor is not readable for longer than there is something.
 TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
   const TestSubnet subnet;
-  verbs::EventQueue<int> queue(
-      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
+  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   int calls = 0;
-  const auto take = [&] {
-    return queue.take([](int /*event*/) {}, [&] { ++calls; });
-  };
+  const auto take = [&] { return queue.take([](int /*event*/) {}, [&] { ++calls; }); };
   ASSERT_TRUE(transport::wake(sender.get()));
   queue.push(1);
   EXPECT_TRUE(take());
@@ -474,8 +470,7 @@ TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
 /// left.
 TEST(EventQueue, LosesNoWakeupOfOthers) {
   const TestSubnet subnet;
-  verbs::EventQueue<int> queue(
-      transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
+  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto sender = queue.socket().make_sender();
   constexpr int kRounds = 2000;
