@@ -262,7 +262,9 @@ class Service(machine.Cases):
         """By DHCP, which NetworkManager does on Ethernet interfaces only."""
         def restart(*lines):
             configure("rxe0:1.conf", "name = ib0", *lines)
-            run("systemctl", "restart", LEFT)
+            run("systemctl", "stop", LEFT)
+            run(program("ipoibd"), "--device", "rxe0", "--port", "1", "--name", "ib0", "--cleanup")
+            run("systemctl", "start", LEFT)
         self.addCleanup(restart)
         restart("ethernet")
         server = dhcp.start_server(Side(self.subnet, "right", "ip", "netns", "exec", "right"),
