@@ -10,9 +10,8 @@
 //   up beside the old ones, with queue
 //   pairs and groups
 //   Ready            ------------------->   stops to serve (PumpMode::retired): reads no TUN,
-//   answers
-//                                           no ARP; tells subscribers, and closes its control
-//                                           sockets
+//                                           answers no ARP; tells subscribers, and closes its
+//                                           control sockets
 //                    <-------------------   Released
 //   serves the TUNs, and announces the      passes on what peers still send to its queue pairs;
 //   new queue pairs                         ends a few seconds later

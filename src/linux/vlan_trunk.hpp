@@ -1,10 +1,9 @@
 // The VLANs of a TAP: the TAP's thread passes frames of each VLAN, without their tags, to the
 // thread of that VLAN's interface, which writes its frames to the TAP itself, with the tag.
 //
-//   TAP ---- PacketReader ---- untagged frames ----------- interface of the TAP's own partition
-//    |             +---------- take() ---- queue --------- VlanPort, interface of a VLAN's
-//    partition
-//    +------------------------ write() -------------------------+
+//   TAP ---- PacketReader ---- untagged frames ------ interface of the TAP's own partition
+//    |             +---------- take() ---- queue ---- VlanPort, interface of another partition
+//    +------------------------ write() --------------------+
 //
 // A queue is a pair of sockets, so that a VLAN's interface reads it like a TAP. What finds the
 // queue full is dropped, and so is what comes while nobody reads it. The TAP may disappear and come

@@ -14,8 +14,7 @@ namespace ipoib::fuzz {
 
 using link::kHeadroom;
 
-// --- Values
-// ----------------------------------------------------------------------------------------
+// --- Values --------------------------------------------------------------------------------------
 
 Ipv4Address Packets::ipv4() {
   const std::uint8_t pick = in_.u8();
@@ -56,8 +55,7 @@ Gid Packets::mgid() {
                            : wire::multicast_gid(ipv6(), kDefaultPKey, scope);
 }
 
-// --- Packets of the host
-// ---------------------------------------------------------------------------
+// --- Packets of the host -------------------------------------------------------------------------
 
 Frame Packets::frame_of(std::size_t begin, ConstBytes bytes) {
   Frame frame = pools_.frames.take();
@@ -230,8 +228,7 @@ Frame Packets::router_message(wire::NdType type) {
   return frame_of(kHeadroom, ConstBytes(packet).first(wire::Ipv6Header::kSize + message.size()));
 }
 
-// --- Datagrams
-// -------------------------------------------------------------------------------------
+// --- Datagrams -----------------------------------------------------------------------------------
 
 Frame Packets::arp() {
   const bool is_request = in_.u8() % 2 == 0;
@@ -269,8 +266,7 @@ Frame Packets::mutated(Frame frame) {
   return frame;
 }
 
-// --- Configuration of the host
-// ---------------------------------------------------------------------
+// --- Configuration of the host -------------------------------------------------------------------
 
 IpPrefix Packets::prefix() {
   const IpAddress address = ip();

@@ -224,8 +224,7 @@ TEST_F(StationsTest, ADuplicateCheckOfAStationGoesToTheFabric) {
   EXPECT_EQ(header_of(written[0]).destination, kMac);
 }
 
-// --- Requests and packets of the fabric
-// -----------------------------------------------------------
+// --- Requests and packets of the fabric ----------------------------------------------------------
 
 TEST_F(StationsTest, ARequestIsPassedOnAndAnsweredWhenTheStationAnswers) {
   serve();

@@ -292,8 +292,7 @@ TEST_F(ConnectionTest, QueuePairsTakeTurns) {
   EXPECT_EQ(order[kSendBatch], qb2.number());
 }
 
-// --- What is refused
-// ------------------------------------------------------------------------------
+// --- What is refused -----------------------------------------------------------------------------
 
 struct Refusal {
   ibv_wc_status status;  ///< of the request
@@ -455,8 +454,7 @@ TEST_F(ConnectionTest, ADatagramDoesNotReachAConnection) {
   EXPECT_EQ(b.hca.counters().drop_qp_state, 1U);
 }
 
-// --- States
-// ---------------------------------------------------------------------------------------
+// --- States --------------------------------------------------------------------------------------
 
 TEST_F(ConnectionTest, AReadyToReceiveQueuePairReportsItsFirstPacket) {
   b.modify(qb, IBV_QPS_RESET);
