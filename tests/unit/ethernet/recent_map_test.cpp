@@ -26,7 +26,9 @@ TEST(RecentMap, ForgetsWhatIsNotUsed) {
   map.set(Ipv4Address(2), 2);
   for (std::uint32_t i = 100; i < 200; ++i) {
     map.set(Ipv4Address(i), 0);
-    if (i % 3 == 0) EXPECT_NE(map.find(Ipv4Address(1)), nullptr) << "used again and again";
+    if (i % 3 == 0) {
+      EXPECT_NE(map.find(Ipv4Address(1)), nullptr) << "used again and again";
+    }
     EXPECT_LE(map.size(), 8U);
   }
   EXPECT_EQ(map.find(Ipv4Address(2)), nullptr);
