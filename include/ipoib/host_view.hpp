@@ -55,8 +55,8 @@ struct HostView {
   /// missing.
   std::vector<IpAddress> groups = {};
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
-  /// Of a TAP, or of the bridge that it is a port of, whose configuration this then is; a TUN has
-  /// none.
+  /// Of a TAP, or of the bridge or bond that it is a port of, whose configuration this then is; a
+  /// TUN has none.
   std::optional<MacAddress> mac = {};
   /// Of a TAP: those of all Ethernet interfaces of the host, in this network namespace.
   std::vector<MacAddress> macs = {};

@@ -1,11 +1,13 @@
 #include "linux/ethernet_links.hpp"
 
+#include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <netlink/addr.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -23,37 +25,63 @@ std::optional<MacAddress> mac_of(rtnl_link* link) {
   return MacAddress(bytes);
 }
 
-std::optional<Bridge> bridge_of(nl_sock* socket, rtnl_link* port) {
-  const int index = rtnl_link_get_master(port);
-  if (index <= 0) return std::nullopt;
-  rtnl_link* raw = nullptr;
-  if (rtnl_link_get_kernel(socket, index, nullptr, &raw) < 0) return std::nullopt;
-  const std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)> link(raw, &rtnl_link_put);
-  const char* const type = rtnl_link_get_type(link.get());
-  const char* const name = rtnl_link_get_name(link.get());
-  if (type == nullptr || name == nullptr || std::string_view(type) != "bridge") return std::nullopt;
-  return Bridge{{index, name}, mac_of(link.get())};
+std::optional<Master> master_of(nl_sock* socket, rtnl_link* port) {
+  using Link = std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)>;
+  std::optional<Master> found;
+  Link holder(nullptr, &rtnl_link_put);
+  for (int i = 0; i < kMaxMasters; ++i) {
+    const int index = rtnl_link_get_master(holder ? holder.get() : port);
+    rtnl_link* raw = nullptr;
+    if (index <= 0 || rtnl_link_get_kernel(socket, index, nullptr, &raw) < 0) return found;
+    holder.reset(raw);
+    const char* const type = rtnl_link_get_type(raw);
+    const char* const name = rtnl_link_get_name(raw);
+    if (type == nullptr || name == nullptr) return found;
+    if (std::string_view(type) != "bridge" && std::string_view(type) != "bond") return found;
+    found = Master{{index, name}, mac_of(raw)};
+  }
+  return found;
 }
 
-Result<std::vector<MacAddress>> read_macs(nl_sock* socket) {
+bool is_backup_port(const nlattr* link_info) {
+  if (link_info == nullptr) return false;
+  std::array<nlattr*, IFLA_INFO_MAX + 1> info{};
+  std::array<nlattr*, IFLA_BOND_SLAVE_MAX + 1> port{};
+  // nla_parse_nested() is not const-correct.
+  auto* const nested = const_cast<nlattr*>(link_info);
+  if (nla_parse_nested(info.data(), IFLA_INFO_MAX, nested, nullptr) < 0) return false;
+  const nlattr* const kind = info[IFLA_INFO_SLAVE_KIND];
+  if (kind == nullptr || nla_strcmp(kind, "bond") != 0) return false;
+  if (info[IFLA_INFO_SLAVE_DATA] == nullptr ||
+      nla_parse_nested(port.data(), IFLA_BOND_SLAVE_MAX, info[IFLA_INFO_SLAVE_DATA], nullptr) < 0) {
+    return false;
+  }
+  constexpr std::uint8_t kBackup = 1;  // BOND_STATE_BACKUP of <linux/if_bonding.h>
+  const nlattr* const state = port[IFLA_BOND_SLAVE_STATE];
+  return state != nullptr && nla_len(state) >= 1 && nla_get_u8(state) == kBackup;
+}
+
+Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port) {
   constexpr std::uint16_t kEthernet = 1;  // ARPHRD_ETHER
   ifinfomsg header{};
-  std::vector<MacAddress> found;
+  EthernetLinks found;
   auto read = netlink_dump(
       socket, {.type = RTM_GETLINK, .header = bytes_of(header), .out_interface = 0},
-      [&] { found.clear(); },
+      [&] { found = {}; },
       [&](nlmsghdr* message) {
         const auto* const about = header_of<ifinfomsg>(message);
-        if (about == nullptr || about->ifi_type != kEthernet || found.size() >= kMaxMacs) return;
+        if (about == nullptr || about->ifi_type != kEthernet) return;
         const auto attributes = attributes_of<IFLA_MAX>(message, sizeof *about);
+        if (about->ifi_index == port) found.is_backup = is_backup_port(attributes[IFLA_LINKINFO]);
         const nlattr* const address = attributes[IFLA_ADDRESS];
         if (address == nullptr || nla_len(address) != MacAddress::kSize) return;
+        if (found.macs.size() >= kMaxMacs) return;
         MacAddress::Bytes bytes;
         std::memcpy(bytes.data(), nla_data(address), bytes.size());
-        found.emplace_back(bytes);
+        found.macs.emplace_back(bytes);
       });
   if (!read) return read.error();
-  std::ranges::sort(found);
+  std::ranges::sort(found.macs);
   return found;
 }
 

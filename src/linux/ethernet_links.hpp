@@ -1,5 +1,5 @@
-// What the view of a TAP needs to know about other network interfaces of the host: the bridge that
-// the TAP is a port of, and the MACs of all.
+// What the view of a TAP needs to know about other network interfaces of the host: the bridge or bond
+// that the TAP is a port of, and the MACs of all.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "ipoib/result.hpp"
 #include "linux/route_reader.hpp"
 
+struct nlattr;
 struct nl_sock;
 struct rtnl_link;
 
@@ -16,15 +17,25 @@ namespace ipoib::host {
 
 [[nodiscard]] std::optional<MacAddress> mac_of(rtnl_link* link);
 
-struct Bridge {
+/// A bridge or bond of the kernel, which has the host's addresses in place of its ports.
+struct Master {
   InterfaceName interface;
   std::optional<MacAddress> mac;
 };
-/// Returns nullopt if the interface is not a port of a bridge of the kernel.
-[[nodiscard]] std::optional<Bridge> bridge_of(nl_sock* socket, rtnl_link* port);
+/// That of a port, or of the bond that the port belongs to. Returns nullopt if there is none.
+[[nodiscard]] std::optional<Master> master_of(nl_sock* socket, rtnl_link* port);
+/// A port of a bond can be one of a bridge.
+inline constexpr int kMaxMasters = 3;
 
-/// Of all interfaces of the network namespace with an Ethernet address, at most kMaxMacs.
-[[nodiscard]] Result<std::vector<MacAddress>> read_macs(nl_sock* socket);
+struct EthernetLinks {
+  std::vector<MacAddress> macs;  ///< of all with an Ethernet address, at most kMaxMacs; sorted
+  bool is_backup = false;        ///< `port` belongs to a bond, and another of its ports is in use
+};
+/// In the network namespace.
+[[nodiscard]] Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port);
 inline constexpr std::size_t kMaxMacs = 4096;
+
+/// By IFLA_LINKINFO of a port.
+[[nodiscard]] bool is_backup_port(const nlattr* link_info);
 
 }  // namespace ipoib::host

@@ -27,7 +27,7 @@ constexpr int kIpv6GroupChanges = 38;
 
 struct Watch {
   int interface_index;
-  int configured_index;  ///< the same, or the bridge
+  int configured_index;  ///< the same, or its master
   LinkLocal& link_local;
   bool concerned = false;
 };
@@ -112,10 +112,10 @@ Result<HostView> NetlinkView::take_snapshot() {
   name_ = rtnl_link_get_name(link.get());
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
   if (!is_up) return HostView{.mac = mac_of(link.get())};
-  const auto bridge = bridge_of(queries_.get(), link.get());
+  const auto master = master_of(queries_.get(), link.get());
   const InterfaceName own{interface_index_, name_};
-  configured_ = bridge ? bridge->interface : own;
-  if (!bridge) {
+  configured_ = master ? master->interface : own;
+  if (!master) {
     if (auto done = ensure_link_local(rtnl_link_get_mtu(link.get())); !done) return done.error();
   }
   auto view = read_host_view(queries_.get(), configured_, arp_.read(configured_.name));
@@ -128,10 +128,12 @@ Result<HostView> NetlinkView::take_snapshot() {
   view->groups = std::move(*groups);
   view->mac = mac_of(link.get());
   if (!view->mac) return view;
-  if (bridge && bridge->mac) view->mac = bridge->mac;
-  auto macs = read_macs(queries_.get());
-  if (!macs) return macs.error();
-  view->macs = std::move(*macs);
+  if (master && master->mac) view->mac = master->mac;
+  auto links = read_ethernet_links(queries_.get(), interface_index_);
+  if (!links) return links.error();
+  // Another port speaks for the bond's addresses.
+  if (links->is_backup) return HostView{.mac = view->mac, .macs = std::move(links->macs)};
+  view->macs = std::move(links->macs);
   return view;
 }
 

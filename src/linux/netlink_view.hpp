@@ -1,5 +1,5 @@
-// Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge,
-// it is the configuration of the bridge, which has the host's addresses.
+// Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge or
+// bond, it is the configuration of the bridge or bond, which has the host's addresses.
 //
 // Notifications only trigger a new dump of the kernel's tables; their contents are not used. A lost
 // notification (ENOBUFS) thus costs no more than a dump.
@@ -54,7 +54,7 @@ class NetlinkView final : public HostMirror {
   ArpSettings arp_;
   std::string name_;  ///< of the interface, in the last snapshot
   int interface_index_;
-  InterfaceName configured_;  ///< has the addresses and routes: the interface, or its bridge
+  InterfaceName configured_;  ///< has the addresses and routes: the interface, or its master
   LinkLocal link_local_;
   bool exists_ = true;
   bool is_duplicate_ = false;  ///< the link-local address

@@ -1,6 +1,5 @@
 #include "verbs/device.hpp"
 
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "ipoib/bytes.hpp"
+#include "verbs/sysfs.hpp"
 #include "verbs/verbs_error.hpp"
 #include "wire/port_info.hpp"
 
@@ -99,19 +99,11 @@ Result<PortSnapshot> Device::query() const {
 }
 
 std::optional<std::uint64_t> Device::missing_receives() const {
-  // Its header, infiniband/driver.h, is not installed by distributions.
-  using ReadSysfsFile = int (*)(const char* folder, const char* file, char* to, std::size_t room);
-  static const auto read =
-      reinterpret_cast<ReadSysfsFile>(::dlsym(RTLD_DEFAULT, "ibv_read_sysfs_file"));
-  if (read == nullptr) return std::nullopt;
-  const auto file = "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer";
-  std::array<char, 32> text{};
-  const int size = read(context_->device->ibdev_path, file.c_str(), text.data(), text.size());
+  const std::string text = read_sysfs(
+      context_.get(), "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer");
   std::uint64_t value = 0;
-  if (size <= 0 || std::from_chars(text.data(), text.data() + size, value).ec != std::errc()) {
-    return std::nullopt;
-  }
-  return value;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 Result<void> Device::read_gid(PortSnapshot& out) const {

@@ -1,14 +1,17 @@
 #include "verbs/gid_table.hpp"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <tuple>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/roce_gid.hpp"
+#include "verbs/sysfs.hpp"
 
 namespace ipoib::verbs {
 
@@ -27,6 +30,16 @@ bool has_address(std::uint32_t network_device, const Gid& gid) {
   std::ranges::copy(gid.bytes(), address.sin6_addr.s6_addr);
   address.sin6_scope_id = network_device;
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+/// The kernel reports the index that a network device has in its own namespace. Another device may
+/// have it in this one, so the names are compared. Without a name, the device is taken to be here.
+std::uint32_t index_here(const ibv_context* context, const ibv_gid_entry& entry) {
+  const std::string name =
+      read_sysfs(context, "ports/" + std::to_string(entry.port_num) + "/gid_attrs/ndevs/" +
+                              std::to_string(entry.gid_index));
+  const bool is_here = name.empty() || if_nametoindex(name.c_str()) == entry.ndev_ifindex;
+  return is_here ? entry.ndev_ifindex : GidEntry::kElsewhere;
 }
 
 }  // namespace
@@ -59,7 +72,7 @@ std::vector<GidEntry> read_gid_table(ibv_context* context, std::uint8_t port) {
     GidEntry entry{.index = static_cast<std::uint8_t>(one.gid_index),
                    .gid = Gid(bytes),
                    .is_roce_v2 = one.gid_type == IBV_GID_TYPE_ROCE_V2,
-                   .network_device = one.ndev_ifindex};
+                   .network_device = index_here(context, one)};
     if (is_usable(entry)) entry.is_an_address = has_address(entry.network_device, entry.gid);
     out.push_back(entry);
   }

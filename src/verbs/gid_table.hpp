@@ -17,10 +17,13 @@
 namespace ipoib::verbs {
 
 struct GidEntry {
+  /// No interface has this index: the network device is in another network namespace.
+  static constexpr std::uint32_t kElsewhere = 0x7fffffff;
+
   std::uint8_t index = 0;
   Gid gid;
   bool is_roce_v2 = false;
-  std::uint32_t network_device = 0;  ///< its interface index
+  std::uint32_t network_device = 0;  ///< its interface index; kElsewhere
   /// Whether the GID is an address of the network device, which then answers for it. The GID
   /// derived from its MAC address need not be one (RFC 7217).
   bool is_an_address = false;

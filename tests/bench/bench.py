@@ -24,8 +24,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("paths", "verbs", "rxe", "latency", "idle", "cache", "pinning", "hostile", "kernel",
-         "costs", "build")
+PARTS = ("paths", "verbs", "rxe", "latency", "idle", "cache", "pinning", "ethernet", "hostile",
+         "kernel", "costs", "build")
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = DOCUMENT.parent / "images"
 SECONDS = 2

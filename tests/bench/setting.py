@@ -141,15 +141,25 @@ class Setting:
             host.run("ip", "link", "set", "fd0", "up")
         return self.ready("fastd", self.underlay, "198.51.100.2", *processes)
 
-    def ipoibd(self, name, mtu, options, far_options=None):
-        """Starts two daemons with these options, the second one with others if there are any."""
+    def daemons(self, name, mtu, options, far_options=None):
+        """Starts two daemons with these options, the second one with others if there are any; returns
+        their hosts."""
         subnet = self.make_subnet("--mtu", str(mtu))
         word = re.sub(r"\W+", "-", name)
         ends = [subnet.host(f"{word}-{end}") for end in ("left", "right")]
         for number, (host, its) in enumerate(zip(ends, (options, far_options or options)), 1):
             host.start(*its, address=f"10.44.0.{number}/24")
+        return ends
+
+    def between(self, name, ends, address, daemons):
+        """The path to `address`, that of the second end, by these daemons."""
         self.serve(ends[1])
-        return self.ready(name, ends, "10.44.0.2", *(host.daemon for host in ends))
+        return self.ready(name, ends, address, *(host.daemon for host in daemons))
+
+    def ipoibd(self, name, *daemons):
+        """Two daemons, as of daemons()."""
+        ends = self.daemons(name, *daemons)
+        return self.between(name, ends, "10.44.0.2", ends)
 
     def variants(self):
         return [self.ipoibd(*variant) for variant in VARIANTS]

@@ -17,7 +17,7 @@ for folder in ("netns", "vm"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / folder))
 import hosts  # noqa: E402
 import machine  # noqa: E402
-from hosts import SKIPPED, Pings, Process, need, program, wait_until  # noqa: E402, F401
+from hosts import SKIPPED, Host, Pings, Process, need, program, wait_until  # noqa: E402, F401
 
 
 def start_sa(number, *options):

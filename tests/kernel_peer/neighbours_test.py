@@ -10,6 +10,8 @@ from guest import KernelPeer, wait_until
 import streams
 
 OURS, THEIRS = "10.44.0.1", "10.44.0.2"
+THEIRS6 = "fd44::2"
+STATION, STATION6 = "10.44.0.11", "fd44::11"
 VIRTUAL, ROUTED = "10.99.0.1", "10.44.0.66"
 
 
@@ -17,9 +19,13 @@ class Neighbours(KernelPeer):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.start_ours()
+        cls.configure(cls.theirs, f"{THEIRS}/24", f"{THEIRS6}/64")
+
+    @classmethod
+    def start_ours(cls):
         cls.ours.start()
         cls.configure(cls.ours, f"{OURS}/24", "fd44::1/64")
-        cls.configure(cls.theirs, f"{THEIRS}/24", "fd44::2/64")
 
     def both_ways(self):
         for asker, owner in ((self.ours, self.theirs), (self.theirs, self.ours)):
@@ -70,6 +76,39 @@ class Neighbours(KernelPeer):
                        "the proxy replies")
             self.set_arp(owner, proxy_arp=0)
             owner.run("ip", "link", "del", "veth0")
+
+    def start_station(self):
+        """Makes our interface an Ethernet one, and a port of a bridge; returns a host behind that."""
+        ours = self.ours
+        self.addCleanup(self.start_ours)
+        ours.daemon.end()
+        ours.start("--ethernet")
+        self.addCleanup(ours.daemon.end)
+        ours.run("ip", "link", "add", "br0", "mtu", "2044", "type", "bridge")
+        self.addCleanup(ours.run, "ip", "link", "delete", "br0")
+        ours.run("ip", "link", "set", "ib0", "master", "br0")
+        ours.run("ip", "link", "set", "br0", "up")
+        station = guest.Host(self.subnet, "station")
+        self.addCleanup(station.close)
+        ours.run("ip", "link", "add", "veth0", "mtu", "2044", "type", "veth", "peer", "name", "eth0",
+                 "mtu", "2044", "netns", station.namespace)
+        ours.run("ip", "link", "set", "veth0", "master", "br0", "up")
+        for address in f"{STATION}/24", f"{STATION6}/64":
+            station.run("ip", "addr", "add", address, "dev", "eth0")
+        station.run("ip", "link", "set", "eth0", "up")
+        return station
+
+    def test_station_behind_a_bridge(self):
+        """As a container or a virtual machine is."""
+        station = self.start_station()
+        for here, there in ((STATION, THEIRS), (STATION6, THEIRS6)):
+            wait_until(lambda to=there: station.reaches(to), "the station reaches theirs")
+            wait_until(lambda to=here: self.theirs.reaches(to), "theirs reaches the station")
+            self.assertIn(self.ours.ibarp("info")["lladdr"][3:],
+                          self.theirs.run("ip", "neigh", "show", here).stdout)
+            streams.tcp(station, self.theirs, there, 4)
+            streams.tcp(self.theirs, station, here, 4)
+            streams.udp(self.theirs, station, here, 10, 8000)
 
     def knows(self, host, address):
         """Returns whether a host has the link-layer address of an IP address."""

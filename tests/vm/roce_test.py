@@ -62,7 +62,7 @@ class Roce(machine.Cases):
     @classmethod
     def setUpClass(cls):
         cls.subnet = machine.Guest()
-        machine.make_ports(2)
+        machine.make_ports(3)
         cls.left = RoceHost(cls.subnet, "left", 0)
         cls.right = RoceHost(cls.subnet, "right", 1)
         for host, *addresses in zip((cls.left, cls.right), IPV4, IPV6):
@@ -174,6 +174,50 @@ class Roce(machine.Cases):
         self.assertEqual(self.right.ibarp("info")["gid"], "fe80::55:2")
         self.assert_connected()
 
+    def bond(self):
+        """Makes an active-backup bond of left's interfaces ib0 and ib1, with its address."""
+        left = self.left
+        left.run("ip", "link", "add", "bond0", "mtu", str(IP_MTU), "type", "bond",
+                 "mode", "active-backup", "miimon", "50")
+        self.addCleanup(left.run, "ip", "link", "delete", "bond0")
+        for name in ("ib0", "ib1"):
+            left.run("ip", "link", "set", name, "down")
+            left.run("ip", "link", "set", name, "master", "bond0")
+        left.run("ip", "link", "set", "bond0", "up")
+        left.run("ip", "addr", "add", f"{IPV4[0]}/24", "dev", "bond0")
+
+    def active_port(self):
+        (bond,) = json.loads(self.left.run("ip", "-json", "-details", "link", "show", "bond0").stdout)
+        return bond["linkinfo"]["info_data"].get("active_slave")
+
+    def test_bond_of_two_interfaces(self):
+        left = self.left
+        self.addCleanup(self.restart, left)
+        left.daemon.end()
+        left.start("--ethernet")
+        second = hosts.Process([program("ipoibd"), "--device", "rxe2", "--netns", left.namespace,
+                                "--name", "ib1", "--ethernet"], self.folder / "ib1.log",
+                               self.subnet.environment)
+        self.addCleanup(second.end)
+        wait_until(lambda: left.has_carrier("ib1"), "the second interface has a carrier")
+        self.bond()
+        wait_until(lambda: self.right.reaches(IPV4[0]), "right reaches the bond")
+        self.assertTrue(left.reaches(IPV4[1]))
+        used, spare = self.active_port(), {"ib0", "ib1"} - {self.active_port()}
+        self.assertEqual(self.neighbour_of_right(), left.ibarp("info", used)["lladdr"])
+        port = {"ib0": "p0", "ib1": "p2"}[used]
+        ip("link", "set", port, "down")
+        self.addCleanup(ip, "link", "set", port, "up")
+        wait_until(lambda: {self.active_port()} == spare, "the bond uses the other interface")
+        wait_until(lambda: self.right.reaches(IPV4[0]), "right reaches the bond again")
+        self.assertTrue(left.reaches(IPV4[1]))
+        self.assertEqual(self.neighbour_of_right(), left.ibarp("info", *spare)["lladdr"])
+        self.assertFalse(left.logged("duplicate address"))
+
+    def neighbour_of_right(self):
+        shown = json.loads(self.right.run(program("ibarp"), "show", IPV4[0], "--json").stdout)
+        return shown[0]["lladdr"]
+
     def refusal(self, *options):
         """Returns the error message of another daemon that does not start."""
         done = subprocess.run([program("ipoibd"), "--device", "rxe0", "--name", "ib9", *options],
@@ -196,9 +240,15 @@ class Roce(machine.Cases):
         done = subprocess.run([program("ipoibd")], check=False, capture_output=True, text=True,
                               timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("rxe0, rxe1 (one with a RoCE port has to be named)", done.stderr)
+        self.assertIn("rxe0, rxe1, rxe2 (one with a RoCE port has to be named)", done.stderr)
 
     def test_explains_that_the_device_is_in_another_namespace(self):
+        # Another device that has the same index.
+        (port,) = json.loads(ip("-json", "link", "show", "p0"))
+        self.left.run("ip", "link", "add", "name", "other", "index", str(port["ifindex"]), "type",
+                      "bridge")
+        self.addCleanup(self.left.run, "ip", "link", "delete", "other")
+        self.left.run("ip", "link", "set", "other", "up")
         log = self.folder / "elsewhere.log"
         elsewhere = hosts.Process(
             self.left.command(program("ipoibd"), "--device", "rxe0", "--name", "ib9"), log,
@@ -209,4 +259,4 @@ class Roce(machine.Cases):
 
 
 if __name__ == "__main__":
-    machine.main("vm", machine.why_no_guest())
+    machine.main("vm", machine.why_no_guest(), "--module", "bonding")
