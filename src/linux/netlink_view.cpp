@@ -118,6 +118,16 @@ Result<HostView> NetlinkView::take_snapshot() {
   if (!master) {
     if (auto done = ensure_link_local(rtnl_link_get_mtu(link.get())); !done) return done.error();
   }
+  const auto own_mac = mac_of(link.get());
+  const auto mac = own_mac && master && master->mac ? master->mac : own_mac;
+  EthernetLinks links;
+  if (mac) {
+    auto read = read_ethernet_links(queries_.get(), interface_index_);
+    if (!read) return read.error();
+    links = std::move(*read);
+    // Another port speaks for the bond's addresses.
+    if (links.is_backup) return HostView{.mac = mac, .macs = std::move(links.macs)};
+  }
   auto view = read_host_view(queries_.get(), configured_, arp_.read(configured_.name));
   if (!view) return view.error();
   auto proxied = read_proxied_addresses();
@@ -126,14 +136,8 @@ Result<HostView> NetlinkView::take_snapshot() {
   auto groups = groups_.read(configured_.name);
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
-  view->mac = mac_of(link.get());
-  if (!view->mac) return view;
-  if (master && master->mac) view->mac = master->mac;
-  auto links = read_ethernet_links(queries_.get(), interface_index_);
-  if (!links) return links.error();
-  // Another port speaks for the bond's addresses.
-  if (links->is_backup) return HostView{.mac = view->mac, .macs = std::move(links->macs)};
-  view->macs = std::move(links->macs);
+  view->mac = mac;
+  view->macs = std::move(links.macs);
   return view;
 }
 
