@@ -71,9 +71,11 @@ std::vector<GidEntry> read_gid_table(ibv_context* context, std::uint8_t port) {
     std::copy_n(one.gid.raw, bytes.size(), bytes.begin());
     GidEntry entry{.index = static_cast<std::uint8_t>(one.gid_index),
                    .gid = Gid(bytes),
-                   .is_roce_v2 = one.gid_type == IBV_GID_TYPE_ROCE_V2,
-                   .network_device = index_here(context, one)};
-    if (is_usable(entry)) entry.is_an_address = has_address(entry.network_device, entry.gid);
+                   .is_roce_v2 = one.gid_type == IBV_GID_TYPE_ROCE_V2};
+    if (is_usable(entry)) {
+      entry.network_device = index_here(context, one);
+      entry.is_an_address = has_address(entry.network_device, entry.gid);
+    }
     out.push_back(entry);
   }
   std::ranges::sort(out, {}, &GidEntry::index);
