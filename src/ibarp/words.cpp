@@ -40,8 +40,8 @@ constexpr std::array<Topic, 7> kTopics{
      {"neighbors", IBARP_NEIGHBOURS},
      {"link", IBARP_LINK},
      {"groups", IBARP_GROUPS},
+     {"stats", IBARP_STATS},  // before "stations", so that its abbreviations remain
      {"stations", IBARP_STATIONS},
-     {"stats", IBARP_STATS},
      {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS | IBARP_STATS}}};
 /// What follows "interface".
 constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},

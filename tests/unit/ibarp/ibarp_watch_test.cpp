@@ -67,6 +67,14 @@ class IbarpWatch : public testing::Test {
   static inline bool alone_ = false;
 };
 
+TEST_F(IbarpWatch, TopicsMayBeAbbreviated) {
+  RunningServer server;
+  RunningProgram monitor({"monitor", "stat"});
+  await(server);
+  EXPECT_EQ(server.handler.watched(), control::Topics{.stats = true});
+  EXPECT_EQ(monitor.end(SIGINT), 128 + SIGINT);
+}
+
 TEST_F(IbarpWatch, MonitorPrintsALineForEachChange) {
   RunningServer server;
   const std::string dev = " dev " + server.name() + " ";
