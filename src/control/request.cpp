@@ -111,7 +111,14 @@ Request add_interface_request(JsonReader& reader) {
 }
 Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
 
-constexpr const char* kTopicNames = "some of neighbours, link, groups, stations, stats";
+/// What a client may subscribe to, for errors.
+std::string some_topics() {
+  std::string out;
+  for (const auto& [name, topic] : kTopics) {
+    out += (out.empty() ? "some of " : ", ") + std::string(name);
+  }
+  return out;
+}
 
 Request subscribe_request(JsonReader& reader) {
   SubscribeRequest request;
@@ -120,12 +127,12 @@ Request subscribe_request(JsonReader& reader) {
     const auto* const topic = std::ranges::find_if(
         kTopics, [name](const auto& known) { return name != nullptr && *name == known.first; });
     if (topic == kTopics.end()) {
-      reader.fail("topics", kTopicNames);
+      reader.fail("topics", some_topics());
     } else {
       request.topics.*topic->second = true;
     }
   }
-  if (!request.topics.any()) reader.fail("topics", kTopicNames);
+  if (!request.topics.any()) reader.fail("topics", some_topics());
   if (reader.has("interval_ms")) {
     request.interval = std::chrono::milliseconds(reader.number<std::uint32_t>("interval_ms"));
     if (request.interval < SubscribeRequest::kMinInterval ||
