@@ -60,6 +60,18 @@ class InterfacesFixture : public ::testing::Test,
     context.poll();
   }
 
+  [[nodiscard]] Interfaces::Dependencies dependencies() {
+    return {.context = context,
+            .factory = *this,
+            .options = options,
+            .kept = kept,
+            .changes = changes,
+            .owner = *this,
+            .sa = *this,
+            .handed = handed,
+            .log = *link::silent_logger()};
+  }
+
   boost::asio::io_context context{1};
   Options options;
   KeptInterfaces kept;
@@ -74,15 +86,7 @@ class InterfacesFixture : public ::testing::Test,
   std::vector<std::string> finished;
   std::vector<std::string> statuses;
   std::vector<std::pair<InterfaceNumber, PumpMode>> modes;
-  Interfaces interfaces{{.context = context,
-                         .factory = *this,
-                         .options = options,
-                         .kept = kept,
-                         .changes = changes,
-                         .owner = *this,
-                         .sa = *this,
-                         .handed = handed,
-                         .log = *link::silent_logger()}};
+  Interfaces interfaces{dependencies()};
 };
 
 }  // namespace ipoib::daemon

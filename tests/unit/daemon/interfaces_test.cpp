@@ -222,15 +222,7 @@ TEST_F(InterfacesTest, TheLastDeletedInterfaceEndsAll) {
 
 TEST_F(InterfacesTest, VlansEndWithTheLastNetworkInterface) {
   options.vlans = {{kRed, VlanId(18)}};
-  Interfaces with_vlans({.context = context,
-                         .factory = *this,
-                         .options = options,
-                         .kept = kept,
-                         .changes = changes,
-                         .owner = *this,
-                         .sa = *this,
-                         .handed = handed,
-                         .log = *link::silent_logger()});
+  Interfaces with_vlans(dependencies());
   with_vlans.start(port_in({kDefaultPKey, kRed}));
   ASSERT_TRUE(by_name.contains("ib0.18"));
   by_name["ib0"]->end({StopReason::Kind::deleted, {}});
@@ -286,15 +278,7 @@ TEST_F(InterfacesTest, AnInterfaceThatWasRenamedAndMovedIsFoundWhenTheDeviceIsBa
   ASSERT_THAT(kept, ElementsAre(Key("ib0")));
   EXPECT_EQ(kept["ib0"].name, "mgmt");
   EXPECT_EQ(kept["ib0"].home, elsewhere);
-  Interfaces later({.context = context,
-                    .factory = *this,
-                    .options = options,
-                    .kept = kept,
-                    .changes = changes,
-                    .owner = *this,
-                    .sa = *this,
-                    .handed = handed,
-                    .log = *link::silent_logger()});
+  Interfaces later(dependencies());
   later.start(port_in({kDefaultPKey}));
   EXPECT_EQ(by_name["ib0"]->id().home, elsewhere);
   EXPECT_THAT(kept, IsEmpty());

@@ -76,22 +76,24 @@ class TwoPortsTest : public ::testing::Test {
       steps.front()();
       steps.pop_front();
     };
-    InterfaceLoop loop(
-        {.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
-        {.pump = primary,
-         .tun = tun,
-         .queue_pair = pair,
-         .sleeper = sleeper,
-         .inbox = inbox,
-         .outbox = outbox,
-         .trace = trace,
-         .log = *link::silent_logger(),
-         .backup = InterfaceLoop::Backup{.port = {"mlx5_1", 2},
-                                         .pump = backup,
-                                         .queue_pair = backup_pair,
-                                         .selection = {.reselect = Reselect::failure}}});
+    InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
+                       with_backup({.reselect = Reselect::failure}));
     loop.run();
     (void)grant_joins();
+  }
+  [[nodiscard]] InterfaceLoop::Dependencies with_backup(const SelectionSettings& selection) {
+    return {.pump = primary,
+            .tun = tun,
+            .queue_pair = pair,
+            .sleeper = sleeper,
+            .inbox = inbox,
+            .outbox = outbox,
+            .trace = trace,
+            .log = *link::silent_logger(),
+            .backup = InterfaceLoop::Backup{.port = {"mlx5_1", 2},
+                                            .pump = backup,
+                                            .queue_pair = backup_pair,
+                                            .selection = selection}};
   }
   bool grant_joins() {
     std::vector<ToControl> all;
@@ -336,18 +338,8 @@ TEST_F(TwoPortsTest, ATakeoverWaitsForThePortThatWillServe) {
     }
     if (!has_granted && (!served.empty() || sleeper.deadlines.size() > 100)) post(Stop{});
   };
-  InterfaceLoop loop(
-      {.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
-      {.pump = primary,
-       .tun = tun,
-       .queue_pair = pair,
-       .sleeper = sleeper,
-       .inbox = inbox,
-       .outbox = outbox,
-       .trace = trace,
-       .log = *link::silent_logger(),
-       .backup = InterfaceLoop::Backup{
-           .port = {"mlx5_1", 2}, .pump = backup, .queue_pair = backup_pair, .selection = {}}});
+  InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
+                     with_backup({}));
   loop.run();
   EXPECT_THAT(served, ElementsAre(PortRole::backup));
 }
