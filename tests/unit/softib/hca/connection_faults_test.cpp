@@ -33,13 +33,7 @@ class Traffic {
     for (auto* const host : {&a_, &b_}) {
       for (auto& byte : host->area) byte = static_cast<std::uint8_t>(random_());
     }
-    auto attr = a_.connected_attributes(qb_.number(), 6);
-    attr.path_mtu = static_cast<ibv_mtu>(1 + seed % 4);
-    attr.retry_cnt = static_cast<std::uint8_t>(retries);
-    a_.connect(qa_, attr);
-    auto back = b_.connected_attributes(qa_.number(), 5);
-    back.path_mtu = attr.path_mtu;
-    b_.connect(qb_, back);
+    connect_pair(a_, qa_, b_, qb_, mtu_of(seed), retries);
     untouched_ = b_.area;
   }
 

@@ -212,6 +212,20 @@ struct ConnectedHost : Host {
   MemoryRegion all;
 };
 
+/// Connects queue pairs of two hosts; `retries` are those of the first one.
+inline void connect_pair(ConnectedHost& a, QueuePair& qa, ConnectedHost& b, QueuePair& qb,
+                         ibv_mtu mtu = IBV_MTU_1024, int retries = 7) {
+  auto forth = a.connected_attributes(qb.number(), b.hca.port().lid.value());
+  forth.path_mtu = mtu;
+  forth.retry_cnt = static_cast<std::uint8_t>(retries);
+  a.connect(qa, forth);
+  auto back = b.connected_attributes(qa.number(), a.hca.port().lid.value());
+  back.path_mtu = mtu;
+  b.connect(qb, back);
+}
+/// One of four path MTUs.
+inline ibv_mtu mtu_of(std::uint32_t seed) { return static_cast<ibv_mtu>(1 + seed % 4); }
+
 class ConnectionTest : public testing::Test {
  protected:
   explicit ConnectionTest(ibv_qp_type type = IBV_QPT_RC)
@@ -220,10 +234,7 @@ class ConnectionTest : public testing::Test {
     network.add(b.hca);
     connect();
   }
-  void connect() {
-    a.connect(qa, a.connected_attributes(qb.number(), 6));
-    b.connect(qb, b.connected_attributes(qa.number(), 5));
-  }
+  void connect() { connect_pair(a, qa, b, qb); }
   /// A request of `a` on the memory of `b` from `offset` on.
   [[nodiscard]] ibv_send_wr remote(ibv_wr_opcode opcode, std::size_t offset) {
     return ConnectedHost::request(opcode, b.address(offset), b.all.key);

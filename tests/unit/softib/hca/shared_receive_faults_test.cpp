@@ -68,12 +68,7 @@ class SharedTraffic {
     if (is_xrc_) to = {.domain = domain, .type = IBV_QPT_XRC_RECV};
     senders_[pair] = *a_.hca.create_queue_pair(from);
     targets_[pair] = *b_.hca.create_queue_pair(to);
-    auto attr = a_.connected_attributes(targets_[pair]->number(), 6);
-    attr.path_mtu = static_cast<ibv_mtu>(1 + seed % 4);
-    a_.connect(*senders_[pair], attr);
-    auto back = b_.connected_attributes(senders_[pair]->number(), 5);
-    back.path_mtu = attr.path_mtu;
-    b_.connect(*targets_[pair], back);
+    connect_pair(a_, *senders_[pair], b_, *targets_[pair], mtu_of(seed));
   }
   void post(std::size_t pair) {
     constexpr std::array kOpcodes = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM};

@@ -20,12 +20,7 @@ class Bindings {
     network_.faults = {.loss = seed % 4 * 20, .duplicate = 30, .reorder = 30, .stall = 3};
     network_.room = 1 + seed % 20;
     for (auto& byte : a_.area) byte = static_cast<std::uint8_t>(random_());
-    auto attr = a_.connected_attributes(qb_.number(), 6);
-    attr.path_mtu = static_cast<ibv_mtu>(1 + seed % 4);
-    a_.connect(qa_, attr);
-    auto back = b_.connected_attributes(qa_.number(), 5);
-    back.path_mtu = attr.path_mtu;
-    b_.connect(qb_, back);
+    connect_pair(a_, qa_, b_, qb_, mtu_of(seed));
     bindable_.lkey = b_.hca
                          .register_memory(*b_.pd, b_.area.data(), b_.area.size(), b_.address(0),
                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)

@@ -26,12 +26,7 @@ class XrcOperations {
     target_ = *b_.hca.create_queue_pair({.domain = &domain, .type = IBV_QPT_XRC_RECV});
     queue_ = *b_.hca.shared_receives().create(
         {.pd = b_.pd, .attributes = {1, 1, 0}, .domain = &domain, .cq = b_.cq});
-    auto attr = a_.connected_attributes(target_->number(), 6);
-    attr.path_mtu = static_cast<ibv_mtu>(1 + seed % 4);
-    a_.connect(*sender_, attr);
-    auto back = b_.connected_attributes(sender_->number(), 5);
-    back.path_mtu = attr.path_mtu;
-    b_.connect(*target_, back);
+    connect_pair(a_, *sender_, b_, *target_, mtu_of(seed));
     sum_ = b_.word(0);
   }
 
