@@ -10,19 +10,15 @@ BOUND = "TUN"
 
 def bridge(host, number):
     """Makes the TAP a port of a bridge that has its address."""
-    host.run("ip", "link", "add", "br0", "mtu", str(MTU), "type", "bridge")
     host.run("ip", "addr", "flush", "dev", "ib0")
-    host.run("ip", "link", "set", "ib0", "master", "br0")
+    host.bridge("ib0", mtu=MTU)
     host.run("ip", "addr", "add", f"10.44.0.{number}/24", "dev", "br0")
-    host.run("ip", "link", "set", "br0", "up")
 
 
 def station(host, number):
     """Returns a host behind the bridge."""
     behind = host.subnet.host(f"behind-{host.name}")
-    host.run("ip", "link", "add", "to", "mtu", str(MTU), "type", "veth", "peer", "name", "eth0",
-             "mtu", str(MTU), "netns", behind.namespace)
-    host.run("ip", "link", "set", "to", "master", "br0", "up")
+    host.add_port("to", behind, mtu=MTU)
     behind.run("ip", "addr", "add", f"10.44.0.{10 + number}/24", "dev", "eth0")
     behind.run("ip", "link", "set", "eth0", "up")
     return behind

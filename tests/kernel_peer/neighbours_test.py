@@ -84,15 +84,11 @@ class Neighbours(KernelPeer):
         ours.daemon.end()
         ours.start("--ethernet")
         self.addCleanup(ours.daemon.end)
-        ours.run("ip", "link", "add", "br0", "mtu", "2044", "type", "bridge")
+        ours.bridge("ib0", mtu=2044)
         self.addCleanup(ours.run, "ip", "link", "delete", "br0")
-        ours.run("ip", "link", "set", "ib0", "master", "br0")
-        ours.run("ip", "link", "set", "br0", "up")
         station = guest.Host(self.subnet, "station")
         self.addCleanup(station.close)
-        ours.run("ip", "link", "add", "veth0", "mtu", "2044", "type", "veth", "peer", "name", "eth0",
-                 "mtu", "2044", "netns", station.namespace)
-        ours.run("ip", "link", "set", "veth0", "master", "br0", "up")
+        ours.add_port("veth0", station, mtu=2044)
         for address in f"{STATION}/24", f"{STATION6}/64":
             station.run("ip", "addr", "add", address, "dev", "eth0")
         station.run("ip", "link", "set", "eth0", "up")

@@ -258,6 +258,19 @@ class Host:
         self.run("ip", "addr", "add", address, "dev", interface)
         wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
 
+    def bridge(self, *ports, mtu=1500):
+        """Makes interfaces the ports of a bridge br0."""
+        self.run("ip", "link", "add", "br0", "mtu", str(mtu), "type", "bridge")
+        for port in ports:
+            self.run("ip", "link", "set", port, "master", "br0", "up")
+        self.run("ip", "link", "set", "br0", "up")
+
+    def add_port(self, port, station, *options, mtu=1500):
+        """Adds a port to br0: a veth whose other end is eth0 of a station."""
+        self.run("ip", "link", "add", port, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0",
+                 "mtu", str(mtu), *options, "netns", station.namespace)
+        self.run("ip", "link", "set", port, "master", "br0", "up")
+
     def addresses(self, family="inet", interface="ib0"):
         return [entry["local"] for entry in self.link(interface)["addr_info"]
                 if entry["family"] == family]

@@ -49,12 +49,13 @@ class Station(hosts.Host):
     def plug(self, host):
         """Connects it to the bridge of a host, with the MAC and the addresses that it has."""
         self.bridged_by = host
-        host.run("ip", "link", "add", f"to-{self.name}", "type", "veth", "peer", "name", "eth0",
-                 "address", self.mac, "netns", self.namespace)
-        host.run("ip", "link", "set", f"to-{self.name}", "master", "br0", "up")
+        self.connect_to(host)
         self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
         self.run("ip", "addr", "add", f"{self.address6}/64", "dev", "eth0")
         self.run("ip", "link", "set", "eth0", "up")
+
+    def connect_to(self, host):
+        host.add_port(f"to-{self.name}", self, "address", self.mac)
 
     def announce(self):
         """By gratuitous ARP and an unsolicited advertisement, as virtual machines do after a migration."""
@@ -82,10 +83,8 @@ class Bridged(hosts.Pair):
 
     @staticmethod
     def start_bridge(host, *options):
-        host.run("ip", "link", "add", "br0", "type", "bridge")
         host.start("--ethernet", *options)
-        host.run("ip", "link", "set", "ib0", "master", "br0")
-        host.run("ip", "link", "set", "br0", "up")
+        host.bridge("ib0")
         wait_until(host.has_carrier, "carrier")
 
     def all_reach_all(self):

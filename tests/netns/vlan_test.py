@@ -46,15 +46,11 @@ class InVlan(Station):
         self.vlan = vlan
         super().__init__(host, number, f"02:00:00:00:{vlan:02x}:{number:02x}", name=name)
 
-    def plug(self, host):
-        self.bridged_by = host
+    def connect_to(self, host):
         host.run("ip", "link", "add", f"to-{self.name}", "type", "veth", "peer", "name", "eth0",
                  "address", self.mac, "netns", self.namespace)
         host.run("ip", "link", "set", f"to-{self.name}", "mtu", "2044", "up")
         self.run("ip", "link", "set", "eth0", "mtu", "2044")
-        for address in (f"{self.address}/24", f"{self.address6}/64"):
-            self.run("ip", "addr", "add", address, "dev", "eth0")
-        self.run("ip", "link", "set", "eth0", "up")
 
 
 class OnTrunk(hosts.Pair):

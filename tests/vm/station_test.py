@@ -61,12 +61,9 @@ class Station(hosts.Pair):
         self.addCleanup(server.end)
         left = self.left
         left.start("--ethernet")
-        left.run("ip", "link", "add", "br0", "mtu", "2044", "type", "bridge")
         left.run("ip", "tuntap", "add", TAP, "mode", "tap", "vnet_hdr")
         left.run("ip", "link", "set", TAP, "mtu", "2044")
-        for port in ("ib0", TAP):
-            left.run("ip", "link", "set", port, "master", "br0", "up")
-        left.run("ip", "link", "set", "br0", "up")
+        left.bridge("ib0", TAP, mtu=2044)
 
     def start_guest(self):
         command = [str(machine.ROOT / "scripts/vm"), "--network", f"tap={TAP}", "--seconds",
