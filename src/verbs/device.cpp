@@ -1,6 +1,5 @@
 #include "verbs/device.hpp"
 
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -99,8 +98,8 @@ Result<PortSnapshot> Device::query() const {
 }
 
 std::optional<std::uint64_t> Device::missing_receives() const {
-  const std::string text = read_sysfs(
-      context_.get(), "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer");
+  const std::string text =
+      read_sysfs(context_.get(), "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer");
   std::uint64_t value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
