@@ -1,5 +1,5 @@
-// What the view of a TAP needs to know about other network interfaces of the host: the bridge or bond
-// that the TAP is a port of, and the MACs of all.
+// What the view of a TAP needs to know about other network interfaces of the host: the bridge or
+// bond that the TAP is a port of, and the MACs of all.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge or
-// bond, it is the configuration of the bridge or bond, which has the host's addresses.
+// Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge
+// or bond, it is the configuration of the bridge or bond, which has the host's addresses.
 //
 // Notifications only trigger a new dump of the kernel's tables; their contents are not used. A lost
 // notification (ENOBUFS) thus costs no more than a dump.
