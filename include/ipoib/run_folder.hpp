@@ -1,7 +1,7 @@
 // The folder in which the daemons of a host keep sockets and locks.
 //
 //   /run/ipoibd/                        belongs to root, or to the user that the daemons run as
-//       members/<port>                  locks, see daemon/shared_memberships.hpp
+//       members/<port>                  locks, see daemon/port/shared_memberships.hpp
 //       net-<inode>/<interface>/        control sockets, see control/socket_folder.hpp
 //   /run/ipoibd.<user id>/              the same for a daemon that was started while one of another
 //                                       user had the first folder

@@ -4,8 +4,8 @@
 #include <ctime>
 #include <stdexcept>
 
-#include "daemon/service.hpp"
-#include "daemon/softib_launcher.hpp"
+#include "daemon/interfaces/softib_launcher.hpp"
+#include "daemon/process/service.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/options.hpp"
+#include "daemon/options/options.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "verbs/device.hpp"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/handover_socket.hpp"
-#include "daemon/interfaces.hpp"
-#include "daemon/timer.hpp"
-#include "daemon/watch.hpp"
+#include "daemon/interfaces/handover_socket.hpp"
+#include "daemon/interfaces/interfaces.hpp"
+#include "daemon/process/timer.hpp"
+#include "daemon/process/watch.hpp"
 
 namespace ipoib::daemon::handover {
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "daemon/handover.hpp"
-#include "daemon/interfaces.hpp"
-#include "daemon/timer.hpp"
-#include "daemon/watch.hpp"
+#include "daemon/interfaces/handover.hpp"
+#include "daemon/interfaces/interfaces.hpp"
+#include "daemon/process/timer.hpp"
+#include "daemon/process/watch.hpp"
 
 namespace ipoib::daemon::handover {
 

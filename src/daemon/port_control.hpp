@@ -13,14 +13,14 @@
 
 #include "daemon/handover_giver.hpp"
 #include "daemon/handover_taker.hpp"
-#include "daemon/interface_factory.hpp"
-#include "daemon/interfaces.hpp"
-#include "daemon/port_watcher.hpp"
-#include "daemon/sa_backend.hpp"
+#include "daemon/interfaces/interface_factory.hpp"
+#include "daemon/interfaces/interfaces.hpp"
+#include "daemon/port/port_watcher.hpp"
+#include "daemon/port/sa_backend.hpp"
+#include "daemon/process/service.hpp"
+#include "daemon/process/timer.hpp"
+#include "daemon/process/watch.hpp"
 #include "daemon/served_port.hpp"
-#include "daemon/service.hpp"
-#include "daemon/timer.hpp"
-#include "daemon/watch.hpp"
 #include "ipoib/log_fwd.hpp"
 
 namespace ipoib::daemon {

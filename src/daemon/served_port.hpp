@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "daemon/interfaces.hpp"
-#include "daemon/port_watcher.hpp"
-#include "daemon/sa_backend.hpp"
-#include "daemon/timer.hpp"
-#include "daemon/watch.hpp"
+#include "daemon/interfaces/interfaces.hpp"
+#include "daemon/port/port_watcher.hpp"
+#include "daemon/port/sa_backend.hpp"
+#include "daemon/process/timer.hpp"
+#include "daemon/process/watch.hpp"
 #include "ipoib/trace.hpp"
 
 namespace ipoib::daemon {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "control/server.hpp"
-#include "daemon/logging.hpp"
-#include "daemon/partition_interface.hpp"
+#include "daemon/interfaces/partition_interface.hpp"
+#include "daemon/options/logging.hpp"
 #include "ipoib/trace.hpp"
 #include "linux/network_namespace.hpp"
 

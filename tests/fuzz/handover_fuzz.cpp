@@ -4,7 +4,7 @@
 #include <spdlog/sinks/null_sink.h>
 #include <unistd.h>
 
-#include "daemon/handover.hpp"
+#include "daemon/interfaces/handover.hpp"
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
 #include "require.hpp"

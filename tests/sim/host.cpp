@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/ipv6_identity.hpp"
-#include "daemon/options.hpp"
-#include "daemon/sa_requests.hpp"
+#include "daemon/interfaces/ipv6_identity.hpp"
+#include "daemon/options/options.hpp"
+#include "daemon/pump/sa_requests.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/random.hpp"
 #include "ipoib/trace.hpp"

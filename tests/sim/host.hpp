@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/port_watcher.hpp"
-#include "daemon/pump.hpp"
+#include "daemon/port/port_watcher.hpp"
+#include "daemon/pump/pump.hpp"
 #include "ipoib/host_view.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"

@@ -127,18 +127,20 @@ def check_includes(root):
 # Headers and functions that only some folders may use: pattern, name, folders.
 PRIVATE = [
     (r'#\s*include\s*<infiniband/', "verbs and MADs",
-     {"verbs", "softib/hca", "softib/umad", "softib/verbs", "daemon"}),
+     {"verbs", "softib/hca", "softib/umad", "softib/verbs"}),
     (r"#\s*include\s*<netlink/", "netlink", {"linux"}),
     (r"#\s*include\s*<boost/asio", "an event loop",
-     {"control", "daemon", "lines", "linux", "softib/control", "softib/subnetd", "softib/cli"}),
+     {"control", "daemon", "daemon/interfaces", "daemon/process", "lines", "linux", "softib/control",
+      "softib/subnetd", "softib/cli"}),
     (r"#\s*include\s*<boost/json", "JSON",
      {"control", "ibarp", "softib/control", "softib/subnetd", "softib/cli"}),
     (r"#\s*include\s*<prometheus/", "the library for metrics", {"metrics"}),
     (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
-     {"base", "control", "daemon", "ibarp", "linux", "verbs", "softib/transport",
+     {"base", "control", "daemon", "daemon/interfaces", "daemon/process", "daemon/pump", "ibarp", "linux", "verbs", "softib/transport",
       "softib/endpoint", "softib/umad", "softib/verbs", "softib/subnetd"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
-     {"control", "daemon", "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad",
+     {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
+      "softib/transport", "softib/endpoint", "softib/umad",
       "softib/verbs", "softib/subnetd"}),
 ]
 

@@ -1,4 +1,4 @@
-#include "daemon/admin.hpp"
+#include "daemon/pump/admin.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/change_reporter.hpp"
+#include "daemon/pump/change_reporter.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/cleanup.hpp"
+#include "daemon/interfaces/cleanup.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/configuration.hpp"
+#include "daemon/interfaces/configuration.hpp"
 
 #include <gmock/gmock.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/logging.hpp"
-#include "daemon/neighbour_store.hpp"
+#include "daemon/interfaces/neighbour_store.hpp"
+#include "daemon/options/logging.hpp"
 
 namespace ipoib::daemon::configuration {
 namespace {

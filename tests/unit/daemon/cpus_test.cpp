@@ -1,4 +1,4 @@
-#include "daemon/cpus.hpp"
+#include "daemon/options/cpus.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/partition_interface.hpp"
+#include "daemon/interfaces/partition_interface.hpp"
 
 namespace ipoib::daemon {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/sleeper.hpp"
+#include "daemon/pump/sleeper.hpp"
 #include "linux/pollable_tun.hpp"
 #include "verbs/recoverable_ud_port.hpp"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/handover_socket.hpp"
+#include "daemon/interfaces/handover_socket.hpp"
 #include "tests/unit/daemon/interfaces_fixture.hpp"
 
 namespace ipoib::daemon::handover {

@@ -1,4 +1,4 @@
-#include "daemon/handover_messages.hpp"
+#include "daemon/interfaces/handover_messages.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // The connection of a handover, and what the new daemon accepts.
-#include "daemon/handover.hpp"
+#include "daemon/interfaces/handover.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "daemon/interface_control.hpp"
+#include "daemon/interfaces/interface_control.hpp"
 
 #include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
@@ -6,8 +6,8 @@
 #include <boost/asio/io_context.hpp>
 #include <set>
 
-#include "daemon/admin.hpp"
-#include "daemon/ipv6_identity.hpp"
+#include "daemon/interfaces/ipv6_identity.hpp"
+#include "daemon/pump/admin.hpp"
 #include "ipoib/log.hpp"
 #include "linux/wake_up.hpp"
 #include "tests/unit/link/object_fixture.hpp"

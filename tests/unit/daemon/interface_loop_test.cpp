@@ -1,11 +1,11 @@
-#include "daemon/interface_loop.hpp"
+#include "daemon/pump/interface_loop.hpp"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "daemon/pools.hpp"
+#include "daemon/pump/pools.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 

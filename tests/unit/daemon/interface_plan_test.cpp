@@ -1,4 +1,4 @@
-#include "daemon/interface_plan.hpp"
+#include "daemon/options/interface_plan.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/interface_thread.hpp"
+#include "daemon/pump/interface_thread.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

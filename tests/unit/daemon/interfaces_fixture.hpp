@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/handover.hpp"
-#include "daemon/interfaces.hpp"
+#include "daemon/interfaces/handover.hpp"
+#include "daemon/interfaces/interfaces.hpp"
 #include "ipoib/log.hpp"
 #include "tests/unit/daemon/fake_interface.hpp"
 #include "tests/unit/link/object_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "daemon/interfaces.hpp"
+#include "daemon/interfaces/interfaces.hpp"
 
 #include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>

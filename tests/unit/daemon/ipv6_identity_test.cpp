@@ -1,4 +1,4 @@
-#include "daemon/ipv6_identity.hpp"
+#include "daemon/interfaces/ipv6_identity.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

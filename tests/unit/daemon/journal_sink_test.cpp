@@ -1,4 +1,4 @@
-#include "daemon/journal_sink.hpp"
+#include "daemon/options/journal_sink.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/neighbour_store.hpp"
+#include "daemon/interfaces/neighbour_store.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/options.hpp"
+#include "daemon/options/options.hpp"
 
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <thread>
 
-#include "daemon/configuration_files.hpp"
-#include "daemon/interface_plan.hpp"
-#include "daemon/logging.hpp"
+#include "daemon/options/configuration_files.hpp"
+#include "daemon/options/interface_plan.hpp"
+#include "daemon/options/logging.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {

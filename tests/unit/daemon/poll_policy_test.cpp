@@ -1,4 +1,4 @@
-#include "daemon/poll_policy.hpp"
+#include "daemon/pump/poll_policy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Rows of docs/states.md, "Ports of an interface".
-#include "daemon/port_selection.hpp"
+#include "daemon/pump/port_selection.hpp"
 
 #include "tests/unit/link/states_document.hpp"
 

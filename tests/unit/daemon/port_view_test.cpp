@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <sstream>
 
-#include "daemon/port_watcher.hpp"
+#include "daemon/port/port_watcher.hpp"
 #include "ipoib/log.hpp"
 
 namespace ipoib::daemon {

@@ -1,4 +1,4 @@
-#include "daemon/port_watcher.hpp"
+#include "daemon/port/port_watcher.hpp"
 
 #include <gtest/gtest.h>
 

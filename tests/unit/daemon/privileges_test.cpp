@@ -1,4 +1,4 @@
-#include "daemon/privileges.hpp"
+#include "daemon/process/privileges.hpp"
 
 #include <gmock/gmock.h>
 #include <linux/capability.h>

@@ -1,8 +1,8 @@
-#include "daemon/pump.hpp"
+#include "daemon/pump/pump.hpp"
 
 #include <gmock/gmock.h>
 
-#include "daemon/pools.hpp"
+#include "daemon/pump/pools.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/encapsulation.hpp"

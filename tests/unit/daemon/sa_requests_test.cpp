@@ -1,4 +1,4 @@
-#include "daemon/sa_requests.hpp"
+#include "daemon/pump/sa_requests.hpp"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>

@@ -1,4 +1,4 @@
-#include "daemon/sandbox.hpp"
+#include "daemon/process/sandbox.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "daemon/service.hpp"
+#include "daemon/process/service.hpp"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Daemons on one port count their memberships together.
-#include "daemon/shared_memberships.hpp"
+#include "daemon/port/shared_memberships.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/subnet_sa.hpp"
+#include "daemon/port/subnet_sa.hpp"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 #include <optional>
 
-#include "daemon/port_watcher.hpp"
-#include "daemon/sa_requests.hpp"
+#include "daemon/port/port_watcher.hpp"
+#include "daemon/pump/sa_requests.hpp"
 #include "tests/support/softib/temporary_folder.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "tests/unit/sa/memory_mad_port.hpp"

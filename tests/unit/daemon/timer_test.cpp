@@ -1,4 +1,4 @@
-#include "daemon/timer.hpp"
+#include "daemon/process/timer.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <optional>
 
-#include "daemon/watch.hpp"
+#include "daemon/process/watch.hpp"
 #include "ipoib/monotonic_clock.hpp"
 
 namespace ipoib::daemon {

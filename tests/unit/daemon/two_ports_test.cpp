@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <deque>
 
-#include "daemon/interface_loop.hpp"
-#include "daemon/sa_requests.hpp"
+#include "daemon/pump/interface_loop.hpp"
+#include "daemon/pump/sa_requests.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 

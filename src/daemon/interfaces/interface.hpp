@@ -1,0 +1,120 @@
+// One interface of the daemon, the wiring diagram of a partition:
+//
+//        kernel ---- TunDevice ----+                      +---- NetlinkView
+//                                  |     mailboxes        |
+//                     Pump and InterfaceLoop <------> InterfaceControl ---- PortControl
+//                                  |                      |
+//        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
+// With a backup port, there is a second UdQueuePair with a second Pump. For VLANs: vlan_port.hpp.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/server.hpp"
+#include "daemon/interfaces/handover.hpp"
+#include "daemon/interfaces/interface_control.hpp"
+#include "daemon/interfaces/own_ring.hpp"
+#include "daemon/interfaces/port_queue.hpp"
+#include "daemon/options/cpus.hpp"
+#include "daemon/options/logging.hpp"
+#include "daemon/pump/interface_loop.hpp"
+#include "daemon/pump/interface_thread.hpp"
+#include "linux/host_device.hpp"
+#include "linux/vlan_trunk.hpp"
+
+namespace ipoib::daemon {
+
+class Interface final : public PartitionInterface {
+ public:
+  struct Dependencies {  ///< what the interfaces of a port share; outlives them
+    boost::asio::io_context& context;
+    const verbs::Device& device;
+    const verbs::Device* backup = nullptr;  ///< of the backup port, if there is one
+    const Options& options;
+    const host::NetworkNamespace& home;  ///< namespace of the network interfaces
+    NeighbourStore& neighbours;
+    Logging& logs;
+    TraceRings& rings;
+    TraceRing& control_trace;
+    CpuShares& cpus;
+    HandedInterfaces& handed;          ///< by another daemon; those that are not taken yet
+    host::VlanTrunk* trunk = nullptr;  ///< for the VLANs of a TAP, if there are any
+    std::function<void(FileDescriptor)> on_handover = {};  ///< see control::Server::Dependencies
+  };
+  /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
+  Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
+            SaRequestPort& sa);
+  ~Interface() override = default;  ///< stops the thread if it is running, and joins it
+
+  [[nodiscard]] const InterfaceId& id() const override { return id_; }
+  [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
+  void remove_at_end() override;
+  void remove_now() override { tun_->close(); }
+  void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
+  [[nodiscard]] bool is_at_home() const override;
+  [[nodiscard]] SharedNamespace current_namespace() const override;
+  [[nodiscard]] KeptInterface kept() const override;
+
+  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
+    control_.on_port(role, port);
+  }
+  void on_client_reregister(PortRole role) override { control_.on_client_reregister(role); }
+  void on_object_failed(const void* object) override { control_.on_object_failed(object); }
+  void on_notice(PortRole role, const wire::Notice& notice) override {
+    control_.on_notice(role, notice);
+  }
+  void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
+  void request_report() override { control_.request_report(); }
+  [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
+  [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
+  void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
+  void set_mode(PumpMode mode) override;
+  void stop(StopReason why) override { control_.stop(std::move(why)); }
+
+ private:
+  [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
+  [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
+  [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
+      const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
+  [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
+  [[nodiscard]] InterfaceLoop::Dependencies loop_dependencies();
+  void log_start();
+  [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
+                                                       control::Server::IfTaken if_taken);
+  void serve_again();
+  void on_renamed(const std::string& name);
+  void run();            ///< the interface's thread
+  template <class Open>  // calls `open` in the network namespace of the interface
+  auto at_home(Open&& open) const {
+    return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));
+  }
+
+  const InterfaceId id_;  // the members are in order of their dependencies
+  const Dependencies dependencies_;
+  InterfaceLogs logs_;
+  const CpuShares::Share cpu_;
+  const OwnRing trace_;
+  PortQueues queues_;
+  const Ipv6Identity ipv6_;
+  const std::optional<VlanId> vlan_;  ///< of a TAP; none: it has a network interface of its own
+  const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
+  std::optional<HandedInterface> handed_;
+  PumpMode mode_;
+  const std::unique_ptr<host::HostDevice> tun_;
+  const std::unique_ptr<host::HostMirror> mirror_;
+  InterfaceMailbox to_interface_;
+  ControlMailbox to_control_;
+  InterfaceControl control_;
+  std::unique_ptr<control::Server> server_;
+  Pump pump_;
+  std::optional<Pump> backup_pump_;
+  EpollSleeper sleeper_;
+  InterfaceLoop loop_;
+  InterfaceThread thread_;
+};
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,120 @@
+// The control thread's side of an interface: passes port and host changes, SA responses and control
+// requests to its thread, sends its SA requests, and ends it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/server.hpp"
+#include "daemon/interfaces/link_local_choice.hpp"
+#include "daemon/interfaces/neighbour_store.hpp"
+#include "daemon/interfaces/partition_interface.hpp"
+#include "daemon/process/timer.hpp"
+#include "daemon/process/watch.hpp"
+#include "daemon/pump/messages.hpp"
+#include "ipoib/backoff.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/trace.hpp"
+#include "linux/host_mirror.hpp"
+#include "verbs/device.hpp"
+
+namespace ipoib::daemon {
+
+class InterfaceControl final : public control::Handler {
+ public:
+  using Callback = std::function<void(control::Response)>;
+  struct Dependencies {
+    boost::asio::io_context& context;
+    InterfaceNumber number;
+    PKey pkey;
+    host::HostMirror& host;
+    InterfaceMailbox& to_interface;
+    ControlMailbox& inbox;
+    InterfaceOwner& owner;
+    SaRequestPort& sa;
+    std::shared_ptr<StaticNeighbours> neighbours;  ///< which the interface has from the start
+    TraceRing& trace;
+    Logger& log;
+    std::string interface;  ///< the network interface's name
+    LinkLocalChoice link_local;
+    std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
+    std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
+    std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Devices
+    std::function<void(const control::Event&)> publish;              ///< to subscribers
+  };
+  explicit InterfaceControl(const Dependencies& dependencies);
+  void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void on_client_reregister(PortRole role);
+  void on_object_failed(const void* object);
+  void on_notice(PortRole role, const wire::Notice& notice);
+  void on_response(const wire::SaResponse& response);  ///< to a request of this interface
+  void stop(StopReason why);                           ///< the first reason counts
+  void reconfigure(const Reconfigured& changes);
+  void request_report();         ///< InterfaceOwner::on_report() follows
+  void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
+  void handle(control::InterfaceRequest request, Callback done) override;
+  void find_members(const Gid& mgid, Callback done) override;
+  void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
+  void delete_interface(Callback done) override;
+
+ private:
+  void log_partition(PortRole role, const verbs::PortSnapshot& port);
+  void on_host_event();
+  void update_host();
+  void check_redirects();
+  void follow_host();
+  void follow_guid(const verbs::PortSnapshot& port);
+  void replace_link_local();
+  void on_messages();
+  void deliver();
+  [[nodiscard]] bool deliver_all();
+  [[nodiscard]] bool deliver_of_port(PortRole role);
+  [[nodiscard]] Callback with_port_counters(Callback done) const;
+  void end_if_done();
+  void on(wire::SaRequest& message);
+  void on(link::HostGroupsChanged& message);
+  void on(link::RedirectReceived& message);
+  void on(link::ArpReplyCheck& message);
+  void on(link::ArpPolicyUsed& message);
+  void on(LinkReport& message);
+  void on(AdminResponse& message);
+  void on(Events& message);
+  void on(CacheSaved& message);
+  void on(ModeReached& message);
+  void on(Stopped& message);
+  Dependencies dependencies_;
+  Timer host_timer_;
+  Timer redirect_timer_;
+  Timer redeliver_timer_;
+  Timer leave_timer_;
+  Watch host_watch_;
+  Watch inbox_watch_;
+  // Messages to post to the interface's thread as soon as its mailbox has room.
+  PerPort<std::optional<link::PortStatus>> port_undelivered_;
+  PerPort<bool> reregister_undelivered_;
+  std::vector<ObjectFailed> failures_undelivered_;
+  std::optional<std::string> name_undelivered_;
+  std::optional<PumpMode> mode_undelivered_;
+  std::optional<HostView> host_undelivered_;
+  std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
+  Reconfigured configuration_undelivered_;
+  bool stop_undelivered_ = false;
+
+  enum class State { running, stopping, stopped, ended } state_ = State::running;
+  std::optional<StopReason> stop_reason_;
+  std::set<wire::SaRequestId> leaves_;                    ///< outstanding
+  std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
+  PerPort<wire::SaRequestId> next_request_;
+  PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
+  TimePoint host_not_before_{}, redirects_not_before_{};
+  bool has_redirects_ = false;  ///< in the last view
+  Retry host_retry_;
+  PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none
+  std::vector<ToControl> messages_;
+};
+
+}  // namespace ipoib::daemon

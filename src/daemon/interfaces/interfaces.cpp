@@ -1,0 +1,353 @@
+#include "daemon/interfaces/interfaces.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+constexpr std::size_t kMaxStatus = 512;  // bytes of the line for the operator
+
+/// Whether all interfaces are VLANs, so that no network interface carries them.
+bool are_vlans(const std::map<InterfaceNumber, PKey>& partitions, const Options& options) {
+  return std::ranges::all_of(partitions,
+                             [&](const auto& each) { return options.vlans.contains(each.second); });
+}
+
+}  // namespace
+
+Interfaces::Interfaces(const Dependencies& dependencies)
+    : dependencies_(dependencies),
+      plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes,
+            dependencies.options.vlans),
+      retry_timer_(dependencies.context, [this] { apply_plan(); }) {}
+
+void Interfaces::start(const verbs::PortSnapshot& primary) {
+  ports_[PortRole::primary] = primary;
+  try {
+    for (const PKey partition : update_plan().create) create(partition);
+  } catch (...) {
+    for (auto& [number, interface] : interfaces_) {
+      if (interface->adopted()) {
+        dependencies_.kept.insert_or_assign(interface->id().name, interface->kept());
+      } else {
+        interface->remove_at_end();
+      }
+    }
+    throw;
+  }
+  if (knows_partitions()) discard_kept();
+  if (interfaces_.empty())
+    dependencies_.log.info("waiting for a partition in the port's P_Key table");
+}
+
+void Interfaces::on_port(PortRole role, const verbs::PortSnapshot& port) {
+  ports_[role] = port;
+  // First, since an interface whose partition has gone can leave its groups only while its link is
+  // up.
+  apply_plan();
+  for (auto& [number, interface] : interfaces_) interface->on_port(role, port);
+}
+
+void Interfaces::on_client_reregister(PortRole role) {
+  for (auto& [number, interface] : interfaces_) interface->on_client_reregister(role);
+}
+
+void Interfaces::on_object_failed(const void* object) {
+  for (auto& [number, interface] : interfaces_) interface->on_object_failed(object);
+}
+
+void Interfaces::on_notice(PortRole role, const wire::Notice& notice) {
+  for (auto& [number, interface] : interfaces_) interface->on_notice(role, notice);
+}
+
+void Interfaces::reconfigure(const Reloaded& changes) {
+  // First, since a new interface has the new configuration.
+  for (auto& [number, interface] : interfaces_) {
+    const auto neighbours = changes.neighbours.find(interface->id().pkey);
+    const bool has_others = neighbours != changes.neighbours.end();
+    if (!changes.poll && !has_others) continue;
+    interface->reconfigure(
+        {.poll = changes.poll, .neighbours = has_others ? neighbours->second : NeighbourChanges()});
+  }
+  if (!changes.pkeys) return;
+  plan_.choose(*changes.pkeys);
+  apply_plan();
+}
+
+void Interfaces::on_response(const wire::SaResponse& response) {
+  const auto at = interfaces_.find(interface_of(response.id));
+  if (at != interfaces_.end()) at->second->on_response(response);
+}
+
+// --- Creation and removal ------------------------------------------------------------------------
+
+/// A port that is not active may be in any partition.
+bool Interfaces::knows_partitions() const {
+  return ports_[PortRole::primary].active &&
+         (!dependencies_.has_backup || ports_[PortRole::backup].active);
+}
+
+/// A partition that either port is in has an interface.
+InterfacePlan::Changes Interfaces::update_plan() {
+  auto pkeys = ports_[PortRole::primary].pkeys;
+  const auto& of_backup = ports_[PortRole::backup].pkeys;
+  pkeys.insert(pkeys.end(), of_backup.begin(), of_backup.end());
+  return plan_.update(knows_partitions(), pkeys);
+}
+
+void Interfaces::apply_plan() {
+  if (stopping_) return;
+  const auto changes = update_plan();
+  for (const PKey partition : changes.remove) remove(partition);
+  if (changes.left_out > left_out_) {
+    dependencies_.log.warn("{} partitions have no interface: the maximum is {}", changes.left_out,
+                           kMaxInterfaces);
+  }
+  left_out_ = changes.left_out;
+  std::string failure;
+  for (const PKey partition : changes.create) {
+    try {
+      create(partition);
+    } catch (const std::exception& error) {
+      plan_.on_removed(partition);
+      failure = error.what();
+    }
+  }
+  if (failure.empty()) {
+    if (knows_partitions()) discard_kept();
+    (void)retry_.succeeded();
+    return retry_timer_.set(kNever);
+  }
+  if (retry_.failed()) dependencies_.log.error("{}; trying again", failure);
+  retry_timer_.set(monotonic_now() + retry_.pause());
+}
+
+void Interfaces::create(PKey partition) {
+  last_number_ = InterfaceNumber(last_number_.value() + 1);
+  const std::string name = plan_.name_of(partition);
+  if (const auto kept = dependencies_.kept.find(name); kept != dependencies_.kept.end()) {
+    homes_[partition] = kept->second.home;
+  }
+  if (const auto at = dependencies_.handed.find(partition); at != dependencies_.handed.end()) {
+    homes_[partition] = at->second.home;
+  }
+  const auto home = homes_.find(partition);
+  auto made = dependencies_.factory.create(
+      {last_number_, partition, name, home != homes_.end() ? home->second : nullptr}, *this,
+      dependencies_.sa);
+  made->on_port(PortRole::primary, ports_[PortRole::primary]);
+  if (dependencies_.has_backup) made->on_port(PortRole::backup, ports_[PortRole::backup]);
+  dependencies_.kept.erase(made->id().name);
+  interfaces_.emplace(last_number_, std::move(made));
+}
+
+/// Removes network interfaces of partitions that the port is no longer in.
+void Interfaces::discard_kept() {
+  for (const auto& [name, kept] : std::exchange(dependencies_.kept, {})) {
+    dependencies_.log.info("{}: the port is no longer in its partition: removing the interface",
+                           kept.name);
+    if (const auto done = dependencies_.factory.discard(kept); !done)
+      dependencies_.log.warn("{}", done.error().message);
+  }
+}
+
+void Interfaces::remove(PKey partition) {
+  for (auto& [number, interface] : interfaces_) {
+    if (interface->id().pkey != partition) continue;
+    dependencies_.log.info("{}: the port is no longer in partition {:#06x}: removing the interface",
+                           interface->id().name, partition.value());
+    interface->stop({});
+  }
+}
+
+Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey partition,
+                                              const std::string& name) {
+  const auto at = interfaces_.find(beside);
+  if (stopping_ || at == interfaces_.end()) return Error{ESHUTDOWN, "the interface is ending"};
+  if (auto added = plan_.add(partition, name); !added) return added.error();
+  const auto its_name = plan_.name_of(partition);
+  dependencies_.log.info("{}: adding the interface of partition {:#06x}, as requested", its_name,
+                         partition.value());
+  homes_[partition] = at->second->id().home;
+  try {
+    create(partition);
+  } catch (const std::exception& error) {
+    homes_.erase(partition);
+    plan_.cancel_add(partition);
+    return Error{EIO, error.what()};
+  }
+  return its_name;
+}
+
+void Interfaces::delete_interface(InterfaceNumber number, Deleted done) {
+  const auto at = interfaces_.find(number);
+  if (stopping_ || at == interfaces_.end())
+    return done(Error{ESHUTDOWN, "the interface is ending"});
+  const auto& id = at->second->id();
+  if (auto removed = plan_.remove(id.pkey); !removed) return done(removed.error());
+  dependencies_.log.info("{}: deleting the interface of partition {:#06x}, as requested", id.name,
+                         id.pkey.value());
+  deleting_.emplace(number, std::move(done));
+  at->second->stop({});
+}
+
+// --- Watching -----------------------------------------------------------------------------------
+
+std::string Interfaces::status() const {
+  if (interfaces_.empty()) return "waiting for a partition in the port's P_Key table";
+  std::string text;
+  for (const auto& [number, interface] : interfaces_) {
+    const auto awaited = awaited_.find(number);
+    text += (text.empty() ? "" : "; ") + interface->id().name;
+    if (awaited == awaited_.end()) {
+      text += " starts";
+    } else {
+      text += awaited->second.empty() ? " is up" : " waits for " + awaited->second;
+    }
+    if (text.size() > kMaxStatus) return text.substr(0, kMaxStatus) + " ...";
+  }
+  return text;
+}
+
+void Interfaces::check_threads() {
+  for (auto& [number, interface] : interfaces_) {
+    unanswered_.insert(number);
+    interface->request_report();
+  }
+}
+
+void Interfaces::on_report(InterfaceNumber number, const LinkReport& report) {
+  unanswered_.erase(number);
+  const auto [at, is_new] = awaited_.try_emplace(number, report.waiting_for);
+  const bool is_changed = std::exchange(at->second, report.waiting_for) != report.waiting_for;
+  if (is_new || is_changed) dependencies_.owner.on_status();
+}
+
+// --- End ----------------------------------------------------------------------------------------
+
+void Interfaces::stop(const StopReason& why) {
+  if (stopping_) return;
+  stopping_ = why;
+  for (auto& [number, interface] : interfaces_) interface->stop(why);
+  if (interfaces_.empty()) dependencies_.owner.on_finished(why.reason);
+}
+
+void Interfaces::hand_over(const std::set<InterfaceNumber>& taken) {
+  if (stopping_) return;
+  stopping_ = StopReason{StopReason::Kind::handed_over, {}};
+  for (auto& [number, interface] : interfaces_) {
+    interface->stop(taken.contains(number) ? *stopping_ : StopReason{});
+  }
+  if (interfaces_.empty()) dependencies_.owner.on_finished({});
+}
+
+std::map<InterfaceNumber, PKey> Interfaces::partitions() const {
+  std::map<InterfaceNumber, PKey> out;
+  for (const auto& [number, interface] : interfaces_) out.emplace(number, interface->id().pkey);
+  return out;
+}
+
+PartitionInterface* Interfaces::find(InterfaceNumber number) const {
+  const auto at = interfaces_.find(number);
+  return at != interfaces_.end() ? at->second.get() : nullptr;
+}
+
+void Interfaces::stop_now() {
+  for (auto& [number, interface] : interfaces_) remove_at_end(*interface);
+  interfaces_.clear();
+}
+
+/// Removes the network interface of one that ends, unless it is for the next daemon.
+void Interfaces::remove_at_end(PartitionInterface& interface) {
+  const bool is_wanted = stopping_ && dependencies_.options.keep;
+  if (is_wanted && interface.is_at_home()) return;
+  if (is_wanted) {
+    dependencies_.log.warn(
+        "{}: is in another network namespace, where the next daemon would not find it: removing it",
+        interface.id().name);
+  }
+  interface.remove_at_end();
+}
+
+/// Destroys the interface later, not within its own call.
+void Interfaces::on_ended(InterfaceNumber number, const StopReason& why) {
+  boost::asio::post(dependencies_.context, [this, alive = std::weak_ptr(alive_), number, why] {
+    if (!alive.expired()) destroy(number, why);
+  });
+}
+
+void Interfaces::destroy(InterfaceNumber number, StopReason why) {
+  const auto at = interfaces_.find(number);
+  auto interface = std::move(at->second);
+  interfaces_.erase(at);
+  awaited_.erase(number);
+  unanswered_.erase(number);
+  const auto partition = interface->id().pkey;
+  const auto name = interface->id().name;
+  const bool was_stopping = stopping_.has_value();
+  const auto deleting = deleting_.extract(number);
+  const bool failed = why.kind == StopReason::Kind::failed;
+  if (deleting && !failed) why = {};  // also if the interface was moved or deleted meanwhile
+  switch (why.kind) {
+    case StopReason::Kind::requested:
+      if (deleting) {
+        interface->remove_at_end();
+      } else {
+        remove_at_end(*interface);
+      }
+      homes_.erase(partition);
+      plan_.on_removed(partition);
+      break;
+    case StopReason::Kind::handed_over:
+      break;
+    case StopReason::Kind::moved:
+      follow(partition, *interface);
+      break;
+    case StopReason::Kind::deleted:
+      why.reason = "interface " + name + " was deleted";
+      dependencies_.log.warn("{}", why.reason);
+      plan_.forget(partition);
+      interface->forget_neighbours();
+      if (are_vlans(partitions(), dependencies_.options)) stop(why);
+      break;
+    case StopReason::Kind::failed:
+      dependencies_.kept.insert_or_assign(name, interface->kept());
+      stop({why.kind, name + ": " + why.reason});
+      break;
+  }
+  if (stopping_ && why.kind == StopReason::Kind::moved) remove_at_end(*interface);
+  if (deleting && !failed) {
+    interface->remove_now();
+    interface->forget_neighbours();
+    deleting.mapped()({});
+    destroy_later(std::move(interface));
+  }
+  interface.reset();  // apply_plan() may create another one of this name
+  if (!stopping_) return apply_plan();
+  if (was_stopping && interfaces_.empty()) dependencies_.owner.on_finished(stopping_->reason);
+}
+
+/// The response to the request that has deleted it is written by its own control server.
+void Interfaces::destroy_later(std::unique_ptr<PartitionInterface> interface) {
+  ended_.push_back(std::move(interface));
+  boost::asio::post(dependencies_.context, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) ended_.clear();
+  });
+}
+
+/// apply_plan() adopts the network interface where it is now.
+void Interfaces::follow(PKey partition, const PartitionInterface& interface) {
+  plan_.on_removed(partition);
+  homes_[partition] = interface.current_namespace();
+  dependencies_.log.info("{}: was moved to another network namespace: following it",
+                         interface.id().name);
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,120 @@
+// The interfaces of the daemon: creates and removes them as planned, distributes events and SA
+// responses of its ports to them, and destroys those that have ended.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/interfaces/configuration.hpp"
+#include "daemon/interfaces/handover.hpp"
+#include "daemon/interfaces/partition_interface.hpp"
+#include "daemon/options/interface_plan.hpp"
+#include "daemon/process/timer.hpp"
+#include "ipoib/log_fwd.hpp"
+
+namespace ipoib::daemon {
+
+/// By the names with which they were created.
+using KeptInterfaces = std::map<std::string, KeptInterface>;
+
+/// Owner of the interfaces.
+class PortOwner {
+ public:
+  virtual ~PortOwner() = default;
+  /// The last interface has ended. The reason is empty if stop() requested it.
+  virtual void on_finished(const std::string& reason) = 0;
+  /// Interfaces::status() has changed.
+  virtual void on_status() = 0;
+  /// See InterfaceOwner::on_mode().
+  virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
+};
+
+class Interfaces final : private InterfaceOwner {
+ public:
+  struct Dependencies {
+    boost::asio::io_context& context;
+    PartitionInterfaces& factory;
+    const Options& options;
+    KeptInterfaces& kept;
+    OperatorChanges& changes;
+    PortOwner& owner;
+    SaRequestPort& sa;
+    HandedInterfaces& handed;  ///< by another daemon
+    bool has_backup = false;   ///< each interface has a backup port
+    Logger& log;
+  };
+  explicit Interfaces(const Dependencies& dependencies);
+
+  /// Creates the first interfaces. Throws std::runtime_error if one of them cannot be created.
+  void start(const verbs::PortSnapshot& primary);
+  void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void on_client_reregister(PortRole role);
+  void on_object_failed(const void* object);
+  void on_notice(PortRole role, const wire::Notice& notice);
+  /// Applies changed options.
+  void reconfigure(const Reloaded& changes);
+  /// Drops a response for an interface that no longer exists.
+  void on_response(const wire::SaResponse& response);
+  [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;      ///< of the interfaces
+  [[nodiscard]] PartitionInterface* find(InterfaceNumber number) const;  ///< null if it has ended
+  /// Ends all interfaces as stop() does; another daemon has taken over those of `taken`.
+  void hand_over(const std::set<InterfaceNumber>& taken);
+  /// One line for the operator: the interfaces, and what they wait for.
+  [[nodiscard]] std::string status() const;
+  /// Asks the threads of all interfaces for a response.
+  void check_threads();
+  /// Whether all have responded to the last check_threads().
+  [[nodiscard]] bool threads_respond() const { return unanswered_.empty(); }
+  /// Ends all interfaces; PortOwner::on_finished() follows. If something has failed, or with
+  /// Options::keep, the network interfaces are kept.
+  void stop(const StopReason& why);
+  /// Ends all interfaces without waiting for SA responses.
+  void stop_now();
+
+ private:
+  using Map = std::map<InterfaceNumber, std::unique_ptr<PartitionInterface>>;
+  using Deleted = std::function<void(Result<void>)>;
+
+  void on_ended(InterfaceNumber number, const StopReason& why) override;
+  void on_report(InterfaceNumber number, const LinkReport& report) override;
+  void on_mode(InterfaceNumber number, PumpMode mode) override {
+    dependencies_.owner.on_mode(number, mode);
+  }
+  [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
+                                                  const std::string& name) override;
+  void delete_interface(InterfaceNumber number, Deleted done) override;
+
+  void apply_plan();
+  [[nodiscard]] InterfacePlan::Changes update_plan();
+  [[nodiscard]] bool knows_partitions() const;
+  void create(PKey partition);
+  void remove(PKey partition);
+  void discard_kept();
+  void remove_at_end(PartitionInterface& interface);
+  void destroy(InterfaceNumber number, StopReason why);
+  void destroy_later(std::unique_ptr<PartitionInterface> interface);
+  void follow(PKey partition, const PartitionInterface& interface);
+
+  const Dependencies dependencies_;
+  InterfacePlan plan_;
+  Map interfaces_;
+  std::map<InterfaceNumber, Deleted> deleting_;  ///< by the operator
+  std::vector<std::unique_ptr<PartitionInterface>> ended_;
+  std::map<InterfaceNumber, std::string> awaited_;  ///< by the links, as reported
+  std::set<InterfaceNumber> unanswered_;            ///< check_threads()
+  std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved, or added elsewhere
+  InterfaceNumber last_number_;
+  PerPort<verbs::PortSnapshot> ports_;
+  std::optional<StopReason> stopping_;
+  std::size_t left_out_ = 0;
+  Retry retry_;
+  Timer retry_timer_;
+  /// Tells pending calls of destroy() whether this object still exists.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ipoib::daemon

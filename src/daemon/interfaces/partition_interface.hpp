@@ -1,0 +1,114 @@
+// Seam: an interface of a port, and where interfaces come from. Implemented by Interface and
+// InterfaceFactory, and in memory by tests.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/pump/messages.hpp"
+#include "daemon/pump/sa_requests.hpp"
+#include "ipoib/address.hpp"
+#include "ipoib/result.hpp"
+#include "linux/network_namespace.hpp"
+#include "verbs/device.hpp"
+#include "wire/notice.hpp"
+
+namespace ipoib::daemon {
+
+/// Owner of an interface.
+class InterfaceOwner {
+ public:
+  virtual ~InterfaceOwner() = default;
+  /// The interface's thread has ended and has left its groups, if possible. The interface may be
+  /// destroyed after this call, but not within.
+  virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
+  virtual void on_report(InterfaceNumber interface, const LinkReport& report) = 0;
+  /// PartitionInterface::set_mode() has taken effect. For PumpMode::held: the interface can be
+  /// served at once.
+  virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
+
+  /// The operator adds an interface for a full member's key, in the network namespace of the
+  /// interface `beside`. Returns its name; an empty `name` stands for the usual one.
+  [[nodiscard]] virtual Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
+                                                          const std::string& name) = 0;
+  /// The operator deletes an interface. Calls `done` when the network interface has gone and the
+  /// groups were left, or at once with the reason why that is not possible.
+  virtual void delete_interface(InterfaceNumber interface,
+                                std::function<void(Result<void>)> done) = 0;
+};
+
+/// A network namespace that interfaces share.
+using SharedNamespace = std::shared_ptr<const host::NetworkNamespace>;
+
+struct InterfaceId {
+  InterfaceNumber number;
+  PKey pkey;
+  std::string name;           ///< when it is created; the operator may rename it
+  SharedNamespace home = {};  ///< null: that of the option --netns
+};
+
+/// How to find a network interface that is kept without carrier while the device is lost.
+struct KeptInterface {
+  std::string name;           ///< its current one
+  std::string mark = {};      ///< see host::TunOptions
+  SharedNamespace home = {};  ///< where it is; null: in that of the option --netns
+};
+
+class PartitionInterface {
+ public:
+  virtual ~PartitionInterface() = default;
+
+  [[nodiscard]] virtual const InterfaceId& id() const = 0;
+  /// Whether the network interface existed before.
+  [[nodiscard]] virtual bool adopted() const = 0;
+  /// Makes the network interface disappear with this object; otherwise it is kept.
+  virtual void remove_at_end() = 0;
+  /// Makes the network interface disappear at once. Only after InterfaceOwner::on_ended().
+  virtual void remove_now() = 0;
+  /// Forgets the static neighbours of the partition: the operator has deleted the interface.
+  virtual void forget_neighbours() = 0;
+  /// Whether the network interface is in the network namespace of --netns, where the next daemon
+  /// looks for it.
+  [[nodiscard]] virtual bool is_at_home() const = 0;
+  /// The network namespace that the network interface is in now; null if it was deleted.
+  [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
+  [[nodiscard]] virtual KeptInterface kept() const = 0;
+
+  virtual void on_port(PortRole role, const verbs::PortSnapshot& port) = 0;
+  virtual void on_client_reregister(PortRole role) = 0;
+  /// See verbs::RecoverableUdPort::on_object_failed().
+  virtual void on_object_failed(const void* object) = 0;
+  virtual void on_notice(PortRole role, const wire::Notice& notice) = 0;
+  /// A response to a request of this interface.
+  virtual void on_response(const wire::SaResponse& response) = 0;
+  virtual void reconfigure(const Reconfigured& changes) = 0;
+  /// InterfaceOwner::on_report() follows if the interface's thread works.
+  virtual void request_report() = 0;
+  // --- Handover, see handover.hpp ---
+  [[nodiscard]] virtual int tun_descriptor() const = 0;
+  /// Those that the operator has set.
+  [[nodiscard]] virtual std::vector<control::StaticNeighbour> statics() const = 0;
+  /// Calls `done` with a page of the link's cache, unless the interface ends or is too busy.
+  virtual void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) = 0;
+  /// Only an active interface has control sockets. InterfaceOwner::on_mode() follows.
+  virtual void set_mode(PumpMode mode) = 0;
+
+  /// Ends the interface; the first reason counts. InterfaceOwner::on_ended() follows.
+  virtual void stop(StopReason why) = 0;
+};
+
+class PartitionInterfaces {
+ public:
+  virtual ~PartitionInterfaces() = default;
+  /// Creates an interface, or adopts a persistent one. Throws std::runtime_error that says what is
+  /// missing.
+  [[nodiscard]] virtual std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
+                                                                   InterfaceOwner& owner,
+                                                                   SaRequestPort& sa) = 0;
+  /// Removes a kept network interface.
+  [[nodiscard]] virtual Result<void> discard(const KeptInterface& kept) = 0;
+};
+
+}  // namespace ipoib::daemon

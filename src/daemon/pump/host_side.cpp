@@ -1,0 +1,106 @@
+#include "daemon/pump/host_side.hpp"
+
+#include <string>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
+
+namespace ipoib::daemon {
+
+static_assert(ethernet::View::kHeadroom >= link::kHeadroom);
+static_assert(link::kHostHeadroom >= wire::EthernetHeader::kSize);
+
+HostSide::HostSide(link::Link& link, FramePool& messages, Logger& log, const HashKey& key,
+                   const Settings& settings)
+    : link_(link), log_(log) {
+  if (settings.ethernet)
+    view_.emplace(ethernet::View::Limits{settings.neighbours, settings.stations}, key, messages);
+}
+
+std::size_t HostSide::headroom() const {
+  return view_ ? ethernet::View::kHeadroom : link::kHeadroom;
+}
+
+void HostSide::send(std::vector<Frame>& packets, TimePoint now) {
+  if (!view_) return link_.from_host(packets, now);
+  view_->from_host(packets, hops_, now);
+  carry_out(now);
+  link_.from_host(packets, now, hops_);
+}
+
+/// What the link has learnt comes first: it may be needed to translate a packet.
+std::vector<Frame>& HostSide::received(TimePoint now) {
+  if (!view_) return link_.to_host();
+  for (const auto& known : link_.known_neighbours()) {
+    view_->on_neighbour(known.address, known.hardware, known.is_permanent, now);
+  }
+  link_.known_neighbours().clear();
+  for (const wire::Arp& request : link_.station_requests()) view_->on_request(request, now);
+  link_.station_requests().clear();
+  carry_out(now);
+  view_->to_host(link_.to_host());
+  return link_.to_host();
+}
+
+void HostSide::on_changed(const HostView& view, TimePoint now) {
+  if (view_) view_->on_host_changed(view, now);
+  link_.on_host_changed(view, now);
+  carry_out(now);
+}
+
+void HostSide::tick(TimePoint now) {
+  if (!view_) return;
+  view_->tick(now);
+  carry_out(now);
+}
+
+TimePoint HostSide::next_deadline() const { return view_ ? view_->next_deadline() : kNever; }
+
+/// What the view wants of the link. Addresses are served before their replies are sent.
+void HostSide::carry_out(TimePoint now) {
+  if (!view_) return;
+  if (ethernet::Stations* const stations = view_->stations()) {
+    for (const auto& [address, is_router, on] : stations->services()) {
+      if (on) {
+        link_.serve(address, is_router, now);
+      } else {
+        link_.withdraw(address);
+      }
+    }
+    stations->services().clear();
+    if (auto groups = stations->take_groups()) link_.set_station_groups(std::move(*groups));
+    for (const wire::Arp& request : stations->replies()) link_.reply_to_arp(request, now);
+    stations->replies().clear();
+    for (auto& event : std::exchange(stations->events(), {})) {
+      log(event, now);
+      station_events_.push_back(std::move(event));
+    }
+  }
+  for (const IpAddress& address : view_->wanted()) link_.solicit(address, now);
+  view_->wanted().clear();
+}
+
+void HostSide::log(const ethernet::StationEvent& event, TimePoint now) {
+  using Kind = ethernet::StationEvent::Kind;
+  const std::string address = to_string(event.address);
+  const std::string mac = event.mac.to_string();
+  const std::string rival =
+      event.rival ? std::visit([](const auto& any) { return any.to_string(); }, *event.rival) : "";
+  switch (event.kind) {
+    case Kind::appeared:
+      return log_.debug("station {} has {}", mac, address);
+    case Kind::left:
+      return log_.debug("station {} with {} answers no more", mac, address);
+    case Kind::moved:
+      return log_.info("{} has moved to station {}", address, mac);
+    case Kind::moved_out:
+      return log_.info("{} has moved from station {} to {}", address, mac, rival);
+    case Kind::duplicate:
+      if (!duplicates_.take(now)) return;
+      return log_.log(message_id(events::kDuplicateAddress), spdlog::level::warn,
+                      "duplicate address: station {} has {}, which {} claims", mac, address, rival);
+  }
+}
+
+}  // namespace ipoib::daemon

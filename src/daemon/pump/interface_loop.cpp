@@ -1,0 +1,376 @@
+#include "daemon/pump/interface_loop.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/pump/pools.hpp"
+#include "daemon/pump/sa_requests.hpp"
+#include "ipoib/log.hpp"
+#include "ipoib/log_event.hpp"
+#include "ipoib/overloaded.hpp"
+#include "verbs/receive_layout.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Neighbours that are saved at a time.
+constexpr std::size_t kSavedPage = 128;
+
+static_assert(verbs::kSpareReceiveFrames >= kBatch, "a batch must leave frames to post receives");
+
+/// The whole cache of a link.
+link::SavedPage save_all(const link::Link& link, TimePoint now) {
+  auto all = link.save({}, kSavedPage, now);
+  while (all.next) {
+    auto page = link.save(*all.next, kSavedPage, now);
+    all.neighbours.insert(all.neighbours.end(), page.neighbours.begin(), page.neighbours.end());
+    all.next = page.next;
+  }
+  return all;
+}
+
+/// Whether what is reached from one port has the same addresses as seen from the other.
+bool are_in_one_subnet(const link::PortStatus& a, const link::PortStatus& b) {
+  return a.gid.prefix() == b.gid.prefix() && a.sm_lid == b.sm_lid;
+}
+
+std::string text_of(PortSelection::Reason reason, const LinkPort& from) {
+  switch (reason) {
+    case PortSelection::Reason::down:
+      return from.name().text() + " waits for " + from.link().waiting_for();
+    case PortSelection::Reason::no_sm:
+      return from.name().text() + " has no subnet manager";
+    case PortSelection::Reason::primary_is_back:
+      return "the primary port can be used again";
+  }
+  return {};
+}
+
+}  // namespace
+
+InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies)
+    : settings_(std::move(settings)), dependencies_(dependencies), policy_(settings_.poll) {
+  const auto& [interface, device, port, pid] = settings_.identity;
+  const auto make = [&dependencies](PortName name, Pump& pump, verbs::RecoverableUdPort& qp) {
+    return std::make_unique<LinkPort>(
+        std::move(name), LinkPort::Dependencies{pump, qp, dependencies.trace, dependencies.log});
+  };
+  ports_[PortRole::primary] = make({device, port}, dependencies.pump, dependencies.queue_pair);
+  const auto& backup = dependencies.backup;
+  if (!backup) return;
+  ports_[PortRole::backup] = make(backup->port, backup->pump, backup->queue_pair);
+  selection_.emplace(backup->selection);
+}
+
+void InterfaceLoop::run() {
+  while (!stopping_) turn();
+  now_ = dependencies_.sleeper.now();
+  for_each_port([this](LinkPort& port) {
+    port.link().shut_down(now_);
+    port.pump().drain(now_);
+    post_messages(port);
+  });
+  (void)dependencies_.outbox.post(Stopped{std::move(stop_reason_)});
+}
+
+void InterfaceLoop::turn() {
+  now_ = dependencies_.sleeper.now();
+  if (dependencies_.inbox.has_messages()) take_messages();
+  bool busy = false;
+  for_each_port([&](LinkPort& port) { busy |= port.turn(now_); });
+  select_port();
+  if (active().pump().mode() == PumpMode::held) prepare_takeover();
+  for_each_port([this](LinkPort& port) { post_messages(port); });
+  if (reported_ != link().state()) report_link();
+  report_changes();
+  if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
+  if (stopping_) return;
+  if (busy) {
+    policy_.on_work(now_);
+  } else if (policy_.on_idle(now_) == PollPolicy::Next::sleep) {
+    sleep();
+  }
+}
+
+void InterfaceLoop::sleep() {
+  if (arm()) return policy_.on_work(now_);
+  if (!dependencies_.sleeper.sleep(now_, next_deadline())) return;
+  for_each_port([](LinkPort& port) { port.on_completions(); });
+}
+
+/// Returns whether there is more to do.
+bool InterfaceLoop::arm() {
+  bool has_work = false;
+  for_each_port([&](LinkPort& port) { has_work |= port.arm(now_); });
+  return has_work;
+}
+
+TimePoint InterfaceLoop::next_deadline() {
+  auto due = reporter_.next_deadline(link());
+  for_each_port([&due](const LinkPort& port) { due = std::min(due, port.next_deadline()); });
+  return selection_ ? std::min(due, selection_->next_deadline()) : due;
+}
+
+// --- Two ports -----------------------------------------------------------------------------------
+
+void InterfaceLoop::select_port() {
+  if (!selection_) return;
+  for (const PortRole role : kPortRoles) selection_->on_health(role, ports_[role]->health(), now_);
+  const auto& before = active();
+  if (const auto move = selection_->next(now_)) move_to(move->to, text_of(move->why, before));
+}
+
+/// The other port gets the neighbours, so that the host's packets go on at once. Before its
+/// settings are made, the one before must not turn off the carrier.
+void InterfaceLoop::move_to(PortRole role, const std::string& why) {
+  LinkPort& before = active();
+  LinkPort& after = *ports_[role];
+  auto saved = save_all(before.link(), now_);
+  if (!are_in_one_subnet(before.status(), after.status())) saved.neighbours.clear();
+  active_ = role;
+  const PumpMode mode = before.pump().mode();
+  reporter_.move(before.link(), after.link(), now_);
+  before.pump().set_mode(mode == PumpMode::active ? PumpMode::standby : mode, now_);
+  before.link().flush();
+  after.link().flush();
+  const auto added = after.link().restore(saved, now_);
+  after.pump().set_mode(mode, now_);
+  after.pump().drain(now_);
+  settings_.identity.device = after.name().device;
+  settings_.identity.port = after.name().port;
+  status_.port = after.status();
+  ++status_.failovers;
+  dependencies_.trace.record("failover", now_, static_cast<std::uint64_t>(role), added);
+  dependencies_.log.log(message_id(events::kFailover), spdlog::level::warn,
+                        "{} serves the interface now, with {} neighbours: {}", after.name().text(),
+                        added, why);
+  report_link();
+}
+
+control::Response InterfaceLoop::fail_over(const control::FailoverRequest& request) {
+  if (!selection_) return Error(EOPNOTSUPP, "the interface has one port: see ipoibd --backup");
+  PortRole to = other_than(active_);
+  if (!request.device.empty()) {
+    const PortName wanted{request.device, request.port};
+    if (active().name() == wanted) return control::Reply(control::Done{});
+    if (ports_[to]->name() != wanted) {
+      return Error(ENODEV, wanted.text() + " is not a port of the interface, which has " +
+                               ports_[PortRole::primary]->name().text() + " and " +
+                               ports_[PortRole::backup]->name().text());
+    }
+  }
+  const LinkPort& port = *ports_[to];
+  if (port.health() == PortHealth::down) {
+    return Error(ENETDOWN, port.name().text() + " cannot serve the interface: it waits for " +
+                               port.link().waiting_for());
+  }
+  selection_->choose(to);
+  move_to(to, "the operator has chosen it");
+  return control::Reply(control::Done{});
+}
+
+void InterfaceLoop::end(StopReason why) {
+  if (stopping_) return;
+  stopping_ = true;
+  stop_reason_ = std::move(why);
+}
+
+// --- Messages of the control thread --------------------------------------------------------------
+
+/// A link that goes down hands over to the other port before its instructions are carried out.
+void InterfaceLoop::take_messages() {
+  dependencies_.inbox.drain(messages_);
+  for (auto& message : messages_) {
+    dependencies_.trace.record("message", now_, message.index());
+    take(message);
+    select_port();
+    for_each_port([this](LinkPort& port) { port.pump().drain(now_); });
+  }
+  messages_.clear();
+}
+
+void InterfaceLoop::take(ToInterface& message) {
+  std::visit(
+      Overloaded{
+          [&](const PortChanged& m) { on_port(m); },
+          [&](const ClientReregister& m) { ports_[m.role]->link().on_client_reregister(now_); },
+          [&](const ObjectFailed& m) {
+            for_each_port([&](LinkPort& port) { port.queue_pair().on_object_failed(m.object); });
+          },
+          [&](const SubnetNotice& m) { ports_[m.role]->link().on_notice(m.notice, now_); },
+          [&](const HostChanged& m) {
+            knows_host_ = true;
+            for_each_port([&](LinkPort& port) { port.pump().host().on_changed(m.view, now_); });
+            if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
+          },
+          [&](const wire::SaResponse& m) { ports_[port_of(m.id)]->link().on_response(m, now_); },
+          [&](const ArpReplyPermitted& m) { link().reply_to_arp(m.request, now_); },
+          [&](const SetNeighbours& m) { set_neighbours(m); },
+          [&](const Reconfigured& m) { reconfigure(m); },
+          [&](AdminRequest& m) { on_admin_request(m); },
+          [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
+          [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
+          [&](RestoreCache& m) { saved_ = std::move(m.saved); },
+          [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
+      message);
+}
+
+void InterfaceLoop::on_port(const PortChanged& message) {
+  ports_[message.role]->on_port(message.status, now_);
+  if (message.role != active_) return;
+  status_.port = message.status;
+  const bool waits = link().state() != link::LinkState::up;
+  const auto awaited = waits ? link().waiting_for() : std::string();
+  if (std::exchange(awaited_, awaited) == awaited || !waits) return;
+  dependencies_.log.info("waiting for {}", awaited);
+  report_link();
+}
+
+/// If the mailbox is full, the next turn tries again.
+void InterfaceLoop::report_link() {
+  const auto state = link().state();
+  const bool is_up = state == link::LinkState::up;
+  const bool posted =
+      dependencies_.outbox.post(LinkReport{is_up ? std::string() : link().waiting_for(), active_});
+  reported_ = posted ? std::optional(state) : std::nullopt;
+}
+
+/// Each port has them, so that the other one can take over.
+void InterfaceLoop::set_neighbours(const SetNeighbours& message) {
+  std::size_t refused = 0;
+  std::string first;
+  for (const auto& [address, to, interface] : message.neighbours) {
+    for_each_port([&, &address = address, &to = to](LinkPort& port) {
+      const auto* const gid = std::get_if<Gid>(&to);
+      const auto set = gid != nullptr
+                           ? port.link().pin(address, *gid)
+                           : port.link().set_permanent(address, std::get<HwAddress>(to), now_);
+      if (!set && &port == &active() && refused++ == 0) first = set.error().message;
+    });
+  }
+  if (refused > 0) {
+    dependencies_.log.warn("{} static neighbours cannot be set, the first because: {}", refused,
+                           first);
+  }
+}
+
+void InterfaceLoop::reconfigure(const Reconfigured& changes) {
+  if (changes.poll) policy_.set_mode(*changes.poll);
+  SetNeighbours wanted;
+  for (const auto& [address, to] : changes.neighbours) {
+    // A pin would not replace a permanent entry.
+    for_each_port([&address = address](LinkPort& port) { port.link().remove(address); });
+    if (to) wanted.neighbours.push_back({address, *to, {}});
+  }
+  set_neighbours(wanted);
+}
+
+/// Whether the interface is up is asked for by the caller, since that takes system calls.
+InterfaceState InterfaceLoop::state() {
+  status_.tx_timeouts = 0;
+  for_each_port([this](const LinkPort& port) { status_.tx_timeouts += port.tx_timeouts(); });
+  InterfaceState state{.identity = settings_.identity,
+                       .status = status_,
+                       .queue_pair = active().queue_pair().counters(),
+                       .to_host = active().pump().counters(),
+                       .poll = policy_.counters(),
+                       .of_host = dependencies_.tun.drops(),
+                       .pkey = settings_.pkey,
+                       .admin_up = admin_up_,
+                       .ethernet = active().pump().host().ethernet(),
+                       .active = active_};
+  const PortRole other = other_than(active_);
+  if (!ports_[other]) return state;
+  LinkPort& idle = *ports_[other];
+  state.idle.emplace(PortState{other, idle.name(), idle.link(), idle.status(),
+                               idle.queue_pair().counters(), idle.pump().counters()});
+  return state;
+}
+
+// --- Handover ------------------------------------------------------------------------------------
+
+/// If the mailbox is full, the page is lost, and the handover with it.
+void InterfaceLoop::save_cache(SaveCache& message) {
+  auto page = link().save(message.from, kSavedPage, now_);
+  page.mtu = active().pump().allowed_mtu(page.mtu);
+  (void)dependencies_.outbox.post(CacheSaved{std::move(page), std::move(message.done)});
+}
+
+void InterfaceLoop::set_mode(PumpMode mode) {
+  for_each_port([&](LinkPort& port) {
+    const bool is_idle = mode == PumpMode::active && &port != &active();
+    port.pump().set_mode(is_idle ? PumpMode::standby : mode, now_);
+  });
+  (void)dependencies_.outbox.post(ModeReached{mode});
+}
+
+/// Restores the cache once the link is up, and then waits until its groups are joined.
+void InterfaceLoop::prepare_takeover() {
+  if (settled_ || !knows_host_) return;
+  if (saved_ && link().state() == link::LinkState::up) {
+    const auto added = link().restore(*saved_, now_);
+    dependencies_.log.info("has {} neighbours of the other daemon", added);
+    saved_.reset();
+    active().pump().drain(now_);
+  }
+  if (is_settled()) settled_ = dependencies_.outbox.post(ModeReached{PumpMode::held});
+}
+
+/// Whether nothing is gained by waiting. A port that is down is settled only if the other one is,
+/// too, since that may serve instead.
+bool InterfaceLoop::is_settled() {
+  if (active().health() != PortHealth::down) return link().is_settled();
+  bool are_down = true;
+  for_each_port([&](const LinkPort& port) {
+    are_down &= port.health() == PortHealth::down && port.link().is_settled();
+  });
+  return are_down;
+}
+
+void InterfaceLoop::on_admin_request(AdminRequest& message) {
+  admin_up_ = dependencies_.tun.is_up();
+  if (const auto* const wanted = std::get_if<control::SubscribeRequest>(&message.request)) {
+    reporter_.watch(wanted->topics, link(), state());
+  }
+  const auto* const failover = std::get_if<control::FailoverRequest>(&message.request);
+  AdminResponse response{failover != nullptr ? fail_over(*failover)
+                                             : carry_out(message.request, link(), state(), now_),
+                         std::move(message.done)};
+  if (selection_ && response.response && control::is_change(message.request)) {
+    repeat_on(ports_[other_than(active_)]->link(), message.request, now_);
+  }
+  if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
+}
+
+void InterfaceLoop::report_changes() {
+  auto& stations = active().pump().host().station_events();
+  for (const auto& event : stations) reporter_.on_station(event, state(), now_);
+  stations.clear();
+  if (!reporter_.is_on()) return;
+  auto events = reporter_.take(link(), state(), now_);
+  if (events.empty()) return;
+  ToControl message(Events{std::move(events)});
+  if (dependencies_.outbox.post(std::move(message))) return;
+  ++status_.messages_lost;
+  reporter_.on_lost(std::get<Events>(message).events);  // unchanged, since it was refused
+}
+
+/// An SA request that finds the mailbox full fails at once.
+void InterfaceLoop::post_messages(LinkPort& port) {
+  auto& pump = port.pump();
+  while (!pump.to_control().empty()) {
+    for (auto& message : std::exchange(pump.to_control(), {})) {
+      if (dependencies_.outbox.post(std::move(message))) continue;
+      ++status_.messages_lost;
+      if (const auto* const request = std::get_if<wire::SaRequest>(&message)) {
+        const wire::SaFailure failure(wire::SaFailure::Kind::overloaded);
+        port.link().on_response({request->id, failure}, now_);
+      }
+      pump.drain(now_);
+    }
+  }
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,51 @@
+#include "daemon/pump/port_selection.hpp"
+
+#include <utility>
+
+namespace ipoib::daemon {
+
+void PortSelection::on_health(PortRole role, PortHealth health, TimePoint now) {
+  auto& port = ports_[role];
+  if (health > port.health) port.since = now;
+  port.health = health;
+  if (role == active_ && health != PortHealth::down) has_served_ = true;
+}
+
+void PortSelection::choose(PortRole role) {
+  active_ = role;
+  chosen_ = true;
+}
+
+std::optional<PortSelection::Due> PortSelection::due() const {
+  const PortRole other = other_than(active_);
+  const auto& [health, since] = ports_[other];
+  const PortHealth own = ports_[active_].health;
+  if (health == PortHealth::down) return std::nullopt;
+  // Without any link, a port that may flap is better than none.
+  if (own == PortHealth::down) {
+    return Due{{other, Reason::down}, has_served_ ? since : since + kStartGrace};
+  }
+  const TimePoint steady = since + settings_.hold_down;
+  if (own < health) return Due{{other, Reason::no_sm}, steady};
+  const bool returns = settings_.reselect == Reselect::always && !chosen_;
+  if (own == health && other == PortRole::primary && returns) {
+    return Due{{other, Reason::primary_is_back}, steady};
+  }
+  return std::nullopt;
+}
+
+std::optional<PortSelection::Move> PortSelection::next(TimePoint now) {
+  const auto next = due();
+  if (!next || next->at > now) return std::nullopt;
+  active_ = next->move.to;
+  has_served_ = true;
+  chosen_ = false;
+  return next->move;
+}
+
+TimePoint PortSelection::next_deadline() const {
+  const auto next = due();
+  return next ? next->at : kNever;
+}
+
+}  // namespace ipoib::daemon
