@@ -32,7 +32,7 @@ def text_of(name):
 
 
 def source(name):
-    return (ROOT / "src/daemon" / name).read_text(encoding="utf-8")
+    return (ROOT / "src/daemon/process" / name).read_text(encoding="utf-8")
 
 
 def units_are_valid():
