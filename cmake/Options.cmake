@@ -158,10 +158,10 @@ function(ipoib_python_cases out script)
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
-# Tests that keep a processor busy. The others wait most of the time, so scripts/test runs two for
+# Tests that keep a processor busy. The others wait most of the time, so scripts/test runs three for
 # each processor and one more.
 function(ipoib_busy_tests)
-  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 3)
 endfunction()
 
 # Sets `out` to whether a build has none of these sanitizers. A test that says nothing new there is left

@@ -8,6 +8,9 @@
 
 namespace ipoib::wire {
 
+/// Where the checksum of a message of ICMP or ICMPv6 is, in bytes (RFC 792; RFC 4443, 2.1).
+inline constexpr std::size_t kIcmpChecksumOffset = 2;
+
 /// The checksum of a sequence of parts, of which all but the last have an even number of bytes.
 class InternetChecksum {
  public:

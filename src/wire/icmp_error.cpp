@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <cassert>
 
+#include "wire/checksum.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
 
 constexpr std::size_t kIcmpHeader = 8;
-constexpr std::size_t kChecksumOffset = 2;
 constexpr std::uint8_t kErrorHopLimit = 64;
 
 namespace icmp {
@@ -100,7 +100,7 @@ std::size_t emit_ipv4(const Ipv4Header& about, ConstBytes packet, const Error& e
   assert(writer.ok());
   store_be(to.data() + ipv4::kChecksum, internet_checksum(to.first(Ipv4Header::kMinimumSize)));
   const auto message = to.subspan(Ipv4Header::kMinimumSize, kIcmpHeader + quoted);
-  store_be(message.data() + kChecksumOffset, internet_checksum(message));
+  store_be(message.data() + kIcmpChecksumOffset, internet_checksum(message));
   return size;
 }
 
@@ -125,7 +125,7 @@ std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, const Error& e
   writer.u32(error.mtu);
   writer.bytes(packet.first(quoted));
   assert(writer.ok());
-  store_be(message.data() + kChecksumOffset,
+  store_be(message.data() + kIcmpChecksumOffset,
            InternetChecksum()
                .add_pseudo_header(header.source, header.destination, kIcmpv6,
                                   static_cast<std::uint32_t>(length))

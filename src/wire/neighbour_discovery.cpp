@@ -22,7 +22,6 @@ namespace ipoib::wire {
 namespace {
 
 constexpr std::uint8_t kLinkHopLimit = 255;
-constexpr std::size_t kChecksumOffset = 2;
 constexpr std::size_t kOptionUnit = 8;
 constexpr std::uint32_t kRouterFlag = 0x80000000;
 constexpr std::uint32_t kSolicitedFlag = 0x40000000;
@@ -66,8 +65,8 @@ void update_length_and_checksum(MutableBytes packet) {
   const auto header = Ipv6Header::parse(packet);
   assert(header);
   const MutableBytes message = packet.subspan(Ipv6Header::kSize);
-  store_be(message.data() + kChecksumOffset, std::uint16_t{0});
-  store_be(message.data() + kChecksumOffset, checksum_of(*header, message));
+  store_be(message.data() + kIcmpChecksumOffset, std::uint16_t{0});
+  store_be(message.data() + kIcmpChecksumOffset, checksum_of(*header, message));
 }
 
 /// Calls `visit` with the type and bytes of each option. Returns false if the length of an option

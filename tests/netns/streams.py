@@ -27,20 +27,29 @@ while data := peer.recv(1 << 18):
 print(digest.hexdigest())
 """
 
-# Sends datagrams of random sizes up to a limit in bursts of 16, and waits for each to be echoed.
+# Sends datagrams of random sizes up to a limit in bursts of 16, and waits for each to be echoed. UDP may
+# lose some, which are sent again after a second.
 UDP_SENDER = """
-import os, random, socket, sys
+import os, random, socket, sys, time
 address, rounds, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 family = socket.AF_INET6 if ':' in address else socket.AF_INET
 peer = socket.socket(family, socket.SOCK_DGRAM)
-peer.settimeout(30)
+peer.settimeout(1)
 peer.connect((address, 5001))
+end, sent = time.monotonic() + 30, set()
 for _ in range(rounds):
-    burst = {os.urandom(random.randint(16, limit)) for _ in range(16)}
-    for datagram in burst:
-        peer.send(datagram)
-    while burst:
-        burst.remove(peer.recv(1 << 16))
+    missing = {os.urandom(random.randint(16, limit)) for _ in range(16)}
+    sent |= missing
+    while missing:
+        for datagram in missing:
+            peer.send(datagram)
+        try:
+            while missing:
+                echo = peer.recv(1 << 16)
+                assert echo in sent, 'a datagram has changed'
+                missing.discard(echo)
+        except TimeoutError:
+            assert time.monotonic() < end, f'lost again and again: {sorted(map(len, missing))} bytes'
 """
 UDP_ECHO = """
 import socket

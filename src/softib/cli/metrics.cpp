@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kPortStates{"active", "armed", "init", "down", "failed"};
 
-std::string text(const json::object& from, std::string_view key) {
+std::string string_of(const json::object& from, std::string_view key) {
   const json::value* const value = from.if_contains(key);
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
@@ -56,12 +56,12 @@ void add_counters(Families& to, const std::string& prefix, const Labels& labels,
 }
 
 void add_node(Families& to, const Labels& of_subnet, const json::object& node) {
-  const Labels labels = with(of_subnet, "hca", text(node, "name"));
+  const Labels labels = with(of_subnet, "hca", string_of(node, "name"));
   Labels all = labels;
   for (const char* const each : {"node_guid", "port_guid", "gid"})
-    all.push_back({each, text(node, each)});
+    all.push_back({each, string_of(node, each)});
   to.gauge("softib_port_info", "The port of an HCA; the value is always 1.", all, 1);
-  to.states("softib_port_state", "State of the port.", labels, kPortStates, text(node, "state"));
+  to.states("softib_port_state", "State of the port.", labels, kPortStates, string_of(node, "state"));
   const auto value_of = [&node](std::string_view key) {
     const json::value* const value = node.if_contains(key);
     return value != nullptr ? static_cast<double>(number(*value)) : 0;
@@ -82,14 +82,14 @@ void add_node(Families& to, const Labels& of_subnet, const json::object& node) {
 
 Families subnet_metrics(const json::object& subnet) {
   Families out;
-  const Labels labels{{"subnet", text(subnet, "subnet")}};
+  const Labels labels{{"subnet", string_of(subnet, "subnet")}};
   const json::value* const running = subnet.if_contains("running");
   const bool is_running = running != nullptr && running->is_bool() && running->get_bool();
   out.gauge("softib_up", "Whether the subnet process runs.", labels, is_running ? 1 : 0);
   for_each(subnet, "nodes", [&](const json::object& node) { add_node(out, labels, node); });
   for_each(subnet, "partitions", [&](const json::object& partition) {
     out.gauge("softib_partition_members", "HCAs that are named as members of a partition.",
-              with(labels, "pkey", text(partition, "pkey")),
+              with(labels, "pkey", string_of(partition, "pkey")),
               static_cast<double>(count(partition, "members")));
   });
   out.gauge("softib_groups", "Multicast groups.", labels,

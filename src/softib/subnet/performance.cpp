@@ -21,7 +21,7 @@ namespace method = ipoib::wire::method;
 
 namespace {
 
-constexpr std::uint8_t kClassVersion = 1;
+constexpr std::uint8_t kPerfClassVersion = 1;
 constexpr std::size_t kDataOffset = 64;
 constexpr std::size_t kPortOffset = 1;
 constexpr std::size_t kSelectOffset = 2;
@@ -83,7 +83,7 @@ std::optional<AgentOutcome> refuse(bool is_switch, const Node* node, const MadPa
 void write_class_port_info(ipoib::MutableBytes data) {
   std::ranges::fill(data, std::uint8_t{0});
   data[0] = 1;
-  data[1] = kClassVersion;
+  data[1] = kPerfClassVersion;
   ipoib::store_be(&data[2], kExtendedWidth);
 }
 
@@ -118,7 +118,7 @@ AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManag
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);
   const bool is_class_info = header->attribute_id == attribute::kClassPortInfo;
-  if (header->class_version != kClassVersion) {
+  if (header->class_version != kPerfClassVersion) {
     return make_response(packet, *header, mad_status::kUnsupportedVersion);
   }
   if ((header->method != method::kGet && !is_set) || (fields.empty() && !is_class_info)) {

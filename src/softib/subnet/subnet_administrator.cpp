@@ -18,7 +18,7 @@ using ipoib::wire::SaStatus;
 namespace attribute = ipoib::wire::attribute;
 namespace method = ipoib::wire::method;
 
-constexpr std::uint8_t kClassVersion = 2;
+constexpr std::uint8_t kSaClassVersion = 2;
 
 bool is_known_method(std::uint8_t code) {
   return code == method::kGet || code == method::kSet || code == method::kGetTable ||
@@ -46,7 +46,7 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
                                   ipoib::TimePoint now, std::vector<MadPacket>& out) {
   const auto common = ipoib::wire::MadHeader::parse(packet.mad);
   const auto header = SaHeader::parse(packet.mad);
-  if (!common || (!header && common->class_version == kClassVersion)) {
+  if (!common || (!header && common->class_version == kSaClassVersion)) {
     ++counters_.drop_malformed;
     return;
   }

@@ -7,7 +7,7 @@ using ipoib::Result;
 
 namespace {
 
-constexpr std::size_t kBytes = RingMemory::kHeaderBytes + kRingBytes;
+constexpr std::size_t kRingMemoryBytes = RingMemory::kHeaderBytes + kRingBytes;
 
 static_assert(sizeof(RingHeader) <= RingMemory::kHeaderBytes);
 static_assert((kRingBytes & (kRingBytes - 1)) == 0);
@@ -15,7 +15,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace
 
-Result<FileDescriptor> make_ring_memory() { return make_shared_memory("softib-ring", kBytes); }
+Result<FileDescriptor> make_ring_memory() { return make_shared_memory("softib-ring", kRingMemoryBytes); }
 
 Result<RingMemory> RingMemory::map(int memory) {
   auto mapping = SharedMapping::map_ring(memory, RingMemory::kHeaderBytes, kRingBytes);

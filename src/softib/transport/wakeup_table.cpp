@@ -11,13 +11,13 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-constexpr std::size_t kBytes = (sizeof(WakeupLayout) + 4095) / 4096 * 4096;
+constexpr std::size_t kWakeupTableBytes = (sizeof(WakeupLayout) + 4095) / 4096 * 4096;
 }
 
 Result<WakeupTable> WakeupTable::make() {
-  auto memory = make_shared_memory("softib-wakeup", kBytes);
+  auto memory = make_shared_memory("softib-wakeup", kWakeupTableBytes);
   if (!memory) return memory.error();
-  auto mapping = SharedMapping::map(memory->get(), kBytes);
+  auto mapping = SharedMapping::map(memory->get(), kWakeupTableBytes);
   if (!mapping) return mapping.error();
   // From now on nobody else can map it writable, or write to it.
   if (::fcntl(memory->get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
@@ -33,7 +33,7 @@ void WakeupTable::set_waiter(std::size_t entry, std::uint32_t waiter) {
 }
 
 Result<WakeupView> WakeupView::map(int memory) {
-  auto mapping = SharedMapping::map_readonly(memory, kBytes);
+  auto mapping = SharedMapping::map_readonly(memory, kWakeupTableBytes);
   if (!mapping) return mapping.error();
   return WakeupView(std::move(*mapping));
 }
