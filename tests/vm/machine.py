@@ -165,6 +165,15 @@ def why_no_guest():
     return f"needs {', '.join(missing)} (scripts/test --vm)" if missing else None
 
 
+def why_too_slow(*wanted):
+    """Returns why a guest that works for minutes without KVM is not booted, or None. One of the variables
+    `wanted` of the environment asks for it, since scripts/test has an option for it."""
+    if any(os.environ.get(each) for each in wanted) or re.search(
+            r"\b(vmx|svm)\b", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")):
+        return None
+    return "takes minutes in an emulated machine; scripts/test --vm runs it"
+
+
 def boot(module, name, results, vm_options):
     """Boots a guest and runs the tests there. Fails unless each test has a result."""
     results.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,4 @@ def why_not():
                if shutil.which(name) is None]
     if missing:
         return f"needs {', '.join(missing)}"
-    if not os.environ.get("IPOIB_VM") and not re.search(
-            r"\b(vmx|svm)\b", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")):
-        return "takes minutes in an emulated machine; scripts/test --vm runs it"
-    return machine.why_no_guest()
+    return machine.why_too_slow("IPOIB_VM") or machine.why_no_guest()
