@@ -666,7 +666,13 @@ std::vector<std::uint8_t> advertisement_of(const Ipv6Address& address) {
   return packet;
 }
 
+// Duplicate address detection lasts a second for each transmission.
+void prolong_duplicate_address_detection() {
+  ASSERT_TRUE(std::ofstream("/proc/sys/net/ipv6/conf/ib0/dad_transmits") << "60" << std::flush);
+}
+
 TEST_F(LinkLocalTest, IsNoDuplicateIfAnotherAddressIsOne) {
+  prolong_duplicate_address_detection();
   EXPECT_TRUE(has_address());
   ip("-6 addr add fd07::9/64 dev ib0");
   ASSERT_TRUE(tun_->write(advertisement_of(*Ipv6Address::parse("fd07::9"))));
@@ -681,6 +687,7 @@ TEST_F(LinkLocalTest, IsNoDuplicateIfAnotherAddressIsOne) {
 }
 
 TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
+  prolong_duplicate_address_detection();
   EXPECT_TRUE(has_address());
   EXPECT_FALSE(view_->link_local_is_duplicate());
   // It arrives while the kernel detects duplicates (RFC 4862, 5.4.4).

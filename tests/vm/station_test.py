@@ -66,7 +66,7 @@ class Station(hosts.Pair):
         left.bridge("ib0", TAP, mtu=2044)
 
     def start_guest(self):
-        command = [str(machine.ROOT / "scripts/vm"), "--network", f"tap={TAP}", "--seconds",
+        command = ["env", "-C", str(machine.ROOT), str(machine.ROOT / "scripts/vm"), "--network", f"tap={TAP}", "--seconds",
                    str(SECONDS), "--", "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
                    sys.executable, __file__, "guest"]
         guest = hosts.Process(self.left.command(*command), self.subnet.folder / "guest.log", None)

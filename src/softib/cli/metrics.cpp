@@ -61,7 +61,8 @@ void add_node(Families& to, const Labels& of_subnet, const json::object& node) {
   for (const char* const each : {"node_guid", "port_guid", "gid"})
     all.push_back({each, string_of(node, each)});
   to.gauge("softib_port_info", "The port of an HCA; the value is always 1.", all, 1);
-  to.states("softib_port_state", "State of the port.", labels, kPortStates, string_of(node, "state"));
+  to.states("softib_port_state", "State of the port.", labels, kPortStates,
+            string_of(node, "state"));
   const auto value_of = [&node](std::string_view key) {
     const json::value* const value = node.if_contains(key);
     return value != nullptr ? static_cast<double>(number(*value)) : 0;

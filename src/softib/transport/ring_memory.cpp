@@ -15,7 +15,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace
 
-Result<FileDescriptor> make_ring_memory() { return make_shared_memory("softib-ring", kRingMemoryBytes); }
+Result<FileDescriptor> make_ring_memory() {
+  return make_shared_memory("softib-ring", kRingMemoryBytes);
+}
 
 Result<RingMemory> RingMemory::map(int memory) {
   auto mapping = SharedMapping::map_ring(memory, RingMemory::kHeaderBytes, kRingBytes);
