@@ -127,10 +127,11 @@ def change_of(fault, source):
         raise ListError(f"{fault.where}: expected one {{{{before => after}}}}")
     before, original = head.groups()
     after, rest = marked[head.end():end], marked[end + 2:]
-    # "( ? : )" takes the place of an expression.
+    # "( ? : )" takes the place of an expression. A part of one begins or ends with a binary operator.
     if not original.endswith(";") and (
             not after.strip() or original.count("{") != original.count("}")
-            or re.match(r"\s*(&&|\|\|)", original) or re.search(r"(&&|\|\|)\s*$", original)):
+            or re.match(r"\s*[-+*/%&|^<=>!]+\s", original)
+            or re.search(r"\s[-+*/%&|^<=>!]+\s*$", original)):
         raise ListError(f"{fault.where}: expected a statement with its semicolon, or a whole "
                         "expression and another one")
 

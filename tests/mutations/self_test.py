@@ -77,6 +77,8 @@ class Mutations(unittest.TestCase):
         self.refused("fault sample.a in sample.cpp\n    {{missing => 0}}\n", "occurs 0 times")
         self.refused("fault sample.a in no.cpp\n    {{i => 0}}\n", "there is no no.cpp")
         self.refused("fault sample.a in sample.cpp\n    if ({{i != 1 => }})\n", "expected a statement")
+        self.refused("fault sample.a in sample.cpp\n    if (i {{!= 1 => == 1}})\n", "expected a statement")
+        self.refused("fault sample.a in sample.cpp\n    if ({{i != => i ==}} 1)\n", "expected a statement")
         self.refused(LIST + LIST.split("\n\n", 1)[1], "a second fault sample.limit")
 
     def test_one_build_has_all_faults(self):
