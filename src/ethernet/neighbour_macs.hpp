@@ -2,8 +2,9 @@
 //
 // A neighbour's MAC is computed from its 20-byte address, so it is the same after a restart of the
 // daemon, and the kernel's entries stay right. If two neighbours would have the same MAC, the later
-// one gets another. All of them are locally administered, and have a first byte of their own, so
-// that frames for neighbours can be told from those for others behind a bridge.
+// one gets another. All of them are locally administered, and begin with 06, so that most frames
+// for neighbours can be told from those for others behind a bridge, also for neighbours from before
+// a restart. Linux gives 06 to one in 64 stations, too.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,9 @@ class NeighbourMacs {
  public:
   /// The source of packets that no known neighbour has sent: of those that a router forwards.
   static constexpr MacAddress kOfOthers{0x0600'0000'0000};
-  [[nodiscard]] static constexpr bool is_of_link(MacAddress mac) { return mac.bytes()[0] == 0x06; }
+  [[nodiscard]] static constexpr bool may_be_of_link(MacAddress mac) {
+    return mac.bytes()[0] == 0x06;
+  }
 
   struct Neighbour {
     MacAddress mac;
@@ -43,6 +46,10 @@ class NeighbourMacs {
   /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next
   /// call.
   [[nodiscard]] const IpAddress* address_of(MacAddress mac);
+  /// Whether the MAC is that of a neighbour, or kOfOthers.
+  [[nodiscard]] bool is_of_link(MacAddress mac) const {
+    return may_be_of_link(mac) && (mac == kOfOthers || by_mac_.peek(mac) != nullptr);
+  }
   /// The MAC that a neighbour has or would get.
   [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const;
 

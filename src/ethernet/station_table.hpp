@@ -71,8 +71,7 @@ class StationTable {
   [[nodiscard]] StationOutput& out() { return out_; }
   [[nodiscard]] StationCounters& counters() { return counters_; }
   [[nodiscard]] const StationCounters& counters() const { return counters_; }
-  /// The first address in `slot` or later, and sets `slot` to the one after it; null if there is
-  /// none.
+  /// The first address in `slot` or later, or null; sets `slot` to the one after it.
   [[nodiscard]] const StationAddress* next(std::uint32_t& slot) const {
     return addresses_.next(slot);
   }
@@ -82,6 +81,7 @@ class StationTable {
   }
   [[nodiscard]] std::size_t size() const { return addresses_.size(); }
   [[nodiscard]] std::size_t stations() const { return stations_.size(); }
+  [[nodiscard]] bool has(MacAddress station) const { return stations_.find(station) != nullptr; }
   /// At most `limit` addresses, from the slot `from` on.
   [[nodiscard]] StationPage list(std::uint32_t from, std::size_t limit, TimePoint now) const;
 

@@ -102,7 +102,7 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
     return false;
   }
   if (wire::ip_version(packet) == 6 && receive_discovery(header, packet, now)) return false;
-  if (!header.destination.is_multicast() && !NeighbourMacs::is_of_link(header.destination)) {
+  if (!header.destination.is_multicast() && !NeighbourMacs::may_be_of_link(header.destination)) {
     ++counters_.drop_destination;
     return false;
   }
@@ -111,37 +111,39 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
   }
   if (header.destination == kBroadcastMac && wire::ip_version(packet) == 4) hop = kToAll;
   if (header.destination.is_multicast()) return true;
-  if (const auto addresses = addresses_of(packet)) {
-    hop = hop_of(header.destination, addresses->destination);
-  }
-  return true;
+  const auto addresses = addresses_of(packet);
+  return !addresses || find_hop(header.destination, addresses->destination, hop);
 }
 
 bool View::admit_sender(const EthernetHeader& header) {
   const bool is_host = identity_.is_mac(header.source);
-  const bool is_odd = header.source.is_multicast() || NeighbourMacs::is_of_link(header.source);
+  const bool is_odd = header.source.is_multicast() || macs_.is_of_link(header.source);
   if (is_host || (stations_ && !is_odd)) return true;
   ++counters_.drop_source;
   return false;
 }
 
 /// The neighbour itself, or a gateway. The kernel may know a MAC from before a restart; then the
-/// link chooses the next hop by the routes.
-std::optional<IpAddress> View::hop_of(MacAddress mac, const IpAddress& destination) {
+/// link chooses the next hop by the routes. Returns false if a bridge has flooded the frame, which
+/// is for a station.
+bool View::find_hop(MacAddress mac, const IpAddress& destination, std::optional<IpAddress>& hop) {
   const std::uint64_t version = stations_ ? stations_->version() : 0;
   if (last_hop_.is_set && last_hop_.stations == version && last_hop_.mac == mac &&
       last_hop_.destination == destination) {
-    return last_hop_.hop;
+    hop = last_hop_.hop;
+    return true;
   }
-  std::optional<IpAddress> hop;
   const auto* const neighbour = macs_.find(destination);
   if (neighbour != nullptr && neighbour->mac == mac) {
     hop = destination;
   } else if (const IpAddress* const gateway = macs_.address_of(mac)) {
     hop = *gateway;
+  } else if (stations_ && stations_->has(mac)) {
+    ++counters_.drop_destination;
+    return false;
   }
   last_hop_ = {mac, destination, hop, version, true};
-  return hop;
+  return true;
 }
 
 /// The link announces addresses itself, and asks for no others.

@@ -88,7 +88,8 @@ class View {
     return stations_ && !identity_.is_mac(header.source);
   }
   [[nodiscard]] bool admit_sender(const wire::EthernetHeader& header);
-  [[nodiscard]] std::optional<IpAddress> hop_of(MacAddress mac, const IpAddress& destination);
+  [[nodiscard]] bool find_hop(MacAddress mac, const IpAddress& destination,
+                              std::optional<IpAddress>& hop);
   void receive_arp(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
   /// Returns whether the message ends here.
   [[nodiscard]] bool receive_discovery(const wire::EthernetHeader& header, ConstBytes packet,

@@ -70,14 +70,15 @@ class Station(hosts.Host):
 
 
 class Bridged(hosts.Pair):
-    """Two hosts, each with a bridge: 10.44.0.11 to .13 are behind left, .21 to .23 behind right."""
+    """Two hosts, each with a bridge: 10.44.0.11 to .13 are behind left, .21 to .23 behind right. The MACs of
+    the latter begin as those of neighbours, as Linux may choose them."""
 
     def setUp(self):
         self.set_up()
         self.behind = {}
-        for host, first in ((self.left, 11), (self.right, 21)):
+        for host, first, begin in ((self.left, 11, "02"), (self.right, 21, "06")):
             self.start_bridge(host)
-            self.behind[host] = [Station(host, first + i, f"02:00:00:00:00:{first + i:02x}")
+            self.behind[host] = [Station(host, first + i, f"{begin}:00:00:00:00:{first + i:02x}")
                                  for i in range(STATIONS)]
         self.stations = [station for each in self.behind.values() for station in each]
 

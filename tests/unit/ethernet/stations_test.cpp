@@ -472,6 +472,26 @@ TEST_F(StationsTest, OddSourcesAreDropped) {
   EXPECT_EQ(view.counters().drop_source, 2U);
 }
 
+/// Linux gives such a MAC to one in 64 containers.
+TEST_F(StationsTest, AStationsMacMayBeginAsThoseOfNeighbours) {
+  constexpr MacAddress kLikeANeighbour{0x0600'0000'0011};
+  announce(kLikeANeighbour);
+  pass(1s);
+  ASSERT_TRUE(stations().table().find(kStation)->is_served());
+  EXPECT_TRUE(send_ip(kLikeANeighbour, kStation));
+  EXPECT_EQ(view.counters().drop_source, 0U);
+  EXPECT_FALSE(send_ip(kOtherMac, Ipv4Address(0x0a2c0022), kStation, kLikeANeighbour))
+      << "flooded by a bridge";
+  EXPECT_EQ(view.counters().drop_destination, 1U);
+}
+
+TEST_F(StationsTest, NoStationSendsFromTheMacOfANeighbour) {
+  const MacAddress mac = view.mac_of(hardware(2));
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  EXPECT_FALSE(send_ip(mac, kStation));
+  EXPECT_EQ(view.counters().drop_source, 1U);
+}
+
 TEST_F(StationsTest, ArpWithAnotherHardwareAddressThanTheFrameIsDropped) {
   std::vector<std::uint8_t> bytes(EthernetArp::kSize);
   EthernetArp{ArpOperation::request, kOtherMac, kStation, {}, kStation}.emit(bytes);
