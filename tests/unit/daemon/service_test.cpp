@@ -44,6 +44,9 @@ TEST_F(ServiceTest, ReplacesThePidFileOfAKilledDaemonOnlyWhenItServes) {
   std::ofstream(path) << "1234567890\n";
   { const PidFile unused(path); }
   EXPECT_EQ(content(path), "1234567890\n") << "another daemon may serve the interfaces";
+  std::ofstream(path) << "";
+  { const PidFile unused(path); }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "another daemon may be about to write it";
   PidFile file(path);
   file.write();
   EXPECT_EQ(content(path), std::to_string(::getpid()) + "\n");

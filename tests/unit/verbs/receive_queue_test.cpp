@@ -13,21 +13,45 @@ namespace ipoib::verbs {
 namespace {
 
 std::vector<std::uint64_t> posted;  ///< ids
+std::size_t room = 0;               ///< for so many
 
-int post(ibv_qp* /*qp*/, ibv_recv_wr* chain, ibv_recv_wr** /*refused*/) {
-  for (auto* work = chain; work != nullptr; work = work->next) posted.push_back(work->wr_id);
+int post(ibv_qp* /*qp*/, ibv_recv_wr* chain, ibv_recv_wr** refused) {
+  for (auto* work = chain; work != nullptr; work = work->next) {
+    if (posted.size() == room) {
+      *refused = work;
+      return ENOMEM;
+    }
+    posted.push_back(work->wr_id);
+  }
   return 0;
 }
 
-TEST(ReceiveQueueTest, PostsNothingAfterItWasStopped) {
-  posted.clear();
+class ReceiveQueueTest : public ::testing::Test {
+ protected:
+  ReceiveQueueTest() {
+    posted.clear();
+    room = 4;
+    queue.create({.depth = 4, .size = 256, .id_flags = 0x100, .post = post});
+    memory.add(queue.pool().arena(), MemoryRegion(&region));
+  }
+
   ibv_mr region{};
+  ibv_qp pair{};
   RegisteredMemory memory;
   UdCounters counters;
-  ReceiveQueue queue(memory, counters);
-  queue.create({.depth = 4, .size = 256, .id_flags = 0x100, .post = post});
-  memory.add(queue.pool().arena(), MemoryRegion(&region));
-  ibv_qp pair{};
+  ReceiveQueue queue{memory, counters};
+};
+
+TEST_F(ReceiveQueueTest, PostsAgainWhatWasRefused) {
+  room = 1;
+  EXPECT_FALSE(queue.post(pair, 1));
+  EXPECT_EQ(counters.post_refused, 1U);
+  room = 4;
+  EXPECT_TRUE(queue.post(pair, 1));
+  EXPECT_EQ(posted.size(), 4U);
+}
+
+TEST_F(ReceiveQueueTest, PostsNothingAfterItWasStopped) {
   EXPECT_TRUE(queue.post(pair, 1));
   ASSERT_EQ(posted.size(), 4U);
   queue.stop();

@@ -14,6 +14,17 @@ class AtomicWriteTest : public ConnectionTest {
     network.run();
     EXPECT_THAT(statuses(a.poll()), ElementsAre(status));
   }
+  /// A region of b that begins at `begin`, and whose remote address is `address`.
+  void expect_invalid_in_a_region(std::uint8_t* begin, std::uint64_t address) {
+    const auto region = *b.hca.register_memory(*b.pd, begin, 100, address, kAllAccess);
+    const auto before = b.area;
+    ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_WRITE, address, region.key),
+                     {a.part(0, 8)}),
+              0);
+    network.run();
+    EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_INV_REQ_ERR));
+    EXPECT_EQ(b.area, before);
+  }
 };
 
 TEST_F(AtomicWriteTest, WritesAWord) {
@@ -54,15 +65,11 @@ TEST_F(AtomicWriteTest, IsChecked) {
 }
 
 TEST_F(AtomicWriteTest, OfMemoryThatIsNotAlignedIsInvalid) {
-  constexpr std::uint64_t kAligned = 0x10000;
-  const auto region = *b.hca.register_memory(*b.pd, b.area.data() + 4, 100, kAligned, kAllAccess);
-  const auto before = b.area;
-  ASSERT_EQ(
-      a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_WRITE, kAligned, region.key), {a.part(0, 8)}),
-      0);
-  network.run();
-  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_REM_INV_REQ_ERR));
-  EXPECT_EQ(b.area, before);
+  expect_invalid_in_a_region(b.area.data() + 4, 0x10000);
+}
+
+TEST_F(AtomicWriteTest, OfAlignedMemoryAtAnOddAddressIsInvalid) {
+  expect_invalid_in_a_region(b.area.data(), 0x10004);
 }
 
 TEST_F(AtomicWriteTest, NeedsRemoteWriteAccess) {

@@ -343,6 +343,13 @@ TEST_F(RefusedTest, AnAtomicOperationOnAnOddAddress) {
                  kInvalid);
 }
 
+TEST_F(RefusedTest, AnAtomicOperationOnAnOddAddressOfAlignedMemory) {
+  constexpr std::uint64_t kOdd = 0x10004;
+  const auto region = *b.hca.register_memory(*b.pd, b.area.data(), 100, kOdd, kAllAccess);
+  expect_refused(ConnectedHost::atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, kOdd, region.key, 1), 8,
+                 kInvalid);
+}
+
 TEST_F(RefusedTest, AnAtomicOperationOnMemoryThatIsNotAligned) {
   constexpr std::uint64_t kAligned = 0x10000;
   const auto region = *b.hca.register_memory(*b.pd, b.area.data() + 4, 100, kAligned, kAllAccess);

@@ -302,7 +302,7 @@ TEST_F(SharedReceiveTest, PostingIsChecked) {
   EXPECT_EQ(b.hca.shared_receives().post(shared, &wr, &bad), EINVAL);
   for (std::uint64_t id = 0; id < kReceives; ++id) ASSERT_EQ(post(0, 10, id), 0);
   EXPECT_EQ(post(0, 10, kReceives), ENOMEM);
-  wr.num_sge = 1;
+  wr.num_sge = 0;
   EXPECT_EQ(b.hca.post_receive(*receivers[0], &wr, &bad), EINVAL) << "it has no queue of its own";
   ASSERT_EQ(send(0, 0, 10), 0);
   network.run();

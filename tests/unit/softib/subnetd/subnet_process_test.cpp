@@ -463,9 +463,14 @@ TEST_F(SubnetProcessTest, LetsProcessesAttachWhileSubnetsEnd) {
 
 TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
   const RunningSubnet subnet(folder_);
-  const auto a = attach(folder_, "a");
+  const auto first = attach(folder_, "a");
   Mailbox mailbox;
-  a->set_receiver(&mailbox);
+  first->set_receiver(&mailbox);
+  ASSERT_EQ(mailbox.next_port().state, PortState::active);
+  first->set_receiver(nullptr);
+  // The subnet process has no connection yet to another process on the same port.
+  const auto second = attach(folder_, "a");
+  second->set_receiver(&mailbox);
   ASSERT_EQ(mailbox.next_port().state, PortState::active);
   const ipoib::UnixPath path = ipoib::UnixPath::of(folder_.control()).value();
   const ipoib::FileDescriptor client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -486,7 +491,7 @@ TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
     ::setrlimit(RLIMIT_NOFILE, &before);
   }
   EXPECT_EQ(mailbox.next_port().state, PortState::down);
-  a->set_receiver(nullptr);
+  second->set_receiver(nullptr);
 }
 
 std::vector<std::string> shown_partitions(const fabric::SubnetFolder& folder) {
