@@ -488,6 +488,8 @@ TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
     const rlimit none{0, before.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
     EXPECT_TRUE(send(control::SetPort{"a", PortState::down}));
+    // The processes are woken after this response, and before the next one.
+    EXPECT_TRUE(send(control::SetPort{"nobody", PortState::down}));
     ::setrlimit(RLIMIT_NOFILE, &before);
   }
   EXPECT_EQ(mailbox.next_port().state, PortState::down);
