@@ -18,6 +18,7 @@
 #include "ipoib/bytes.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "linux/netlink_sockets.hpp"
+#include "linux/route_reader.hpp"
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
@@ -295,6 +296,14 @@ TEST_F(NetlinkViewTest, MirrorsRedirects) {
                                                    *parse_ip_address("10.9.0.253")}));
   EXPECT_EQ(routes(view, RT_TABLE_MAIN), "10.1.0.0/16 via 10.9.0.254, 10.9.0.0/24")
       << "an exception is no route";
+
+  // A socket without strict checking lists exceptions among the routes.
+  const auto sockets = NetlinkSockets::open();
+  ASSERT_TRUE(sockets);
+  HostView again;
+  ASSERT_TRUE(read_routing(sockets->queries.get(), {tun_->interface_index(), "ib0"}, again));
+  EXPECT_EQ(routes(again, RT_TABLE_MAIN), routes(view, RT_TABLE_MAIN));
+  EXPECT_EQ(again.redirects, view.redirects);
 }
 
 TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
@@ -389,6 +398,20 @@ TEST_F(NetlinkViewTest, MirrorsLocalAddressesOfAllInterfaces) {
   ip("route add local 10.6.0.0/16 dev lo");
   EXPECT_EQ(snapshot().local.size(), 3U);
   ip("addr del 10.7.0.1/32 dev lo");
+  EXPECT_THAT(snapshot().local,
+              UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.6.0.0", 16)));
+}
+
+/// As in a VRF, whose device not every kernel has.
+TEST_F(NetlinkViewTest, MirrorsLocalAddressesOfTheTableThatHasItsOwn) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ip("route add local 10.7.0.1/32 dev lo");
+  ip("route add local 10.6.0.0/16 dev lo table 77");
+  EXPECT_THAT(snapshot().local,
+              UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.7.0.1", 32)))
+      << "those of the table local";
+  ip("route add local 10.9.0.1/32 dev ib0 table 77");
+  ip("route del local 10.9.0.1/32 dev ib0 table local");
   EXPECT_THAT(snapshot().local,
               UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.6.0.0", 16)));
 }
@@ -537,6 +560,25 @@ TEST_F(ArpPolicyTest, ProxiedNeighboursAreMirroredIfTheInterfaceForwards) {
   ip("neigh del proxy 10.8.0.9 dev ib0");
   EXPECT_THAT(proxied(), SizeIs(1));
   EXPECT_FALSE(view_->permits_reply(behind, kPeer));
+}
+
+TEST_F(ArpPolicyTest, ProxiedNeighboursAreSorted) {
+  for (const int last : {7, 200, 9, 31, 8, 77}) {
+    ip("neigh add proxy 10.8.0." + std::to_string(last) + " dev ib0");
+  }
+  set("ib0", "forwarding", "1");
+  (void)view_->check_arp_policy();
+  const auto proxied = snapshot().proxied;
+  EXPECT_THAT(proxied, SizeIs(6));
+  EXPECT_TRUE(std::ranges::is_sorted(proxied));
+}
+
+TEST_F(ArpPolicyTest, MirrorsALimitedNumberOfProxiedNeighbours) {
+  ip("-batch - <<END\n$(for i in $(seq 0 " + std::to_string(HostView::kMaxProxied) +
+     "); do echo \"neigh add proxy 10.8.$((i / 256)).$((i % 256)) dev ib0\"; done)\nEND");
+  set("ib0", "forwarding", "1");
+  (void)view_->check_arp_policy();
+  EXPECT_THAT(snapshot().proxied, SizeIs(HostView::kMaxProxied));
 }
 
 TEST_F(ArpPolicyTest, ProxyRepliesForWhatIsRoutedElsewhere) {

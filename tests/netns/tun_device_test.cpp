@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/if_tun.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>
@@ -12,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +25,7 @@
 #include <utility>
 
 #include "linux/link_settings.hpp"
+#include "linux/virtio_header.hpp"
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ethernet.hpp"
@@ -140,6 +144,30 @@ TEST_F(TunDeviceTest, ATakenInterfaceStaysAsItIs) {
   EXPECT_FALSE((*taken)->is_up());
 }
 
+TEST_F(TunDeviceTest, ATakenInterfaceKeepsItsCarrier) {
+  const auto tun = open_tun();
+  ASSERT_TRUE(tun->set_carrier(true));
+  const auto taken = TunDevice::take(FileDescriptor(::dup(tun->descriptor())), 0, {.name = "ib0"});
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(has_carrier("ib0"));
+}
+
+TEST_F(TunDeviceTest, TheMtuOfATakenInterfaceIsNotTheOperators) {
+  const auto tun = open_tun();
+  ASSERT_TRUE(tun->set_mtu(2044));
+  const auto taken =
+      TunDevice::take(FileDescriptor(::dup(tun->descriptor())), 2044, {.name = "ib0"});
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE((*taken)->set_mtu(4092));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 4092U);
+  ip("link set ib0 mtu 1500");
+  const auto next =
+      TunDevice::take(FileDescriptor(::dup(tun->descriptor())), 4092, {.name = "ib0"});
+  ASSERT_TRUE(next);
+  EXPECT_TRUE((*next)->set_mtu(2044));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 1500U) << "this one is";
+}
+
 TEST_F(TunDeviceTest, DiscardsATap) {
   ASSERT_TRUE(TunDevice::open({.name = "ib0", .mac = MacAddress(0x0200'0000'0001)}));
   EXPECT_NE(kernel_link("ib0"), nullptr) << "it is persistent";
@@ -223,6 +251,17 @@ TEST_F(TunDeviceTest, IsAdoptedUnderItsNewName) {
   EXPECT_EQ(kernel_link("ib0"), nullptr);
 }
 
+TEST_F(TunDeviceTest, KnowsItsCurrentName) {
+  const auto tun = open_tun();
+  EXPECT_EQ(tun->current_name(), "ib0");
+  ip("link set ib0 down");
+  ip("link set ib0 name ibmgmt");
+  EXPECT_EQ(tun->current_name(), "ibmgmt");
+  EXPECT_EQ(tun->name(), "ib0");
+  ip("link del ibmgmt");
+  EXPECT_EQ(tun->current_name(), "ib0") << "it has none any more";
+}
+
 TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
   const auto tun = open_tun();
   const auto inode = [](const char* path) {
@@ -233,8 +272,13 @@ TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
   const auto where = [&] {
     return tun->network_namespace().value().run([&] { return inode("/proc/thread-self/ns/net"); });
   };
+  const auto is_here = [&] {
+    return tun->network_namespace().value().is_same_as(NetworkNamespace::open("").value());
+  };
   EXPECT_EQ(where(), here);
+  EXPECT_TRUE(is_here());
   ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+  EXPECT_FALSE(is_here());
   const auto elsewhere = inode("/proc/thread-self/ns/net");
   EXPECT_EQ(where(), here) << "not the thread's";
   EXPECT_EQ(inode("/proc/thread-self/ns/net"), elsewhere) << "the thread returns";
@@ -505,6 +549,44 @@ TEST_F(TunDeviceTest, WritesPacketsToTheHost) {
   std::array<char, 16> text{};
   EXPECT_EQ(recv(receiver.get(), text.data(), text.size(), 0), 4);
   EXPECT_EQ(std::string(text.data(), 4), "ping");
+}
+
+/// Offsets in the header of a large packet count from the beginning of the Ethernet frame. A packet
+/// socket shows which the kernel has understood.
+TEST_F(TunDeviceTest, WritesALargePacketToATap) {
+  const auto tap = TunDevice::open({.name = "ib0", .mac = MacAddress(0x0200'0000'0001)}).value();
+  ASSERT_TRUE(tap->accepts(Segmentation::Kind::tcp));
+  ASSERT_TRUE(tap->set_carrier(true));
+  const FileDescriptor listener(socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP)));
+  const int enable = 1;
+  ASSERT_EQ(setsockopt(listener.get(), SOL_PACKET, PACKET_VNET_HDR, &enable, sizeof enable), 0);
+
+  constexpr std::size_t kEthernet = wire::EthernetHeader::kSize;
+  constexpr std::uint16_t kSegment = 1000;
+  std::vector<std::uint8_t> frame(kEthernet + 40 + 3 * std::size_t{kSegment}, 'x');
+  const std::array<std::uint8_t, kEthernet + 40> headers{
+      2,    0, 0, 0, 0, 1, 2, 0, 0,  0, 0, 2, 8,   0,                     // Ethernet
+      0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10,  9, 0, 2, 10, 9, 0, 1,  // IPv4
+      0,    9, 0, 9, 0, 0, 0, 0, 0,  0, 0, 0, 0x50};                      // TCP
+  std::ranges::copy(headers, frame.begin());
+  const auto packet = ConstBytes(frame).subspan(kEthernet);
+  store_be(&frame[kEthernet + 2], static_cast<std::uint16_t>(packet.size()));
+  store_be(&frame[kEthernet + 10], wire::internet_checksum(packet.first(20)));
+  const std::array pieces{packet.first(40 + kSegment), packet.subspan(40 + kSegment)};
+  ASSERT_TRUE(tap->write_large(pieces, {Segmentation::Kind::tcp, 20, 40, kSegment}));
+
+  ASSERT_TRUE(test::wait_readable(listener.get()));
+  VirtioHeader header;
+  std::vector<std::uint8_t> received(frame.size() + 1);
+  const std::array into{iovec{&header, sizeof header}, iovec{received.data(), received.size()}};
+  ASSERT_EQ(readv(listener.get(), into.data(), into.size()),
+            static_cast<ssize_t>(sizeof header + frame.size()));
+  received.pop_back();
+  EXPECT_EQ(received, frame);
+  EXPECT_EQ(header.gso_type, virtio::kTcpOverIpv4);
+  EXPECT_EQ(header.gso_size, kSegment);
+  EXPECT_EQ(header.csum_start, kEthernet + 20);
+  EXPECT_EQ(header.csum_offset, 16);
 }
 
 TEST_F(TunDeviceTest, ReportsAWriteThatTheHostRefuses) {
