@@ -184,7 +184,10 @@ TEST_F(RingTest, AWriterSleepsUntilThereIsRoom) {
   while (put(4096, 1) == 1) {
   }
   const auto forever = steady_clock::now() + std::chrono::minutes(1);
-  std::thread reader([this] { (void)take(); });
+  std::thread reader([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the writer sleeps by then
+    (void)take();
+  });
   while (put(4096, 2) == 0) {
     ASSERT_LT(steady_clock::now(), forever);
     writer_.wait_for_room(writer_.seen_taken(), forever);
