@@ -14,12 +14,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -596,8 +598,13 @@ TEST_F(LargeBatchTest, WaitsForTheNextProcessInTheSlot) {
   ASSERT_EQ(why_, Delivery::congested);
   subnet_.fabric().advance_epoch(1, 0);
   Counter counter;
-  SocketEngine engine(listener_.get(), counter);
+  std::optional<SocketEngine> engine;
+  std::thread starter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the ring is full by then
+    engine.emplace(listener_.get(), counter);
+  });
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
+  starter.join();
 }
 
 /// The engine drains the rings of its own process, so it must not sleep for room in that of
