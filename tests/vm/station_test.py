@@ -66,9 +66,10 @@ class Station(hosts.Pair):
         left.bridge("ib0", TAP, mtu=2044)
 
     def start_guest(self):
-        command = ["env", "-C", str(machine.ROOT), str(machine.ROOT / "scripts/vm"), "--network", f"tap={TAP}", "--seconds",
-                   str(SECONDS), "--", "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
-                   sys.executable, __file__, "guest"]
+        # The machine gets the folder in which scripts/vm runs.
+        command = ["env", "-C", str(machine.ROOT), "scripts/vm", "--network", f"tap={TAP}",
+                   "--seconds", str(SECONDS), "--", "env", f"IPOIB_BIN={hosts.BIN}",
+                   "PYTHONDONTWRITEBYTECODE=1", sys.executable, __file__, "guest"]
         guest = hosts.Process(self.left.command(*command), self.subnet.folder / "guest.log", None)
         self.addCleanup(guest.end)
         return guest
