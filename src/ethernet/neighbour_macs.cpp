@@ -39,9 +39,14 @@ MacAddress NeighbourMacs::mac_of(const HwAddress& hardware) const {
   return kOfOthers;
 }
 
-bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
+MacAddress NeighbourMacs::show(const IpAddress& address, const HwAddress& hardware) {
   const MacAddress mac = mac_of(hardware);
   by_mac_.set(mac, {hardware, address});
+  return mac;
+}
+
+bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
+  const MacAddress mac = show(address, hardware);
   const Neighbour* const known = by_address_.find(address);
   if (known == nullptr) {
     by_address_.set(address, {mac});

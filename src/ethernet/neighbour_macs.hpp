@@ -39,6 +39,9 @@ class NeighbourMacs {
 
   /// A neighbour has this hardware address. Returns whether it had another one before.
   bool learn(const IpAddress& address, const HwAddress& hardware);
+  /// The host's side is about to see this neighbour, which need not be a known one. Returns its
+  /// MAC.
+  MacAddress show(const IpAddress& address, const HwAddress& hardware);
   /// The address is no longer that of a neighbour.
   void forget(const IpAddress& address);
   /// Null if it is unknown; valid until the next call.
@@ -46,7 +49,8 @@ class NeighbourMacs {
   /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next
   /// call.
   [[nodiscard]] const IpAddress* address_of(MacAddress mac);
-  /// Whether the MAC is that of a neighbour, or kOfOthers.
+  /// Whether the host's side has seen the MAC as that of a neighbour, or it is kOfOthers. A frame
+  /// that comes back from there with such a source has gone round a loop.
   [[nodiscard]] bool is_of_link(MacAddress mac) const {
     return may_be_of_link(mac) && (mac == kOfOthers || by_mac_.peek(mac) != nullptr);
   }

@@ -184,12 +184,13 @@ void Stations::on_request(const wire::Arp& request, TimePoint now) {
   }
   const auto station = table_.on_asked(request.target_protocol, now);
   settle(now);
-  deps_.messages.arp({.operation = ArpOperation::request,
-                      .sender_hardware = deps_.neighbours.mac_of(request.sender_hardware),
-                      .sender_protocol = request.sender_protocol,
-                      .target_hardware = {},
-                      .target_protocol = request.target_protocol},
-                     station.value_or(kBroadcastMac));
+  deps_.messages.arp(
+      {.operation = ArpOperation::request,
+       .sender_hardware = deps_.neighbours.show(request.sender_protocol, request.sender_hardware),
+       .sender_protocol = request.sender_protocol,
+       .target_hardware = {},
+       .target_protocol = request.target_protocol},
+      station.value_or(kBroadcastMac));
 }
 
 bool Stations::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {

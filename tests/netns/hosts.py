@@ -122,12 +122,14 @@ def has_sanitizer(pid):
 
 
 def resident_kib(pid):
-    """Returns the resident memory; None with a sanitizer, which uses most of it."""
+    """Returns the resident memory; None with a sanitizer, which uses most of it, and of a process that
+    has ended."""
     if has_sanitizer(pid):
         print("running with a sanitizer: memory is not checked", file=sys.stderr)
         return None
     status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.search(r"^VmRSS:\s*(\d+)", status, re.M)[1])
+    found = re.search(r"^VmRSS:\s*(\d+)", status, re.M)
+    return int(found[1]) if found else None
 
 
 class Subnet(softib_subnet.Subnet):

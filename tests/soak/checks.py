@@ -82,14 +82,14 @@ class Watch:
             bounds = self.allowed.setdefault(name, (self.more_descriptors, self.more_memory))
             for what, before, now, more in zip(("descriptors", "KiB of memory"), first,
                                                self.last[name], bounds):
-                if before is not None and now > before + more:
+                if None not in (before, now) and now > before + more:
                     out.append(f"{name} (process {popen.pid}) has grown from {before} to {now} "
                                f"{what}; the bound is {before + more}")
         return out
 
 
 def measure(pid):
-    """Returns the numbers of descriptors and of KiB of memory, None with a sanitizer."""
+    """Returns the numbers of descriptors and of KiB of memory, None with a sanitizer or if it ends."""
     descriptors = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
     return descriptors, None if hosts.has_sanitizer(pid) else hosts.resident_kib(pid)
 

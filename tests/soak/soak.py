@@ -96,10 +96,9 @@ class Soak:
             findings = self.wait_for_transfers()
         for number, status in self.statuses.items():
             findings += [f"host{number}: {text}" for text in status["wrong"]]
-        findings += self.setting.watch.ended() + self.logs.faults()
         if not findings:
             findings = self.setting.watch.grown()
-        return findings
+        return findings + self.setting.watch.ended() + self.logs.faults()
 
     def wait_for_paths(self):
         most = self.bound / peer.INTERVAL

@@ -492,6 +492,17 @@ TEST_F(StationsTest, NoStationSendsFromTheMacOfANeighbour) {
   EXPECT_EQ(view.counters().drop_source, 1U);
 }
 
+/// A loop behind the bridge sends it back.
+TEST_F(StationsTest, ARequestOfTheFabricThatComesBackIsNotOfAStation) {
+  view.on_request(request_of_peer(kStation), now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  const EthernetArp request = *EthernetArp::parse(std::as_const(written[0]).bytes());
+  send_arp(request.sender_hardware, ArpOperation::request, kPeer, kStation);
+  EXPECT_EQ(view.counters().drop_source, 1U);
+  EXPECT_EQ(stations().table().size(), 0U);
+}
+
 TEST_F(StationsTest, ArpWithAnotherHardwareAddressThanTheFrameIsDropped) {
   std::vector<std::uint8_t> bytes(EthernetArp::kSize);
   EthernetArp{ArpOperation::request, kOtherMac, kStation, {}, kStation}.emit(bytes);

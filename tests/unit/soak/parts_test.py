@@ -5,6 +5,7 @@ is found, above all one wrong byte, a process that ends, and a leak.
 Usage: parts_test.py
 """
 import asyncio
+import os
 import pathlib
 import random
 import signal
@@ -239,6 +240,11 @@ for line in sys.stdin:
         self.assertIn("signal 11", self.watch.ended()[0])
         self.assertEqual(len(self.watch.forget("daemon")), 1, "also when it is to be ended")
         self.assertEqual(self.watch.ended(), [])
+
+    def test_a_process_that_ends_meanwhile_is_measured_without_memory(self):
+        self.process.kill()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        self.assertIsNone(checks.measure(self.process.pid)[1])
 
     def test_an_exit_with_success_is_found(self):
         self.process.stdin.close()
