@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ElementTree
 REASONS = [
     re.compile(r"^skipped: (.+)$", re.M),  # the project's scripts
     re.compile(r": Skipped\n(.+)$", re.M),  # GoogleTest
-    re.compile(r"\.\.\. skipped ['\"](.+)['\"]$", re.M),  # unittest
+    re.compile(r"(?:^|\.\.\. )skipped ['\"](.+)['\"]$", re.M),  # unittest
 ]
 
 

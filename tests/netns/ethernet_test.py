@@ -162,7 +162,8 @@ class Ethernet(hosts.Pair):
 
     @needs("tcpdump")
     def test_tcpdump_shows_ethernet(self):
-        dump = hosts.Process(self.left.command("tcpdump", "-e", "-n", "-l", "-i", "ib0"),
+        # It would change to a user that a user namespace does not have.
+        dump = hosts.Process(self.left.command("tcpdump", "-Z", "root", "-e", "-n", "-l", "-i", "ib0"),
                              self.subnet.folder / "tcpdump", self.subnet.environment)
         self.addCleanup(dump.end)
         wait_until(lambda: "link-type EN10MB (Ethernet)" in dump.output(), "it captures")

@@ -89,9 +89,13 @@ class Watch:
 
 
 def measure(pid):
-    """Returns the numbers of descriptors and of KiB of memory, None with a sanitizer or if it ends."""
-    descriptors = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
-    return descriptors, None if hosts.has_sanitizer(pid) else hosts.resident_kib(pid)
+    """Returns the numbers of descriptors and of KiB of memory, None with a sanitizer; both are None of
+    a process that has ended."""
+    try:
+        descriptors = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+        return descriptors, None if hosts.has_sanitizer(pid) else hosts.resident_kib(pid)
+    except OSError:
+        return None, None
 
 
 class Logs:

@@ -97,6 +97,15 @@ class FailedTests(unittest.TestCase):
         self.assertEqual(summary.count("FAILED"), limit + 1)
         self.assertNotIn("again", summary)
 
+    def test_why_a_test_was_skipped(self):
+        """unittest writes it after the name of the test, or, if that has printed something, on a line
+        of its own."""
+        command = "echo \"a ... skipped 'why not'\"; exit 77", "SKIP_RETURN_CODE 77"
+        late = "echo \"a ... text\nskipped 'why not'\n\nOK (skipped=1)\"; exit 77", "SKIP_RETURN_CODE 77"
+        status, summary = self.outcome(good=["true"], one=command, other=late)
+        self.assertEqual(status, 0, summary)
+        self.assertIn("release: skipped 2: why not\n", summary)
+
     def test_what_the_failed_test_is_required_for(self):
         """It is not run at first; when it is run again it counts like any other."""
         needs_boot = "FIXTURES_REQUIRED", "guest"

@@ -145,7 +145,7 @@ int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> time
   {
     const auto access = hca();
     count = cq.model->poll(out, times);
-    must_look = count > 0 && waiters_.let_engine_attend();
+    must_look = count > 0 && waiters_.on_completions();
   }
   if (must_look) (void)endpoint_.poll_receive_rings();
   return count;

@@ -34,10 +34,22 @@ void WaiterRegistry::on_polled(Cq& cq) {
   if (!cq.model->is_armed() && cq.waiter != transport::Waiter::kNone) {
     set_waiter(cq, transport::Waiter::kNone);
   }
-  if (attendance_ != Attendance::engine || is_any_armed()) return;
+  if (attendance_ != Attendance::engine) return;
+  habit_.on_empty_poll(ipoib::monotonic_now());
+  if (is_any_armed()) return;
   attendance_ = Attendance::poller;
   has_polled_ = true;
   endpoint_.set_waiter(transport::WakeupEntry::kConnected, transport::Waiter::kNone);
+}
+
+bool WaiterRegistry::on_completions() {
+  if (attendance_ == Attendance::nobody) return false;
+  if (habit_.polls_on()) {
+    has_polled_ = true;
+    return false;
+  }
+  habit_.on_completions(ipoib::monotonic_now());
+  return let_engine_attend();
 }
 
 void WaiterRegistry::add_connection() {
@@ -66,7 +78,10 @@ ipoib::TimePoint WaiterRegistry::start_checks() {
 ipoib::TimePoint WaiterRegistry::check_attendance(ipoib::TimePoint now) {
   if (now < check_at_) return check_at_;
   const bool is_polled = attends_by_polling();
-  if (!has_polled_.exchange(false)) (void)let_engine_attend();
+  if (!has_polled_.exchange(false)) {
+    habit_.on_absence();
+    (void)let_engine_attend();
+  }
   return check_at_ = is_polled ? now + kAttendanceCheck : ipoib::kNever;
 }
 

@@ -7,9 +7,9 @@
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
 //
 // The packets of connections matter to programs that do not poll, too: memory is written,
-// and requests are acknowledged. So the engine waits for them, unless the last call of the program
-// was a poll that found nothing: then it will probably poll again. If it has not within
-// kAttendanceCheck, the engine waits again.
+// and requests are acknowledged. So the engine waits for them, unless the program will probably
+// poll at once: its last poll found nothing, or it is used to poll on (PollHabit). If it has not
+// within kAttendanceCheck, the engine waits again.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/transport/wakeup_table.hpp"
+#include "softib/verbs/poll_habit.hpp"
 
 namespace softib::verbs {
 
@@ -49,9 +50,8 @@ class WaiterRegistry {
     return attendance == Attendance::engine;
   }
   [[nodiscard]] bool attends_by_polling() const { return attendance_ == Attendance::poller; }
-  /// Makes the engine the waiter. Returns false if it is already; otherwise the caller has to read
-  /// the rings.
-  bool let_engine_attend();
+  /// A program has polled and found completions. Returns whether the caller has to read the rings.
+  [[nodiscard]] bool on_completions();
   /// Returns the time of the next check, for check_attendance().
   [[nodiscard]] ipoib::TimePoint start_checks();
   /// The rings have just been read. Returns the time of the next check, or kNever.
@@ -65,6 +65,9 @@ class WaiterRegistry {
   void on_channel_read(const CompChannel& channel);
 
  private:
+  /// Makes the engine the waiter. Returns false if it is already; otherwise the caller has to read
+  /// the rings.
+  bool let_engine_attend();
   /// Who takes the packets of connections.
   enum class Attendance : std::uint8_t { nobody, engine, poller };
   [[nodiscard]] bool is_any_armed() const;
@@ -76,6 +79,7 @@ class WaiterRegistry {
   std::size_t connections_ = 0;
   std::atomic<Attendance> attendance_ = Attendance::nobody;  ///< nobody: there are no connections
   std::atomic<bool> has_polled_ = false;                     ///< since the last check
+  PollHabit habit_;
   ipoib::TimePoint check_at_ = ipoib::kNever;
 };
 

@@ -60,6 +60,11 @@ class RingWireTest : public testing::Test {
     (void)wire_.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
     return why;
   }
+  /// With a DescriptorLimit. The processes of a user may have no more descriptors in flight than that
+  /// (ETOOMANYREFS, unix(7)), and other tests run at the same time.
+  bool delivers(std::uint32_t slot) {
+    return eventually([&] { return send(slot) == Delivery::delivered; });
+  }
   GuardedFd listen(std::uint32_t slot) {
     return listen_at(node_.get(), fabric::slot_name(slot)).value();
   }
@@ -79,7 +84,7 @@ TEST_F(RingWireTest, ABroadcastReconnectsOnlyTheReceiversBeyondTheLimit) {
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) listeners.push_back(listen(slot));
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
-      ASSERT_EQ(send(slot), Delivery::delivered) << slot << " in round " << round;
+      ASSERT_TRUE(delivers(slot)) << slot << " in round " << round;
     }
   }
   std::size_t connections = 0;
@@ -147,7 +152,7 @@ TEST_F(RingWireTest, LackOfDescriptorsDoesNotMeanAnEmptySlot) {
   std::uint64_t lost = 0;
   EXPECT_FALSE(wire_.wake({1, 0}, lost));
   all.clear();
-  EXPECT_EQ(send(0), Delivery::delivered);
+  EXPECT_TRUE(delivers(0));
   EXPECT_TRUE(wire_.wake({1, 0}, lost));
   EXPECT_EQ(lost, 0U);
 }
@@ -158,7 +163,7 @@ TEST_F(RingWireTest, ANewConnectionReplacesAnOldOneForLackOfDescriptors) {
   ASSERT_EQ(send(1), Delivery::delivered);
   const DescriptorLimit limit(64);
   const auto all = take_all_descriptors();
-  EXPECT_EQ(send(2), Delivery::delivered) << "it needs two descriptors for a moment";
+  EXPECT_TRUE(delivers(2)) << "it needs two descriptors for a moment";
 }
 
 TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
@@ -487,7 +492,8 @@ TEST_F(SocketEngineTest, MakesRoomForARingThatDidNotArrive) {
   const auto ring = make_ring_memory();
   const DescriptorLimit limit(64);
   const auto all = take_all_descriptors();
-  ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
+  ASSERT_TRUE(eventually(
+      [&] { return send_message(sender.get(), MessageKind::ring, {}, ring->get()) == 0; }));
   for (const auto* const each : {&sender, &idle}) {
     pollfd closed{each->get(), POLLIN, 0};
     ASSERT_EQ(::poll(&closed, 1, 60'000), 1);

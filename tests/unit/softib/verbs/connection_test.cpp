@@ -113,6 +113,23 @@ TEST_F(ConnectedTest, ATargetThatCallsNoVerbIsServed) {
   }
 }
 
+/// Nor after it has taken completions without a pause, so that it was expected to go on.
+TEST_F(ConnectedTest, ATargetThatStopsToPollIsServed) {
+  ibv_wc wc;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+    post(IBV_WR_SEND);
+    while (ibv_poll_cq(far_.cq, 1, &wc) == 0) {
+    }
+    ASSERT_EQ(ibv_poll_cq(far_.cq, 1, &wc), 0);
+    ASSERT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  }
+  std::fill_n(near_.memory.begin(), 5000, std::uint8_t{9});
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_TRUE(far_has(9));
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+}
+
 TEST_F(ConnectedTest, ACompletionMakesTheChannelReadable) {
   for (int round = 0; round < 5; ++round) {
     ASSERT_EQ(ibv_req_notify_cq(far_.cq, 0), 0);
