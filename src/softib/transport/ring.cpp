@@ -18,6 +18,7 @@ constexpr std::uint32_t kChecksumsRight = 1U << 31;
 constexpr std::uint32_t kHasIcrc = 1U << 30;
 constexpr std::size_t kAlignment = 64;  ///< a cache line, so no two records share one
 constexpr std::size_t kPrefetch = 4;    ///< records ahead
+constexpr std::size_t kPublishBytes = 1U << 14;
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(int), "a futex");
 
@@ -94,6 +95,7 @@ std::uint64_t RingWriter::taken() const {
 
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
+  auto published = written_;
   for (; count < packets.size(); ++count) {
     const auto bytes = packets[count]->size();
     if (bytes > max_bytes(packets[count]->gso, packets[count]->has_icrc)) continue;
@@ -104,9 +106,9 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
     }
     write_record(memory_.at(written_), *packets[count], bytes);
     written_ = after;
-    // Published at once, so that a reader that polls works on it while the next is written.
-    if (packets[count]->gso.size != 0) {
-      header().written.store(written_, std::memory_order_release);
+    // Published meanwhile, so that a reader that polls works on them while the next are written.
+    if (written_ - published >= kPublishBytes) {
+      header().written.store(published = written_, std::memory_order_release);
     }
   }
   // seq_cst orders this before the caller's loads of the WakeupTable and of `reader_state`.
