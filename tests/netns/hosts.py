@@ -362,10 +362,10 @@ def needs(*tools):
 
 
 def needs_users():
-    """For servers that run parts of themselves as other users."""
+    """For programs that run as another user than root, or parts of them."""
     first, _, count = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
     return unittest.skipIf(first == "0" and count == "1",
-                           "needs root: the server uses several users, and this namespace has one")
+                           "needs root: a program changes its user, and this namespace has only one")
 
 
 def main():

@@ -1,6 +1,9 @@
 // What a queue pair of a connection service has in addition to its queues.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "softib/hca/connection_attributes.hpp"
 #include "softib/hca/requester.hpp"
 #include "softib/hca/responder.hpp"
@@ -23,6 +26,9 @@ struct Connection {
   // For class Connections.
   bool is_active = false;                         ///< in its list of those to serve
   ipoib::TimePoint scheduled_at = ipoib::kNever;  ///< when its timer will be served
+  /// A process: a LID and the slot in its queue pair numbers.
+  using Receiver = std::pair<std::uint16_t, std::uint32_t>;
+  std::optional<Receiver> waits_for;  ///< in the list of those for which it had no room
 };
 
 }  // namespace softib::hca

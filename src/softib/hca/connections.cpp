@@ -22,10 +22,13 @@ bool comes_from_peer(const ConnectedPacket& packet, const ConnectionAttributes& 
          packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
 }
 
+bool sends_requests(ibv_qp_state state) { return state == IBV_QPS_RTS || state == IBV_QPS_SQD; }
+
 }  // namespace
 
 void Connections::remove(QueuePair& qp) {
   auto& connection = *qp.connection_;
+  stop_waiting(qp);
   if (connection.is_active) std::erase(active_, &qp);
   if (connection.scheduled_at != ipoib::kNever) timers_.erase({connection.scheduled_at, &qp});
 }
@@ -51,6 +54,7 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
       if (from == IBV_QPS_RTS) connection.is_draining = true;
       break;
     case IBV_QPS_RESET:
+      stop_waiting(qp);
       connection.requester.start(Psn());
       connection.attributes = {};
       [[fallthrough]];
@@ -133,6 +137,7 @@ void Connections::expire(TimePoint now) {
 }
 
 TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {
+  waiting_.for_each_first([this](QueuePair& qp) { activate(qp); });
   while (!active_.empty()) {
     QueuePair& qp = *active_.front();
     active_.pop_front();
@@ -147,17 +152,28 @@ void Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
   auto& requester = connection.requester;
   if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT) return;
   check_timeout(qp, now, sink);
-  auto left = send_responses(qp, sink);
-  const bool sends = qp.state_ == IBV_QPS_RTS || qp.state_ == IBV_QPS_SQD;
-  if (left != Left::no_room && sends && !requester.is_paused(now)) {
-    left = std::max(left, send_requests(qp, sink));
+  const auto left = waiting_.admits(qp) ? send(qp, now, sink) : Left::no_room;
+  if (left == Left::no_room) {
+    schedule(waiting_.wait(qp), now + kRoomRetry);
+  } else {
+    stop_waiting(qp);
   }
   if (left == Left::more) activate(qp);
-  if (left == Left::no_room) schedule(qp, now + kRoomRetry);
-  if (sends) {
+  if (sends_requests(qp.state_)) {
     schedule(qp, requester.update_deadline(now, connection.attributes.ack_timeout()));
     finish_draining(qp);
   }
+}
+
+Connections::Left Connections::send(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
+  const auto left = send_responses(qp, sink);
+  if (left == Left::no_room || !sends_requests(qp.state_)) return left;
+  if (qp.connection_->requester.is_paused(now)) return left;
+  return std::max(left, send_requests(qp, sink));
+}
+
+void Connections::stop_waiting(QueuePair& qp) {
+  if (QueuePair* const next = waiting_.leave(qp)) activate(*next);
 }
 
 /// A deadline that has become later is left as it is: when it passes, the connection is served, and

@@ -3,7 +3,7 @@
 //
 // Nothing is sent at once. Whatever may give a connection something to send makes it active, and
 // serve() sends for all active ones in turn: responses first, then requests. What the receiver has
-// no room for is offered again later.
+// no room for is offered again later, by one connection of each receiver at a time.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "softib/hca/completion_queue.hpp"
 #include "softib/hca/connection.hpp"
 #include "softib/hca/packet_copies.hpp"
+#include "softib/hca/room_queues.hpp"
 #include "softib/hca/work_requests.hpp"
 
 namespace softib::hca {
@@ -52,6 +53,8 @@ class Connections {
   [[nodiscard]] static bool has_side_for(const QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet);
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
+  [[nodiscard]] Left send(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
+  void stop_waiting(QueuePair& qp);
   void schedule(QueuePair& qp, ipoib::TimePoint when);
   void finish_draining(QueuePair& qp);
 
@@ -110,6 +113,7 @@ class Connections {
 
   Hca& hca_;
   std::deque<QueuePair*> active_;
+  RoomQueues waiting_;
   std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
   std::array<RequestPacket, kSendBatch> plan_;
   std::vector<OutgoingPacket> batch_ = std::vector<OutgoingPacket>(kSendBatch);

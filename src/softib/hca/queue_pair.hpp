@@ -74,6 +74,7 @@ class QueuePair {
  private:
   friend class Hca;
   friend class Connections;
+  friend class RoomQueues;
   friend class SharedReceives;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 

@@ -34,7 +34,7 @@ class Network {
   /// Serves the HCAs and delivers the packets that arrive next. Returns false when nothing is left.
   bool step() {
     TimePoint next = ipoib::kNever;
-    for (auto& port : hcas_) next = std::min(next, port->hca.connections().serve(now, *port));
+    for (auto& port : hcas_) next = std::min(next, port->serve());
     if (!packets_.empty()) next = std::min(next, packets_.begin()->first);
     if (next == ipoib::kNever) return false;
     now = std::max(now, next);
@@ -68,6 +68,8 @@ class Network {
   TimePoint now{};
   NetworkFaults faults;
   std::size_t room = 1000;   ///< packets that a receiver takes at once
+  std::optional<Lid> full;   ///< this receiver takes none
+  std::size_t offers = 0;    ///< batches, also those that no receiver took
   bool has_untaken = false;  ///< what ConnectedSink reports
   std::function<void(const ConnectedPacket&)> on_packet;
   std::function<bool(const ConnectedPacket&)> is_lost;  ///< in addition to faults.loss
@@ -76,6 +78,8 @@ class Network {
   struct Port : ConnectedSink {
     Port(Network& of, Hca& which) : network(of), hca(which) {}
     std::size_t try_send(std::span<const OutgoingPacket> batch) override {
+      ++network.offers;
+      if (batch.front().dlid == network.full) return 0;
       const auto count = std::min(batch.size(), network.room);
       for (const auto& packet : batch.first(count)) {
         EXPECT_TRUE(packet.is_connected);
@@ -86,8 +90,17 @@ class Network {
       return count;
     }
     bool has_untaken(Lid, Qpn) override { return network.has_untaken; }
+    /// As devices do, only if a connection is active or a deadline has passed. Returns the next one.
+    TimePoint serve() {
+      auto& connections = hca.connections();
+      if (connections.has_active() || deadline <= network.now) {
+        deadline = connections.serve(network.now, *this);
+      }
+      return deadline;
+    }
     Network& network;
     Hca& hca;
+    TimePoint deadline = ipoib::kNever;
   };
   bool happens(unsigned share) { return random_() % 1000 < share; }
 

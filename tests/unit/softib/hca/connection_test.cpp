@@ -292,6 +292,100 @@ TEST_F(ConnectionTest, QueuePairsTakeTurns) {
   EXPECT_EQ(order[kSendBatch], qb2.number());
 }
 
+/// Three connections from a to b, none of which finds room.
+class RoomTest : public ConnectionTest {
+ protected:
+  RoomTest() {
+    for (std::size_t i = 1; i < senders.size(); ++i) senders[i] = connect_another(b, 6);
+    network.full = Lid(6);
+    for (auto* const qp : senders) {
+      EXPECT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}, qp->number().value()), 0);
+    }
+    EXPECT_TRUE(network.step());
+  }
+  QueuePair* connect_another(ConnectedHost& to, std::uint16_t lid) {
+    auto& near = a.make_connected();
+    auto& far = to.make_connected();
+    a.connect(near, a.connected_attributes(far.number(), lid));
+    to.connect(far, to.connected_attributes(near.number(), 5));
+    return &near;
+  }
+  void move(ibv_qp_state to) {
+    ibv_qp_attr attr{};
+    attr.qp_state = to;
+    ASSERT_TRUE(a.hca.modify(*senders[0], attr, IBV_QP_STATE));
+  }
+  std::vector<std::uint64_t> completed() {
+    network.full.reset();
+    network.run();
+    std::vector<std::uint64_t> ids;
+    for (const auto& wc : a.poll()) ids.push_back(wc.wr_id);
+    return ids;
+  }
+  [[nodiscard]] std::uint64_t id(std::size_t sender) const {
+    return senders.at(sender)->number().value();
+  }
+
+  std::array<QueuePair*, 3> senders{&qa};
+};
+
+TEST_F(RoomTest, OneOfThemOffersAgain) {
+  EXPECT_EQ(network.offers, 1U);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(network.step());
+  EXPECT_EQ(network.offers, 11U);
+  EXPECT_THAT(completed(), testing::UnorderedElementsAre(id(0), id(1), id(2)));
+}
+
+TEST_F(RoomTest, TheyTakeTurns) {
+  network.full.reset();
+  network.run();
+  (void)a.poll();
+  std::vector<std::uint32_t> order;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    if (!packet.payload.empty()) order.push_back(packet.bth.destination.value());
+  };
+  network.room = 1;
+  for (auto* const qp : senders) {
+    ASSERT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 10'000)}), 0);
+  }
+  network.run();
+  ASSERT_EQ(order.size(), 30U);
+  // At the ends not all three have packets.
+  for (std::size_t i = 6; i < 24; ++i) EXPECT_EQ(order[i], order[i - 3]) << i;
+}
+
+TEST_F(RoomTest, DoesNotDelayPacketsForOthers) {
+  auto* const other = connect_another(a, 5);
+  ASSERT_EQ(a.post(*other, a.request(IBV_WR_RDMA_WRITE, a.address(0), a.all.key), {a.part(0, 8)}),
+            0);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(network.step());
+  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+}
+
+TEST_F(RoomTest, TheNextOneFollowsWhenTheFirstIsReset) {
+  move(IBV_QPS_RESET);
+  EXPECT_THAT(completed(), ElementsAre(id(1), id(2)));
+}
+
+TEST_F(RoomTest, TheNextOneFollowsWhenTheFirstIsDestroyed) {
+  ASSERT_TRUE(a.hca.destroy(*senders[0]));
+  EXPECT_THAT(completed(), ElementsAre(id(1), id(2)));
+}
+
+TEST_F(RoomTest, OneThatIsNotTheFirstIsDestroyed) {
+  ASSERT_TRUE(a.hca.destroy(*senders[1]));
+  const auto before = network.offers;
+  ASSERT_TRUE(network.step());
+  EXPECT_EQ(network.offers, before + 1);
+  EXPECT_THAT(completed(), testing::UnorderedElementsAre(id(0), id(2)));
+}
+
+/// What is flushed needs no room.
+TEST_F(RoomTest, TheNextOneFollowsWhenTheFirstFails) {
+  move(IBV_QPS_ERR);
+  EXPECT_THAT(completed(), ElementsAre(id(0), id(1), id(2)));
+}
+
 // --- What is refused -----------------------------------------------------------------------------
 
 struct Refusal {
