@@ -23,6 +23,7 @@ STREAMS = {
     "ib_write_bw -q 1000": ("-q", "1000", *LARGE),
     "ib_send_bw, 64 bytes, in lists of 16": ("-s", "64", "--post_list", "16"),
 }
+COPIES = {"cold": "memcpy of 1,000 blocks in turn", "byte": "a byte through a pipe, not polled"}
 EXCHANGES = {
     "ib_send_lat -c UD": ("-c", "UD", "-s", "64"),
     "ib_send_lat": ("-s", "64"),
@@ -50,7 +51,7 @@ def of_latency(output):
 
 
 def of_copies(output):
-    """Returns {name: Gb/s} from the output of bench_copy."""
+    """Returns {name: number} from the output of bench_copy."""
     return {name: float(speed) for name, speed in map(str.split, output.splitlines())}
 
 
@@ -87,8 +88,9 @@ def measure_connections(softib, options):
         for _ in range(options.rounds):
             output = subprocess.run([options.programs / "tests" / "bench_copy", str(options.seconds)],
                                     check=True, capture_output=True, text=True).stdout
-            for name, speed in of_copies(output).items():
-                copies.setdefault(name, []).append(speed)
+            for name, number in of_copies(output).items():
+                kind = exchanges if name == "byte" else copies
+                kind.setdefault(COPIES.get(name, name), []).append(number)
             for name in STREAMS:
                 streams.setdefault(name, []).append(stream(subnet, name, options.seconds))
             for name, more in EXCHANGES.items():
