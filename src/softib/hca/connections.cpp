@@ -22,6 +22,12 @@ bool comes_from_peer(const ConnectedPacket& packet, const ConnectionAttributes& 
          packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
 }
 
+/// A queue pair of XRC has only one side: it either sends requests, or receives them.
+bool has_side_for(const QueuePair& qp, const ConnectedPacket& packet) {
+  const auto type = qp.config().type;
+  return type != (ipoib::wire::is_response(packet.opcode) ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
+}
+
 bool sends_requests(ibv_qp_state state) { return state == IBV_QPS_RTS || state == IBV_QPS_SQD; }
 
 }  // namespace
@@ -95,12 +101,6 @@ void Connections::receive(ConstBytes bytes) {
   } else {
     execute(*qp, *packet);
   }
-}
-
-/// A queue pair of XRC has only one side: it either sends requests, or receives them.
-bool Connections::has_side_for(const QueuePair& qp, const ConnectedPacket& packet) {
-  const auto type = qp.config().type;
-  return type != (ipoib::wire::is_response(packet.opcode) ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
 }
 
 /// The checks of IBA 9.6: of the port, then of the queue pair.

@@ -3,7 +3,7 @@
 //
 // Nothing is sent at once. Whatever may give a connection something to send makes it active, and
 // serve() sends for all active ones in turn: responses first, then requests. What the receiver has
-// no room for is offered again later, by one connection of each receiver at a time.
+// no room for is offered again later.
 #pragma once
 
 #include <array>
@@ -45,12 +45,9 @@ class Connections {
 
  private:
   using ConnectedPacket = ipoib::wire::ConnectedPacket;
-  using Aeth = ipoib::wire::Aeth;
-  /// What sending has led to: nothing is left, or something is, or the receiver has no room.
-  enum class Left : std::uint8_t { nothing, more, no_room };
+  enum class Left : std::uint8_t { nothing, more, no_room };  ///< to send; no_room: at the receiver
 
   // connections.cpp
-  [[nodiscard]] static bool has_side_for(const QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet);
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   [[nodiscard]] Left send(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);

@@ -88,8 +88,7 @@ class QueuePair {
   [[nodiscard]] std::uint8_t* staged(std::uint32_t position) {
     return &staging_[std::size_t{position & staging_mask_} * staging_stride_];
   }
-  /// The payload of an inline send.
-  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position);
+  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position);  ///< of an inline send
   /// The user of keys that its work requests and its peer name.
   [[nodiscard]] KeyUser key_user() const { return {config_.pd, number_}; }
   /// Takes over the attributes of `mask`, except the state. Returns 0 or EINVAL.
