@@ -189,26 +189,29 @@ endfunction()
 
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
 # the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. BUSY is for tests that keep a
-# processor busy; of those with the same LOCK one runs at a time. NOT_WITH names sanitizers: see
+# processor busy; of those with the same LOCK one runs at a time. Those with a higher COST start first;
+# by default it is 10, more than that of the many short tests. NOT_WITH names sanitizers: see
 # ipoib_without_sanitizers().
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;LOCK" "ENVIRONMENT;NOT_WITH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;LOCK;COST" "ENVIRONMENT;NOT_WITH" ${ARGN})
   ipoib_without_sanitizers(wanted ${ARG_NOT_WITH})
   if(NOT wanted)
     return()
+  endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 10)
   endif()
   ipoib_python_cases(cases ${script})
   foreach(case ${cases})
     set(name ${ARG_LABEL}/${case})
     add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${case})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-      COST 10 # before the many short tests
+      COST ${ARG_COST}
       SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
       ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}"
       RESOURCE_LOCK "${ARG_LOCK}")
     if(ARG_BUSY)
       ipoib_busy_tests(${name})
-      set_tests_properties(${name} PROPERTIES COST 20) # at the end they would leave places free
     endif()
   endforeach()
 endfunction()

@@ -1,5 +1,6 @@
 """Shared by the DHCP tests: a server, clients, and the messages in a capture."""
 
+import signal
 import subprocess
 
 import hosts
@@ -97,12 +98,18 @@ def dhcpcd(_folder, interface):
 CLIENTS = {"udhcpc": udhcpc, "dhclient": dhclient, "dhcpcd": dhcpcd}
 
 
+class Client(hosts.Process):
+    def end(self):
+        """At once: dhcpcd does not always end when it is asked to."""
+        super().end(signal.SIGKILL)
+
+
 def start_client(host, folder, interface="ib0", program="udhcpc"):
     """Starts a DHCP client on a host's interface."""
     own = folder / f"{program}-{host.name}"
     own.mkdir(exist_ok=True)
-    return hosts.Process(host.command(*CLIENTS[program](own, interface)),
-                         folder / f"{host.name}.{program}.log", host.subnet.environment)
+    return Client(host.command(*CLIENTS[program](own, interface)),
+                  folder / f"{host.name}.{program}.log", host.subnet.environment)
 
 
 def messages(capture):
