@@ -28,7 +28,7 @@ struct Connection {
   ipoib::TimePoint scheduled_at = ipoib::kNever;  ///< when its timer will be served
   /// A process: a LID and the slot in its queue pair numbers.
   using Receiver = std::pair<std::uint16_t, std::uint32_t>;
-  std::optional<Receiver> waits_for;  ///< in the list of those for which it had no room
+  std::optional<Receiver> waits_for;  ///< this process had no room for its packets
 };
 
 }  // namespace softib::hca

@@ -6,6 +6,8 @@
 
 #include <deque>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "softib/hca/queue_pair.hpp"
 
