@@ -65,6 +65,7 @@ if(IPOIB_SANITIZE MATCHES undefined)
   endif()
 endif()
 
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 20)
 # A merged source needs so much memory that g++ would spend a tenth of its time on collecting garbage.
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)

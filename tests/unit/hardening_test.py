@@ -8,7 +8,6 @@ Of a build of type Debug, only what the linker does is compared.
 import json
 import os
 import pathlib
-import platform
 import re
 import subprocess
 import sys
@@ -50,8 +49,9 @@ def code_at(path, name):
 def faults(path, is_compiled_so):
     """Yields what the file lacks."""
     name = pathlib.Path(path).name.split(".so")[0] + (".so" if ".so" in path else "")
+    header = re.sub(r" +", " ", readelf("--file-header", path))
     segments, dynamic = readelf("--segments", path), readelf("--dynamic", path)
-    if not name.startswith("lib") and PIE not in re.sub(r" +", " ", readelf("--file-header", path)):
+    if not name.startswith("lib") and PIE not in header:
         yield "is not a position-independent executable"
     if "GNU_RELRO" not in segments:
         yield "has no RELRO"
@@ -69,7 +69,7 @@ def faults(path, is_compiled_so):
         yield "has no fortified functions"
     if name in CHECKED and "__glibcxx_assert_fail" not in symbols:
         yield "does not check the containers of its parsers"
-    if platform.machine() == "x86_64" and code_at(path, FUNCTIONS.get(name, "main")) != ENDBR64:
+    if "X86-64" in header and code_at(path, FUNCTIONS.get(name, "main")) != ENDBR64:
         yield "does not mark the targets of indirect calls"
 
 
