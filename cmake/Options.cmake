@@ -133,7 +133,7 @@ function(ipoib_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} ipoib_test_support GTest::gmock GTest::gtest_main)
   if(IPOIB_SANITIZE AND ARG_LABEL STREQUAL unit)
     # ctest reads this: a build of some targets only has the tests of those.
     set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_test.cmake)

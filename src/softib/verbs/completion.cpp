@@ -71,9 +71,7 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
-  const auto hca = of(ibv->context).device.hca();
-  of(ibv).model->arm(solicited_only != 0);
-  hca.waiters().on_armed(of(ibv));
+  of(ibv->context).device.arm(of(ibv), solicited_only != 0);
   return 0;
 }
 

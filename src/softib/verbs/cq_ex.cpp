@@ -8,8 +8,7 @@
 namespace softib::verbs {
 namespace {
 
-int next_poll(ibv_cq_ex* ibv) {
-  auto& cq = of(ibv);
+int take_next(Cq& cq) {
   const int count = poll(cq, {&cq.current, 1}, {&cq.current_time, 1});
   if (count == 0) return ENOENT;
   if (count < 0) return EIO;
@@ -20,7 +19,13 @@ int next_poll(ibv_cq_ex* ibv) {
 
 int start_poll(ibv_cq_ex* ibv, ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
-  return next_poll(ibv);
+  return take_next(of(ibv));
+}
+
+/// Receives no packets: a completion that they cause, and its event, come after this batch.
+int next_poll(ibv_cq_ex* ibv) {
+  auto& cq = of(ibv);
+  return cq.model->idle() ? ENOENT : take_next(cq);
 }
 
 std::uint64_t nanoseconds(std::chrono::nanoseconds since) {

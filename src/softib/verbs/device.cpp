@@ -139,6 +139,13 @@ bool Device::poll_receive_rings(Cq& cq) {
   return endpoint_.poll_receive_rings();
 }
 
+void Device::arm(Cq& cq, bool solicited_only) {
+  (void)endpoint_.poll_receive_rings();
+  const auto access = hca();
+  cq.model->arm(solicited_only);
+  access.waiters().on_armed(cq);
+}
+
 int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   bool must_look = false;
   int count = 0;

@@ -69,6 +69,9 @@ class Device final : public endpoint::PacketReceiver {
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
   void receive_for(const CompChannel& channel);
+  /// Asks for an event. Pending packets are received before, so that they cause none: a program
+  /// that polls next takes them.
+  void arm(Cq& cq, bool solicited_only);
   /// Takes completions. The program may do something else now, so the engine waits for the packets
   /// of connections again.
   [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/emulator.hpp"
+
 namespace ipoib {
 namespace {
 
@@ -76,6 +78,7 @@ TEST_F(AncillaryDescriptorsTest, AMessageMayHaveNone) {
 
 /// Also where the kernel's alignment leaves space for one more.
 TEST_F(AncillaryDescriptorsTest, NoMoreArriveThanThereIsRoomForAndNoneStaysOpen) {
+  SKIP_UNDER_EMULATOR("does not say that descriptors were cut off");
   const int before = lowest_free();
   for (std::size_t room = 1; room < AncillaryDescriptors::kMost; ++room) {
     send(std::vector<int>(AncillaryDescriptors::kMost, near_.get()));

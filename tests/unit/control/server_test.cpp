@@ -22,6 +22,7 @@
 #include "ipoib/unix_path.hpp"
 #include "line_client.hpp"
 #include "running_server.hpp"
+#include "tests/support/emulator.hpp"
 
 namespace ipoib::control {
 namespace {
@@ -417,6 +418,7 @@ TEST(Server, TriesAgainIfItCannotOpenItsSockets) {
 
 /// A server that received one would close it, which may block for as long as its sender likes.
 TEST(Server, RefusesDescriptors) {
+  SKIP_UNDER_EMULATOR("has no SO_PASSRIGHTS");
   RunningServer server;
   for (const char* const name : {kControlSocket, kReadSocket}) {
     const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ipoib/ancillary_descriptors.hpp"
+#include "tests/support/emulator.hpp"
 
 namespace ipoib::daemon::handover::assembly_tests {
 namespace {
@@ -89,6 +90,7 @@ TEST(HandoverConnectionTest, ARefusalArrivesAlthoughThePeerDoesNotReadEverything
 }
 
 TEST(HandoverConnectionTest, NoDescriptorOfAnInvalidMessageStaysOpen) {
+  SKIP_UNDER_EMULATOR("does not say that descriptors were cut off");
   auto [one, other] = socket_pair();
   Connection to(std::move(other));
   const auto before = open_descriptors();

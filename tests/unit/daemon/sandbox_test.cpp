@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "ipoib/log.hpp"
+#include "tests/support/emulator.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -59,6 +60,7 @@ int error_of(long result) { return result < 0 ? errno : 0; }
 class SandboxTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    SKIP_UNDER_EMULATOR("has no seccomp");
     if (const auto why = obstacle_to_sandbox()) GTEST_SKIP() << *why;
   }
   /// Runs `body` within a sandbox; returns what it wrote, and the log.

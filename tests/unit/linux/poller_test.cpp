@@ -9,6 +9,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
+#include "tests/support/emulator.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::uint32_t kTag = 7;
 
 TEST(PollerTest, ReportsEachEdgeOnce) {
+  SKIP_UNDER_EMULATOR("has no epoll_pwait2");
   Poller poller;
   WakeUp wake_up;
   poller.add(wake_up.descriptor(), kTag);
@@ -31,6 +33,7 @@ TEST(PollerTest, ReportsEachEdgeOnce) {
 }
 
 TEST(PollerTest, ReportsDescriptorReadableBeforeAdd) {
+  SKIP_UNDER_EMULATOR("has no epoll_pwait2");
   Poller poller;
   WakeUp wake_up;
   wake_up.signal();
@@ -39,6 +42,7 @@ TEST(PollerTest, ReportsDescriptorReadableBeforeAdd) {
 }
 
 TEST(PollerTest, SleepsUntilDeadline) {
+  SKIP_UNDER_EMULATOR("has no epoll_pwait2");
   Poller poller;
   const auto now = monotonic_now();
   const auto deadline = now + std::chrono::milliseconds(5);
@@ -48,6 +52,7 @@ TEST(PollerTest, SleepsUntilDeadline) {
 }
 
 TEST(PollerTest, ASignalEndsAWaitWithoutAnEvent) {
+  SKIP_UNDER_EMULATOR("has no epoll_pwait2");
   struct sigaction before {};
   struct sigaction action {};
   action.sa_handler = [](int) {};

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 
+#include "tests/support/emulator.hpp"
 #include "verbs_fixture.hpp"
 
 namespace softib::verbs {
@@ -337,6 +338,7 @@ TEST_F(ConnectedTest, WindowsAndAtomicWritesOfTheNewPostApi) {
 
 /// The target unmaps an on-demand region while the peer writes.
 TEST_F(ConnectedTest, MissingPagesOfAnOnDemandRegionFailTheRequest) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* const memory =
       ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

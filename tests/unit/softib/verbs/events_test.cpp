@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -20,12 +22,26 @@
 namespace softib::verbs {
 namespace {
 
+[[nodiscard]] bool is_asleep(const std::string& task) {
+  std::ifstream stat("/proc/self/task/" + task + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(stat), {}};
+  return text.find(") S ") != std::string::npos;
+}
+
 /// Waits until a thread sleeps, or has done its work.
 void wait_until_asleep(const std::atomic<pid_t>& thread, const std::atomic<bool>& done) {
-  EXPECT_TRUE(eventually([&] {
-    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(stat), {}};
-    return done || text.find(") S ") != std::string::npos;
+  EXPECT_TRUE(eventually([&] { return done || is_asleep(std::to_string(thread)); }));
+}
+
+/// Waits until the engines have nothing to do: all other threads sleep.
+void wait_for_engines() {
+  EXPECT_TRUE(eventually([] {
+    const auto own = std::to_string(::gettid());
+    return std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"),
+                               [&](auto& task) {
+                                 const auto name = task.path().filename().string();
+                                 return name == own || is_asleep(name);
+                               });
   }));
 }
 
@@ -51,6 +67,14 @@ class EventsTest : public VerbsTest {
   void send_to(ibv_qp* qp) {
     ASSERT_EQ(near_.post_receive(qp), 0);
     ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), qp->qp_num, "wake"), 0);
+  }
+  /// The first datagram opens a connection, which takes the engines a while.
+  void exchange(ibv_qp* qp) {
+    ibv_wc wc{};
+    EXPECT_EQ(ibv_poll_cq(near_.cq, 1, &wc), 0);  // from now on packets wake nobody
+    send_to(qp);
+    EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
+    wait_for_engines();
   }
   [[nodiscard]] ibv_cq* take_event() {
     ibv_cq* cq = nullptr;
@@ -92,6 +116,38 @@ TEST_F(EventsTest, HasNoEventUnlessArmed) {
   send_to(qp);
   EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
   EXPECT_FALSE(is_readable(near_.channel->fd));
+}
+
+// A program that then polls takes it, and would find nothing when it reads the event.
+TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
+  auto* const qp = near_.make_qp();
+  exchange(qp);
+  send_to(qp);
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
+  EXPECT_FALSE(is_readable(near_.channel->fd));
+}
+
+// Its event, if the queue is armed, is not read before it is taken.
+TEST_F(EventsTest, WhatArrivesDuringABatchIsLeftForTheNextOne) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 16;
+  auto* const cq = ibv_create_cq_ex(near_.context, &attr);
+  ASSERT_NE(cq, nullptr);
+  auto init = near_.initial();
+  init.recv_cq = ibv_cq_ex_to_cq(cq);
+  auto* const qp = ibv_create_qp(near_.pd, &init);
+  Side::bring_up(qp);
+  exchange(near_.make_qp());
+  ibv_poll_cq_attr none{};
+  EXPECT_EQ(ibv_start_poll(cq, &none), ENOENT);  // from now on packets wake nobody
+  send_to(qp);
+  ASSERT_EQ(ibv_start_poll(cq, &none), 0);
+  send_to(qp);
+  EXPECT_EQ(ibv_next_poll(cq), ENOENT);
+  ibv_end_poll(cq);
+  EXPECT_EQ(ibv_start_poll(cq, &none), 0);
+  ibv_end_poll(cq);
 }
 
 TEST_F(EventsTest, BlocksUntilAnEvent) {

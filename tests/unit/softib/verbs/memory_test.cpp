@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "softib/verbs/process_memory.hpp"
+#include "tests/support/emulator.hpp"
 #include "verbs_fixture.hpp"
 
 namespace softib::verbs {
@@ -32,6 +33,7 @@ class TwoPages {
 };
 
 TEST(ProcessMemory, CopiesWhatIsMapped) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   ProcessMemory memory;
   const std::array<std::uint8_t, 4> bytes = {1, 2, 3, 4};
@@ -45,6 +47,7 @@ TEST(ProcessMemory, CopiesWhatIsMapped) {
 }
 
 TEST(ProcessMemory, ReportsWhatIsMissing) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   pages.unmap_second();
   ProcessMemory memory;
@@ -61,6 +64,7 @@ TEST(ProcessMemory, ReportsWhatIsMissing) {
 }
 
 TEST(ProcessMemory, ReportsWhatIsProtected) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   pages.protect_second(PROT_READ);
   ProcessMemory memory;
@@ -105,6 +109,7 @@ TEST_F(MemoryTest, OnDemandRegionsMayBeMissing) {
 }
 
 TEST_F(MemoryTest, AdviceIsChecked) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   constexpr int kFlags = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE;
   auto* const mr = ibv_reg_mr(near_.pd, pages.at(0), 2 * TwoPages::kPage, kFlags);
@@ -140,6 +145,7 @@ TEST_F(MemoryTest, AdviceIsChecked) {
 }
 
 TEST_F(MemoryTest, APrefetchedPageIsPresent) {
+  SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   auto* const mr = ibv_reg_mr(near_.pd, pages.at(0), 2 * TwoPages::kPage,
                               IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
