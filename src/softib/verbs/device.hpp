@@ -2,8 +2,7 @@
 // packets, and by the threads of the application.
 //
 // One lock guards the model. It is not held while packets are sent, so a sender that waits for its
-// receiver blocks neither the engine nor other threads. fork() takes it, so that it is free in the
-// child.
+// receiver blocks no other thread. fork() takes it, so that it is free in the child.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -34,8 +33,7 @@ struct ListedDevice : ibv_device {
 
 class Device final : public endpoint::PacketReceiver {
  public:
-  /// The device on process_endpoint(hca). It is never destroyed. A child of fork() gets another
-  /// one.
+  /// The device on process_endpoint(hca), never destroyed. A child of fork() gets another one.
   [[nodiscard]] static ipoib::Result<Device*> of_process(std::size_t hca);
   Device(endpoint::Endpoint& endpoint, std::size_t hca);
   ~Device() override;
@@ -63,8 +61,7 @@ class Device final : public endpoint::PacketReceiver {
   /// pair.
   void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
 
-  /// Receives pending packets for a program that found `cq` empty. Returns false if there were
-  /// none.
+  /// Receives pending packets for a program that found `cq` empty; returns whether there were any.
   bool poll_receive_rings(Cq& cq);
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
