@@ -132,11 +132,11 @@ def is_listening(tcp_port):
     return False
 
 
-def play(subnet, program, *options):
-    """Runs the server of a program on HCA "a" and its client on "b", which first connect over TCP;
-    returns the output of both."""
+def play(subnet, program, *options, under=()):
+    """Runs the server of a program on HCA "a" and its client on "b", which first connect over TCP,
+    both under another program if there is one; returns the output of both."""
     tcp_port = free_tcp_port()
-    command = [program, "-p", str(tcp_port), *options]
+    command = [*under, program, "-p", str(tcp_port), *options]
     with tempfile.TemporaryFile("w+") as log:  # a pipe that nobody reads meanwhile would fill up
         server = subnet.start("a", *command, stdout=log, stderr=subprocess.STDOUT)
         wait_for("the server", lambda: is_listening(tcp_port) or server.poll() is not None)
