@@ -14,7 +14,7 @@ from softib_subnet import Subnet, need, play, run_tests
 PROGRAMS = (("ibv_rc_pingpong", "-e"), ("ibv_uc_pingpong",), ("ibv_ud_pingpong",),
             ("ibv_srq_pingpong",), ("ibv_xsrq_pingpong",))
 VALGRIND = ("valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
-            "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect")
+            "--errors-for-leak-kinds=definite,indirect")
 need("valgrind", *(name for name, *_ in PROGRAMS))
 SOFTIB = sys.argv[1]
 
