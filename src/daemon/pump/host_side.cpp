@@ -9,6 +9,8 @@
 namespace ipoib::daemon {
 
 static_assert(ethernet::View::kHeadroom >= link::kHeadroom);
+static_assert(ethernet::View::kHeadroom >= wire::EthernetHeader::kSize);
+static_assert((ethernet::View::kHeadroom - link::kHeadroom) % 8 == 0, "see View::kHeadroom");
 static_assert(link::kHostHeadroom >= wire::EthernetHeader::kSize);
 
 HostSide::HostSide(link::Link& link, FramePool& messages, Logger& log, const HashKey& key,

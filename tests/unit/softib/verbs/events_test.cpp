@@ -118,7 +118,7 @@ TEST_F(EventsTest, HasNoEventUnlessArmed) {
   EXPECT_FALSE(is_readable(near_.channel->fd));
 }
 
-// A program that then polls takes it, and would find nothing when it reads the event.
+// A program that polls after arming would take the packet's completion, and find none at the event.
 TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
   auto* const qp = near_.make_qp();
   exchange(qp);
@@ -128,7 +128,7 @@ TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
   EXPECT_FALSE(is_readable(near_.channel->fd));
 }
 
-// Its event, if the queue is armed, is not read before it is taken.
+// So a program that then waits for the event of an armed queue finds the completion.
 TEST_F(EventsTest, WhatArrivesDuringABatchIsLeftForTheNextOne) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
