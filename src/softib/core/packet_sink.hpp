@@ -28,6 +28,13 @@ struct GsoInfo {
   std::uint16_t packets = 1;  ///< number of segments
 };
 
+/// Whom a packet matters to at its receiver.
+enum class Purpose : std::uint8_t {
+  datagram,
+  request,   ///< of a connection: its HCA has to execute it, whatever the program does
+  response,  ///< of a connection: tells the requester what has become of its requests
+};
+
 /// A packet to send: headers written by the HCA, and pieces of the user's memory. Valid only during
 /// the call that passes it. Has no CRCs; captures compute them.
 struct OutgoingPacket {
@@ -51,8 +58,8 @@ struct OutgoingPacket {
   GsoInfo gso{};
   Lid dlid;
   Qpn destination;
-  bool is_connected = false;  ///< of a connection
-  bool has_icrc = false;      ///< ends with its ICRC; only over links with bit errors
+  Purpose purpose = Purpose::datagram;
+  bool has_icrc = false;  ///< ends with its ICRC; only over links with bit errors
 
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;

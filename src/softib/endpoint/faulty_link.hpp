@@ -35,11 +35,11 @@ struct WirePacket {
   std::vector<std::uint8_t> bytes;
   /// What the link carries instead if it has bit errors: the packet with its ICRC.
   std::vector<std::uint8_t> with_icrc{};
-  Lid dlid;                      ///< of a datagram
-  Qpn destination;               ///< of a datagram
-  bool checksums_valid = false;  ///< of a datagram
-  bool is_connected = false;     ///< kind datagram: of a connection
-  NodeIndex node = 0;            ///< mad_to_node: where it goes
+  Lid dlid;                             ///< of a datagram
+  Qpn destination;                      ///< of a datagram
+  bool checksums_valid = false;         ///< of a datagram
+  Purpose purpose = Purpose::datagram;  ///< of a datagram
+  NodeIndex node = 0;                   ///< mad_to_node: where it goes
 };
 
 class FaultyLink {

@@ -120,7 +120,7 @@ void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) 
       copy.bytes.assign(bytes.begin(), bytes.end());
       copy.dlid = packet.dlid;
       copy.destination = packet.destination;
-      copy.is_connected = packet.is_connected;
+      copy.purpose = packet.purpose;
       copy.checksums_valid = packet.checksums_valid || packet.gso.size != 0;
       faulty_link_.send(std::move(copy));
     });
@@ -139,9 +139,10 @@ void LiveEndpoint::send_now(const WirePacket& packet) {
       out.checksums_valid = packet.checksums_valid;
       out.dlid = packet.dlid;
       out.destination = packet.destination;
-      out.is_connected = packet.is_connected;
+      out.purpose = packet.purpose;
       // A connection sends again what there was no room for.
-      const auto mode = packet.is_connected ? transport::SendMode::as_room_permits : send_mode();
+      const auto mode =
+          packet.purpose == Purpose::datagram ? send_mode() : transport::SendMode::as_room_permits;
       return router_.send({&out, 1}, mode);
     }
     case WirePacket::Kind::mad:

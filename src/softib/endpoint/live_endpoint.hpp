@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/endpoint/faulty_link.hpp"
 #include "softib/fabric/fabric.hpp"
@@ -89,7 +90,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   std::uint32_t last_version_ = 0;  ///< of the port's record; used by the engine only
   PortAttributes last_port_;
 
-  std::mutex delivery_mutex_;  ///< held while a receiver is called
+  AdaptiveMutex delivery_mutex_;  ///< held while a receiver is called
   PacketReceiver* receiver_ = nullptr;
   bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
   MadReceiver* mad_receiver_ = nullptr;

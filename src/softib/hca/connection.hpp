@@ -24,6 +24,7 @@ struct Connection {
   bool is_draining = false;     ///< in SQD, requests that were started are not complete
 
   // For class Connections.
+  bool needs_responses = false;                   ///< counted by Connections
   bool is_active = false;                         ///< in its list of those to serve
   ipoib::TimePoint scheduled_at = ipoib::kNever;  ///< when its timer will be served
   /// A process: a LID and the slot in its queue pair numbers.

@@ -64,7 +64,6 @@ void clear(OutgoingPacket& out) {
   out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
   out.checksums_valid = false;
   out.gso = {};
-  out.is_connected = true;
 }
 
 }  // namespace
@@ -110,9 +109,8 @@ std::size_t Connections::build_responses(QueuePair& qp) {
 /// Writes a packet of a response to a place of the batch. Returns the NAK to send instead if the
 /// memory cannot be read: it has been deregistered since the READ was accepted, or pages are
 /// missing.
-std::optional<std::uint8_t> Connections::build_response(const QueuePair& qp,
-                                                        const Response& response,
-                                                        std::uint32_t index, std::size_t place) {
+Connections::Nak Connections::build_response(const QueuePair& qp, const Response& response,
+                                             std::uint32_t index, std::size_t place) {
   auto& out = batch_[place];
   clear(out);
   const auto& attributes = qp.connection_->attributes;
@@ -146,17 +144,14 @@ Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink)
   const auto sent = send(qp, count, sink);
   for (std::size_t i = 0; i < sent && qp.state_ != IBV_QPS_ERR; ++i) {
     requester.sent(plan_[i]);
-    if (!qp.connection_->is_reliable()) finish_unreliable(qp, plan_[i]);
+    if (qp.connection_->is_reliable()) continue;
+    // Nobody acknowledges what an unreliable connection sends (IBA 9.8.1).
+    requester.acknowledge(plan_[i].psn);
+    if (plan_[i].is_last) complete_oldest(qp);
   }
   if (sent < count) return Left::no_room;
   // A shorter batch was ended by the window, an error, or the last request.
   return sent == 0 ? Left::nothing : Left::more;
-}
-
-/// Nobody acknowledges what an unreliable connection sends (IBA 9.8.1).
-void Connections::finish_unreliable(QueuePair& qp, const RequestPacket& sent) {
-  qp.connection_->requester.acknowledge(sent.psn);
-  if (sent.is_last) complete_oldest(qp);
 }
 
 /// A request whose memory may not be used fails when those before it are complete.
@@ -242,6 +237,7 @@ void Connections::write_headers(const QueuePair& qp, ConnectedPacket& packet, Ou
   packet.bth.destination = attributes.peer;
   out.header_size = packet.emit_headers(out.payload_size, out.header);
   if (packet.bth.pad != 0) out.add(ConstBytes(kPadding).first(packet.bth.pad));
+  out.purpose = ipoib::wire::is_response(packet.opcode) ? Purpose::response : Purpose::request;
   out.dlid = packet.lrh.dlid;
   out.destination = attributes.peer;
 }

@@ -35,6 +35,7 @@ bool sends_requests(ibv_qp_state state) { return state == IBV_QPS_RTS || state =
 void Connections::remove(QueuePair& qp) {
   auto& connection = *qp.connection_;
   stop_waiting(qp);
+  set_needs_responses(qp, false);
   if (connection.is_active) std::erase(active_, &qp);
   if (connection.scheduled_at != ipoib::kNever) timers_.erase({connection.scheduled_at, &qp});
 }
@@ -150,7 +151,8 @@ TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {
 void Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
   auto& connection = *qp.connection_;
   auto& requester = connection.requester;
-  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT) return;
+  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT)
+    return set_needs_responses(qp, false);
   check_timeout(qp, now, sink);
   const auto left = waiting_.admits(qp) ? send(qp, now, sink) : Left::no_room;
   if (left == Left::no_room) {
@@ -163,6 +165,8 @@ void Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
     schedule(qp, requester.update_deadline(now, connection.attributes.ack_timeout()));
     finish_draining(qp);
   }
+  set_needs_responses(
+      qp, sends_requests(qp.state_) && (requester.has_unsent() || connection.is_draining));
 }
 
 Connections::Left Connections::send(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
@@ -174,6 +178,11 @@ Connections::Left Connections::send(QueuePair& qp, TimePoint now, ConnectedSink&
 
 void Connections::stop_waiting(QueuePair& qp) {
   if (QueuePair* const next = waiting_.leave(qp)) activate(*next);
+}
+
+void Connections::set_needs_responses(QueuePair& qp, bool needs_responses) {
+  if (std::exchange(qp.connection_->needs_responses, needs_responses) == needs_responses) return;
+  needs_responses ? ++need_responses_ : --need_responses_;
 }
 
 /// A deadline that has become later is left as it is: when it passes, the connection is served, and

@@ -1,9 +1,8 @@
 // The connections of an HCA (IBA 9.7, 9.8): executes the requests of the peers, completes our own,
 // and sends the packets of both.
 //
-// Nothing is sent at once. Whatever may give a connection something to send makes it active, and
-// serve() sends for all active ones in turn: responses first, then requests. What the receiver has
-// no room for is offered again later.
+// What may give a connection something to send makes it active. serve() sends for all active ones
+// in turn: responses first, then requests. What a receiver has no room for is offered again later.
 #pragma once
 
 #include <array>
@@ -23,7 +22,6 @@
 namespace softib::hca {
 
 class Hca;
-class QueuePair;
 
 class Connections {
  public:
@@ -37,6 +35,8 @@ class Connections {
   /// The state of the queue pair was `from`, and its attributes have been applied.
   void change_state(QueuePair& qp, ibv_qp_state from);
 
+  /// Whether requests, or the end of a drain, wait for responses.
+  [[nodiscard]] bool needs_responses() const { return need_responses_ != 0; }
   [[nodiscard]] bool has_active() const { return !active_.empty(); }
   /// Activates the connections whose deadline has passed.
   void expire(ipoib::TimePoint now);
@@ -45,6 +45,7 @@ class Connections {
 
  private:
   using ConnectedPacket = ipoib::wire::ConnectedPacket;
+  using Nak = std::optional<std::uint8_t>;                    ///< its code
   enum class Left : std::uint8_t { nothing, more, no_room };  ///< to send; no_room: at the receiver
 
   // connections.cpp
@@ -52,6 +53,7 @@ class Connections {
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   [[nodiscard]] Left send(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   void stop_waiting(QueuePair& qp);
+  void set_needs_responses(QueuePair& qp, bool needs_responses);
   void schedule(QueuePair& qp, ipoib::TimePoint when);
   void finish_draining(QueuePair& qp);
 
@@ -60,16 +62,14 @@ class Connections {
   [[nodiscard]] Left send_requests(QueuePair& qp, ConnectedSink& sink);
   [[nodiscard]] std::size_t build_responses(QueuePair& qp);
   [[nodiscard]] std::size_t build_requests(QueuePair& qp);
-  [[nodiscard]] std::optional<std::uint8_t> build_response(const QueuePair& qp,
-                                                           const Response& response,
-                                                           std::uint32_t index, std::size_t place);
+  [[nodiscard]] Nak build_response(const QueuePair& qp, const Response& response,
+                                   std::uint32_t index, std::size_t place);
   [[nodiscard]] ibv_wc_status build_request(QueuePair& qp, const RequestPacket& planned,
                                             std::size_t place);
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, std::uint64_t offset,
                                      std::size_t size, std::size_t place);
   void write_headers(const QueuePair& qp, ConnectedPacket& packet, OutgoingPacket& out);
   [[nodiscard]] std::size_t send(const QueuePair& qp, std::size_t count, ConnectedSink& sink);
-  void finish_unreliable(QueuePair& qp, const RequestPacket& sent);
 
   // local_operations.cpp
   void execute_local(QueuePair& qp);
@@ -86,8 +86,7 @@ class Connections {
   void execute_atomic_write(QueuePair& qp, const ConnectedPacket& packet);
   void repeat(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] bool has_receive(QueuePair& qp, const ConnectedPacket& packet);
-  [[nodiscard]] std::optional<std::uint8_t> select_shared(QueuePair& qp,
-                                                          const ConnectedPacket& packet) const;
+  [[nodiscard]] Nak select_shared(QueuePair& qp, const ConnectedPacket& packet) const;
   [[nodiscard]] bool invalidate(QueuePair& qp, const ConnectedPacket& packet);
   [[nodiscard]] KeyUser remote_user(const QueuePair& qp, std::uint32_t shared_queue) const;
   [[nodiscard]] bool may_read(const QueuePair& qp, const ConnectedPacket& packet) const;
@@ -111,6 +110,7 @@ class Connections {
   Hca& hca_;
   std::deque<QueuePair*> active_;
   RoomQueues waiting_;
+  std::size_t need_responses_ = 0;                            ///< connections
   std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
   std::array<RequestPacket, kSendBatch> plan_;
   std::vector<OutgoingPacket> batch_ = std::vector<OutgoingPacket>(kSendBatch);

@@ -108,8 +108,7 @@ void Connections::repeat(QueuePair& qp, const ConnectedPacket& packet) {
 /// Selects the shared receive queue that a request of XRC names, or returns the NAK. It must be of
 /// the domain of the queue pair, else this is a violation of the domain (IBA annex A14, "invalid
 /// XRCETH"). All packets of a message must name the same one.
-std::optional<std::uint8_t> Connections::select_shared(QueuePair& qp,
-                                                       const ConnectedPacket& packet) const {
+Connections::Nak Connections::select_shared(QueuePair& qp, const ConnectedPacket& packet) const {
   auto* const queue = hca_.shared_receives_.find(packet.shared_queue, qp.config_.domain);
   if (queue == nullptr) return Aeth::kRemoteAccessError;
   const bool begins = qp.connection_->responder.message() == Responder::Message::none;

@@ -46,6 +46,8 @@ class Requester {
   /// The oldest request that is not complete. Requires has_unacked().
   [[nodiscard]] ConnectedRequest& oldest() { return at(sends_.processed()); }
   [[nodiscard]] bool has_unacked() const { return unacked_ != end_; }
+  /// Whether a request, or a part of one, is still to be sent.
+  [[nodiscard]] bool has_unsent() const { return cursor_.position != sends_.next_position(); }
   [[nodiscard]] bool has_started() const { return started_ != sends_.processed(); }
   [[nodiscard]] Psn unacked() const { return unacked_; }
   [[nodiscard]] Psn next() const { return end_; }  ///< of the next packet that is new

@@ -14,7 +14,8 @@ using std::chrono::steady_clock;
 namespace {
 
 std::size_t entry_of(const OutgoingPacket& packet) {
-  if (packet.is_connected) return WakeupEntry::kConnected;
+  if (packet.purpose == Purpose::request) return WakeupEntry::kRequests;
+  if (packet.purpose == Purpose::response) return WakeupEntry::kResponses;
   return ipoib::is_multicast(packet.dlid) ? WakeupEntry::kMulticast
                                           : QpnLayout::index(packet.destination);
 }

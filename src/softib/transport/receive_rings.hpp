@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/transport/ring.hpp"
 #include "softib/transport/wire.hpp"
 
@@ -40,7 +41,7 @@ class ReceiveRings {
   bool deliver(RingReader& ring, std::size_t limit);
 
   WireReceiver& receiver_;
-  std::mutex mutex_;
+  AdaptiveMutex mutex_;
   std::vector<Entry> rings_;
   std::vector<ArrivedPacket> packets_;
 };

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/transport/close_patience.hpp"
 #include "softib/transport/peer_connection.hpp"
 #include "softib/transport/unix_socket.hpp"
@@ -25,7 +26,7 @@ struct RingWire::Peer {
   const ProcessAddress address;
   std::uint64_t last_use = 0;  ///< guarded by RingWire::mutex_
   std::atomic<bool> is_connected = false;
-  std::mutex mutex;  ///< guards what follows, and keeps the order of messages
+  AdaptiveMutex mutex;  ///< guards what follows, and keeps the order of messages
   std::shared_ptr<PeerConnection> connection;
   std::uint32_t epoch = 0;  ///< of the slot when the connection was made
   bool congested = false;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/transport/wire.hpp"
@@ -49,7 +50,7 @@ class RingWire : public Wire {
  private:
   struct Peer;
   using Peers = std::list<std::shared_ptr<Peer>>;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<AdaptiveMutex>;
   using Deadline = std::chrono::steady_clock::time_point;
 
   std::shared_ptr<Peer> peer(ProcessAddress to);
@@ -65,8 +66,8 @@ class RingWire : public Wire {
 
   fabric::SubnetFolder folder_;
   const fabric::Fabric& fabric_;
-  std::mutex mutex_;  ///< guards what follows, but not the peers themselves
-  Peers lru_;         ///< least recently used first
+  AdaptiveMutex mutex_;  ///< guards what follows, but not the peers themselves
+  Peers lru_;            ///< least recently used first
   std::unordered_map<std::uint32_t, Peers::iterator> peers_;
   std::uint64_t uses_ = 0;
 };

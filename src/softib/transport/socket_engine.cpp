@@ -110,7 +110,7 @@ void SocketEngine::turn() {
   if (!fall_asleep()) timeout = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
   wakeup_table_.wake_up();
-  notified_ |= rings_.take_requests();
+  if (rings_.take_requests()) rings_.drain();
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) rings_.drain();
@@ -203,7 +203,8 @@ void SocketEngine::resume_accepting() {
 /// between the last read and the close.
 void SocketEngine::evict(int fd) {
   ::shutdown(fd, SHUT_RD);
-  (void)read_from(fd, kMessagesAtEviction);
+  for (std::size_t count = 0; count < kMessagesAtEviction && read_from(fd, 1); ++count) {
+  }
   forget(fd);
 }
 
@@ -222,6 +223,8 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
     switch (reader_.next(fd)) {
       case MessageReader::Got::message:
         if (!handle_message(fd)) return false;
+        // A sender has sent nothing else, as a rule: look at the rings first.
+        if (reader_.kind() == MessageKind::wakeup) return true;
         break;
       case MessageReader::Got::no_room:
         needs_descriptors_ = true;

@@ -2,9 +2,8 @@
 //
 // The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
 // cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
-// multicast packets, one for all connections). What a sender has done about a word, it
-// remembers itself, so no sender can suppress the wakeup of another. All accesses are sequentially
-// consistent.
+// multicast packets, two for all connections). What a sender has done about a word, it remembers
+// itself, so no sender can suppress the wakeup of another. All accesses are sequentially consistent.
 //
 //   entry   | time 40 | waiter 24 |   waiter: kEngine, kNone, or the number of a wakeup descriptor
 //   engine  | time 63 | asleep 1 |
@@ -47,8 +46,9 @@ inline constexpr std::size_t kMaxWakeupFds = 64;
 struct WakeupEntry {
   /// For a queue pair of datagrams it is QpnLayout::index() of its number.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
-  static constexpr std::size_t kConnected = kMulticast + 1;  ///< all connections
-  static constexpr std::size_t kCount = kConnected + 1;
+  static constexpr std::size_t kRequests = kMulticast + 1;  ///< of all connections
+  static constexpr std::size_t kResponses = kRequests + 1;  ///< of all connections
+  static constexpr std::size_t kCount = kResponses + 1;
 };
 
 struct WakeupLayout {

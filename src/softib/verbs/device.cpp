@@ -131,10 +131,10 @@ bool Device::take_device_memory(std::size_t bytes) {
 }
 
 bool Device::poll_receive_rings(Cq& cq) {
-  if (cq.waiter != transport::Waiter::kNone || waiters_.must_note_poll()) {
+  if (cq.waiter != transport::Waiter::kNone || waiters_.attendance().must_note_poll()) {
     const auto access = hca();
     access.waiters().on_polled(cq);
-    if (waiters_.attends_by_polling()) set_deadline(waiters_.start_checks());
+    check_attendance();
   }
   return endpoint_.poll_receive_rings();
 }
@@ -164,9 +164,28 @@ void Device::set_clock() {
   if (clock.users != 0) clock.now = ipoib::monotonic_now();
 }
 
+std::span<const OutgoingPacket> Device::next_packets(const Access& access, hca::QueuePair& qp) {
+  if (qp.is_connected()) {
+    access.waiters().on_posted();
+    check_attendance();
+  }
+  return access->next_packets(qp);
+}
+
+void Device::check_attendance() {
+  auto& attendance = waiters_.attendance();
+  if (attendance.is_by_polling()) set_deadline(attendance.start_checks(ipoib::monotonic_now()));
+}
+
 void Device::serve_connections() {
+  if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
+}
+
+/// The rings cannot be read under the lock, so the engine reads them.
+void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
-  if (connections.has_active()) set_deadline(connections.serve(ipoib::monotonic_now(), endpoint_));
+  set_deadline(connections.serve(now, endpoint_));
+  if (waiters_.attendance().set_needs_responses(connections.needs_responses())) set_deadline(now);
 }
 
 /// Only an earlier deadline has to be set: when one passes that is not needed any more, the next
@@ -180,9 +199,9 @@ void Device::set_deadline(ipoib::TimePoint when) {
 void Device::deadline(ipoib::TimePoint now) {
   const auto access = hca();
   deadline_ = ipoib::kNever;
-  set_deadline(waiters_.check_attendance(now));
+  set_deadline(waiters_.attendance().check(now));
   access->connections().expire(now);
-  set_deadline(access->connections().serve(now, endpoint_));
+  serve_connections(now);
   report_drops();
 }
 
@@ -204,7 +223,7 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   const Qpn number = qp.number();
   const bool is_connected = qp.is_connected();
   auto destroyed = access->destroy(qp);
-  if (destroyed && is_connected) waiters_.remove_connection();
+  if (destroyed && is_connected) waiters_.attendance().remove_connection();
   if (destroyed && !is_connected) waiters_.remove(number);
   return destroyed;
 }

@@ -5,15 +5,15 @@
 // receiver blocks no other thread. fork() takes it, so that it is free in the child.
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <atomic>
 #include <mutex>
 #include <vector>
 
 #include "ipoib/result.hpp"
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/hca/hca.hpp"
+#include "softib/verbs/listed_device.hpp"
 #include "softib/verbs/process_memory.hpp"
 #include "softib/verbs/waiter_registry.hpp"
 
@@ -22,14 +22,6 @@ namespace softib::verbs {
 struct CompChannel;
 struct Cq;
 struct Context;
-
-/// An ibv_device followed by null pointers. A provider library that a program links checks fields
-/// there to find out whether the device is its own; it must find nothing.
-class Device;
-struct ListedDevice : ibv_device {
-  void* no_provider[64] = {};
-  Device* device = nullptr;
-};
 
 class Device final : public endpoint::PacketReceiver {
  public:
@@ -54,9 +46,13 @@ class Device final : public endpoint::PacketReceiver {
 
    private:
     Device& device_;
-    std::lock_guard<std::mutex> lock_;
+    std::lock_guard<AdaptiveMutex> lock_;
   };
   [[nodiscard]] Access hca() { return Access(*this); }
+  /// Requests of `qp` have been posted. Returns what is to be sent for it with transmit(), after
+  /// the lock has been released.
+  [[nodiscard]] std::span<const OutgoingPacket> next_packets(const Access& access,
+                                                             hca::QueuePair& qp);
   /// Sends `batch`, which the caller got from next_packets(), and all further batches of the queue
   /// pair.
   void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
@@ -97,6 +93,8 @@ class Device final : public endpoint::PacketReceiver {
   void deadline(ipoib::TimePoint now) override;
   void set_clock();
   void serve_connections();
+  void serve_connections(ipoib::TimePoint now);
+  void check_attendance();
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
@@ -107,7 +105,7 @@ class Device final : public endpoint::PacketReceiver {
 
   endpoint::Endpoint& endpoint_;
   ListedDevice listed_;
-  std::mutex mutex_;
+  AdaptiveMutex mutex_;
   ProcessMemory memory_;
   hca::Hca hca_;
   WaiterRegistry waiters_;

@@ -1,4 +1,4 @@
-// Whether a program that has just taken completions is going to poll again at once.
+// Whether a program is going to poll at once after what it has just done.
 //
 // Programs that move data as fast as they can do; others look at their own memory next, or compute.
 // It is likely to do what it did the last times. A program that is believed and then does not poll
@@ -15,22 +15,24 @@ namespace softib::verbs {
 
 class PollHabit {
  public:
-  /// What counts as at once.
-  static constexpr ipoib::Duration kSoon = std::chrono::microseconds(2);
   /// So many times in a row make it likely.
   static constexpr std::uint32_t kFewest = 16;
   static constexpr std::uint32_t kMost = 1U << 16;
 
+  /// `soon`: within so much time is at once.
+  explicit PollHabit(ipoib::Duration soon) : soon_(soon) {}
+
   [[nodiscard]] bool polls_on() const { return in_a_row_ >= needed_; }
-  // The program has polled, and found no completions, or some. Need not be called while polls_on().
-  void on_empty_poll(ipoib::TimePoint now) {
-    if (completed_at_ == ipoib::kNever) return;
-    in_a_row_ = now - completed_at_ <= kSoon ? in_a_row_ + 1 : 0;
-    completed_at_ = ipoib::kNever;
+  /// The program has done something after which it may poll at once. Not needed while polls_on().
+  void expect_poll(ipoib::TimePoint now) {
+    if (expected_since_ != ipoib::kNever) in_a_row_ = 0;
+    expected_since_ = now;
   }
-  void on_completions(ipoib::TimePoint now) {
-    on_empty_poll(now);
-    completed_at_ = now;
+  /// The program has polled.
+  void on_poll(ipoib::TimePoint now) {
+    if (expected_since_ == ipoib::kNever) return;
+    in_a_row_ = now - expected_since_ <= soon_ ? in_a_row_ + 1 : 0;
+    expected_since_ = ipoib::kNever;
   }
   /// It has not polled for a long time.
   void on_absence() {
@@ -39,9 +41,10 @@ class PollHabit {
   }
 
  private:
+  ipoib::Duration soon_;
   std::uint32_t in_a_row_ = 0;
   std::uint32_t needed_ = kFewest;
-  ipoib::TimePoint completed_at_ = ipoib::kNever;
+  ipoib::TimePoint expected_since_ = ipoib::kNever;
 };
 
 }  // namespace softib::verbs

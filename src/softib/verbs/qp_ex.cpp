@@ -24,7 +24,7 @@ int complete(ibv_qp_ex* ibv) noexcept {
   {
     const auto hca = device.hca();
     if (const int error = hca->post_send_all(*qp.model, qp.builder.chain())) return error;
-    batch = hca->next_packets(*qp.model);
+    batch = device.next_packets(hca, *qp.model);
   }
   device.transmit(*qp.model, batch);
   return 0;

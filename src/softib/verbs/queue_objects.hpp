@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "ipoib/time.hpp"
+#include "softib/core/adaptive_mutex.hpp"
 #include "softib/hca/hca.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/verbs/event_queue.hpp"
@@ -48,7 +49,7 @@ struct Srq : ibv_srq {
 
 struct Qp : ibv_qp_ex {
   hca::QueuePair* model = nullptr;
-  std::mutex sending;  ///< held from posting until the batch is sent, to keep the order
+  AdaptiveMutex sending;  ///< held from posting until the batch is sent, to keep the order
   std::uint32_t async_events_taken = 0;
   bool extended = false;  ///< created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
   WrBuilder builder;

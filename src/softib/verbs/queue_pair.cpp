@@ -114,7 +114,7 @@ ipoib::Result<Qp*> create(ibv_context* ibv, const ibv_qp_init_attr_ex& attr) {
     qp->model = *model;
     qp->model->owner = qp.get();
     if ((*model)->is_connected()) {
-      hca.waiters().add_connection();
+      hca.waiters().attendance().add_connection();
     } else {
       hca.waiters().add((*model)->number(), of(attr.recv_cq));
     }
@@ -145,7 +145,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
   {
     const auto hca = device.hca();
     error = hca->post_send(*qp.model, chain, bad);
-    batch = hca->next_packets(*qp.model);
+    batch = device.next_packets(hca, *qp.model);
   }
   device.transmit(*qp.model, batch);
   return error;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ipoib/monotonic_clock.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
@@ -34,55 +33,13 @@ void WaiterRegistry::on_polled(Cq& cq) {
   if (!cq.model->is_armed() && cq.waiter != transport::Waiter::kNone) {
     set_waiter(cq, transport::Waiter::kNone);
   }
-  if (attendance_ != Attendance::engine) return;
-  habit_.on_empty_poll(ipoib::monotonic_now());
-  if (is_any_armed()) return;
-  attendance_ = Attendance::poller;
-  has_polled_ = true;
-  endpoint_.set_waiter(transport::WakeupEntry::kConnected, transport::Waiter::kNone);
+  if (!attendance_.is_by_engine()) return;
+  attendance_.on_empty_poll(ipoib::monotonic_now(), is_any_armed());
 }
 
-bool WaiterRegistry::on_completions() {
-  if (attendance_ == Attendance::nobody) return false;
-  if (habit_.polls_on()) {
-    has_polled_ = true;
-    return false;
-  }
-  habit_.on_completions(ipoib::monotonic_now());
-  return let_engine_attend();
-}
-
-void WaiterRegistry::add_connection() {
-  if (connections_++ == 0) attendance_ = Attendance::engine;
-}
-
-void WaiterRegistry::remove_connection() {
-  if (--connections_ != 0) return;
-  (void)let_engine_attend();
-  attendance_ = Attendance::nobody;
-}
-
-bool WaiterRegistry::let_engine_attend() {
-  if (attendance_ != Attendance::poller) return false;
-  attendance_ = Attendance::engine;
-  endpoint_.set_waiter(transport::WakeupEntry::kConnected, transport::Waiter::kEngine);
-  return true;
-}
-
-ipoib::TimePoint WaiterRegistry::start_checks() {
-  if (check_at_ == ipoib::kNever) check_at_ = ipoib::monotonic_now() + kAttendanceCheck;
-  return check_at_;
-}
-
-/// After it has made the engine the waiter, it lets the rings be read once more.
-ipoib::TimePoint WaiterRegistry::check_attendance(ipoib::TimePoint now) {
-  if (now < check_at_) return check_at_;
-  const bool is_polled = attends_by_polling();
-  if (!has_polled_.exchange(false)) {
-    habit_.on_absence();
-    (void)let_engine_attend();
-  }
-  return check_at_ = is_polled ? now + kAttendanceCheck : ipoib::kNever;
+void WaiterRegistry::on_posted() {
+  if (!attendance_.is_by_engine()) return;
+  attendance_.on_posted(ipoib::monotonic_now(), is_any_armed());
 }
 
 bool WaiterRegistry::is_any_armed() const {
@@ -90,7 +47,7 @@ bool WaiterRegistry::is_any_armed() const {
 }
 
 void WaiterRegistry::on_armed(Cq& cq) {
-  (void)let_engine_attend();
+  attendance_.on_armed();
   if (cq.channel != nullptr) set_waiter(cq, waiter_of(of(cq.channel), endpoint_));
 }
 

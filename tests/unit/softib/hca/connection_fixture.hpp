@@ -82,7 +82,7 @@ class Network {
       if (batch.front().dlid == network.full) return 0;
       const auto count = std::min(batch.size(), network.room);
       for (const auto& packet : batch.first(count)) {
-        EXPECT_TRUE(packet.is_connected);
+        EXPECT_NE(packet.purpose, Purpose::datagram);
         std::vector<std::uint8_t> bytes(packet.size());
         write_packet(packet, bytes.data());
         network.send(bytes);
@@ -90,7 +90,8 @@ class Network {
       return count;
     }
     bool has_untaken(Lid, Qpn) override { return network.has_untaken; }
-    /// As devices do, only if a connection is active or a deadline has passed. Returns the next one.
+    /// As devices do, only if a connection is active or a deadline has passed. Returns the next
+    /// one.
     TimePoint serve() {
       auto& connections = hca.connections();
       if (connections.has_active() || deadline <= network.now) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <thread>
 
 #include "tests/support/emulator.hpp"
 #include "verbs_fixture.hpp"
@@ -30,7 +31,7 @@ class ConnectedTest : public VerbsTest {
     EXPECT_NE(qp, nullptr);
     return qp;
   }
-  static void connect(ibv_qp* qp, std::uint32_t peer, Lid lid) {
+  static void connect(ibv_qp* qp, std::uint32_t peer, Lid lid, std::uint8_t timeout = 14) {
     ibv_qp_attr attr{};
     attr.port_num = attr.ah_attr.port_num = 1;
     attr.qp_access_flags = kAccess;
@@ -38,7 +39,7 @@ class ConnectedTest : public VerbsTest {
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
     attr.min_rnr_timer = 1;
-    attr.timeout = 14;
+    attr.timeout = timeout;
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.ah_attr.dlid = lid.value();
     attr.qp_state = IBV_QPS_INIT;
@@ -129,6 +130,44 @@ TEST_F(ConnectedTest, ATargetThatStopsToPollIsServed) {
   post(IBV_WR_RDMA_WRITE);
   EXPECT_TRUE(far_has(9));
   EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+}
+
+/// A requester whose program does not poll, and that sends nothing again.
+class UnattendedTest : public ConnectedTest {
+ protected:
+  static constexpr std::uint8_t kNever = 0;
+  UnattendedTest() {
+    ibv_qp_attr reset{};
+    reset.qp_state = IBV_QPS_RESET;
+    EXPECT_EQ(ibv_modify_qp(near_qp_, &reset, IBV_QP_STATE), 0);
+    connect(near_qp_, far_qp_->qp_num, far_lid(), kNever);
+  }
+};
+
+TEST_F(UnattendedTest, SendsMoreThanTheWindow) {
+  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+  for (int i = 0; i < 60; ++i) post(IBV_WR_RDMA_WRITE);
+  post(IBV_WR_SEND);
+  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
+  post(IBV_WR_RDMA_WRITE);  // makes the rings, which the engines then read
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  std::this_thread::sleep_for(10 * kAttendanceCheck);  // it has polled
+  near_.memory[4999] = 5;
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_TRUE(far_has(5));
+  wait_for_engines();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_SQD;
+  attr.en_sqd_async_notify = 1;
+  ASSERT_EQ(ibv_modify_qp(near_qp_, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  ASSERT_TRUE(is_readable(near_.context->async_fd, kTimeout));
+  ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(near_.context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_SQ_DRAINED);
+  ibv_ack_async_event(&event);
 }
 
 TEST_F(ConnectedTest, ACompletionMakesTheChannelReadable) {

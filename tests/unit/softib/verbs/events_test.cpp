@@ -22,27 +22,9 @@
 namespace softib::verbs {
 namespace {
 
-[[nodiscard]] bool is_asleep(const std::string& task) {
-  std::ifstream stat("/proc/self/task/" + task + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(stat), {}};
-  return text.find(") S ") != std::string::npos;
-}
-
 /// Waits until a thread sleeps, or has done its work.
 void wait_until_asleep(const std::atomic<pid_t>& thread, const std::atomic<bool>& done) {
   EXPECT_TRUE(eventually([&] { return done || is_asleep(std::to_string(thread)); }));
-}
-
-/// Waits until the engines have nothing to do: all other threads sleep.
-void wait_for_engines() {
-  EXPECT_TRUE(eventually([] {
-    const auto own = std::to_string(::gettid());
-    return std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"),
-                               [&](auto& task) {
-                                 const auto name = task.path().filename().string();
-                                 return name == own || is_asleep(name);
-                               });
-  }));
 }
 
 class EventsTest : public VerbsTest {

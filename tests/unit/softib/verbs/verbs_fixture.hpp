@@ -6,12 +6,17 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -169,6 +174,24 @@ class Side {
 [[nodiscard]] inline bool is_readable(int fd, int milliseconds = 0) {
   pollfd entry{fd, POLLIN, 0};
   return ::poll(&entry, 1, milliseconds) == 1;
+}
+
+[[nodiscard]] inline bool is_asleep(const std::string& task) {
+  std::ifstream stat("/proc/self/task/" + task + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(stat), {}};
+  return text.find(") S ") != std::string::npos;
+}
+
+/// Waits until the engines have nothing to do: all other threads sleep.
+inline void wait_for_engines() {
+  EXPECT_TRUE(eventually([] {
+    const auto own = std::to_string(::gettid());
+    return std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"),
+                               [&](auto& task) {
+                                 const auto name = task.path().filename().string();
+                                 return name == own || is_asleep(name);
+                               });
+  }));
 }
 
 class VerbsTest : public testing::Test {

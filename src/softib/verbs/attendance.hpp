@@ -1,0 +1,85 @@
+// Who takes the packets of connections: the engine, or the program, which receives when it polls.
+//
+// Requests of the peers matter whatever the program does: memory is written, and requests are
+// acknowledged. So the engine waits for them, unless the program will probably poll at once: its
+// last poll found nothing, or it is used to poll after what it has just done (PollHabit). If it has
+// not within kAttendanceCheck, the engine waits again.
+//
+// Responses only matter once somebody looks: to a program that polls, to one that has armed a
+// queue, and to requests that have to wait for the responses to others.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "softib/transport/wakeup_table.hpp"
+#include "softib/verbs/poll_habit.hpp"
+
+namespace softib::verbs {
+
+/// How often the engine checks whether a program that polled still does.
+inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
+/// A program polls at once if it does within so much time after it has taken completions,
+inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
+/// or has posted requests: the processor may have been given to who was woken for them.
+inline constexpr ipoib::Duration kSoonAfterPosting = std::chrono::microseconds(10);
+
+/// Guarded by the lock of the model, except where stated otherwise. Where a function returns that
+/// the rings have to be read, packets may have arrived that nobody was woken for.
+class Attendance {
+ public:
+  /// Sets a waiter, as WakeupTable::set_waiter().
+  using SetWaiter = std::function<void(std::size_t entry, std::uint32_t waiter)>;
+  explicit Attendance(SetWaiter set) : set_(std::move(set)) {}
+
+  void add_connection();
+  void remove_connection();
+  [[nodiscard]] bool is_by_engine() const { return by_ == By::engine; }
+  [[nodiscard]] bool is_by_polling() const { return by_ == By::polling; }
+  /// Notes that the program polls. Returns whether on_empty_poll() must be called, too. Without a
+  /// lock.
+  [[nodiscard]] bool must_note_poll() {
+    const auto by = by_.load(std::memory_order_relaxed);
+    if (by == By::polling) has_polled_.store(true, std::memory_order_relaxed);
+    return by == By::engine;
+  }
+
+  // The program has found a queue empty, or posted requests. If the engine attends; `is_any_armed`
+  // says whether a queue is.
+  void on_empty_poll(ipoib::TimePoint now, bool is_any_armed);
+  void on_posted(ipoib::TimePoint now, bool is_any_armed);
+  /// Notes that the program polls, and found completions. Returns whether on_completions() must be
+  /// called, too.
+  [[nodiscard]] bool must_note_completions();
+  /// Returns whether the rings have to be read.
+  [[nodiscard]] bool on_completions(ipoib::TimePoint now);
+  /// The program has armed a queue.
+  void on_armed();
+  /// Whether requests wait for responses. Returns whether the rings have to be read.
+  [[nodiscard]] bool set_needs_responses(bool needs_responses);
+
+  /// Returns the time of the next check(). Required while is_by_polling().
+  [[nodiscard]] ipoib::TimePoint start_checks(ipoib::TimePoint now);
+  /// The rings have just been read. Returns the time of the next check, or kNever.
+  [[nodiscard]] ipoib::TimePoint check(ipoib::TimePoint now);
+
+ private:
+  enum class By : std::uint8_t { nobody, engine, polling };  ///< nobody: there are no connections
+  /// Returns whether the engine has become a waiter.
+  bool attend(By by);
+  bool set(std::size_t entry, std::uint32_t& current, bool is_engine);
+
+  const SetWaiter set_;
+  std::size_t connections_ = 0;
+  std::atomic<By> by_ = By::nobody;
+  std::uint32_t requests_ = transport::Waiter::kEngine;
+  std::uint32_t responses_ = transport::Waiter::kEngine;
+  bool is_any_armed_ = false;
+  bool needs_responses_ = false;
+  std::atomic<bool> has_polled_ = false;  ///< since the last check
+  PollHabit after_completions_{kSoonAfterCompletions};
+  PollHabit after_posting_{kSoonAfterPosting};
+  ipoib::TimePoint check_at_ = ipoib::kNever;
+};
+
+}  // namespace softib::verbs
