@@ -2,8 +2,8 @@
 //
 // The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
 // cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
-// multicast packets, two for all connections). What a sender has done about a word, it remembers
-// itself, so no sender can suppress the wakeup of another. All accesses are sequentially consistent.
+// multicast packets, two for all connections). A sender remembers itself what it has done about a
+// word, so no sender can suppress the wakeup of another. All accesses are sequentially consistent.
 //
 //   entry   | time 40 | waiter 24 |   waiter: kEngine, kNone, or the number of a wakeup descriptor
 //   engine  | time 63 | asleep 1 |
