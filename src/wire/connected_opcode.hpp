@@ -44,6 +44,9 @@ enum class ConnectedOpcode : std::uint8_t {
 [[nodiscard]] bool is_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_read_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_atomic(ConnectedOpcode opcode);  ///< a request that returns a value
+/// The opcode of a packet of a message, or of a READ response, that consists of the packets `whole`
+/// stands for: the first of them, the last, both or neither.
+[[nodiscard]] ConnectedOpcode opcode_of_part(ConnectedOpcode whole, bool is_first, bool is_last);
 /// Whether it is the first packet of a message, or the only one.
 [[nodiscard]] bool begins_message(ConnectedOpcode opcode);
 /// Whether it is the last packet of a message, or the only one.

@@ -184,6 +184,25 @@ bool begins_message(ConnectedOpcode opcode) { return (parts_of(opcode) & kBegin)
 
 bool ends_message(ConnectedOpcode opcode) { return (parts_of(opcode) & kEnd) != 0; }
 
+ConnectedOpcode opcode_of_part(ConnectedOpcode whole, bool is_first, bool is_last) {
+  is_first = is_first && begins_message(whole);
+  is_last = is_last && ends_message(whole);
+  if (is_first && is_last) return whole;
+  using enum ConnectedOpcode;
+  const auto select = [&](ConnectedOpcode first, ConnectedOpcode middle, ConnectedOpcode last) {
+    return is_last ? last : is_first ? first : middle;
+  };
+  if (is_read_response(whole)) {
+    return select(read_response_first, read_response_middle, read_response_last);
+  }
+  if (is_write(whole)) {
+    return select(write_first, write_middle,
+                  has_immediate(whole) ? write_last_immediate : write_last);
+  }
+  if (has_invalidate(whole)) return select(send_first, send_middle, send_last_invalidate);
+  return select(send_first, send_middle, has_immediate(whole) ? send_last_immediate : send_last);
+}
+
 Duration rnr_delay(std::uint8_t code) {
   // In units of 10 us.
   constexpr std::array<std::uint32_t, 32> kDelays = {
@@ -193,7 +212,7 @@ Duration rnr_delay(std::uint8_t code) {
   return std::chrono::microseconds(10) * kDelays[code % kDelays.size()];
 }
 
-std::optional<ConnectedPacket> ConnectedPacket::parse(ConstBytes bytes) {
+std::optional<ConnectedPacket> ConnectedPacket::parse_headers(ConstBytes bytes) {
   std::optional<ConnectedPacket> parsed(std::in_place);
   auto& packet = *parsed;
   ByteReader reader(bytes);
@@ -202,12 +221,20 @@ std::optional<ConnectedPacket> ConnectedPacket::parse(ConstBytes bytes) {
   packet.opcode = static_cast<ConnectedOpcode>(packet.bth.opcode & kOperationMask);
   read_extended(reader, packet);
 
-  const auto rest = reader.rest();
+  packet.payload = reader.rest();
   const bool may_have_payload = (parts_of(packet.opcode) & kPayload) != 0;
-  if (!reader.ok() || (!may_have_payload && !rest.empty()) || !packet.read_payload(bytes, rest)) {
-    return std::nullopt;
-  }
+  if (!reader.ok() || (!may_have_payload && !packet.payload.empty())) parsed.reset();
   return parsed;
+}
+
+std::optional<ConnectedPacket> ConnectedPacket::parse(ConstBytes bytes) {
+  auto parsed = parse_headers(bytes);
+  if (parsed && !parsed->read_payload(bytes, parsed->payload)) parsed.reset();
+  return parsed;
+}
+
+std::size_t ConnectedPacket::header_size() const {
+  return Lrh::kSize + (grh ? Grh::kSize : 0) + Bth::kSize + extended_size(*this);
 }
 
 std::size_t ConnectedPacket::emit_headers(std::size_t payload_size, MutableBytes to) {

@@ -68,6 +68,7 @@ struct ConnectedPacket : DataPacket {
       Lrh::kSize + Grh::kSize + Bth::kSize + kXrcEthSize + AtomicEth::kSize;
   ConnectedService service = ConnectedService::reliable;
   ConnectedOpcode opcode = ConnectedOpcode::acknowledge;
+  std::uint32_t packets = 1;          ///< for which it stands; not on the wire
   std::uint32_t shared_queue = 0;     ///< of requests of the extended service
   Reth reth;                          ///< of the opcodes that have one
   Aeth aeth;                          ///< likewise
@@ -79,6 +80,10 @@ struct ConnectedPacket : DataPacket {
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and its service has the opcode.
   [[nodiscard]] static std::optional<ConnectedPacket> parse(ConstBytes packet);
+  /// The same without a check of lengths: everything after the headers is payload.
+  [[nodiscard]] static std::optional<ConnectedPacket> parse_headers(ConstBytes packet);
+  /// Bytes that emit_headers() writes.
+  [[nodiscard]] std::size_t header_size() const;
   /// Sets the lengths and the pad count for `payload_size` bytes, writes the headers, and returns
   /// their size. `to` has room for kMaxHeaderSize.
   std::size_t emit_headers(std::size_t payload_size, MutableBytes to);

@@ -41,7 +41,9 @@ PortAttributes make_port() {
 /// Takes as much as `room` says.
 struct Sink : ConnectedSink {
   std::size_t try_send(std::span<const OutgoingPacket> batch) override {
-    for (const auto& packet : batch) require(packet.size() <= kMaxPacketBytes);
+    for (const auto& packet : batch) {
+      require(packet.payload_size <= std::size_t{packet.gso.packets} * 256);
+    }
     return std::min(batch.size(), room);
   }
   bool has_untaken(Lid, Qpn) override { return false; }
@@ -82,7 +84,7 @@ class Target {
     post();
   }
 
-  /// | how 8 | opcode 8 | PSN, relative 8 | value 8 | payload |
+  /// | how 8 | is run 1, opcode 7 | PSN, relative 8 | value 8 | payload |
   void feed(ipoib::ConstBytes data) {
     const ipoib::CostLimit limit(kMaxCost);
     ipoib::ByteReader reader(data);
@@ -95,7 +97,8 @@ class Target {
     packet.service = is_reliable() == ((how & 64) == 0) ? Service::reliable : Service::unreliable;
     if (is_xrc() && (how & 64) == 0) packet.service = Service::extended;
     packet.shared_queue = shared_queue_->number + ((how & 128) != 0 ? 1U : 0U);
-    packet.opcode = opcode_of(reader.u8());
+    const auto opcode = reader.u8();
+    packet.opcode = opcode_of(opcode & 0x7f);
     packet.bth.psn = ipoib::wire::Psn(kFirstPsn) + reader.u8();
     packet.bth.ack_request = (how & 1) != 0;
     const auto value = reader.u8();
@@ -108,7 +111,11 @@ class Target {
     packet.atomic = {packet.reth.address, key, value, how};
     packet.original = value;
     const auto payload = reader.rest().first(std::min(reader.left(), kMaxPayload));
-    receive(packet, (how & 16) != 0 ? full(payload) : payload);
+    if ((opcode & 0x80) != 0) {
+      receive_run(packet, payload, value);
+    } else {
+      receive(packet, (how & 16) != 0 ? full(payload) : payload);
+    }
     if ((how & 32) != 0) serve(how);
     check();
   }
@@ -241,6 +248,18 @@ class Target {
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     bytes.resize(bytes.size() + packet.bth.pad);
     hca_.receive({bytes});
+  }
+
+  /// Some packets of the path MTU, or of half of it, before one with this payload.
+  void receive_run(ConnectedPacket& packet, ipoib::ConstBytes payload, std::uint8_t value) {
+    const auto mtu = static_cast<std::uint16_t>(value % 8 == 0 ? 128 : 256);
+    const auto packets = static_cast<std::uint16_t>(2 + value % 3);
+    std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
+    bytes.resize(packet.emit_headers(mtu, bytes));
+    bytes.resize(bytes.size() + std::size_t{mtu} * (packets - 1U), value);
+    const auto last = payload.first(std::min<std::size_t>(payload.size(), mtu));
+    bytes.insert(bytes.end(), last.begin(), last.end());
+    hca_.receive({bytes, false, {mtu, packets}});
   }
 
   void serve(std::uint8_t how) {

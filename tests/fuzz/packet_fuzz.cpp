@@ -1,15 +1,18 @@
-// Packets of the fabric: each header, complete packets of datagrams and of reliable connections,
-// management packets, and the CRCs of arbitrary bytes.
+// Packets of the fabric: each header, complete packets of datagrams and of connections, runs of the
+// latter, management packets, and the CRCs of arbitrary bytes.
 #include <algorithm>
 
 #include "cost.hpp"
 #include "require.hpp"
 #include "softib/core/mad_packet.hpp"
+#include "softib/hca/large_packet.hpp"
+#include "softib/hca/packet_run.hpp"
 #include "wire/connected_packet.hpp"
 #include "wire/packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
+using softib::hca::PacketRun;
 using wire::ConnectedPacket;
 using wire::UdPacket;
 
@@ -55,6 +58,26 @@ void fuzz_connected_packet(ConstBytes bytes) {
   require(again->invalidated_key == copy.invalidated_key);
   require(std::ranges::equal(again->payload, packet->payload));
   require(emitted.size() == bytes.size());
+}
+
+/// The same bytes as a run of packets: of its payload, nothing is lost or repeated.
+void fuzz_run(ConstBytes bytes) {
+  constexpr std::uint16_t kMtu = 64;
+  const auto packet = ConnectedPacket::parse_headers(bytes);
+  if (!packet) return;
+  const auto packets = static_cast<std::uint16_t>((packet->payload.size() + kMtu - 1) / kMtu);
+  const softib::ArrivedPacket arrived{bytes, false, {kMtu, packets}};
+  if (!PacketRun::parse(bytes, arrived.gso)) return;
+  auto left = packet->payload;
+  std::size_t size = 0;
+  softib::hca::for_each_packet(arrived, [&](ConstBytes one) {
+    const auto parsed = ConnectedPacket::parse(one);
+    require(parsed && parsed->payload.size() <= kMtu);
+    require(std::ranges::equal(parsed->payload, left.first(parsed->payload.size())));
+    left = left.subspan(parsed->payload.size());
+    size += one.size();
+  });
+  require(left.empty() && size == softib::hca::segmented_size(arrived));
 }
 
 /// An opcode of a connection service; a few of these are reserved.
@@ -116,6 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz_packet(bytes);
   fuzz_connected_packet(bytes);
   fuzz_connected_packet(with_valid_headers(bytes, true));
+  fuzz_run(with_valid_headers(bytes, true));
   const ConstBytes valid = with_valid_headers(bytes, false);
   fuzz_packet(valid);
   fuzz_mad(bytes);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "require.hpp"
+#include "softib/hca/packet_run.hpp"
 #include "softib/transport/ring.hpp"
 
 using namespace ipoib;
@@ -48,7 +49,8 @@ void read_ring(ConstBytes data) {
       std::size_t made = 0;
       std::size_t sizes = 0;
       softib::hca::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
-      const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet);
+      const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet) ||
+                            softib::hca::PacketRun::parse(packet.bytes, packet.gso);
       require(made == (is_whole ? packet.gso.packets : 1));
       require(!is_whole || sizes == softib::hca::segmented_size(packet));
       for (const auto byte : packet.bytes) bytes += byte;  // all of it can be read

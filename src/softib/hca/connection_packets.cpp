@@ -72,7 +72,7 @@ Connections::Left Connections::send_responses(QueuePair& qp, ConnectedSink& sink
   auto& responder = qp.connection_->responder;
   const auto count = build_responses(qp);
   const auto sent = send(qp, count, sink);
-  for (std::size_t i = 0; i < sent; ++i) responder.sent();
+  for (std::size_t i = 0; i < sent; ++i) responder.sent(batch_[i].gso.packets);
   if (sent < count) return Left::no_room;
   return responder.owes() ? Left::more : Left::nothing;
 }
@@ -82,13 +82,16 @@ Connections::Left Connections::send_responses(QueuePair& qp, ConnectedSink& sink
 std::size_t Connections::build_responses(QueuePair& qp) {
   auto& responder = qp.connection_->responder;
   std::size_t count = 0;
+  std::size_t packets = 0;
   for (std::size_t entry = 0; entry < responder.responses().size(); ++entry) {
     const auto& response = responder.responses()[entry];
-    for (auto index = response.sent; index < response.packets; ++index) {
-      if (count == batch_.size()) return count;
+    for (auto index = response.sent; index < response.packets;) {
+      if (packets >= kSendBatch) return count;
       const auto nak = build_response(qp, response, index, count);
       if (!nak) {
-        ++count;
+        const auto built = batch_[count++].gso.packets;
+        index += built;
+        packets += built;
         continue;
       }
       if (count != 0) return count;
@@ -122,9 +125,10 @@ Connections::Nak Connections::build_response(const QueuePair& qp, const Response
   if (response.kind == Response::Kind::read) {
     const auto mtu = attributes.mtu();
     const auto offset = std::uint64_t{index} * mtu;
-    const auto size =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, response.read.length - offset));
-    packet.opcode = response_opcode(index == 0, index + 1 == response.packets);
+    packet.packets = std::min(response.packets - index, kRunBytes / mtu);
+    const auto size = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        std::uint64_t{packet.packets} * mtu, response.read.length - offset));
+    packet.opcode = response_opcode(index == 0, index + packet.packets == response.packets);
     if (size != 0) {
       const auto memory =
           hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
@@ -146,7 +150,7 @@ Connections::Left Connections::send_requests(QueuePair& qp, ConnectedSink& sink)
     requester.sent(plan_[i]);
     if (qp.connection_->is_reliable()) continue;
     // Nobody acknowledges what an unreliable connection sends (IBA 9.8.1).
-    requester.acknowledge(plan_[i].psn);
+    requester.acknowledge(plan_[i].psn + (plan_[i].packets - 1));
     if (plan_[i].is_last) complete_oldest(qp);
   }
   if (sent < count) return Left::no_room;
@@ -195,6 +199,7 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
     const auto status = gather(qp, planned.position, offset, size, place);
     if (status != IBV_WC_SUCCESS) return status;
   }
+  if (!request.has_response()) packet.packets = planned.packets;
   write_headers(qp, packet, out);
   return IBV_WC_SUCCESS;
 }
@@ -235,7 +240,12 @@ void Connections::write_headers(const QueuePair& qp, ConnectedPacket& packet, Ou
   if (path.is_global != 0) packet.grh = make_grh(path.grh, hca_.port_.gid());
   packet.bth.pkey = hca_.port_.pkeys[qp.pkey_index_];
   packet.bth.destination = attributes.peer;
-  out.header_size = packet.emit_headers(out.payload_size, out.header);
+  auto payload = out.payload_size;
+  if (packet.packets > 1) {
+    payload = attributes.mtu();
+    out.gso = {static_cast<std::uint16_t>(payload), static_cast<std::uint16_t>(packet.packets)};
+  }
+  out.header_size = packet.emit_headers(payload, out.header);
   if (packet.bth.pad != 0) out.add(ConstBytes(kPadding).first(packet.bth.pad));
   out.purpose = ipoib::wire::is_response(packet.opcode) ? Purpose::response : Purpose::request;
   out.dlid = packet.lrh.dlid;
@@ -249,15 +259,15 @@ std::size_t Connections::send(const QueuePair& qp, std::size_t count, ConnectedS
   auto& counters = hca_.counters_;
   const auto& port = hca_.port_;
   if (port.state != PortState::active || qp.port_ != port.number) {
-    counters.send_drop_port += count;
+    counters.send_drop_port += count_packets(std::span(batch_).first(count));
     return count;
   }
   if (!port.pkeys[qp.pkey_index_].is_valid()) {
-    counters.send_drop_pkey += count;
+    counters.send_drop_pkey += count_packets(std::span(batch_).first(count));
     return count;
   }
   const auto sent = sink.try_send(std::span(batch_).first(count));
-  counters.sent_packets += sent;
+  counters.sent_packets += count_packets(std::span(batch_).first(sent));
   for (std::size_t i = 0; i < sent; ++i) counters.sent_bytes += batch_[i].payload_size;
   return sent;
 }

@@ -4,6 +4,7 @@
 
 #include "softib/core/mad_packet.hpp"
 #include "softib/hca/hca.hpp"
+#include "softib/hca/packet_run.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::hca {
@@ -26,6 +27,16 @@ bool comes_from_peer(const ConnectedPacket& packet, const ConnectionAttributes& 
 bool has_side_for(const QueuePair& qp, const ConnectedPacket& packet) {
   const auto type = qp.config().type;
   return type != (ipoib::wire::is_response(packet.opcode) ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
+}
+
+/// Whether all packets of a run come as the connection expects, so that they may be handled as one.
+bool expects(const Connection& connection, const PacketRun& run) {
+  const auto& whole = run.whole();
+  if (run.mtu() != connection.attributes.mtu()) return false;
+  if (!is_read_response(whole.opcode)) return whole.bth.psn == connection.responder.expected();
+  const auto& requester = connection.requester;
+  return whole.bth.psn == requester.unacked() &&
+         requester.is_outstanding(whole.bth.psn + (whole.packets - 1));
 }
 
 bool sends_requests(ibv_qp_state state) { return state == IBV_QPS_RTS || state == IBV_QPS_SQD; }
@@ -77,43 +88,55 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
   activate(qp);
 }
 
-void Connections::receive(ConstBytes bytes) {
-  const auto packet = ConnectedPacket::parse(bytes);
-  if (!packet) {
-    ++hca_.counters_.drop_malformed;
+void Connections::receive(const ArrivedPacket& from) {
+  if (from.gso.packets == 1) {
+    if (const auto packet = ConnectedPacket::parse(from.bytes)) {
+      return receive(*packet, packet->payload.size());
+    }
+  } else if (const auto run = PacketRun::parse(from.bytes, from.gso)) {
+    const auto* const qp = hca_.find(run->whole().bth.destination);
+    if (qp != nullptr && qp->is_connected() && expects(*qp->connection_, *run)) {
+      return receive(run->whole(), run->mtu());
+    }
+    for (std::uint32_t i = 0; i < from.gso.packets; ++i) receive(run->packet(i), run->mtu());
     return;
   }
-  QueuePair* const qp = accept(*packet);
+  hca_.counters_.drop_malformed += from.gso.packets;
+}
+
+/// A packet, or several as one; the longest of them has so many bytes of payload.
+void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
+  QueuePair* const qp = accept(packet, longest);
   if (qp == nullptr) return;
   auto& connection = *qp->connection_;
-  ++hca_.counters_.received_packets;
-  hca_.counters_.received_bytes += packet->payload.size();
+  hca_.counters_.received_packets += packet.packets;
+  hca_.counters_.received_bytes += packet.payload.size();
   if (!std::exchange(connection.is_established, true) && qp->state_ == IBV_QPS_RTR) {
     hca_.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, qp});
   }
   activate(*qp);
   if (!connection.is_reliable()) {
-    execute_unreliable(*qp, *packet);
-  } else if (packet->opcode == ipoib::wire::ConnectedOpcode::acknowledge) {
-    handle_ack(*qp, *packet);
-  } else if (ipoib::wire::is_read_response(packet->opcode) ||
-             packet->opcode == ipoib::wire::ConnectedOpcode::atomic_acknowledge) {
-    handle_response(*qp, *packet);
+    execute_unreliable(*qp, packet);
+  } else if (packet.opcode == ipoib::wire::ConnectedOpcode::acknowledge) {
+    handle_ack(*qp, packet);
+  } else if (ipoib::wire::is_read_response(packet.opcode) ||
+             packet.opcode == ipoib::wire::ConnectedOpcode::atomic_acknowledge) {
+    handle_response(*qp, packet);
   } else {
-    execute(*qp, *packet);
+    execute(*qp, packet);
   }
 }
 
 /// The checks of IBA 9.6: of the port, then of the queue pair.
-QueuePair* Connections::accept(const ConnectedPacket& packet) {
+QueuePair* Connections::accept(const ConnectedPacket& packet, std::size_t longest) {
   auto& counters = hca_.counters_;
   const auto& port = hca_.port_;
-  const auto drop = [](std::uint64_t& counter) -> QueuePair* {
-    ++counter;
+  const auto drop = [&](std::uint64_t& counter) -> QueuePair* {
+    counter += packet.packets;
     return nullptr;
   };
   if (port.state != PortState::active) return drop(counters.drop_port);
-  if (packet.payload.size() > ipoib::wire::mtu_bytes(port.mtu)) return drop(counters.drop_length);
+  if (longest > ipoib::wire::mtu_bytes(port.mtu)) return drop(counters.drop_length);
   if (!port.has(packet.lrh.dlid)) return drop(counters.drop_lid);
   if (!admits_route(port, packet.grh)) return drop(counters.drop_gid);
   QueuePair* const qp = hca_.find(packet.bth.destination);

@@ -30,8 +30,8 @@ class Connections {
   void remove(QueuePair& qp);
   /// The queue pair may have something to send, or a deadline to set.
   void activate(QueuePair& qp);
-  /// A packet from the fabric that is not one of UD.
-  void receive(ConstBytes bytes);
+  /// A packet or a run from the fabric that is not one of UD.
+  void receive(const ArrivedPacket& from);
   /// The state of the queue pair was `from`, and its attributes have been applied.
   void change_state(QueuePair& qp, ibv_qp_state from);
 
@@ -48,8 +48,8 @@ class Connections {
   using Nak = std::optional<std::uint8_t>;                    ///< its code
   enum class Left : std::uint8_t { nothing, more, no_room };  ///< to send; no_room: at the receiver
 
-  // connections.cpp
-  [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet);
+  void receive(const ConnectedPacket& packet, std::size_t longest);
+  [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet, std::size_t longest);
   void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   [[nodiscard]] Left send(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   void stop_waiting(QueuePair& qp);

@@ -89,13 +89,14 @@ void Connections::handle_response(QueuePair& qp, const ConnectedPacket& packet) 
   const bool is_expected =
       is_atomic ? request.is_atomic() : request.is_read() || request.is_atomic_write();
   const auto left = request.is_atomic_write() ? 0 : send.length - offset;
-  const auto expected = std::min<std::uint64_t>(qp.connection_->attributes.mtu(), left);
+  const auto longest = std::uint64_t{packet.packets} * qp.connection_->attributes.mtu();
+  const auto expected = std::min(longest, left);
   if (!is_expected || data.size() != expected) return fail(qp, IBV_WC_BAD_RESP_ERR);
   const auto elements = qp.sends_.elements(position).first(send.element_count);
   const auto status = scatter(qp, elements, offset, data);
   if (status != IBV_WC_SUCCESS) return fail(qp, status);
-  const bool is_last = index + 1 == request.packets;
-  requester.acknowledge(psn);
+  const bool is_last = index + packet.packets == request.packets;
+  requester.acknowledge(psn + (packet.packets - 1));
   if (is_last) complete_oldest(qp);
 }
 

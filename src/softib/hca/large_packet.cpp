@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "softib/core/prefetch.hpp"
+#include "softib/hca/packet_run.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/transport.hpp"
 
@@ -30,6 +31,18 @@ std::optional<ipoib::Segmentation> plan_of(ConstBytes front, std::size_t message
       plan->payload + std::min(message - plan->payload, std::size_t{gso.size}) <= kMaxMtu;
   if (!agrees) plan.reset();
   return plan;
+}
+
+void for_each(const PacketRun& run, const std::function<void(ConstBytes)>& visit) {
+  std::vector<std::uint8_t> bytes;
+  for (std::uint32_t i = 0; i < run.whole().packets; ++i) {
+    auto packet = run.packet(i);
+    bytes.resize(wire::ConnectedPacket::kMaxHeaderSize);
+    bytes.resize(packet.emit_headers(packet.payload.size(), bytes));
+    bytes.insert(bytes.end(), packet.payload.begin(), packet.payload.end());
+    bytes.resize(bytes.size() + packet.bth.pad);
+    visit(bytes);
+  }
 }
 
 }  // namespace
@@ -104,6 +117,7 @@ ConstBytes LargePacket::grh() const {
 std::size_t segmented_size(const ArrivedPacket& packet) {
   const auto bytes = packet.bytes.size();
   if (packet.gso.size == 0) return bytes;
+  if (const auto run = PacketRun::parse(packet.bytes, packet.gso)) return run->segmented_size();
   const auto headers = UdPacket::parse_headers(packet.bytes);
   if (!headers) return bytes;
   const auto message = headers->payload;
@@ -116,12 +130,18 @@ std::size_t segmented_size(const ArrivedPacket& packet) {
 std::size_t segmented_size(const OutgoingPacket& packet) {
   const auto bytes = packet.size();
   if (packet.gso.size == 0) return bytes;
+  if (packet.purpose != Purpose::datagram) {
+    const auto headers =
+        wire::ConnectedPacket::parse_headers(ConstBytes(packet.header).first(packet.header_size));
+    return PacketRun::segmented_size(*headers, packet.payload_size, packet.gso.size);
+  }
   const auto headers = packet.header_size + packet.pieces.front().size();
   return total_size(headers, bytes - headers, packet.gso.size);
 }
 
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& visit) {
   if (packet.gso.size == 0) return visit(packet.bytes);
+  if (const auto run = PacketRun::parse(packet.bytes, packet.gso)) return for_each(*run, visit);
   LargePacket large(packet);
   if (!large) return visit(packet.bytes.first(std::min(packet.bytes.size(), kMaxPacketBytes)));
   std::vector<std::uint8_t> bytes;

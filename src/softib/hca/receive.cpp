@@ -71,9 +71,9 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 }
 
 void Hca::receive(const ArrivedPacket& from) {
-  if (from.gso.size != 0) return receive_large(from);
+  if (from.gso.size != 0 && UdPacket::parse_headers(from.bytes)) return receive_large(from);
   const auto packet = UdPacket::parse(from.bytes);
-  if (!packet) return connections_.receive(from.bytes);
+  if (!packet) return connections_.receive(from);
   const auto grh =
       packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
   receive_one({*packet, grh, {}, packet->payload, from.checksums_valid});

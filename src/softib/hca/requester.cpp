@@ -42,22 +42,26 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
   auto next = cursor_;
   auto reads = reads_.size();
   std::size_t count = 0;
-  while (count < out.size()) {
+  std::size_t sent = 0;
+  while (sent < kSendBatch && count < out.size()) {
     if (next.position == started_ && !(may_start && start_next(next.psn, mtu, reads != 0))) break;
     const auto& request = at(next.position);
-    std::uint32_t packets = 1;
-    if (request.has_response()) {
-      if (reads >= with.max_sent_reads) break;
-      packets = std::min({request.packets - next.index, kReadBytes / mtu, window});
-      ++reads;
-    }
-    const auto outstanding = static_cast<std::uint32_t>(next.psn - unacked_);
-    if (outstanding + packets > window) break;
+    const auto room = window - static_cast<std::uint32_t>(next.psn - unacked_);
+    const auto left = request.packets - next.index;
     // Several acknowledgements for each window keep the packets flowing.
     const auto share = window / 4;
-    const bool is_last = next.index + packets == request.packets;
+    auto packets = std::min({left, kRunBytes / mtu, share, room});
+    if (request.has_response()) {
+      if (reads >= with.max_sent_reads) break;
+      packets = std::min({left, kReadBytes / mtu, window});
+      ++reads;
+    }
+    if (packets == 0 || packets > room) break;
+    const auto end = next.index + packets;
+    const bool is_last = end == request.packets;
     out[count] = {next.position, next.index, packets,
-                  next.psn,      is_last,    is_last || next.index % share == share - 1};
+                  next.psn,      is_last,    is_last || end / share != next.index / share};
+    sent += request.has_response() ? 1 : packets;
     next = after(out[count++]);
   }
   return count;

@@ -51,8 +51,9 @@ bool Responder::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) con
   if (begins != (message_ == Message::none)) return false;
   if (!begins && message_of(packet.opcode) != message_) return false;
   const auto size = packet.payload.size();
-  if (!ends_message(packet.opcode)) return size == mtu;
-  return size <= mtu && (begins || size != 0);
+  const auto longest = std::size_t{packet.packets} * mtu;
+  if (!ends_message(packet.opcode)) return size == longest;
+  return size <= longest && (begins || size != 0);
 }
 
 void Responder::accept(const ConnectedPacket& packet) {
@@ -65,14 +66,14 @@ void Responder::accept(const ConnectedPacket& packet) {
   message_ = ends ? Message::none : message_of(packet.opcode);
   is_dropping_ = false;
   if (ends) msn_ = (msn_ + 1) & kMsnMask;
-  advance(1);
+  advance(packet.packets);
   if (packet.bth.ack_request) owe_ack();
 }
 
 void Responder::drop(const ConnectedPacket& packet) {
   message_ = Message::none;
   is_dropping_ = !ends_message(packet.opcode);
-  advance(1);
+  advance(packet.packets);
 }
 
 void Responder::accept_read(const ConnectedPacket& packet, std::uint32_t mtu) {
@@ -151,9 +152,10 @@ void Responder::reject(Aeth::Kind kind, std::uint8_t value) {
   responses_.push_back({.psn = expected_, .aeth = {kind, value, msn_}});
 }
 
-void Responder::sent() {
+void Responder::sent(std::uint32_t packets) {
   auto& front = responses_.front();
-  if (++front.sent < front.packets) return;
+  front.sent += packets;
+  if (front.sent < front.packets) return;
   if (front.kind != Response::Kind::acknowledge && !front.is_repeated) --pending_reads_;
   responses_.pop_front();
 }

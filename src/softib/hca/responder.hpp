@@ -80,8 +80,8 @@ class Responder {
   /// READs and atomic operations whose first response has not been sent completely.
   [[nodiscard]] std::size_t pending_reads() const { return pending_reads_; }
   [[nodiscard]] const std::deque<Response>& responses() const { return responses_; }
-  /// The next packet has been sent.
-  void sent();
+  /// The next packets, all of one response, have been sent.
+  void sent(std::uint32_t packets);
   /// Instead of the response at the front, which cannot be read any more, and of all others: a NAK.
   void replace_responses(std::uint8_t nak);
   /// Owes the response at the front no more, which is a repeated one.

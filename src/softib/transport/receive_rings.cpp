@@ -44,14 +44,17 @@ bool ReceiveRings::take_requests() {
   return any;
 }
 
-void ReceiveRings::drain() {
+std::size_t ReceiveRings::drain() {
   const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
   for (auto& each : rings_) {
     // Bounded by what is published now: a sender may write as fast as this loop reads.
     const auto published = each.ring.published();
+    bytes += published - each.ring.taken();
     while (each.ring.taken() < published && deliver(each.ring, kPollBudget)) {
     }
   }
+  return bytes;
 }
 
 /// Closes a broken ring but keeps it in the list; its sender then makes a new one.

@@ -30,8 +30,8 @@ class ReceiveRings {
   bool poll();
   /// Whether a sender has requested the engine since the last call.
   [[nodiscard]] bool take_requests();
-  /// Delivers everything that is in the rings at the time of the call.
-  void drain();
+  /// Delivers everything that is in the rings at the time of the call. Returns its bytes.
+  std::size_t drain();
 
  private:
   struct Entry {

@@ -78,26 +78,26 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
   const auto node = fabric_.node_at(first.dlid);
   auto done = batch.size();
   if (fabric_.port_state(node_) != PortState::active) {
-    count(fabric::PortCounter::drop_port_not_active, done);
+    count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return done;
   }
   if (!node) {
-    count(fabric::PortCounter::drop_unknown_lid, done);
+    count(fabric::PortCounter::drop_unknown_lid, count_packets(batch));
   } else if (fabric_.port_state(*node) != PortState::active) {
-    count(fabric::PortCounter::drop_port_not_active, done);
+    count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
   } else {
     done = try_deliver({*node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   }
   std::uint64_t bytes = 0;
-  for (const auto& packet : batch.first(done)) bytes += packet.size();
-  count(fabric::PortCounter::sent_packets, done);
+  for (const auto& packet : batch.first(done)) bytes += hca::segmented_size(packet);
+  count(fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
   count(fabric::PortCounter::sent_bytes, bytes);
   return done;
 }
 
 std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
   if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_place, packets.size());
+    count(fabric::PortCounter::drop_empty_place, count_packets(packets));
     return packets.size();
   }
   Delivery why = Delivery::delivered;
@@ -105,7 +105,7 @@ std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
   const auto delivered = wire_.send(to, packets, SendMode::as_room_permits, why, lost);
   count_lost(lost);
   if (why == Delivery::congested) return delivered;
-  count_undelivered(to, why, packets.size() - delivered);
+  count_undelivered(to, why, count_packets(packets.subspan(delivered)));
   return packets.size();
 }
 

@@ -27,6 +27,8 @@ GuardedFd checked(Make make, const char* what) {
   return {ipoib::FileDescriptor(fd), lock};
 }
 
+constexpr int kEventsPerTurn = 64;
+
 WakeupTable make_wakeup_table() {
   auto table = WakeupTable::make();
   if (!table) throw std::system_error(table.error().code, std::generic_category(), "wakeup table");
@@ -110,10 +112,10 @@ void SocketEngine::turn() {
   if (!fall_asleep()) timeout = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
   wakeup_table_.wake_up();
-  if (rings_.take_requests()) rings_.drain();
+  if (rings_.take_requests()) linger_.handled(rings_.drain());
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
   if (std::exchange(needs_descriptors_, false)) make_room();
-  if (std::exchange(notified_, false)) rings_.drain();
+  if (std::exchange(notified_, false)) linger_.handled(rings_.drain());
   if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
   if (last_wakeup_fd_ != announced_) {
     announced_ = last_wakeup_fd_;
@@ -127,6 +129,11 @@ void SocketEngine::turn() {
 /// Returns false if the rings have to be read. Looks at them first, so that senders do not send
 /// wakeups to an engine that will not sleep.
 bool SocketEngine::fall_asleep() {
+  const auto drain = [this] {
+    (void)rings_.take_requests();
+    return rings_.drain();
+  };
+  if (linger_.linger(drain)) return false;
   notified_ |= rings_.take_requests();
   if (notified_) return false;
   wakeup_table_.fall_asleep();

@@ -16,9 +16,9 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "softib/transport/fork_guard.hpp"
+#include "softib/transport/linger.hpp"
 #include "softib/transport/receive_rings.hpp"
 #include "softib/transport/unix_socket.hpp"
 #include "softib/transport/wakeup_socket.hpp"
@@ -71,7 +71,6 @@ class SocketEngine {
   void remove_wakeup_fd(std::uint32_t number);
 
  private:
-  static constexpr std::size_t kEventsPerTurn = 64;
   struct Sender {
     GuardedFd socket;
     std::list<int>::iterator activity;
@@ -99,12 +98,13 @@ class SocketEngine {
   std::mutex descriptors_mutex_;  ///< so that stop() closes neither while another thread uses it
   GuardedFd wake_;
   GuardedFd timer_;
-  std::unordered_map<int, Sender> senders_;
+  std::map<int, Sender> senders_;
   std::list<int> by_activity_;                  ///< of senders_, the least recently active first
   ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< while accepting is paused
   MessageReader reader_;
   ReceiveRings rings_;
   WakeupTable wakeup_table_;
+  Linger linger_;
   bool notified_ = false;  ///< the rings have to be read
   bool deadline_passed_ = false;
   bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one

@@ -162,6 +162,18 @@ TEST(ConnectedPacket, BeginningsAndEndsOfMessages) {
   EXPECT_FALSE(is_send(write_first) || is_write(send_only_immediate) || is_write(read_request));
 }
 
+TEST(ConnectedPacket, PartsOfMessages) {
+  using enum ConnectedOpcode;
+  EXPECT_EQ(opcode_of_part(send_only, true, true), send_only);
+  EXPECT_EQ(opcode_of_part(send_only_immediate, true, false), send_first);
+  EXPECT_EQ(opcode_of_part(write_only, false, false), write_middle);
+  EXPECT_EQ(opcode_of_part(write_only_immediate, false, true), write_last_immediate);
+  EXPECT_EQ(opcode_of_part(send_only_invalidate, false, true), send_last_invalidate);
+  EXPECT_EQ(opcode_of_part(write_last, true, false), write_middle) << "it had begun before";
+  EXPECT_EQ(opcode_of_part(send_first, false, true), send_middle) << "it goes on";
+  EXPECT_EQ(opcode_of_part(read_response_only, false, true), read_response_last);
+}
+
 TEST(ConnectedPacket, AcknowledgeHasTheLayoutOfIba) {
   auto nak = packet(ConnectedOpcode::acknowledge);
   nak.aeth = {Aeth::Kind::nak, Aeth::kRemoteAccessError, 0x123456};

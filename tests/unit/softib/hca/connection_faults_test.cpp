@@ -30,6 +30,7 @@ class Traffic {
     network_.add(a_.hca);
     network_.add(b_.hca);
     network_.faults = faults;
+    network_.faults.whole = seed % 3 * 500;
     for (auto* const host : {&a_, &b_}) {
       for (auto& byte : host->area) byte = static_cast<std::uint8_t>(random_());
     }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "hca_fixture.hpp"
+#include "softib/hca/large_packet.hpp"
 
 namespace softib::hca {
 
@@ -19,6 +20,7 @@ struct NetworkFaults {
   unsigned loss = 0;
   unsigned duplicate = 0;
   unsigned reorder = 0;
+  unsigned whole = 0;  ///< runs of packets that arrive as one, instead of one by one
   unsigned stall = 0;  ///< nothing arrives for a while, so that time-outs pass
 };
 
@@ -39,11 +41,11 @@ class Network {
     if (next == ipoib::kNever) return false;
     now = std::max(now, next);
     while (!packets_.empty() && packets_.begin()->first <= now) {
-      const auto bytes = std::move(packets_.begin()->second);
+      const auto record = std::move(packets_.begin()->second);
       packets_.erase(packets_.begin());
+      const auto lrh = ipoib::wire::Lrh::parse(record.bytes);
       for (auto& port : hcas_) {
-        const auto lrh = ipoib::wire::Lrh::parse(bytes);
-        if (port->hca.port().has(lrh->dlid)) port->hca.receive({bytes});
+        if (port->hca.port().has(lrh->dlid)) port->hca.receive({record.bytes, false, record.gso});
       }
     }
     for (auto& port : hcas_) port->hca.connections().expire(now);
@@ -52,16 +54,27 @@ class Network {
   void run() {
     for (std::size_t steps = 0; step(); ++steps) ASSERT_LT(steps, 1'000'000U) << "never ends";
   }
-  void send(ConstBytes bytes) {
-    const auto packet = *ConnectedPacket::parse(bytes);
-    if (on_packet) on_packet(packet);
-    if (happens(faults.loss) || (is_lost && is_lost(packet))) return;
+  void send(const OutgoingPacket& packet) {
+    std::vector<std::uint8_t> bytes(packet.size());
+    write_packet(packet, bytes.data());
+    if (packet.gso.packets > 1 && happens(faults.whole)) return send(bytes, packet.gso);
+    for_each_packet(packet, [this](ConstBytes one) { send(one); });
+  }
+  /// A packet, or a run that arrives as one.
+  void send(ConstBytes bytes, GsoInfo gso = {}) {
+    bool is_named = false;
+    for_each_packet({bytes, false, gso}, [&](ConstBytes one) {
+      const auto packet = *ConnectedPacket::parse(one);
+      if (on_packet) on_packet(packet);
+      is_named |= is_lost && is_lost(packet);
+    });
+    if (happens(faults.loss) || is_named) return;
     const int copies = happens(faults.duplicate) ? 2 : 1;
     if (faults.stall != 0 && happens(faults.stall)) stalled_until_ = now + kStall;
     for (int i = 0; i < copies; ++i) {
       const auto delay = happens(faults.reorder) ? kReorderedDelay : kDelay;
       const auto arrival = std::max(now + delay, stalled_until_);
-      packets_.emplace(arrival, std::vector(bytes.begin(), bytes.end()));
+      packets_.emplace(arrival, Record{{bytes.begin(), bytes.end()}, gso});
     }
   }
 
@@ -83,9 +96,7 @@ class Network {
       const auto count = std::min(batch.size(), network.room);
       for (const auto& packet : batch.first(count)) {
         EXPECT_NE(packet.purpose, Purpose::datagram);
-        std::vector<std::uint8_t> bytes(packet.size());
-        write_packet(packet, bytes.data());
-        network.send(bytes);
+        network.send(packet);
       }
       return count;
     }
@@ -103,12 +114,16 @@ class Network {
     Hca& hca;
     TimePoint deadline = ipoib::kNever;
   };
+  struct Record {
+    std::vector<std::uint8_t> bytes;
+    GsoInfo gso;
+  };
   bool happens(unsigned share) { return random_() % 1000 < share; }
 
   std::mt19937 random_;
   TimePoint stalled_until_{};
   std::vector<std::unique_ptr<Port>> hcas_;
-  std::multimap<TimePoint, std::vector<std::uint8_t>> packets_;
+  std::multimap<TimePoint, Record> packets_;
 };
 
 inline constexpr int kConnectedToInit =

@@ -180,6 +180,24 @@ TEST_F(ConnectionTest, AWindowIsNotExceeded) {
   EXPECT_EQ(most, kWindowPackets);
 }
 
+/// The responses count.
+TEST_F(ConnectionTest, AWindowIsNotExceededByReads) {
+  std::int32_t most = 0;
+  Psn received(kFirstPsn);
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    if (packet.opcode != ipoib::wire::ConnectedOpcode::read_request) {
+      received = packet.bth.psn + 1;
+    } else {
+      const Psn end = packet.bth.psn + packet_count(packet.reth.length, 1024);
+      most = std::max(most, end - received);
+    }
+  };
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 500'000)}), 0);
+  network.run();
+  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+  EXPECT_EQ(most, kWindowPackets);
+}
+
 /// A network that repeats requests does not make them more than the peer takes.
 TEST_F(ConnectionTest, RepeatedReadsDoNotCount) {
   network.faults.duplicate = 1000;
@@ -342,15 +360,16 @@ TEST_F(RoomTest, TheyTakeTurns) {
   (void)a.poll();
   std::vector<std::uint32_t> order;
   network.on_packet = [&](const ConnectedPacket& packet) {
-    if (!packet.payload.empty()) order.push_back(packet.bth.destination.value());
+    const auto qp = packet.bth.destination.value();
+    if (!packet.payload.empty() && (order.empty() || order.back() != qp)) order.push_back(qp);
   };
-  network.room = 1;
+  network.room = 1;  // a run of packets
   for (auto* const qp : senders) {
-    ASSERT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 10'000)}), 0);
+    ASSERT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 10 * kRunBytes)}), 0);
   }
   network.run();
-  ASSERT_EQ(order.size(), 30U);
   // At the ends not all three have packets.
+  ASSERT_GE(order.size(), 24U);
   for (std::size_t i = 6; i < 24; ++i) EXPECT_EQ(order[i], order[i - 3]) << i;
 }
 

@@ -22,7 +22,8 @@ class SharedTraffic {
   SharedTraffic(std::uint32_t seed, bool is_xrc) : random_(seed), network_(seed), is_xrc_(is_xrc) {
     network_.add(a_.hca);
     network_.add(b_.hca);
-    network_.faults = {.loss = seed % 3 * 20, .duplicate = 30, .reorder = 30};
+    network_.faults = {
+        .loss = seed % 3 * 20, .duplicate = 30, .reorder = 30, .whole = seed % 2 * 500};
     network_.room = 1 + seed % 40;
     for (auto& byte : a_.area) byte = static_cast<std::uint8_t>(random_());
     auto* const domain = is_xrc ? *b_.hca.shared_receives().open_domain() : nullptr;

@@ -93,15 +93,15 @@ TEST_F(SharedReceiveTest, MessagesTakeTheOldestReceive) {
 
 TEST_F(SharedReceiveTest, AMessageKeepsItsReceive) {
   network.room = 1;  // so the packets of both come in turn
-  ASSERT_EQ(post(100'000, 9000, 1), 0);
-  ASSERT_EQ(post(200'000, 9000, 2), 0);
-  ASSERT_EQ(send(0, 0, 9000), 0);
+  ASSERT_EQ(post(100'000, 40'000, 1), 0);
+  ASSERT_EQ(post(200'000, 40'000, 2), 0);
+  ASSERT_EQ(send(0, 0, 40'000), 0);
   ASSERT_EQ(send(1, 50'000, 3000), 0);
   network.run();
   const auto received = b.poll();
   ASSERT_THAT(ids(received), ElementsAre(2, 1)) << "the short one is complete first";
   expect_delivered(received[0], 1, 200'000, 50'000, 3000);
-  expect_delivered(received[1], 0, 100'000, 0, 9000);
+  expect_delivered(received[1], 0, 100'000, 0, 40'000);
 }
 
 TEST_F(SharedReceiveTest, AnRdmaWriteWithImmediateTakesOne) {
@@ -222,9 +222,9 @@ TEST_F(SharedReceiveTest, AQueuePairInErrLeavesTheReceivesToOthers) {
 }
 
 TEST_F(SharedReceiveTest, TheReceiveOfAnUnfinishedMessageIsFlushed) {
-  ASSERT_EQ(post(100'000, 5000, 1), 0);
+  ASSERT_EQ(post(100'000, 40'000, 1), 0);
   network.room = 1;
-  ASSERT_EQ(send(0, 0, 5000), 0);
+  ASSERT_EQ(send(0, 0, 40'000), 0);
   while (shared.waiting() != 0) ASSERT_TRUE(network.step());
   b.hca.clear_events();
   b.modify(*receivers[0], IBV_QPS_ERR);
@@ -236,9 +236,9 @@ TEST_F(SharedReceiveTest, TheReceiveOfAnUnfinishedMessageIsFlushed) {
 }
 
 TEST_F(SharedReceiveTest, AResetDiscardsTheReceiveOfAnUnfinishedMessage) {
-  ASSERT_EQ(post(100'000, 5000, 1), 0);
+  ASSERT_EQ(post(100'000, 40'000, 1), 0);
   network.room = 1;
-  ASSERT_EQ(send(0, 0, 5000), 0);
+  ASSERT_EQ(send(0, 0, 40'000), 0);
   while (shared.waiting() != 0) ASSERT_TRUE(network.step());
   b.modify(*receivers[0], IBV_QPS_RESET);
   EXPECT_THAT(b.poll(), IsEmpty());

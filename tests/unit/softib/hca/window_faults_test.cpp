@@ -17,7 +17,8 @@ class Bindings {
   explicit Bindings(std::uint32_t seed) : random_(seed), network_(seed) {
     network_.add(a_.hca);
     network_.add(b_.hca);
-    network_.faults = {.loss = seed % 4 * 20, .duplicate = 30, .reorder = 30, .stall = 3};
+    network_.faults = {
+        .loss = seed % 4 * 20, .duplicate = 30, .reorder = 30, .whole = seed % 3 * 500, .stall = 3};
     network_.room = 1 + seed % 20;
     for (auto& byte : a_.area) byte = static_cast<std::uint8_t>(random_());
     connect_pair(a_, qa_, b_, qb_, mtu_of(seed));

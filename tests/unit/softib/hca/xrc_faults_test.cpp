@@ -14,7 +14,8 @@ class XrcOperations {
   explicit XrcOperations(std::uint32_t seed) : random_(seed), network_(seed) {
     network_.add(a_.hca);
     network_.add(b_.hca);
-    network_.faults = {.loss = seed % 4 * 20, .duplicate = 30, .reorder = 30, .stall = 3};
+    network_.faults = {
+        .loss = seed % 4 * 20, .duplicate = 30, .reorder = 30, .whole = seed % 3 * 500, .stall = 3};
     for (auto* const host : {&a_, &b_}) {
       for (auto& byte : host->area) byte = static_cast<std::uint8_t>(random_());
     }

@@ -212,10 +212,10 @@ TEST_F(XrcTest, AnUnknownQueueIsRefused) {
 }
 
 TEST_F(XrcTest, PartsOfAMessageForTwoQueuesAreRefused) {
-  ASSERT_EQ(post(first, 0, 5000, 1), 0);
-  ASSERT_EQ(post(second, 0, 5000, 2), 0);
+  ASSERT_EQ(post(first, 0, 40'000, 1), 0);
+  ASSERT_EQ(post(second, 0, 40'000, 2), 0);
   network.room = 1;
-  ASSERT_EQ(send(first, 0, 5000), 0);
+  ASSERT_EQ(send(first, 0, 40'000), 0);
   while (first.shared->waiting() != 0) ASSERT_TRUE(network.step());
   ConnectedPacket packet;
   packet.service = ipoib::wire::ConnectedService::extended;
@@ -238,9 +238,9 @@ TEST_F(XrcTest, PartsOfAMessageForTwoQueuesAreRefused) {
 }
 
 TEST_F(XrcTest, AQueueThatIsDestroyedDuringAMessage) {
-  ASSERT_EQ(post(first, 0, 5000, 1), 0);
+  ASSERT_EQ(post(first, 0, 40'000, 1), 0);
   network.room = 1;
-  ASSERT_EQ(send(first, 0, 5000), 0);
+  ASSERT_EQ(send(first, 0, 40'000), 0);
   while (first.shared->waiting() != 0) ASSERT_TRUE(network.step());
   ASSERT_TRUE(b.hca.shared_receives().destroy(*first.shared));
   ASSERT_TRUE(b.hca.destroy(*first.cq));
@@ -248,9 +248,9 @@ TEST_F(XrcTest, AQueueThatIsDestroyedDuringAMessage) {
 }
 
 TEST_F(XrcTest, AnUnfinishedMessageIsFlushedToTheQueueItNames) {
-  ASSERT_EQ(post(first, 0, 5000, 1), 0);
+  ASSERT_EQ(post(first, 0, 40'000, 1), 0);
   network.room = 1;
-  ASSERT_EQ(send(first, 0, 5000), 0);
+  ASSERT_EQ(send(first, 0, 40'000), 0);
   while (first.shared->waiting() != 0) ASSERT_TRUE(network.step());
   b.hca.clear_events();
   b.modify(target, IBV_QPS_ERR);
