@@ -16,14 +16,17 @@ void Attendance::remove_connection() {
 }
 
 void Attendance::on_empty_poll(ipoib::TimePoint now, bool is_any_armed) {
+  note_call();
   after_completions_.on_poll(now);
   after_posting_.on_poll(now);
   is_any_armed_ = is_any_armed;
   if (!is_any_armed) attend(By::polling);
 }
 
-void Attendance::on_posted(ipoib::TimePoint now, bool is_any_armed) {
+void Attendance::begin_post(ipoib::TimePoint now, bool is_any_armed) {
+  note_call();
   is_any_armed_ = is_any_armed;
+  after_completions_.begin_call(now);
   if (is_any_armed) return;
   if (after_posting_.polls_on()) {
     attend(By::polling);
@@ -32,11 +35,15 @@ void Attendance::on_posted(ipoib::TimePoint now, bool is_any_armed) {
   }
 }
 
+void Attendance::end_post(ipoib::TimePoint now) {
+  after_completions_.end_call(now);
+  after_posting_.end_call(now);
+}
+
 bool Attendance::must_note_completions() {
   if (by_ == By::nobody) return false;
-  if (!after_completions_.polls_on()) return true;
-  has_polled_ = true;
-  return false;
+  note_call();
+  return !after_completions_.polls_on();
 }
 
 bool Attendance::on_completions(ipoib::TimePoint now) {
@@ -65,21 +72,29 @@ ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
 /// After it has made the engine the waiter, it lets the rings be read once more.
 ipoib::TimePoint Attendance::check(ipoib::TimePoint now) {
   if (now < check_at_) return check_at_;
-  const bool was_by_polling = is_by_polling();
-  if (was_by_polling && !has_polled_.exchange(false)) {
-    after_completions_.on_absence();
-    after_posting_.on_absence();
+  if (!needs_checks()) return check_at_ = ipoib::kNever;
+  if (!has_called_.exchange(false)) {
+    is_absent_ = true;
+    if (is_by_polling()) {
+      after_completions_.on_absence();
+      after_posting_.on_absence();
+    }
     attend(By::engine);
   }
-  return check_at_ = was_by_polling ? now + kAttendanceCheck : ipoib::kNever;
+  return check_at_ = now + kAttendanceCheck;
+}
+
+void Attendance::note_call() {
+  has_called_ = true;
+  if (std::exchange(is_absent_, false)) attend(by_);
 }
 
 bool Attendance::attend(By by) {
-  if (by == By::polling && by_ != By::polling) has_polled_ = true;
   by_ = by;
   const bool requests = set(WakeupEntry::kRequests, requests_, by != By::polling);
-  const bool responses = set(WakeupEntry::kResponses, responses_,
-                             by == By::engine && (is_any_armed_ || needs_responses_));
+  const bool responses =
+      set(WakeupEntry::kResponses, responses_,
+          by == By::engine && (is_any_armed_ || (needs_responses_ && is_absent_)));
   return requests || responses;
 }
 

@@ -5,8 +5,9 @@
 // last poll found nothing, or it is used to poll after what it has just done (PollHabit). If it has
 // not within kAttendanceCheck, the engine waits again.
 //
-// Responses only matter once somebody looks: to a program that polls, to one that has armed a
-// queue, and to requests that have to wait for the responses to others.
+// Responses only matter once somebody looks: to a program that polls, or that has armed a queue. To
+// requests that wait for the responses to others, too; but a program that calls verbs takes these
+// itself, so the engine waits for them only while the program has called none for a check.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 
 namespace softib::verbs {
 
-/// How often the engine checks whether a program that polled still does.
+/// How often the engine checks whether the program still calls verbs.
 inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
 /// A program polls at once if it does within so much time after it has taken completions,
 inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
@@ -36,18 +37,23 @@ class Attendance {
   void remove_connection();
   [[nodiscard]] bool is_by_engine() const { return by_ == By::engine; }
   [[nodiscard]] bool is_by_polling() const { return by_ == By::polling; }
+  [[nodiscard]] bool needs_checks() const {
+    return by_ == By::polling || (by_ == By::engine && needs_responses_ && !is_absent_);
+  }
   /// Notes that the program polls. Returns whether on_empty_poll() must be called, too. Without a
   /// lock.
   [[nodiscard]] bool must_note_poll() {
     const auto by = by_.load(std::memory_order_relaxed);
-    if (by == By::polling) has_polled_.store(true, std::memory_order_relaxed);
+    if (by == By::polling) has_called_.store(true, std::memory_order_relaxed);
     return by == By::engine;
   }
 
-  // The program has found a queue empty, or posted requests. If the engine attends; `is_any_armed`
-  // says whether a queue is.
+  // If the engine attends. `is_any_armed` says whether a queue is.
+  /// The program has found a queue empty.
   void on_empty_poll(ipoib::TimePoint now, bool is_any_armed);
-  void on_posted(ipoib::TimePoint now, bool is_any_armed);
+  /// The program posts requests, and has posted them.
+  void begin_post(ipoib::TimePoint now, bool is_any_armed);
+  void end_post(ipoib::TimePoint now);
   /// Notes that the program polls, and found completions. Returns whether on_completions() must be
   /// called, too.
   [[nodiscard]] bool must_note_completions();
@@ -58,7 +64,7 @@ class Attendance {
   /// Whether requests wait for responses. Returns whether the rings have to be read.
   [[nodiscard]] bool set_needs_responses(bool needs_responses);
 
-  /// Returns the time of the next check(). Required while is_by_polling().
+  /// Returns the time of the next check(). Required while needs_checks().
   [[nodiscard]] ipoib::TimePoint start_checks(ipoib::TimePoint now);
   /// The rings have just been read. Returns the time of the next check, or kNever.
   [[nodiscard]] ipoib::TimePoint check(ipoib::TimePoint now);
@@ -67,6 +73,7 @@ class Attendance {
   enum class By : std::uint8_t { nobody, engine, polling };  ///< nobody: there are no connections
   /// Returns whether the engine has become a waiter.
   bool attend(By by);
+  void note_call();
   bool set(std::size_t entry, std::uint32_t& current, bool is_engine);
 
   const SetWaiter set_;
@@ -76,7 +83,8 @@ class Attendance {
   std::uint32_t responses_ = transport::Waiter::kEngine;
   bool is_any_armed_ = false;
   bool needs_responses_ = false;
-  std::atomic<bool> has_polled_ = false;  ///< since the last check
+  bool is_absent_ = false;                ///< had called no verb at the last check
+  std::atomic<bool> has_called_ = false;  ///< since the last check
   PollHabit after_completions_{kSoonAfterCompletions};
   PollHabit after_posting_{kSoonAfterPosting};
   ipoib::TimePoint check_at_ = ipoib::kNever;

@@ -134,7 +134,7 @@ bool Device::poll_receive_rings(Cq& cq) {
   if (cq.waiter != transport::Waiter::kNone || waiters_.attendance().must_note_poll()) {
     const auto access = hca();
     access.waiters().on_polled(cq);
-    check_attendance();
+    check_attendance(ipoib::monotonic_now());
   }
   return endpoint_.poll_receive_rings();
 }
@@ -165,16 +165,17 @@ void Device::set_clock() {
 }
 
 std::span<const OutgoingPacket> Device::next_packets(const Access& access, hca::QueuePair& qp) {
-  if (qp.is_connected()) {
-    access.waiters().on_posted();
-    check_attendance();
-  }
-  return access->next_packets(qp);
+  if (!qp.is_connected()) return access->next_packets(qp);
+  waiters_.begin_post();
+  (void)access->next_packets(qp);
+  serve_connections();
+  waiters_.end_post();
+  return {};
 }
 
-void Device::check_attendance() {
+void Device::check_attendance(ipoib::TimePoint now) {
   auto& attendance = waiters_.attendance();
-  if (attendance.is_by_polling()) set_deadline(attendance.start_checks(ipoib::monotonic_now()));
+  if (attendance.needs_checks()) set_deadline(attendance.start_checks(now));
 }
 
 void Device::serve_connections() {
@@ -186,6 +187,7 @@ void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
   set_deadline(connections.serve(now, endpoint_));
   if (waiters_.attendance().set_needs_responses(connections.needs_responses())) set_deadline(now);
+  check_attendance(now);
 }
 
 /// Only an earlier deadline has to be set: when one passes that is not needed any more, the next

@@ -49,8 +49,8 @@ class Device final : public endpoint::PacketReceiver {
     std::lock_guard<AdaptiveMutex> lock_;
   };
   [[nodiscard]] Access hca() { return Access(*this); }
-  /// Requests of `qp` have been posted. Returns what is to be sent for it with transmit(), after
-  /// the lock has been released.
+  /// Requests of `qp` have been posted. Sends those of a connection. Returns what else is to be
+  /// sent, with transmit(), after the lock has been released.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(const Access& access,
                                                              hca::QueuePair& qp);
   /// Sends `batch`, which the caller got from next_packets(), and all further batches of the queue
@@ -94,7 +94,7 @@ class Device final : public endpoint::PacketReceiver {
   void set_clock();
   void serve_connections();
   void serve_connections(ipoib::TimePoint now);
-  void check_attendance();
+  void check_attendance(ipoib::TimePoint now);
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);

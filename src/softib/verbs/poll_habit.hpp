@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "ipoib/time.hpp"
 
@@ -25,14 +26,22 @@ class PollHabit {
   [[nodiscard]] bool polls_on() const { return in_a_row_ >= needed_; }
   /// The program has done something after which it may poll at once. Not needed while polls_on().
   void expect_poll(ipoib::TimePoint now) {
-    if (expected_since_ != ipoib::kNever) in_a_row_ = 0;
+    begin_call(now);
     expected_since_ = now;
   }
   /// The program has polled.
   void on_poll(ipoib::TimePoint now) {
-    if (expected_since_ == ipoib::kNever) return;
-    in_a_row_ = now - expected_since_ <= soon_ ? in_a_row_ + 1 : 0;
+    begin_call(now);
+    if (std::exchange(expected_since_, ipoib::kNever) != ipoib::kNever) ++in_a_row_;
+  }
+  // Another call of the program, during which it cannot poll.
+  void begin_call(ipoib::TimePoint now) {
+    if (expected_since_ == ipoib::kNever || now - expected_since_ <= soon_) return;
+    in_a_row_ = 0;
     expected_since_ = ipoib::kNever;
+  }
+  void end_call(ipoib::TimePoint now) {
+    if (expected_since_ != ipoib::kNever) expected_since_ = now;
   }
   /// It has not polled for a long time.
   void on_absence() {

@@ -37,9 +37,13 @@ void WaiterRegistry::on_polled(Cq& cq) {
   attendance_.on_empty_poll(ipoib::monotonic_now(), is_any_armed());
 }
 
-void WaiterRegistry::on_posted() {
+void WaiterRegistry::begin_post() {
   if (!attendance_.is_by_engine()) return;
-  attendance_.on_posted(ipoib::monotonic_now(), is_any_armed());
+  attendance_.begin_post(ipoib::monotonic_now(), is_any_armed());
+}
+
+void WaiterRegistry::end_post() {
+  if (attendance_.is_by_engine()) attendance_.end_post(ipoib::monotonic_now());
 }
 
 bool WaiterRegistry::is_any_armed() const {

@@ -36,8 +36,9 @@ class WaiterRegistry {
 
   /// A program has polled the queue and found it empty. Unless it is armed, it will poll again.
   void on_polled(Cq& cq);
-  /// Requests of a connection have been posted.
-  void on_posted();
+  /// Requests of a connection are posted, and have been.
+  void begin_post();
+  void end_post();
   /// A program has polled and found completions. Returns whether the caller has to read the rings.
   [[nodiscard]] bool on_completions() {
     return attendance_.must_note_completions() &&

@@ -20,11 +20,22 @@ class AttendanceTest : public ::testing::Test {
   }
   [[nodiscard]] bool engine_takes_requests() { return engine_waits_for(WakeupEntry::kRequests); }
   [[nodiscard]] bool engine_takes_responses() { return engine_waits_for(WakeupEntry::kResponses); }
+  void post(bool is_any_armed = false) {
+    attendance.begin_post(now, is_any_armed);
+    attendance.end_post(now += 1ms);  // it takes long to send
+  }
+  /// A check. Returns whether there is another one.
+  [[nodiscard]] bool checks_again() {
+    now += kAttendanceCheck;
+    const auto next = attendance.check(now);
+    EXPECT_TRUE(next == now + kAttendanceCheck || next == ipoib::kNever);
+    return next != ipoib::kNever;
+  }
   void poll_in_vain() { attendance.on_empty_poll(now, false); }
   /// The program posts and polls until it is expected to do so.
   void get_used_to_posting() {
     for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
-      attendance.on_posted(now, false);
+      post();
       (void)attendance.on_completions(now + 1us);
       now += 1ms;
     }
@@ -66,26 +77,35 @@ TEST_F(AttendanceTest, UnlessItIsUsedToGoOn) {
   EXPECT_FALSE(engine_takes_requests());
 }
 
+TEST_F(AttendanceTest, AlsoIfItPostsMeanwhile) {
+  for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
+    (void)attendance.on_completions(now);
+    for (int request = 0; request < 5; ++request) post();
+  }
+  (void)attendance.on_completions(now);
+  EXPECT_FALSE(attendance.must_note_completions());
+}
+
 TEST_F(AttendanceTest, OneThatPostsIsExpectedToPollIfItIsUsedToIt) {
-  attendance.on_posted(now, false);
+  post();
   EXPECT_TRUE(engine_takes_requests());
   (void)attendance.on_completions(now);
   get_used_to_posting();
   EXPECT_TRUE(engine_takes_requests());
-  attendance.on_posted(now, false);
+  post();
   EXPECT_FALSE(engine_takes_requests());
 }
 
 TEST_F(AttendanceTest, OneThatPostsWithoutPollingIsNot) {
   get_used_to_posting();
-  attendance.on_posted(now, false);
+  post();
   ASSERT_EQ(attendance.start_checks(now), now + kAttendanceCheck);
   now += kAttendanceCheck;
   EXPECT_EQ(attendance.check(now), now + kAttendanceCheck);  // it has just been expected
   now += kAttendanceCheck;
-  EXPECT_EQ(attendance.check(now), now + kAttendanceCheck);  // the rings are read once more
+  EXPECT_EQ(attendance.check(now), now + kAttendanceCheck) << "the rings are read once more";
   EXPECT_TRUE(engine_takes_requests());
-  attendance.on_posted(now, false);
+  post();
   EXPECT_TRUE(engine_takes_requests());
   now += kAttendanceCheck;
   EXPECT_EQ(attendance.check(now), ipoib::kNever);
@@ -121,7 +141,7 @@ TEST_F(AttendanceTest, AnArmedQueueIsServedByTheEngine) {
   attendance.on_empty_poll(now, true);
   EXPECT_TRUE(engine_takes_requests());
   get_used_to_posting();
-  attendance.on_posted(now, true);
+  post(true);
   EXPECT_TRUE(engine_takes_requests());
   attendance.on_empty_poll(now, false);
   EXPECT_FALSE(engine_takes_requests());
@@ -130,16 +150,35 @@ TEST_F(AttendanceTest, AnArmedQueueIsServedByTheEngine) {
 
 TEST_F(AttendanceTest, ResponsesWaitForAPoll) { EXPECT_FALSE(engine_takes_responses()); }
 
-TEST_F(AttendanceTest, ButNotIfRequestsWaitForThem) {
-  EXPECT_TRUE(attendance.set_needs_responses(true));
-  EXPECT_TRUE(engine_takes_responses());
+TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyCallsVerbs) {
+  post();
   EXPECT_FALSE(attendance.set_needs_responses(true));
-  poll_in_vain();
   EXPECT_FALSE(engine_takes_responses());
-  EXPECT_TRUE(attendance.on_completions(now));
+  ASSERT_TRUE(attendance.needs_checks());
+  (void)attendance.start_checks(now);
+  EXPECT_TRUE(checks_again());
+  EXPECT_FALSE(engine_takes_responses()) << "it has posted";
+  EXPECT_TRUE(checks_again());
   EXPECT_TRUE(engine_takes_responses());
+  EXPECT_FALSE(checks_again());
   EXPECT_FALSE(attendance.set_needs_responses(false));
   EXPECT_FALSE(engine_takes_responses());
+  EXPECT_TRUE(attendance.set_needs_responses(true)) << "they may be there";
+  EXPECT_TRUE(engine_takes_responses());
+}
+
+TEST_F(AttendanceTest, AnyCallTakesThemAgain) {
+  const std::function<void()> calls[] = {[&] { post(); }, [&] { poll_in_vain(); },
+                                         [&] { (void)attendance.must_note_completions(); }};
+  for (const auto& call : calls) {
+    (void)attendance.set_needs_responses(true);
+    (void)attendance.start_checks(now);
+    while (checks_again()) {
+    }
+    ASSERT_TRUE(engine_takes_responses());
+    call();
+    EXPECT_FALSE(engine_takes_responses());
+  }
 }
 
 TEST_F(AttendanceTest, WithoutConnectionsNothingIsNoted) {

@@ -40,10 +40,35 @@ TEST_F(PollHabitTest, OneLatePollBeginsThemAnew) {
   EXPECT_TRUE(habit.polls_on());
 }
 
-TEST_F(PollHabitTest, SoDoesOneThatIsLeftOut) {
+TEST_F(PollHabitTest, OtherCallsMeanwhileTakeTheirTime) {
+  for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
+    habit.expect_poll(now);
+    for (int call = 0; call < 3; ++call) {
+      habit.begin_call(now += 1us);
+      habit.end_call(now += 1ms);
+    }
+    habit.expect_poll(now += 1us);
+    habit.on_poll(now += 1us);
+  }
+  EXPECT_TRUE(habit.polls_on());
+}
+
+TEST_F(PollHabitTest, ALateCallIsNoPoll) {
   poll(PollHabit::kFewest - 1);
   habit.expect_poll(now);
+  habit.begin_call(now += kSoon + 1ns);
+  habit.end_call(now);
+  habit.on_poll(now);  // nothing is expected any more
   poll(1);
+  EXPECT_FALSE(habit.polls_on());
+}
+
+TEST_F(PollHabitTest, CallsAloneSayNothing) {
+  for (std::uint32_t i = 0; i < 2 * PollHabit::kFewest; ++i) {
+    habit.begin_call(now);
+    habit.end_call(now);
+    habit.on_poll(now);
+  }
   EXPECT_FALSE(habit.polls_on());
 }
 
