@@ -1,7 +1,9 @@
 // Measures how fast two processes pass blocks of 64 KiB on: through shared memory, where the sender
 // copies each block in and the receiver copies it out, and through a pipe. Prints Gb/s of each;
-// "cold" is the first with 1,000 blocks of their own on each side, which no cache holds. "byte" is
-// how many microseconds one byte takes through a pipe to a process that sleeps.
+// "cold" is the first with 1,000 blocks of their own on each side, which no cache holds. "direct"
+// and "direct-cold" are one copy: the sender's own blocks are shared memory, and the receiver reads
+// them there. "byte" is how many microseconds one byte takes through a pipe to a process that
+// sleeps.
 //
 // Usage: bench_copy SECONDS
 #include <sys/mman.h>
@@ -80,6 +82,39 @@ void measure_memcpy(std::size_t own_blocks, const char* name, double seconds) {
   ::munmap(memory, sizeof(Shared));
 }
 
+/// The sender owns a block until it has been read, as it does until an acknowledgement comes.
+void measure_direct(std::size_t own_blocks, const char* name, double seconds) {
+  const auto bytes = sizeof(Shared) + own_blocks * kBlock;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  auto& shared = *new (memory) Shared;
+  char* const blocks = static_cast<char*>(memory) + sizeof(Shared);
+  std::memset(blocks, 'x', own_blocks * kBlock);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char> own(own_blocks * kBlock);
+    for (std::uint64_t block = 0;; ++block) {
+      while (shared.written.load(std::memory_order_acquire) == block) {
+        if (shared.ended.load(std::memory_order_relaxed)) ::_exit(0);
+      }
+      const auto at = block % own_blocks * kBlock;
+      std::memcpy(&own[at], blocks + at, kBlock);
+      shared.read.store(block + 1, std::memory_order_release);
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t block = 0;
+  while (since(start) < seconds) {
+    while (block - shared.read.load(std::memory_order_acquire) == kBlocks) continue;
+    shared.written.store(++block, std::memory_order_release);
+  }
+  while (shared.read.load(std::memory_order_acquire) != block) continue;
+  print(name, block, since(start));
+  shared.ended = true;
+  ::waitpid(child, nullptr, 0);
+  ::munmap(memory, bytes);
+}
+
 void measure_pipe(double seconds) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
@@ -138,6 +173,8 @@ int main(int argc, char** argv) {
   }
   measure_memcpy(1, "memcpy", seconds);
   measure_memcpy(1000, "cold", seconds);
+  measure_direct(1, "direct", seconds);
+  measure_direct(1000, "direct-cold", seconds);
   measure_pipe(seconds);
   measure_byte(seconds);
 }

@@ -23,7 +23,8 @@ STREAMS = {
     "ib_write_bw -q 1000": ("-q", "1000", *LARGE),
     "ib_send_bw, 64 bytes, in lists of 16": ("-s", "64", "--post_list", "16"),
 }
-COPIES = {"cold": "memcpy of 1,000 blocks in turn", "byte": "a byte through a pipe, not polled"}
+COPIES = {"cold": "memcpy of 1,000 blocks in turn", "direct": "one copy instead of two",
+          "direct-cold": "one copy of 1,000 blocks in turn", "byte": "a byte through a pipe, not polled"}
 EXCHANGES = {
     "ib_send_lat -c UD": ("-c", "UD", "-s", "64"),
     "ib_send_lat": ("-s", "64"),

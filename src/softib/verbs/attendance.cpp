@@ -50,7 +50,9 @@ bool Attendance::on_completions(ipoib::TimePoint now) {
   after_posting_.on_poll(now);
   after_completions_.on_poll(now);
   after_completions_.expect_poll(now);
-  return by_ == By::polling && attend(By::engine);
+  if (by_ != By::polling) return false;
+  attend(By::engine);
+  return true;
 }
 
 void Attendance::on_armed() {
@@ -59,9 +61,11 @@ void Attendance::on_armed() {
   attend(By::engine);
 }
 
-bool Attendance::set_needs_responses(bool needs_responses) {
+/// Those that have come when nobody needed them are read after the next check.
+void Attendance::set_needs_responses(bool needs_responses) {
+  if (needs_responses && !needs_responses_) is_absent_ = false;
   needs_responses_ = needs_responses;
-  return attend(by_);
+  attend(by_);
 }
 
 ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
@@ -89,20 +93,16 @@ void Attendance::note_call() {
   if (std::exchange(is_absent_, false)) attend(by_);
 }
 
-bool Attendance::attend(By by) {
+void Attendance::attend(By by) {
   by_ = by;
-  const bool requests = set(WakeupEntry::kRequests, requests_, by != By::polling);
-  const bool responses =
-      set(WakeupEntry::kResponses, responses_,
-          by == By::engine && (is_any_armed_ || (needs_responses_ && is_absent_)));
-  return requests || responses;
+  set(WakeupEntry::kRequests, requests_, by != By::polling);
+  set(WakeupEntry::kResponses, responses_,
+      by == By::engine && (is_any_armed_ || (needs_responses_ && is_absent_)));
 }
 
-bool Attendance::set(std::size_t entry, std::uint32_t& current, bool is_engine) {
+void Attendance::set(std::size_t entry, std::uint32_t& current, bool is_engine) {
   const auto waiter = is_engine ? Waiter::kEngine : Waiter::kNone;
-  if (std::exchange(current, waiter) == waiter) return false;
-  set_(entry, waiter);
-  return is_engine;
+  if (std::exchange(current, waiter) != waiter) set_(entry, waiter);
 }
 
 }  // namespace softib::verbs

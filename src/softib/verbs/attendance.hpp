@@ -25,8 +25,7 @@ inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microsecon
 /// or has posted requests: the processor may have been given to who was woken for them.
 inline constexpr ipoib::Duration kSoonAfterPosting = std::chrono::microseconds(10);
 
-/// Guarded by the lock of the model, except where stated otherwise. Where a function returns that
-/// the rings have to be read, packets may have arrived that nobody was woken for.
+/// Guarded by the lock of the model, except where stated otherwise.
 class Attendance {
  public:
   /// Sets a waiter, as WakeupTable::set_waiter().
@@ -57,12 +56,12 @@ class Attendance {
   /// Notes that the program polls, and found completions. Returns whether on_completions() must be
   /// called, too.
   [[nodiscard]] bool must_note_completions();
-  /// Returns whether the rings have to be read.
+  /// Returns whether the rings have to be read: packets may have come that nobody was woken for.
   [[nodiscard]] bool on_completions(ipoib::TimePoint now);
   /// The program has armed a queue.
   void on_armed();
-  /// Whether requests wait for responses. Returns whether the rings have to be read.
-  [[nodiscard]] bool set_needs_responses(bool needs_responses);
+  /// Whether requests wait for responses.
+  void set_needs_responses(bool needs_responses);
 
   /// Returns the time of the next check(). Required while needs_checks().
   [[nodiscard]] ipoib::TimePoint start_checks(ipoib::TimePoint now);
@@ -71,10 +70,9 @@ class Attendance {
 
  private:
   enum class By : std::uint8_t { nobody, engine, polling };  ///< nobody: there are no connections
-  /// Returns whether the engine has become a waiter.
-  bool attend(By by);
+  void attend(By by);
   void note_call();
-  bool set(std::size_t entry, std::uint32_t& current, bool is_engine);
+  void set(std::size_t entry, std::uint32_t& current, bool is_engine);
 
   const SetWaiter set_;
   std::size_t connections_ = 0;

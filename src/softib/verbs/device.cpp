@@ -182,11 +182,10 @@ void Device::serve_connections() {
   if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
 }
 
-/// The rings cannot be read under the lock, so the engine reads them.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
   set_deadline(connections.serve(now, endpoint_));
-  if (waiters_.attendance().set_needs_responses(connections.needs_responses())) set_deadline(now);
+  waiters_.attendance().set_needs_responses(connections.needs_responses());
   check_attendance(now);
 }
 

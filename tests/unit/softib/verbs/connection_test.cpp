@@ -142,22 +142,23 @@ class UnattendedTest : public ConnectedTest {
     EXPECT_EQ(ibv_modify_qp(near_qp_, &reset, IBV_QP_STATE), 0);
     connect(near_qp_, far_qp_->qp_num, far_lid(), kNever);
   }
+  /// Twice: while the rings are new, the engines read them.
+  void send_more_than_the_window() {
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+      for (int i = 0; i < 30; ++i) post(IBV_WR_RDMA_WRITE);
+      post(IBV_WR_SEND);
+      EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+    }
+  }
 };
 
-TEST_F(UnattendedTest, SendsMoreThanTheWindow) {
-  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
-  for (int i = 0; i < 60; ++i) post(IBV_WR_RDMA_WRITE);
-  post(IBV_WR_SEND);
-  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
-}
+TEST_F(UnattendedTest, SendsMoreThanTheWindow) { send_more_than_the_window(); }
 
+/// Nobody needed the last ones when they came.
 TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
-  post(IBV_WR_RDMA_WRITE);  // makes the rings, which the engines then read
-  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
-  std::this_thread::sleep_for(10 * kAttendanceCheck);  // it has polled
-  near_.memory[4999] = 5;
-  post(IBV_WR_RDMA_WRITE);
-  EXPECT_TRUE(far_has(5));
+  send_more_than_the_window();
+  std::this_thread::sleep_for(10 * kAttendanceCheck);  // the last check is over
   wait_for_engines();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_SQD;

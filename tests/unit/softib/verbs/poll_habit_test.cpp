@@ -59,7 +59,7 @@ TEST_F(PollHabitTest, ALateCallIsNoPoll) {
   habit.begin_call(now += kSoon + 1ns);
   habit.end_call(now);
   habit.on_poll(now);  // nothing is expected any more
-  poll(1);
+  poll(PollHabit::kFewest - 1);
   EXPECT_FALSE(habit.polls_on());
 }
 
