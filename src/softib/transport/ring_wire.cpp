@@ -108,7 +108,9 @@ bool RingWire::has_untaken(ProcessAddress process) {
   if (!receiver->connection || receiver->epoch != fabric_.epoch(process.node, process.slot)) {
     return false;
   }
-  return receiver->connection->has_untaken();
+  if (!receiver->connection->has_untaken()) return false;
+  receiver->connection->notify_engine();
+  return true;
 }
 
 void RingWire::disconnect() {

@@ -55,7 +55,8 @@ class Wire {
   /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
   /// that; then a process may be there that has not been woken. `lost`: see send().
   [[nodiscard]] virtual bool wake(ProcessAddress to, std::uint64_t& lost) = 0;
-  /// Whether a process lives and has not taken all packets that were sent to it.
+  /// Whether a process lives and has not taken all packets that were sent to it. Then its engine is
+  /// made to take them, since nobody may be waiting for them.
   [[nodiscard]] virtual bool has_untaken(ProcessAddress process) = 0;
 };
 

@@ -140,7 +140,7 @@ bool Device::poll_receive_rings(Cq& cq) {
 }
 
 void Device::arm(Cq& cq, bool solicited_only) {
-  (void)endpoint_.poll_receive_rings();
+  receive_pending();
   const auto access = hca();
   cq.model->arm(solicited_only);
   access.waiters().on_armed(cq);

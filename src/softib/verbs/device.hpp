@@ -59,6 +59,8 @@ class Device final : public endpoint::PacketReceiver {
 
   /// Receives pending packets for a program that found `cq` empty; returns whether there were any.
   bool poll_receive_rings(Cq& cq);
+  /// Receives pending packets, which may have waited for somebody who looks.
+  void receive_pending() { (void)endpoint_.poll_receive_rings(); }
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
   void receive_for(const CompChannel& channel);

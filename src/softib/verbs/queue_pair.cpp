@@ -230,6 +230,7 @@ SOFTIB_ABI int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
 }
 
 SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init) {
+  of(ibv->context).device.receive_pending();
   return verb([&]() -> ipoib::Result<void> {
     const auto hca = of(ibv->context).device.hca();
     const auto& model = *of(ibv).model;

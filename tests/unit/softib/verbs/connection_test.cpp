@@ -171,6 +171,49 @@ TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
   ibv_ack_async_event(&event);
 }
 
+TEST_F(UnattendedTest, AQueryKnowsWhatHasCome) {
+  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+  post(IBV_WR_SEND);  // makes the rings, which the engines then read
+  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+  wait_for_engines();
+  far_mr_->rkey += 1;
+  post(IBV_WR_RDMA_WRITE);
+  far_mr_->rkey -= 1;
+  wait_for_engines();
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(near_qp_, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+}
+
+/// A response that nobody needs is not read, and does not make lost requests late ones.
+TEST_F(UnattendedTest, IsNoReasonToWaitForEver) {
+  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+  post(IBV_WR_SEND);  // makes the rings, which the engines then read
+  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+  wait_for_engines();
+  post(IBV_WR_RDMA_WRITE);  // the response stays in the ring
+  wait_for_engines();
+  auto* const near_mr = ibv_reg_mr(near_.pd, near_.memory.data(), near_.memory.size(), kAccess);
+  auto sge = far_.element(0, 8);
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {std::bit_cast<std::uint64_t>(near_.memory.data()), near_mr->rkey};
+  auto node = subnet_.subnet.fabric().node(2).value();
+  node.port.faults.loss = LinkFaults::kAlways;
+  subnet_.subnet.fabric().set_node(2, node);
+  subnet_.other_endpoint->set_receiver(subnet_.other_device.get());  // it looks at its port
+  wait_for_engines();
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(far_qp_, &wr, &bad), 0);
+  EXPECT_EQ(far_.next_completion().status, IBV_WC_RETRY_EXC_ERR);
+  node.port.faults.loss = 0;
+  subnet_.subnet.fabric().set_node(2, node);
+  subnet_.other_endpoint->set_receiver(subnet_.other_device.get());
+}
+
 TEST_F(ConnectedTest, ACompletionMakesTheChannelReadable) {
   for (int round = 0; round < 5; ++round) {
     ASSERT_EQ(ibv_req_notify_cq(far_.cq, 0), 0);
