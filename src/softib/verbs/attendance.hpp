@@ -5,9 +5,10 @@
 // last poll found nothing, or it is used to poll after what it has just done (PollHabit). If it has
 // not within kAttendanceCheck, the engine waits again.
 //
-// Responses only matter once somebody looks: to a program that polls, or that has armed a queue. To
-// requests that wait for the responses to others, too; but a program that calls verbs takes these
-// itself, so the engine waits for them only while the program has called none for a check.
+// Responses only matter once somebody looks: to a program that polls, or that has armed a queue.
+// They matter to requests that wait for the responses to others, too; but a program that calls
+// verbs takes those itself, so the engine waits for them only if it has called none since the last
+// check.
 #pragma once
 
 #include <atomic>
