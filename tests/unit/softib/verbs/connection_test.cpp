@@ -212,6 +212,7 @@ TEST_F(UnattendedTest, IsNoReasonToWaitForEver) {
   node.port.faults.loss = 0;
   subnet_.subnet.fabric().set_node(2, node);
   subnet_.other_endpoint->set_receiver(subnet_.other_device.get());
+  wait_for_engines();  // so that the next test loses nothing
 }
 
 TEST_F(ConnectedTest, ACompletionMakesTheChannelReadable) {
