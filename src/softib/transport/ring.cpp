@@ -9,6 +9,8 @@
 #include <climits>
 #include <cstring>
 
+#include "softib/transport/ring_order.hpp"
+
 namespace softib::transport {
 
 namespace {
@@ -94,6 +96,7 @@ std::uint64_t RingWriter::taken() const {
 }
 
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
+  before_publishing();
   std::size_t count = 0;
   auto published = written_;
   for (; count < packets.size(); ++count) {
@@ -151,6 +154,7 @@ RingWriter::Left RingWriter::count_left() const {
 bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
   if (broken_) return true;
   const auto written = published();
+  after_reading();
   broken_ = written - read_ > kRingBytes;
   for (std::size_t count = 0; !broken_ && read_ != written && count < limit;) {
     const auto* const record = memory_.at(read_);
