@@ -179,11 +179,11 @@ TEST_F(UnattendedTest, AQueryKnowsWhatHasCome) {
   far_mr_->rkey += 1;
   post(IBV_WR_RDMA_WRITE);
   far_mr_->rkey -= 1;
-  wait_for_engines();
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  ASSERT_EQ(ibv_query_qp(near_qp_, &attr, IBV_QP_STATE, &init), 0);
-  EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+  EXPECT_TRUE(eventually([&] {
+    return ibv_query_qp(near_qp_, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR;
+  }));
 }
 
 /// A response that nobody needs is not read, and does not make lost requests late ones.
