@@ -20,6 +20,7 @@ inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + kMaxPacketHeader + 3;
 
 /// After the payload, to a multiple of 4 bytes.
 inline constexpr std::array<std::uint8_t, 3> kPadding{};
+constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
 /// A large packet has the headers of its first segment and the payload of all segments. The
 /// receiver segments it (LargePacket).

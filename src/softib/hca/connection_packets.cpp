@@ -14,50 +14,28 @@ using ipoib::wire::ConnectedPacket;
 
 namespace {
 
-/// The opcodes of the packets of a message.
-struct MessageOpcodes {
-  ConnectedOpcode first, middle, last, last_immediate, only, only_immediate;
-};
-constexpr MessageOpcodes kSend = {
-    ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
-    ConnectedOpcode::send_last,  ConnectedOpcode::send_last_immediate,
-    ConnectedOpcode::send_only,  ConnectedOpcode::send_only_immediate};
-/// With a key to invalidate instead of the immediate data.
-constexpr MessageOpcodes kSendInvalidate = {
-    ConnectedOpcode::send_first, ConnectedOpcode::send_middle,
-    ConnectedOpcode::send_last,  ConnectedOpcode::send_last_invalidate,
-    ConnectedOpcode::send_only,  ConnectedOpcode::send_only_invalidate};
-constexpr MessageOpcodes kWrite = {
-    ConnectedOpcode::write_first, ConnectedOpcode::write_middle,
-    ConnectedOpcode::write_last,  ConnectedOpcode::write_last_immediate,
-    ConnectedOpcode::write_only,  ConnectedOpcode::write_only_immediate};
-
-ConnectedOpcode opcode_of(const MessageOpcodes& all, bool is_first, bool is_last, bool immediate) {
-  if (is_last) {
-    if (is_first) return immediate ? all.only_immediate : all.only;
-    return immediate ? all.last_immediate : all.last;
+/// Of a request that is one packet, or the packets of which are parts of it.
+ConnectedOpcode opcode_of(const ConnectedRequest& request) {
+  switch (request.opcode) {
+    case IBV_WR_SEND:
+      return ConnectedOpcode::send_only;
+    case IBV_WR_SEND_WITH_IMM:
+      return ConnectedOpcode::send_only_immediate;
+    case IBV_WR_SEND_WITH_INV:
+      return ConnectedOpcode::send_only_invalidate;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return ConnectedOpcode::write_only_immediate;
+    case IBV_WR_RDMA_READ:
+      return ConnectedOpcode::read_request;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return ConnectedOpcode::compare_swap;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return ConnectedOpcode::fetch_add;
+    case IBV_WR_ATOMIC_WRITE:
+      return ConnectedOpcode::atomic_write;
+    default:
+      return ConnectedOpcode::write_only;
   }
-  return is_first ? all.first : all.middle;
-}
-
-ConnectedOpcode opcode_of(const ConnectedRequest& request, const RequestPacket& packet) {
-  if (request.is_read()) return ConnectedOpcode::read_request;
-  if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) return ConnectedOpcode::compare_swap;
-  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) return ConnectedOpcode::fetch_add;
-  if (request.is_atomic_write()) return ConnectedOpcode::atomic_write;
-  if (request.opcode == IBV_WR_SEND_WITH_INV) {
-    return opcode_of(kSendInvalidate, packet.index == 0, packet.is_last, true);
-  }
-  const bool is_send = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
-  const bool immediate =
-      request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  return opcode_of(is_send ? kSend : kWrite, packet.index == 0, packet.is_last, immediate);
-}
-
-ConnectedOpcode response_opcode(bool is_first, bool is_last) {
-  if (is_first)
-    return is_last ? ConnectedOpcode::read_response_only : ConnectedOpcode::read_response_first;
-  return is_last ? ConnectedOpcode::read_response_last : ConnectedOpcode::read_response_middle;
 }
 
 void clear(OutgoingPacket& out) {
@@ -128,7 +106,8 @@ Connections::Nak Connections::build_response(const QueuePair& qp, const Response
     packet.packets = std::min(response.packets - index, kRunBytes / mtu);
     const auto size = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         std::uint64_t{packet.packets} * mtu, response.read.length - offset));
-    packet.opcode = response_opcode(index == 0, index + packet.packets == response.packets);
+    packet.opcode = opcode_of_part(ConnectedOpcode::read_response_only, index == 0,
+                                   index + packet.packets == response.packets);
     if (size != 0) {
       const auto memory =
           hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
@@ -183,7 +162,11 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
   const auto size =
       std::min<std::uint64_t>(std::uint64_t{planned.packets} * mtu, send.length - offset);
   ConnectedPacket packet;
-  packet.opcode = opcode_of(request, planned);
+  packet.opcode = opcode_of(request);
+  if (!request.has_response()) {
+    packet.opcode = opcode_of_part(packet.opcode, planned.index == 0, planned.is_last);
+    packet.packets = planned.packets;
+  }
   packet.bth.psn = planned.psn;
   packet.bth.ack_request = planned.requests_ack && qp.connection_->is_reliable();
   packet.bth.solicited = planned.is_last && send.solicited;
@@ -199,7 +182,6 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
     const auto status = gather(qp, planned.position, offset, size, place);
     if (status != IBV_WC_SUCCESS) return status;
   }
-  if (!request.has_response()) packet.packets = planned.packets;
   write_headers(qp, packet, out);
   return IBV_WC_SUCCESS;
 }

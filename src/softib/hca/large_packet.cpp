@@ -15,8 +15,6 @@ namespace {
 namespace wire = ipoib::wire;
 using wire::UdPacket;
 
-constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
-
 /// Total size of segments with `headers` bytes of headers and up to `size` bytes of payload each.
 std::size_t total_size(std::size_t headers, std::size_t payload, std::size_t size) {
   const auto rest = payload % size;
@@ -33,16 +31,14 @@ std::optional<ipoib::Segmentation> plan_of(ConstBytes front, std::size_t message
   return plan;
 }
 
-void for_each(const PacketRun& run, const std::function<void(ConstBytes)>& visit) {
-  std::vector<std::uint8_t> bytes;
-  for (std::uint32_t i = 0; i < run.whole().packets; ++i) {
-    auto packet = run.packet(i);
-    bytes.resize(wire::ConnectedPacket::kMaxHeaderSize);
-    bytes.resize(packet.emit_headers(packet.payload.size(), bytes));
-    bytes.insert(bytes.end(), packet.payload.begin(), packet.payload.end());
-    bytes.resize(bytes.size() + packet.bth.pad);
-    visit(bytes);
-  }
+/// Writes a packet with the payload `front` and `rest`.
+template <class Packet>
+void assemble(Packet headers, ConstBytes front, ConstBytes rest, std::vector<std::uint8_t>& to) {
+  to.resize(Packet::kMaxHeaderSize);
+  to.resize(headers.emit_headers(front.size() + rest.size(), to));
+  to.insert(to.end(), front.begin(), front.end());
+  to.insert(to.end(), rest.begin(), rest.end());
+  to.resize(to.size() + headers.bth.pad);
 }
 
 }  // namespace
@@ -117,9 +113,11 @@ ConstBytes LargePacket::grh() const {
 std::size_t segmented_size(const ArrivedPacket& packet) {
   const auto bytes = packet.bytes.size();
   if (packet.gso.size == 0) return bytes;
-  if (const auto run = PacketRun::parse(packet.bytes, packet.gso)) return run->segmented_size();
   const auto headers = UdPacket::parse_headers(packet.bytes);
-  if (!headers) return bytes;
+  if (!headers) {
+    const auto run = PacketRun::parse(packet.bytes, packet.gso);
+    return run ? run->segmented_size() : bytes;
+  }
   const auto message = headers->payload;
   const auto plan = plan_of(message, message.size(), packet.gso);
   if (!plan) return bytes;
@@ -141,18 +139,19 @@ std::size_t segmented_size(const OutgoingPacket& packet) {
 
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& visit) {
   if (packet.gso.size == 0) return visit(packet.bytes);
-  if (const auto run = PacketRun::parse(packet.bytes, packet.gso)) return for_each(*run, visit);
+  std::vector<std::uint8_t> bytes;
+  if (const auto run = PacketRun::parse(packet.bytes, packet.gso)) {
+    for (std::uint32_t i = 0; i < run->whole().packets; ++i) {
+      const auto part = run->packet(i);
+      assemble(part, part.payload, {}, bytes);
+      visit(bytes);
+    }
+    return;
+  }
   LargePacket large(packet);
   if (!large) return visit(packet.bytes.first(std::min(packet.bytes.size(), kMaxPacketBytes)));
-  std::vector<std::uint8_t> bytes;
   while (large.next()) {
-    auto headers = large.headers();
-    const auto size = large.front().size() + large.payload().size();
-    bytes.resize(UdPacket::kMaxHeaderSize);
-    bytes.resize(headers.emit_headers(size, bytes));
-    bytes.insert(bytes.end(), large.front().begin(), large.front().end());
-    bytes.insert(bytes.end(), large.payload().begin(), large.payload().end());
-    bytes.resize(bytes.size() + headers.bth.pad);
+    assemble(large.headers(), large.front(), large.payload(), bytes);
     visit(bytes);
   }
 }

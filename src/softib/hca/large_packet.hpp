@@ -31,6 +31,8 @@ class LargePacket {
   LargePacket(const LargePacket&) = delete;
   LargePacket& operator=(const LargePacket&) = delete;
 
+  /// False if it has no headers of a datagram: it may be a PacketRun.
+  [[nodiscard]] bool is_datagram() const { return headers_.has_value(); }
   /// False if the packet is malformed; then it has no segments.
   explicit operator bool() const { return segmenter_.has_value(); }
   /// Selects the packet as a whole instead of a segment; call it before next(). Returns false if it

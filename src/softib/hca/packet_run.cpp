@@ -11,8 +11,6 @@ using ipoib::wire::ConnectedPacket;
 
 namespace {
 
-constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
-
 bool may_have_parts(ConnectedOpcode opcode) {
   return is_send(opcode) || is_write(opcode) || is_read_response(opcode);
 }

@@ -71,7 +71,7 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 }
 
 void Hca::receive(const ArrivedPacket& from) {
-  if (from.gso.size != 0 && UdPacket::parse_headers(from.bytes)) return receive_large(from);
+  if (from.gso.size != 0) return receive_large(from);
   const auto packet = UdPacket::parse(from.bytes);
   if (!packet) return connections_.receive(from);
   const auto grh =
@@ -83,6 +83,7 @@ void Hca::receive(const ArrivedPacket& from) {
 /// checksums and a host accepts that many segments; otherwise segment by segment.
 void Hca::receive_large(const ArrivedPacket& from) {
   LargePacket large(from);
+  if (!large.is_datagram()) return connections_.receive(from);
   if (!large) {
     counters_.drop_malformed += from.gso.packets;
     return;

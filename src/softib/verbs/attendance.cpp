@@ -69,6 +69,7 @@ void Attendance::set_needs_responses(bool needs_responses) {
 }
 
 ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
+  if (!needs_checks()) return ipoib::kNever;
   if (check_at_ == ipoib::kNever) check_at_ = now + kAttendanceCheck;
   return check_at_;
 }

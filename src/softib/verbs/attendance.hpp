@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 
 #include "softib/transport/wakeup_table.hpp"
@@ -64,7 +65,7 @@ class Attendance {
   /// Whether requests wait for responses.
   void set_needs_responses(bool needs_responses);
 
-  /// Returns the time of the next check(). Required while needs_checks().
+  /// Returns the time of the next check(), which is required, or kNever.
   [[nodiscard]] ipoib::TimePoint start_checks(ipoib::TimePoint now);
   /// The rings have just been read. Returns the time of the next check, or kNever.
   [[nodiscard]] ipoib::TimePoint check(ipoib::TimePoint now);

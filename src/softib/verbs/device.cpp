@@ -134,7 +134,7 @@ bool Device::poll_receive_rings(Cq& cq) {
   if (cq.waiter != transport::Waiter::kNone || waiters_.attendance().must_note_poll()) {
     const auto access = hca();
     access.waiters().on_polled(cq);
-    check_attendance(ipoib::monotonic_now());
+    set_deadline(waiters_.attendance().start_checks(ipoib::monotonic_now()));
   }
   return endpoint_.poll_receive_rings();
 }
@@ -154,7 +154,7 @@ int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> time
     count = cq.model->poll(out, times);
     must_look = count > 0 && waiters_.on_completions();
   }
-  if (must_look) (void)endpoint_.poll_receive_rings();
+  if (must_look) receive_pending();
   return count;
 }
 
@@ -173,11 +173,6 @@ std::span<const OutgoingPacket> Device::next_packets(const Access& access, hca::
   return {};
 }
 
-void Device::check_attendance(ipoib::TimePoint now) {
-  auto& attendance = waiters_.attendance();
-  if (attendance.needs_checks()) set_deadline(attendance.start_checks(now));
-}
-
 void Device::serve_connections() {
   if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
 }
@@ -186,7 +181,7 @@ void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
   set_deadline(connections.serve(now, endpoint_));
   waiters_.attendance().set_needs_responses(connections.needs_responses());
-  check_attendance(now);
+  set_deadline(waiters_.attendance().start_checks(now));
 }
 
 /// Only an earlier deadline has to be set: when one passes that is not needed any more, the next
@@ -207,9 +202,9 @@ void Device::deadline(ipoib::TimePoint now) {
 }
 
 void Device::receive_for(const CompChannel& channel) {
-  (void)endpoint_.poll_receive_rings();
+  receive_pending();
   hca().waiters().on_channel_read(channel);
-  (void)endpoint_.poll_receive_rings();
+  receive_pending();
 }
 
 ipoib::Result<void> Device::destroy(Cq& cq) {

@@ -96,7 +96,6 @@ class Device final : public endpoint::PacketReceiver {
   void set_clock();
   void serve_connections();
   void serve_connections(ipoib::TimePoint now);
-  void check_attendance(ipoib::TimePoint now);
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);

@@ -142,6 +142,13 @@ class UnattendedTest : public ConnectedTest {
     EXPECT_EQ(ibv_modify_qp(near_qp_, &reset, IBV_QP_STATE), 0);
     connect(near_qp_, far_qp_->qp_num, far_lid(), kNever);
   }
+  /// The engines read them once when they are new.
+  void make_rings() {
+    ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
+    post(IBV_WR_SEND);
+    EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
+    wait_for_engines();
+  }
   /// Twice: while the rings are new, the engines read them.
   void send_more_than_the_window() {
     for (int round = 0; round < 2; ++round) {
@@ -160,10 +167,7 @@ TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
   send_more_than_the_window();
   std::this_thread::sleep_for(10 * kAttendanceCheck);  // the last check is over
   wait_for_engines();
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_SQD;
-  attr.en_sqd_async_notify = 1;
-  ASSERT_EQ(ibv_modify_qp(near_qp_, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  drain(near_qp_);
   ASSERT_TRUE(is_readable(near_.context->async_fd, kTimeout));
   ibv_async_event event;
   ASSERT_EQ(ibv_get_async_event(near_.context, &event), 0);
@@ -172,10 +176,7 @@ TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
 }
 
 TEST_F(UnattendedTest, AQueryKnowsWhatHasCome) {
-  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
-  post(IBV_WR_SEND);  // makes the rings, which the engines then read
-  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
-  wait_for_engines();
+  make_rings();
   far_mr_->rkey += 1;
   post(IBV_WR_RDMA_WRITE);
   far_mr_->rkey -= 1;
@@ -188,10 +189,7 @@ TEST_F(UnattendedTest, AQueryKnowsWhatHasCome) {
 
 /// A response that nobody needs is not read, and does not make lost requests late ones.
 TEST_F(UnattendedTest, IsNoReasonToWaitForEver) {
-  ASSERT_EQ(far_.post_receive(far_qp_, 8000, 6000), 0);
-  post(IBV_WR_SEND);  // makes the rings, which the engines then read
-  EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
-  wait_for_engines();
+  make_rings();
   post(IBV_WR_RDMA_WRITE);  // the response stays in the ring
   wait_for_engines();
   auto* const near_mr = ibv_reg_mr(near_.pd, near_.memory.data(), near_.memory.size(), kAccess);

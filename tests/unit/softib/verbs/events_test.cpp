@@ -6,9 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -69,12 +66,6 @@ class EventsTest : public VerbsTest {
     ibv_async_event event{};
     EXPECT_EQ(ibv_get_async_event(near_.context, &event), 0);
     return event;
-  }
-  static void drain(ibv_qp* qp) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_SQD;
-    attr.en_sqd_async_notify = 1;
-    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
   }
 };
 

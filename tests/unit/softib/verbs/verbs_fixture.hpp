@@ -199,6 +199,12 @@ class VerbsTest : public testing::Test {
   VerbsTest() : list_(ibv_get_device_list(nullptr)) {}
   ~VerbsTest() override { ibv_free_device_list(list_); }
 
+  static void drain(ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_SQD;
+    attr.en_sqd_async_notify = 1;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  }
   [[nodiscard]] static Lid near_lid() { return TestSubnet::lid(1); }
   [[nodiscard]] static Lid far_lid() { return TestSubnet::lid(2); }
 
