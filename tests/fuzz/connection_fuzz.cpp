@@ -233,7 +233,7 @@ class Target {
       require((shares_ ? hca_.shared_receives().post(*shared_queue_, &receive, &bad_receive)
                        : hca_.post_receive(*qp_, &receive, &bad_receive)) == 0);
     }
-    hca_.connections().activate(*qp_);
+    hca_.connections().posted(*qp_);
     serve(0xff);
   }
 
@@ -266,6 +266,7 @@ class Target {
     now_ += std::chrono::microseconds(how) * 100;
     sink_.room = how % 5;
     hca_.connections().expire(now_);
+    hca_.connections().resume();
     (void)hca_.connections().serve(now_, sink_);
   }
 

@@ -44,16 +44,12 @@ bool sends_requests(ibv_qp_state state) { return state == IBV_QPS_RTS || state =
 }  // namespace
 
 void Connections::remove(QueuePair& qp) {
-  auto& connection = *qp.connection_;
-  stop_waiting(qp);
   set_needs_responses(qp, false);
-  if (connection.is_active) std::erase(active_, &qp);
-  if (connection.scheduled_at != ipoib::kNever) timers_.erase({connection.scheduled_at, &qp});
+  schedule_.remove(qp);
 }
 
-void Connections::activate(QueuePair& qp) {
-  if (std::exchange(qp.connection_->is_active, true)) return;
-  active_.push_back(&qp);
+void Connections::posted(QueuePair& qp) {
+  if (!qp.connection_->needs_responses) schedule_.activate(qp);
 }
 
 void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
@@ -72,7 +68,7 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
       if (from == IBV_QPS_RTS) connection.is_draining = true;
       break;
     case IBV_QPS_RESET:
-      stop_waiting(qp);
+      schedule_.stop_waiting(qp);
       connection.requester.start(Psn());
       connection.attributes = {};
       [[fallthrough]];
@@ -85,7 +81,7 @@ void Connections::change_state(QueuePair& qp, ibv_qp_state from) {
     case IBV_QPS_UNKNOWN:
       break;
   }
-  activate(qp);
+  schedule_.activate(qp);
 }
 
 void Connections::receive(const ArrivedPacket& from) {
@@ -114,7 +110,7 @@ void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
   if (!std::exchange(connection.is_established, true) && qp->state_ == IBV_QPS_RTR) {
     hca_.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, qp});
   }
-  activate(*qp);
+  schedule_.activate(*qp);
   if (!connection.is_reliable()) {
     execute_unreliable(*qp, packet);
   } else if (packet.opcode == ipoib::wire::ConnectedOpcode::acknowledge) {
@@ -151,45 +147,38 @@ QueuePair* Connections::accept(const ConnectedPacket& packet, std::size_t longes
   return qp;
 }
 
-void Connections::expire(TimePoint now) {
-  while (!timers_.empty() && timers_.begin()->first <= now) {
-    QueuePair& qp = *timers_.begin()->second;
-    timers_.erase(timers_.begin());
-    qp.connection_->scheduled_at = ipoib::kNever;
-    activate(qp);
-  }
-}
-
 TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {
-  waiting_.for_each_first([this](QueuePair& qp) { activate(qp); });
-  while (!active_.empty()) {
-    QueuePair& qp = *active_.front();
-    active_.pop_front();
-    qp.connection_->is_active = false;
-    serve(qp, now, sink);
+  const auto& sent = hca_.counters_.sent_packets;
+  const auto until = sent + kPacketsPerServe;
+  while (schedule_.has_active() && sent < until) {
+    auto& qp = schedule_.take();
+    if (serve(qp, now, sink) == Left::more) schedule_.activate(qp);
   }
-  return timers_.empty() ? ipoib::kNever : timers_.begin()->first;
+  schedule_.postpone_active();
+  return schedule_.next_timer();
 }
 
-void Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
+Connections::Left Connections::serve(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
   auto& connection = *qp.connection_;
   auto& requester = connection.requester;
-  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT)
-    return set_needs_responses(qp, false);
-  check_timeout(qp, now, sink);
-  const auto left = waiting_.admits(qp) ? send(qp, now, sink) : Left::no_room;
-  if (left == Left::no_room) {
-    schedule(waiting_.wait(qp), now + kRoomRetry);
-  } else {
-    stop_waiting(qp);
+  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_INIT) {
+    set_needs_responses(qp, false);
+    return Left::nothing;
   }
-  if (left == Left::more) activate(qp);
+  check_timeout(qp, now, sink);
+  const auto left = schedule_.admits(qp) ? send(qp, now, sink) : Left::no_room;
+  if (left == Left::no_room) {
+    schedule_.wait_for_room(qp);
+  } else {
+    schedule_.stop_waiting(qp);
+  }
   if (sends_requests(qp.state_)) {
-    schedule(qp, requester.update_deadline(now, connection.attributes.ack_timeout()));
+    schedule_.set_timer(qp, requester.update_deadline(now, connection.attributes.ack_timeout()));
     finish_draining(qp);
   }
   set_needs_responses(
       qp, sends_requests(qp.state_) && (requester.has_unsent() || connection.is_draining));
+  return left;
 }
 
 Connections::Left Connections::send(QueuePair& qp, TimePoint now, ConnectedSink& sink) {
@@ -199,23 +188,9 @@ Connections::Left Connections::send(QueuePair& qp, TimePoint now, ConnectedSink&
   return std::max(left, send_requests(qp, sink));
 }
 
-void Connections::stop_waiting(QueuePair& qp) {
-  if (QueuePair* const next = waiting_.leave(qp)) activate(*next);
-}
-
 void Connections::set_needs_responses(QueuePair& qp, bool needs_responses) {
   if (std::exchange(qp.connection_->needs_responses, needs_responses) == needs_responses) return;
   needs_responses ? ++need_responses_ : --need_responses_;
-}
-
-/// A deadline that has become later is left as it is: when it passes, the connection is served, and
-/// the later one is set.
-void Connections::schedule(QueuePair& qp, TimePoint when) {
-  auto& scheduled = qp.connection_->scheduled_at;
-  if (when >= scheduled) return;
-  if (scheduled != ipoib::kNever) timers_.erase({scheduled, &qp});
-  timers_.insert({when, &qp});
-  scheduled = when;
 }
 
 /// "Send Queue Drained" (IBA 11.6.3.2): the requests that were begun are complete.

@@ -1,22 +1,20 @@
 // The connections of an HCA (IBA 9.7, 9.8): executes the requests of the peers, completes our own,
 // and sends the packets of both.
 //
-// What may give a connection something to send makes it active. serve() sends for all active ones
-// in turn: responses first, then requests. What a receiver has no room for is offered again later.
+// What may give a connection something to send makes it active. serve() sends for active ones in
+// turn: responses first, then requests.
 #pragma once
 
 #include <array>
-#include <deque>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
 #include "softib/core/packet_sink.hpp"
 #include "softib/hca/completion_queue.hpp"
 #include "softib/hca/connection.hpp"
+#include "softib/hca/connection_schedule.hpp"
 #include "softib/hca/packet_copies.hpp"
-#include "softib/hca/room_queues.hpp"
 #include "softib/hca/work_requests.hpp"
 
 namespace softib::hca {
@@ -28,8 +26,8 @@ class Connections {
   explicit Connections(Hca& hca) : hca_(hca) {}
 
   void remove(QueuePair& qp);
-  /// The queue pair may have something to send, or a deadline to set.
-  void activate(QueuePair& qp);
+  /// Requests have been posted. Behind others that wait they are sent with these.
+  void posted(QueuePair& qp);
   /// A packet or a run from the fabric that is not one of UD.
   void receive(const ArrivedPacket& from);
   /// The state of the queue pair was `from`, and its attributes have been applied.
@@ -37,9 +35,14 @@ class Connections {
 
   /// Whether requests, or the end of a drain, wait for responses.
   [[nodiscard]] bool needs_responses() const { return need_responses_ != 0; }
-  [[nodiscard]] bool has_active() const { return !active_.empty(); }
+  [[nodiscard]] bool has_active() const { return schedule_.has_active(); }
+  // Packets that could not be sent yet, because there were too many, or a receiver had no room.
+  [[nodiscard]] bool has_postponed() const { return schedule_.has_postponed(); }
+  [[nodiscard]] bool waits_for_room() const { return schedule_.waits_for_room(); }
+  /// Lets the next serve() go on with them.
+  void resume() { schedule_.resume(); }
   /// Activates the connections whose deadline has passed.
-  void expire(ipoib::TimePoint now);
+  void expire(ipoib::TimePoint now) { schedule_.expire(now); }
   /// Sends for the active connections. Returns the next deadline, for expire().
   [[nodiscard]] ipoib::TimePoint serve(ipoib::TimePoint now, ConnectedSink& sink);
 
@@ -50,11 +53,9 @@ class Connections {
 
   void receive(const ConnectedPacket& packet, std::size_t longest);
   [[nodiscard]] QueuePair* accept(const ConnectedPacket& packet, std::size_t longest);
-  void serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
+  [[nodiscard]] Left serve(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
   [[nodiscard]] Left send(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
-  void stop_waiting(QueuePair& qp);
   void set_needs_responses(QueuePair& qp, bool needs_responses);
-  void schedule(QueuePair& qp, ipoib::TimePoint when);
   void finish_draining(QueuePair& qp);
 
   // connection_packets.cpp
@@ -108,10 +109,8 @@ class Connections {
   void check_timeout(QueuePair& qp, ipoib::TimePoint now, ConnectedSink& sink);
 
   Hca& hca_;
-  std::deque<QueuePair*> active_;
-  RoomQueues waiting_;
-  std::size_t need_responses_ = 0;                            ///< connections
-  std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
+  ConnectionSchedule schedule_;
+  std::size_t need_responses_ = 0;  ///< connections
   std::array<RequestPacket, kSendBatch> plan_;
   std::vector<OutgoingPacket> batch_ = std::vector<OutgoingPacket>(kSendBatch);
   PacketCopies copies_;  ///< for the batch

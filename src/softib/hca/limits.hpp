@@ -52,6 +52,8 @@ inline constexpr ipoib::Duration kMinAckTimeout = std::chrono::milliseconds(4);
 inline constexpr ipoib::Duration kRoomRetry = std::chrono::microseconds(100);
 /// A batch of a queue pair ends when it counts at least this many packets (after segmentation).
 inline constexpr std::size_t kSendBatch = 32;
+/// Connections send so many packets, and a batch more at most, before others may use the HCA.
+inline constexpr std::size_t kPacketsPerServe = 128;
 /// Events beyond this number are dropped and counted.
 inline constexpr std::size_t kMaxPendingEvents = 4096;
 

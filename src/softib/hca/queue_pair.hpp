@@ -64,6 +64,7 @@ class QueuePair {
   int enqueue(const ibv_send_wr& request);
   int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
   [[nodiscard]] bool is_connected() const { return connection_ != nullptr; }
+  [[nodiscard]] Connection& connection() const { return *connection_; }  ///< if is_connected()
   [[nodiscard]] bool has_large_receive() const {
     return large_receives_ && large_receives_->waiting() != 0;
   }
@@ -74,7 +75,6 @@ class QueuePair {
  private:
   friend class Hca;
   friend class Connections;
-  friend class RoomQueues;
   friend class SharedReceives;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 

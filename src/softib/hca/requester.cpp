@@ -150,7 +150,8 @@ ipoib::TimePoint Requester::update_deadline(ipoib::TimePoint now, ipoib::Duratio
   if (!has_unacked() || timeout == ipoib::Duration::zero()) {
     deadline_ = ipoib::kNever;
   } else if (restarts_timer_ || deadline_ == ipoib::kNever) {
-    deadline_ = now + timeout;
+    // At a full millisecond, at which those of other connections pass, too.
+    deadline_ = std::chrono::ceil<std::chrono::milliseconds>(now + timeout);
   }
   restarts_timer_ = false;
   return deadline_;

@@ -20,21 +20,21 @@ class RoomQueues {
     const auto queue = queues_.find(receiver_of(qp));
     return queue == queues_.end() || queue->second.front() == &qp;
   }
-  /// There was no room for it, or not enough, or it is not admitted. Returns the one that is first
-  /// now: if it was, it becomes the last.
-  QueuePair& wait(QueuePair& qp) {
-    auto& waits_for = qp.connection_->waits_for;
+  [[nodiscard]] bool empty() const { return queues_.empty(); }
+  /// There was no room for it, or not enough, or it is not admitted. If it was the first, it
+  /// becomes the last.
+  void wait(QueuePair& qp) {
+    auto& waits_for = qp.connection().waits_for;
     const bool is_new = !waits_for;
     if (is_new) waits_for = receiver_of(qp);
     auto& queue = queues_[*waits_for];
-    if (!is_new && queue.front() != &qp) return *queue.front();
+    if (!is_new && queue.front() != &qp) return;
     if (!is_new) queue.pop_front();
     queue.push_back(&qp);
-    return *queue.front();
   }
   /// It has found room, or needs none. Returns the one that is first in its place, or null.
   QueuePair* leave(QueuePair& qp) {
-    const auto waits_for = std::exchange(qp.connection_->waits_for, std::nullopt);
+    const auto waits_for = std::exchange(qp.connection().waits_for, std::nullopt);
     if (!waits_for) return nullptr;
     const auto found = queues_.find(*waits_for);
     auto& queue = found->second;
@@ -52,7 +52,7 @@ class RoomQueues {
  private:
   using Receiver = Connection::Receiver;
   [[nodiscard]] static Receiver receiver_of(const QueuePair& qp) {
-    const auto& attributes = qp.connection_->attributes;
+    const auto& attributes = qp.connection().attributes;
     return {attributes.path.dlid, QpnLayout::slot(attributes.peer)};
   }
 

@@ -77,7 +77,7 @@ int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
 std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
   complete_in_flight(qp);
   if (qp.is_connected()) {
-    connections_.activate(qp);
+    connections_.posted(qp);
     return {};
   }
   std::size_t count = 0;

@@ -7,6 +7,15 @@ namespace softib::verbs {
 using transport::Waiter;
 using transport::WakeupEntry;
 
+namespace {
+
+/// Together with the timers of connections, which expire at full milliseconds, too.
+ipoib::TimePoint next_check(ipoib::TimePoint now) {
+  return std::chrono::floor<std::chrono::milliseconds>(now) + kAttendanceCheck;
+}
+
+}  // namespace
+
 void Attendance::add_connection() {
   if (connections_++ == 0) attend(By::engine);
 }
@@ -70,7 +79,7 @@ void Attendance::set_needs_responses(bool needs_responses) {
 
 ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
   if (!needs_checks()) return ipoib::kNever;
-  if (check_at_ == ipoib::kNever) check_at_ = now + kAttendanceCheck;
+  if (check_at_ == ipoib::kNever) check_at_ = next_check(now);
   return check_at_;
 }
 
@@ -86,7 +95,7 @@ ipoib::TimePoint Attendance::check(ipoib::TimePoint now) {
     }
     attend(By::engine);
   }
-  return check_at_ = now + kAttendanceCheck;
+  return check_at_ = next_check(now);
 }
 
 void Attendance::note_call() {

@@ -38,6 +38,9 @@ class Attendance {
   void remove_connection();
   [[nodiscard]] bool is_by_engine() const { return by_ == By::engine; }
   [[nodiscard]] bool is_by_polling() const { return by_ == By::polling; }
+  /// Whether the program has called verbs lately, and will probably do so again. check() notices if
+  /// it does not.
+  [[nodiscard]] bool is_program_present() const { return needs_checks() && !is_any_armed_; }
   [[nodiscard]] bool needs_checks() const {
     return by_ == By::polling || (by_ == By::engine && needs_responses_ && !is_absent_);
   }

@@ -139,10 +139,18 @@ bool Device::poll_receive_rings(Cq& cq) {
   return endpoint_.poll_receive_rings();
 }
 
+void Device::resume() {
+  if (!has_postponed_.load(std::memory_order_relaxed)) return;
+  const auto access = hca();
+  access->connections().resume();
+  serve_connections(ipoib::monotonic_now());
+}
+
 void Device::arm(Cq& cq, bool solicited_only) {
   receive_pending();
   const auto access = hca();
   cq.model->arm(solicited_only);
+  access->connections().resume();
   access.waiters().on_armed(cq);
 }
 
@@ -152,6 +160,7 @@ int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> time
   {
     const auto access = hca();
     count = cq.model->poll(out, times);
+    access->connections().resume();
     must_look = count > 0 && waiters_.on_completions();
   }
   if (must_look) receive_pending();
@@ -177,11 +186,18 @@ void Device::serve_connections() {
   if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
 }
 
+/// A program that is present goes on itself with what is postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
+  auto& attendance = waiters_.attendance();
   set_deadline(connections.serve(now, endpoint_));
-  waiters_.attendance().set_needs_responses(connections.needs_responses());
-  set_deadline(waiters_.attendance().start_checks(now));
+  attendance.set_needs_responses(connections.needs_responses());
+  set_deadline(attendance.start_checks(now));
+  const bool waits_for_room = connections.waits_for_room();
+  has_postponed_.store(waits_for_room || connections.has_postponed(), std::memory_order_relaxed);
+  if (attendance.is_program_present()) return;
+  if (connections.has_postponed()) set_deadline(now);
+  if (waits_for_room) set_deadline(now + hca::kRoomRetry);
 }
 
 /// Only an earlier deadline has to be set: when one passes that is not needed any more, the next
@@ -197,6 +213,7 @@ void Device::deadline(ipoib::TimePoint now) {
   deadline_ = ipoib::kNever;
   set_deadline(waiters_.attendance().check(now));
   access->connections().expire(now);
+  access->connections().resume();
   serve_connections(now);
   report_drops();
 }
@@ -222,6 +239,10 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   if (destroyed && is_connected) waiters_.attendance().remove_connection();
   if (destroyed && !is_connected) waiters_.remove(number);
   return destroyed;
+}
+
+ipoib::Result<transport::WakeupSocket> Device::make_wakeup_socket() {
+  return endpoint_.make_wakeup_socket();
 }
 
 void Device::remove_wakeup_fd(const CompChannel& channel) {
@@ -250,6 +271,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
       access->receive(packet);
       packets += packet.gso.packets;
     }
+    access->connections().resume();
     report_drops();
   }
 }

@@ -59,6 +59,8 @@ class Device final : public endpoint::PacketReceiver {
 
   /// Receives pending packets for a program that found `cq` empty; returns whether there were any.
   bool poll_receive_rings(Cq& cq);
+  /// Goes on with the connections that could not send everything yet.
+  void resume();
   /// Receives pending packets, which may have waited for somebody who looks.
   void receive_pending() { (void)endpoint_.poll_receive_rings(); }
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
@@ -74,9 +76,7 @@ class Device final : public endpoint::PacketReceiver {
   // Destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
-  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() {
-    return endpoint_.make_wakeup_socket();
-  }
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
   void remove_wakeup_fd(const CompChannel& channel);
 
   /// Device memory of all contexts: false if less than this is left.
@@ -110,6 +110,7 @@ class Device final : public endpoint::PacketReceiver {
   ProcessMemory memory_;
   hca::Hca hca_;
   WaiterRegistry waiters_;
+  std::atomic<bool> has_postponed_ = false;
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
   hca::HcaCounters reported_;                   ///< counted by the endpoint already

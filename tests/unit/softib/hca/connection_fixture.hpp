@@ -105,8 +105,11 @@ class Network {
     /// one.
     TimePoint serve() {
       auto& connections = hca.connections();
+      if (deadline <= network.now) connections.resume();
       if (connections.has_active() || deadline <= network.now) {
         deadline = connections.serve(network.now, *this);
+        if (connections.has_postponed()) deadline = network.now;
+        if (connections.waits_for_room()) deadline = std::min(deadline, network.now + kRoomRetry);
       }
       return deadline;
     }

@@ -263,7 +263,8 @@ TEST_F(ConnectionTest, ARequesterWithoutAnswersFailsInTime) {
               testing::UnorderedElementsAre(IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR,
                                             IBV_WC_WR_FLUSH_ERR));
   EXPECT_EQ(a.hca.counters().retries, 7U);
-  const Duration timeout = std::chrono::nanoseconds(4096) * (1 << 14);
+  const auto timeout =
+      std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(4096) * (1 << 14));
   EXPECT_EQ(network.now.time_since_epoch(), 8 * timeout);
 }
 
@@ -354,6 +355,13 @@ TEST_F(RoomTest, OneOfThemOffersAgain) {
   EXPECT_THAT(completed(), testing::UnorderedElementsAre(id(0), id(1), id(2)));
 }
 
+TEST_F(RoomTest, TheOthersFollowAtOnce) {
+  const auto before = network.offers;
+  network.full.reset();
+  ASSERT_TRUE(network.step());
+  EXPECT_EQ(network.offers, before + senders.size());
+}
+
 TEST_F(RoomTest, TheyTakeTurns) {
   network.full.reset();
   network.run();
@@ -371,6 +379,51 @@ TEST_F(RoomTest, TheyTakeTurns) {
   // At the ends not all three have packets.
   ASSERT_GE(order.size(), 24U);
   for (std::size_t i = 6; i < 24; ++i) EXPECT_EQ(order[i], order[i - 3]) << i;
+}
+
+TEST_F(RoomTest, FurtherRequestsWaitBehindThem) {
+  for (auto* const qp : senders) {
+    ASSERT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}, qp->number().value()), 0);
+  }
+  EXPECT_FALSE(a.hca.connections().has_active());
+  EXPECT_EQ(completed().size(), 2 * senders.size());
+}
+
+/// Others use the HCA in between, but do not overtake.
+TEST_F(RoomTest, SendsManyPacketsInParts) {
+  (void)completed();
+  auto* const late = connect_another(b, 6);
+  std::size_t packets = 0;
+  std::optional<Qpn> first;
+  network.on_packet = [&](const ConnectedPacket& packet) {
+    if (!packet.payload.empty() && packets++ == 0) first = packet.bth.destination;
+  };
+  const auto post = [&](QueuePair& qp) {
+    ASSERT_EQ(a.post(qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, kWindowPackets * 1024)}), 0);
+  };
+  for (auto* const qp : senders) post(*qp);
+  ASSERT_TRUE(network.step());
+  EXPECT_GE(packets, kPacketsPerServe);
+  EXPECT_LT(packets, kPacketsPerServe + kSendBatch);
+  EXPECT_TRUE(a.hca.connections().has_postponed());
+  post(*late);
+  packets = 0;
+  ASSERT_TRUE(network.step());
+  EXPECT_NE(first, Qpn(late->attributes().dest_qp_num));
+  network.run();
+  EXPECT_EQ(a.poll().size(), senders.size() + 1);
+}
+
+TEST_F(RoomTest, APostponedOneIsDestroyed) {
+  (void)completed();
+  for (auto* const qp : senders) {
+    ASSERT_EQ(a.post(*qp, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, kWindowPackets * 1024)}), 0);
+  }
+  ASSERT_TRUE(network.step());
+  ASSERT_TRUE(a.hca.connections().has_postponed());
+  for (auto* const qp : senders) ASSERT_TRUE(a.hca.destroy(*qp));
+  EXPECT_FALSE(a.hca.connections().has_postponed());
+  network.run();
 }
 
 TEST_F(RoomTest, DoesNotDelayPacketsForOthers) {

@@ -158,8 +158,10 @@ TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyCallsVerbs) {
   (void)attendance.start_checks(now);
   EXPECT_TRUE(checks_again());
   EXPECT_FALSE(engine_takes_responses()) << "it has posted";
+  EXPECT_TRUE(attendance.is_program_present());
   EXPECT_TRUE(checks_again());
   EXPECT_TRUE(engine_takes_responses());
+  EXPECT_FALSE(attendance.is_program_present());
   EXPECT_FALSE(checks_again());
   attendance.set_needs_responses(true);
   EXPECT_TRUE(engine_takes_responses());
@@ -167,6 +169,14 @@ TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyCallsVerbs) {
   EXPECT_FALSE(engine_takes_responses());
   attendance.set_needs_responses(true);
   EXPECT_TRUE(attendance.needs_checks()) << "they may be there, so the rings have to be read";
+}
+
+TEST_F(AttendanceTest, AProgramThatWaitsForAnEventIsNotPresent) {
+  post();
+  attendance.set_needs_responses(true);
+  ASSERT_TRUE(attendance.is_program_present());
+  attendance.on_armed();
+  EXPECT_FALSE(attendance.is_program_present());
 }
 
 TEST_F(AttendanceTest, AnyCallTakesThemAgain) {

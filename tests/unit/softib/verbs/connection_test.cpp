@@ -24,9 +24,9 @@ class ConnectedTest : public VerbsTest {
     connect(near_qp_, far_qp_->qp_num, far_lid());
     connect(far_qp_, near_qp_->qp_num, near_lid());
   }
-  static ibv_qp* make_qp(Side& side) {
+  static ibv_qp* make_qp(Side& side, ibv_qp_type type = IBV_QPT_RC) {
     auto init = side.initial();
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = type;
     auto* const qp = ibv_create_qp(side.pd, &init);
     EXPECT_NE(qp, nullptr);
     return qp;
@@ -46,16 +46,17 @@ class ConnectedTest : public VerbsTest {
     EXPECT_EQ(ibv_modify_qp(qp, &attr,
                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
               0);
+    const bool is_reliable = qp->qp_type == IBV_QPT_RC;
     attr.qp_state = IBV_QPS_RTR;
-    EXPECT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
+    int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (is_reliable) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
     attr.qp_state = IBV_QPS_RTS;
-    EXPECT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
+    mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (is_reliable) {
+      mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    }
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
   }
   /// Posts a request of `near_` on the memory of `far_`.
   void post(ibv_wr_opcode opcode, std::size_t size = 5000) {
@@ -173,6 +174,36 @@ TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
   ASSERT_EQ(ibv_get_async_event(near_.context, &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_SQ_DRAINED);
   ibv_ack_async_event(&event);
+}
+
+/// What is too much at once, or has no room, is sent although no response comes.
+TEST_F(UnattendedTest, AnUnreliableOneSendsMoreThanTheRingHolds) {
+  auto* const near = make_qp(near_, IBV_QPT_UC);
+  auto* const far = make_qp(far_, IBV_QPT_UC);
+  connect(near, far->qp_num, far_lid());
+  connect(far, near->qp_num, near_lid());
+  std::fill_n(near_.memory.begin(), 8192, std::uint8_t{1});
+  std::fill_n(near_.memory.begin() + 8192, 8, std::uint8_t{2});
+  std::array<ibv_sge, 2> halves{near_.element(0, 8192), near_.element(0, 8192)};
+  auto last = near_.element(8192, 8);
+  std::array<ibv_send_wr, 64> chain{};  // 1 MiB
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    auto& wr = chain.at(i);
+    const bool is_last = i + 1 == chain.size();
+    wr.next = is_last ? nullptr : &chain.at(i + 1);
+    wr.sg_list = is_last ? &last : halves.data();
+    wr.num_sge = is_last ? 1 : 2;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    const auto* const to = far_.memory.data() + (is_last ? 5000 - last.length : 0);
+    wr.wr.rdma = {std::bit_cast<std::uint64_t>(to), far_mr_->rkey};
+  }
+  {
+    const auto held = subnet_.other_device->hca();  // so the peer takes nothing
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(near, chain.data(), &bad), 0);
+    std::this_thread::sleep_for(10 * kAttendanceCheck);
+  }
+  EXPECT_TRUE(far_has(2));
 }
 
 TEST_F(UnattendedTest, AQueryKnowsWhatHasCome) {
