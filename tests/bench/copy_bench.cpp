@@ -7,11 +7,13 @@
 //
 // Usage: bench_copy SECONDS
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +35,13 @@ double since(std::chrono::steady_clock::time_point start) {
 void print(const char* name, std::uint64_t blocks, double seconds) {
   std::printf("%s %.2f\n", name, static_cast<double>(blocks * kBlock) * 8e-9 / seconds);
   std::fflush(stdout);
+}
+
+/// The child ends with its parent.
+pid_t fork_child() {
+  const pid_t child = ::fork();
+  if (child == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return child;
 }
 
 struct Shared {
@@ -72,7 +81,7 @@ void measure_memcpy(std::size_t own_blocks, const char* name, double seconds) {
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   auto& shared = *new (memory) Shared;
-  const pid_t child = ::fork();
+  const pid_t child = fork_child();
   if (child == 0) {
     receive(shared, own_blocks);
     ::_exit(0);
@@ -90,7 +99,7 @@ void measure_direct(std::size_t own_blocks, const char* name, double seconds) {
   auto& shared = *new (memory) Shared;
   char* const blocks = static_cast<char*>(memory) + sizeof(Shared);
   std::memset(blocks, 'x', own_blocks * kBlock);
-  const pid_t child = ::fork();
+  const pid_t child = fork_child();
   if (child == 0) {
     std::vector<char> own(own_blocks * kBlock);
     for (std::uint64_t block = 0;; ++block) {
@@ -119,7 +128,7 @@ void measure_pipe(double seconds) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
   std::vector<char> own(kBlock, 'x');
-  const pid_t child = ::fork();
+  const pid_t child = fork_child();
   if (child == 0) {
     ::close(ends[1]);
     while (::read(ends[0], own.data(), kBlock) > 0) continue;
@@ -146,7 +155,7 @@ void measure_byte(double seconds) {
   int there[2];
   int back[2];
   if (::pipe(there) != 0 || ::pipe(back) != 0) std::abort();
-  const pid_t child = ::fork();
+  const pid_t child = fork_child();
   if (child == 0) {
     ::close(there[1]);
     pass_on(there[0], back[1]);

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "softib/core/streaming_copy.hpp"
+
 namespace softib {
 
 std::size_t count_packets(std::span<const OutgoingPacket> batch) {
@@ -29,7 +31,11 @@ void write_packet(const OutgoingPacket& packet, std::uint8_t* to) {
   for (std::size_t i = 0; i < packet.piece_count; ++i) {
     const auto& piece = packet.pieces[i];
     if (piece.empty()) continue;
-    std::memcpy(to, piece.data(), piece.size());
+    if (packet.is_streamed) {
+      streaming_copy(to, piece.data(), piece.size());
+    } else {
+      std::memcpy(to, piece.data(), piece.size());
+    }
     to += piece.size();
   }
   for (std::size_t i = 0; i < packet.patch_count; ++i) {

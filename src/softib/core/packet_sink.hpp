@@ -60,7 +60,8 @@ struct OutgoingPacket {
   Lid dlid;
   Qpn destination;
   Purpose purpose = Purpose::datagram;
-  bool has_icrc = false;  ///< ends with its ICRC; only over links with bit errors
+  bool has_icrc = false;     ///< ends with its ICRC; only over links with bit errors
+  bool is_streamed = false;  ///< the receiver is busy with earlier ones: see streaming_copy.hpp
 
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;

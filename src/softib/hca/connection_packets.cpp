@@ -40,7 +40,7 @@ ConnectedOpcode opcode_of(const ConnectedRequest& request) {
 
 void clear(OutgoingPacket& out) {
   out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
-  out.checksums_valid = false;
+  out.checksums_valid = out.is_streamed = false;
   out.gso = {};
 }
 
@@ -108,6 +108,7 @@ Connections::Nak Connections::build_response(const QueuePair& qp, const Response
         std::uint64_t{packet.packets} * mtu, response.read.length - offset));
     packet.opcode = opcode_of_part(ConnectedOpcode::read_response_only, index == 0,
                                    index + packet.packets == response.packets);
+    out.is_streamed = offset > 0 || qp.connection_->responder.responses().size() > 1;
     if (size != 0) {
       const auto memory =
           hca_.memory_.resolve(response.read.key, response.read.address + offset, size,
@@ -179,6 +180,9 @@ ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& pla
     packet.reth.address += offset;
     packet.reth.length = static_cast<std::uint32_t>(size);
   } else if (!request.is_atomic()) {
+    const auto before =
+        static_cast<std::uint32_t>(planned.psn - qp.connection_->requester.unacked());
+    out.is_streamed = before * mtu >= kStreamedAfter;
     const auto status = gather(qp, planned.position, offset, size, place);
     if (status != IBV_WC_SUCCESS) return status;
   }

@@ -44,6 +44,8 @@ inline constexpr std::uint32_t kWindowBytes = 1U << 18;
 inline constexpr std::uint32_t kAtomicBytes = 8;  ///< operand of an atomic operation
 /// Payload of a run of packets (PacketRun). A receiver works on one while the next is written.
 inline constexpr std::uint32_t kRunBytes = 1U << 14;
+/// Payload is streamed (streaming_copy.hpp) behind so many bytes that are not acknowledged.
+inline constexpr std::uint32_t kStreamedAfter = 1U << 16;
 /// A longer READ is sent as several requests, so that responses do not outrun the requester.
 inline constexpr std::uint32_t kReadBytes = 1U << 16;
 /// As physical HCAs do, the HCA waits longer for an acknowledgement than the shortest timers say.

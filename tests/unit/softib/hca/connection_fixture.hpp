@@ -84,6 +84,7 @@ class Network {
   std::optional<Lid> full;   ///< this receiver takes none
   std::size_t offers = 0;    ///< batches, also those that no receiver took
   bool has_untaken = false;  ///< what ConnectedSink reports
+  std::function<void(const OutgoingPacket&)> on_outgoing;
   std::function<void(const ConnectedPacket&)> on_packet;
   std::function<bool(const ConnectedPacket&)> is_lost;  ///< in addition to faults.loss
 
@@ -96,6 +97,7 @@ class Network {
       const auto count = std::min(batch.size(), network.room);
       for (const auto& packet : batch.first(count)) {
         EXPECT_NE(packet.purpose, Purpose::datagram);
+        if (network.on_outgoing) network.on_outgoing(packet);
         network.send(packet);
       }
       return count;

@@ -268,6 +268,28 @@ TEST_F(ConnectionTest, ARequesterWithoutAnswersFailsInTime) {
   EXPECT_EQ(network.now.time_since_epoch(), 8 * timeout);
 }
 
+/// What the receiver will not read at once.
+TEST_F(ConnectionTest, PayloadBehindOtherPayloadIsStreamed) {
+  std::vector<bool> streamed;
+  network.on_outgoing = [&](const OutgoingPacket& packet) {
+    if (packet.gso.packets > 1) streamed.push_back(packet.is_streamed);
+  };
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 6 * kRunBytes)}), 0);
+  network.run();
+  ASSERT_EQ(kStreamedAfter, 4 * kRunBytes);
+  EXPECT_THAT(streamed, ElementsAre(false, false, false, false, true, true));
+  streamed.clear();
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 3 * kRunBytes)}), 0);
+  network.run();
+  EXPECT_THAT(streamed, ElementsAre(false, true, true));
+  streamed.clear();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, kRunBytes)}), 0);
+  }
+  network.run();
+  EXPECT_THAT(streamed, ElementsAre(true, true)) << "of two responses";
+}
+
 /// What a living process has not taken yet is not lost.
 TEST_F(ConnectionTest, LatePacketsAreNotSentAgain) {
   network.faults.loss = 1000;
