@@ -58,8 +58,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
 }
 
 /// The engine is a thread that may need the processor on which the program polls, so the program
-/// yields from time to time.
-void yield_to_engine(Device& device) {
+/// yields from time to time. Meanwhile there may be room for what is postponed.
+void after_empty_poll(Device& device) {
   constexpr unsigned kPollsBetweenYields = 32;
   thread_local unsigned empty_polls = 0;
   if (++empty_polls % kPollsBetweenYields != 0) return;
@@ -94,7 +94,7 @@ int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   auto& device = of(cq.context).device;
   // Checked without the lock, which other threads need.
   if (cq.model->idle() && !device.poll_receive_rings(cq)) {
-    yield_to_engine(device);
+    after_empty_poll(device);
     return 0;
   }
   return device.poll(cq, out, times);

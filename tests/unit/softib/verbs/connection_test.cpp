@@ -2,8 +2,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
+#include <ranges>
+#include <span>
 #include <thread>
 
 #include "tests/support/emulator.hpp"
@@ -59,7 +63,8 @@ class ConnectedTest : public VerbsTest {
     EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
   }
   /// Posts a request of `near_` on the memory of `far_`.
-  void post(ibv_wr_opcode opcode, std::size_t size = 5000) {
+  void post(ibv_wr_opcode opcode, std::size_t size = 5000) { post_to(near_qp_, opcode, size); }
+  void post_to(ibv_qp* qp, ibv_wr_opcode opcode, std::size_t size) {
     auto sge = near_.element(0, size);
     ibv_send_wr wr{};
     wr.sg_list = &sge;
@@ -68,7 +73,7 @@ class ConnectedTest : public VerbsTest {
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.rdma = {std::bit_cast<std::uint64_t>(far_.memory.data()), far_mr_->rkey};
     ibv_send_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_send(near_qp_, &wr, &bad), 0);
+    ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
   }
   /// Polls the word that the HCA writes last.
   [[nodiscard]] bool far_has(std::uint8_t value) { return has(far_, value); }
@@ -338,6 +343,44 @@ TEST_F(ConnectedTest, ExtendedRequests) {
   EXPECT_EQ(near_.memory[0], 3);
   auto& word = *reinterpret_cast<std::uint64_t*>(far_.memory.data());
   EXPECT_EQ(std::atomic_ref(word).load(), 5U);
+}
+
+/// All have requests all the time, and share the ring.
+TEST_F(ConnectedTest, AHundredAreServedFairly) {
+  constexpr std::size_t kConnections = 100;
+  constexpr std::size_t kDepth = 32;
+  auto* const cq = ibv_create_cq(near_.context, kConnections * kDepth, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  std::map<std::uint32_t, ibv_qp*> senders;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    auto init = near_.initial();
+    init.qp_type = IBV_QPT_RC;
+    init.send_cq = init.recv_cq = cq;
+    auto* const near = ibv_create_qp(near_.pd, &init);
+    ASSERT_NE(near, nullptr);
+    auto* const far = make_qp(far_);
+    connect(near, far->qp_num, far_lid());
+    connect(far, near->qp_num, near_lid());
+    senders[near->qp_num] = near;
+  }
+  const auto write = [&](ibv_qp* qp) { post_to(qp, IBV_WR_RDMA_WRITE, 16384); };
+  std::map<std::uint32_t, std::size_t> completed;
+  for (const auto& [number, qp] : senders) {
+    for (std::size_t i = 0; i < kDepth; ++i) write(qp);
+  }
+  for (std::size_t total = 0; total < 100 * kConnections;) {
+    std::array<ibv_wc, 16> wc;
+    const int count = ibv_poll_cq(cq, wc.size(), wc.data());
+    for (const auto& each : std::span(wc).first(static_cast<std::size_t>(count))) {
+      ASSERT_EQ(each.status, IBV_WC_SUCCESS);
+      ++completed[each.qp_num];
+      ++total;
+      write(senders.at(each.qp_num));
+    }
+  }
+  ASSERT_EQ(completed.size(), kConnections);
+  const auto [fewest, most] = std::ranges::minmax(completed | std::views::values);
+  EXPECT_LE(most, 2 * fewest);
 }
 
 TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
