@@ -8,7 +8,7 @@
 // Responses only matter once somebody looks: to a program that polls, or that has armed a queue.
 // They matter to requests that wait for the responses to others, too; but a program that calls
 // verbs takes those itself, so the engine waits for them only if it has called none since the last
-// check.
+// check. Such a program also goes on with what could not be sent at once.
 #pragma once
 
 #include <atomic>
