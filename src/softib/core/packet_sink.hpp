@@ -63,6 +63,11 @@ struct OutgoingPacket {
   bool has_icrc = false;     ///< ends with its ICRC; only over links with bit errors
   bool is_streamed = false;  ///< the receiver is busy with earlier ones: see streaming_copy.hpp
 
+  /// Of a packet that was used before: its content, but not where it goes.
+  void clear() {
+    piece_count = payload_size = patch_count = header_size = 0;
+    checksums_valid = is_streamed = false, gso = {};
+  }
   void add(ConstBytes piece) {
     pieces[piece_count++] = piece;
     payload_size += piece.size();
@@ -80,8 +85,7 @@ void write_packet(const OutgoingPacket& packet, std::uint8_t* to);
 /// A received packet, LRH to padding. Large packets have no padding.
 struct ArrivedPacket {
   ConstBytes bytes;
-  bool checksums_valid =
-      false;  ///< computed by the sender's HCA, or by the segmentation of a large packet
+  bool checksums_valid = false;  ///< by the sender's HCA, or the segmentation of a large packet
   GsoInfo gso{};
   bool has_icrc = false;  ///< ends with its ICRC, which has not been checked
 };

@@ -38,12 +38,6 @@ ConnectedOpcode opcode_of(const ConnectedRequest& request) {
   }
 }
 
-void clear(OutgoingPacket& out) {
-  out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
-  out.checksums_valid = out.is_streamed = false;
-  out.gso = {};
-}
-
 }  // namespace
 
 Connections::Left Connections::send_responses(QueuePair& qp, ConnectedSink& sink) {
@@ -93,7 +87,7 @@ std::size_t Connections::build_responses(QueuePair& qp) {
 Connections::Nak Connections::build_response(const QueuePair& qp, const Response& response,
                                              std::uint32_t index, std::size_t place) {
   auto& out = batch_[place];
-  clear(out);
+  out.clear();
   const auto& attributes = qp.connection_->attributes;
   ConnectedPacket packet;
   packet.bth.psn = response.psn + index;
@@ -155,7 +149,7 @@ std::size_t Connections::build_requests(QueuePair& qp) {
 ibv_wc_status Connections::build_request(QueuePair& qp, const RequestPacket& planned,
                                          std::size_t place) {
   auto& out = batch_[place];
-  clear(out);
+  out.clear();
   const auto& send = qp.sends_.at(planned.position);
   const auto& request = qp.connection_->requester.at(planned.position);
   const auto mtu = qp.connection_->attributes.mtu();

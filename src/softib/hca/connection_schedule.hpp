@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "softib/hca/limits.hpp"
 #include "softib/hca/queue_pair.hpp"
 #include "softib/hca/room_queues.hpp"
 
@@ -29,7 +30,6 @@ class ConnectionSchedule {
     return qp;
   }
 
-  [[nodiscard]] bool has_postponed() const { return !postponed_.empty(); }
   void postpone_active() {
     if (active_.empty()) return;
     postponed_.insert(postponed_.end(), active_.begin(), active_.end());
@@ -38,12 +38,16 @@ class ConnectionSchedule {
 
   /// Whether it may send: no other connection waits for room at its receiver, or it is the first.
   [[nodiscard]] bool admits(const QueuePair& qp) const { return waiting_.admits(qp); }
-  [[nodiscard]] bool waits_for_room() const { return !waiting_.empty(); }
   void wait_for_room(QueuePair& qp) { waiting_.wait(qp); }
   void stop_waiting(QueuePair& qp) {
     if (QueuePair* const next = waiting_.leave(qp)) activate(*next);
   }
 
+  /// When to call resume(): now for postponed ones, soon for those that wait for room, or never.
+  [[nodiscard]] ipoib::TimePoint resume_at(ipoib::TimePoint now) const {
+    if (!postponed_.empty()) return now;
+    return waiting_.empty() ? ipoib::kNever : now + kRoomRetry;
+  }
   /// Activates the postponed ones, and the first of those that wait for each receiver.
   void resume() {
     if (!postponed_.empty()) {

@@ -36,9 +36,10 @@ class Connections {
   /// Whether requests, or the end of a drain, wait for responses.
   [[nodiscard]] bool needs_responses() const { return need_responses_ != 0; }
   [[nodiscard]] bool has_active() const { return schedule_.has_active(); }
-  // Packets that could not be sent yet, because there were too many, or a receiver had no room.
-  [[nodiscard]] bool has_postponed() const { return schedule_.has_postponed(); }
-  [[nodiscard]] bool waits_for_room() const { return schedule_.waits_for_room(); }
+  /// When to call resume() for packets that could not be sent yet; kNever: there are none.
+  [[nodiscard]] ipoib::TimePoint resume_at(ipoib::TimePoint now) const {
+    return schedule_.resume_at(now);
+  }
   /// Lets the next serve() go on with them.
   void resume() { schedule_.resume(); }
   /// Activates the connections whose deadline has passed.

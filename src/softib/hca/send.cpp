@@ -106,9 +106,7 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   auto& request = qp.sends_.at(position);
   if (request.to_pd != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
-  out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
-  out.checksums_valid = false;
-  out.gso = {};
+  out.clear();
   if (request.tso_header != 0) return gather_large(qp, position, out);
   if (request.is_inline) {
     if (request.inline_size != 0) {

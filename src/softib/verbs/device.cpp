@@ -140,7 +140,7 @@ bool Device::poll_receive_rings(Cq& cq) {
 }
 
 void Device::resume() {
-  if (!has_postponed_.load(std::memory_order_relaxed)) return;
+  if (!must_resume_.load(std::memory_order_relaxed)) return;
   const auto access = hca();
   access->connections().resume();
   serve_connections(ipoib::monotonic_now());
@@ -193,11 +193,9 @@ void Device::serve_connections(ipoib::TimePoint now) {
   set_deadline(connections.serve(now, endpoint_));
   attendance.set_needs_responses(connections.needs_responses());
   set_deadline(attendance.start_checks(now));
-  const bool waits_for_room = connections.waits_for_room();
-  has_postponed_.store(waits_for_room || connections.has_postponed(), std::memory_order_relaxed);
-  if (attendance.is_program_present()) return;
-  if (connections.has_postponed()) set_deadline(now);
-  if (waits_for_room) set_deadline(now + hca::kRoomRetry);
+  const auto resume_at = connections.resume_at(now);
+  must_resume_.store(resume_at != ipoib::kNever, std::memory_order_relaxed);
+  if (!attendance.is_program_present()) set_deadline(resume_at);
 }
 
 /// Only an earlier deadline has to be set: when one passes that is not needed any more, the next

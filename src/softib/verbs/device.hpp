@@ -110,7 +110,7 @@ class Device final : public endpoint::PacketReceiver {
   ProcessMemory memory_;
   hca::Hca hca_;
   WaiterRegistry waiters_;
-  std::atomic<bool> has_postponed_ = false;
+  std::atomic<bool> must_resume_ = false;       ///< connections; read without the lock
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
   hca::HcaCounters reported_;                   ///< counted by the endpoint already

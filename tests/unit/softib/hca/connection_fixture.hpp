@@ -110,8 +110,7 @@ class Network {
       if (deadline <= network.now) connections.resume();
       if (connections.has_active() || deadline <= network.now) {
         deadline = connections.serve(network.now, *this);
-        if (connections.has_postponed()) deadline = network.now;
-        if (connections.waits_for_room()) deadline = std::min(deadline, network.now + kRoomRetry);
+        deadline = std::min(deadline, connections.resume_at(network.now));
       }
       return deadline;
     }
