@@ -19,6 +19,11 @@ REASONS = [
     re.compile(r"(?:^|\.\.\. )skipped ['\"](.+)['\"]$", re.M),  # unittest
 ]
 
+CAUSES = [
+    re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Expired): .+$", re.M),  # Python
+    re.compile(r"^.+: (?:Failure|error: .+)$", re.M),  # GoogleTest, programs
+]
+
 
 def reason(text):
     """Returns the reason that a skipped test printed."""
@@ -27,6 +32,15 @@ def reason(text):
             return found[1].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no reason given"
+
+
+def cause(output):
+    """Returns the line of a failed test's output that says what was wrong."""
+    for pattern in CAUSES:
+        if found := pattern.findall(output):
+            return found[-1].strip()
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
 
 
 def label(name):
@@ -110,9 +124,12 @@ def main(folder):
     for name, (*_, late) in runs.items():
         if late:
             print(f"\n{name}: passed only when run again, alone: {len(late)}")
-            print(*(f"  {test}" for test in late), sep="\n")
         for test, output in late.items():
             print(f"--- {test}, when it failed", output.rstrip("\n"), sep="\n")
+    late = [f"UNRELIABLE {name}: {test}: {cause(output)}"
+            for name, (*_, late) in runs.items() for test, output in late.items()]
+    if late:
+        print("\nA test that passes only when it is run again has a fault. Find it:", *late, sep="\n")
     failed = [f"FAILED {name}: {test}" for name, (by, *_) in runs.items() for test in by["failed"]]
     if failed:
         print("", *failed, sep="\n")

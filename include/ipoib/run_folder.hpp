@@ -31,9 +31,9 @@ struct Folder {
 };
 
 /// Where daemons may have their folder, the usual place first: the value of IPOIBD_DIR alone, else
-/// /run/ipoibd, those of other users that exist, and $XDG_RUNTIME_DIR/ipoibd if XDG_RUNTIME_DIR
-/// belongs to this user.
-[[nodiscard]] std::vector<std::string> run_folders();
+/// `ipoibd` in the folder `system`, those of other users that exist there, and
+/// $XDG_RUNTIME_DIR/ipoibd if XDG_RUNTIME_DIR belongs to this user.
+[[nodiscard]] std::vector<std::string> run_folders(const std::string& system = "/run");
 
 /// What to do if a folder does not exist: create it with mode 0755, or fail with ENOENT.
 enum class IfMissing : std::uint8_t { create, fail };

@@ -112,12 +112,12 @@ Result<void> give_contents(const Folder& folder, uid_t owner, int levels) {
 
 }  // namespace
 
-std::vector<std::string> run_folders() {
+std::vector<std::string> run_folders(const std::string& system) {
   if (auto given = environment(kRunFolderVariable); !given.empty()) return {std::move(given)};
-  std::vector<std::string> out{kSystemFolder};
-  if (const std::unique_ptr<DIR, Close> names{::opendir("/run")}) {
+  std::vector<std::string> out{system + "/ipoibd"};
+  if (const std::unique_ptr<DIR, Close> names{::opendir(system.c_str())}) {
     while (const auto* const entry = ::readdir(names.get())) {
-      if (is_of_a_user(entry->d_name)) out.push_back(std::string("/run/") + entry->d_name);
+      if (is_of_a_user(entry->d_name)) out.push_back(system + "/" + entry->d_name);
     }
   }
   const std::string runtime = environment("XDG_RUNTIME_DIR");

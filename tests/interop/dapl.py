@@ -7,11 +7,12 @@ Usage: dapl.py SOFTIB
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_listening, need, run_tests, wait_for
 
 need("dtest")
 SOFTIB = sys.argv[1]
 PROVIDER = "softib"
+SERVER_PORT = 15828  # fixed in dtest; it listens only after it has said that it waits for a client
 DAT_CONF = f'{PROVIDER} u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "softib0 1" ""\n'
 
 
@@ -26,9 +27,7 @@ def connections_over_sockets():
         with open(log, "w", encoding="utf-8") as out:
             server = subnet.start("a", "stdbuf", "-oL", "dtest", *options, stdout=out,
                                   stderr=subprocess.STDOUT)
-        wait_for("the server", lambda: server.poll() is not None or
-                 "waiting for connect request" in log.read_text() or
-                 "waiting for client connection" in log.read_text())
+        wait_for("the server", lambda: server.poll() is not None or is_listening(SERVER_PORT))
         client = subnet.run("b", "dtest", *options, "-h", "127.0.0.1")
         server.wait(PATIENCE)
         equal(server.returncode, 0)

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Tests the command lines of the scripts, and what scripts/test does with failed tests. Nothing is built or
 installed."""
+import contextlib
+import importlib.util
+import io
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 WITH_HELP = ("bench", "demo", "namespaces", "package", "soak", "test", "vm")
@@ -67,7 +72,7 @@ class FailedTests(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CTEST_")}
         done = subprocess.run([self.root / "scripts/test", "--label", "unit"], check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={**environment, "IPOIB_NO_BUILD": "1",
+                              env={**environment, "IPOIB_NO_BUILD": "1", "IPOIB_TEST_RUN": "the outer one",
                                    "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
         self.assertIn("\nSummary ", done.stdout)
         return done.returncode, done.stdout[done.stdout.index("\nSummary "):]
@@ -75,8 +80,9 @@ class FailedTests(unittest.TestCase):
     def test_passes_when_run_again(self):
         status, summary = self.outcome(good=["true"], late=["once late"])
         self.assertEqual(status, 0, summary)
-        self.assertIn("release: passed only when run again, alone: 1\n  unit/late\n"
+        self.assertIn("release: passed only when run again, alone: 1\n"
                       "--- unit/late, when it failed\nfirst late\n", summary)
+        self.assertIn("UNRELIABLE release: unit/late: first late\n", summary)
         self.assertNotIn("second late", summary)
         self.assertRegex(summary, r"release +unit +2 +0 +0 ")
         self.assertRegex(summary, r"test \(release\) again +\d")
@@ -112,7 +118,7 @@ class FailedTests(unittest.TestCase):
         status, summary = self.outcome(boot=["once boot", "FIXTURES_SETUP guest"], good=["true", *needs_boot],
                                        bad=["false", *needs_boot])
         self.assertEqual(status, 1, summary)
-        self.assertIn("passed only when run again, alone: 1\n  unit/boot\n", summary)
+        self.assertIn("passed only when run again, alone: 1\n--- unit/boot,", summary)
         self.assertEqual(summary.count("FAILED"), 1, summary)
         self.assertIn("FAILED release: unit/bad\n", summary)
         self.assertRegex(summary, r"release +unit +2 +1 +0 ")
@@ -121,6 +127,75 @@ class FailedTests(unittest.TestCase):
         status, summary = self.outcome(good=["true"])
         self.assertEqual(status, 0, summary)
         self.assertNotIn("again", summary)
+        self.assertNotIn("UNRELIABLE", summary)
+
+    def test_says_why_a_test_was_unreliable(self):
+        texts = {"python": "Traceback:\n  x\nAssertionError: 1 != 2\n\nFAILED (failures=1)",
+                 "google": "a.cpp:7: Failure\nExpected: x\n[  FAILED  ] A.B"}
+        tests = {name: [f"once {name} || {{ printf '{text}'; false; }}"] for name, text in texts.items()}
+        status, summary = self.outcome(**tests)
+        self.assertEqual(status, 0, summary)
+        self.assertIn("UNRELIABLE release: unit/python: AssertionError: 1 != 2\n", summary)
+        self.assertIn("UNRELIABLE release: unit/google: a.cpp:7: Failure\n", summary)
+
+    def end_sleeper(self):
+        sleeping = self.root / "build" / "sleeping"
+        if sleeping.exists():
+            os.kill(int(sleeping.read_text(encoding="utf-8")), signal.SIGKILL)
+            sleeping.unlink()
+
+    def test_a_test_leaves_something_behind(self):
+        left = {"file": "touch $TMPDIR/ipoibd-file", "process": "sleep 1000 >/dev/null 2>&1 & echo $! >sleeping"}
+        self.addCleanup(self.end_sleeper)
+        for what, command in left.items():
+            self.put_program("leave", command)
+            status, summary = self.outcome(test=["leave"])
+            self.assertEqual(status, 1, (what, summary))
+            self.assertIn("FAILED leftovers: leftovers\n", summary)
+        self.end_sleeper()
+        status, summary = self.outcome(good=["touch $TMPDIR/x; rm $TMPDIR/x"])
+        self.assertEqual(status, 0, summary)
+
+
+class Leftovers(unittest.TestCase):
+    """scripts/leftovers.py on folders of this test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name in ("shared", "own"):
+            (self.root / name).mkdir()
+        spec = importlib.util.spec_from_file_location("leftovers", SCRIPTS / "leftovers.py")
+        self.leftovers = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.leftovers)
+        self.leftovers.SHARED = (str(self.root / "shared"),)
+
+    def outcome(self, make):
+        """Returns the exit status and the output of the check of a run during which `make` is called."""
+        record = str(self.root / "before.json")
+        environment = {name: value for name, value in os.environ.items() if name != "IPOIB_TEST_RUN"}
+        with unittest.mock.patch.dict(os.environ, environment, clear=True):
+            self.leftovers.record(record)
+        make(self.root)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            return self.leftovers.check(record, str(self.root / "own"), "no run"), out.getvalue()
+
+    def test_a_name_of_the_project_fails(self):
+        for name in ("softib-1", "ipoibd.65534", "ib0"):
+            status, output = self.outcome(lambda root, name=name: (root / "shared" / name).touch())
+            self.assertEqual(status, 1, name)
+            self.assertIn(f"the tests left behind:\n  {self.root}/shared/{name}\n", output)
+            self.assertEqual(self.outcome(lambda root: None), (0, ""), "was there before")
+
+    def test_another_name_is_only_printed(self):
+        status, output = self.outcome(lambda root: (root / "shared" / "x").touch())
+        self.assertEqual(status, 0)
+        self.assertEqual(output, f"new on this machine, perhaps not by a test:\n  {self.root}/shared/x\n")
+
+    def test_anything_in_the_folder_of_the_run_fails(self):
+        status, output = self.outcome(lambda root: (root / "own" / "x").touch())
+        self.assertEqual((status, output), (1, f"the tests left behind:\n  {self.root}/own/x\n"))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class RunFolderTest : public testing::Test {
   void SetUp() override {
     ASSERT_NE(::mkdtemp(path_.data()), nullptr);
     ASSERT_EQ(::chmod(path_.c_str(), 0755), 0);
+    system_ = path_ + "/system";
     ::setenv(kRunFolderVariable, (path_ + "/run").c_str(), 1);
   }
   void TearDown() override {
@@ -40,17 +41,26 @@ class RunFolderTest : public testing::Test {
   }
 
   std::string path_ = testing::TempDir() + "run-XXXXXX";
+  std::string system_;  ///< stands for /run
 };
 
 TEST_F(RunFolderTest, LooksInTheSystemsAndInTheUsersFolder) {
-  EXPECT_THAT(run_folders(), ElementsAre(path_ + "/run"));
+  EXPECT_THAT(run_folders(system_), ElementsAre(path_ + "/run"));
   ::unsetenv(kRunFolderVariable);
   ::setenv("XDG_RUNTIME_DIR", path_.c_str(), 1);
-  EXPECT_THAT(run_folders(), ElementsAre("/run/ipoibd", path_ + "/ipoibd"));
+  EXPECT_THAT(run_folders(system_), ElementsAre(system_ + "/ipoibd", path_ + "/ipoibd"));
   ::setenv("XDG_RUNTIME_DIR", (path_ + "/missing").c_str(), 1);
-  EXPECT_THAT(run_folders(), ElementsAre("/run/ipoibd"));
+  EXPECT_THAT(run_folders(system_), ElementsAre(system_ + "/ipoibd"));
   ::unsetenv("XDG_RUNTIME_DIR");
-  EXPECT_THAT(run_folders(), ElementsAre("/run/ipoibd"));
+  EXPECT_THAT(run_folders(system_), ElementsAre(system_ + "/ipoibd"));
+}
+
+TEST_F(RunFolderTest, LooksInTheFoldersOfOtherUsers) {
+  ::unsetenv(kRunFolderVariable);
+  for (const char* const name : {"ipoibd", "ipoibd.65534", "ipoibd.", "ipoibd.x1", "other.7"}) {
+    std::filesystem::create_directories(system_ + "/" + name);
+  }
+  EXPECT_THAT(run_folders(system_), ElementsAre(system_ + "/ipoibd", system_ + "/ipoibd.65534"));
 }
 
 TEST_F(RunFolderTest, DoesNotTrustTheRuntimeFolderOfAnotherUser) {
@@ -58,7 +68,7 @@ TEST_F(RunFolderTest, DoesNotTrustTheRuntimeFolderOfAnotherUser) {
   ::unsetenv(kRunFolderVariable);
   ::setenv("XDG_RUNTIME_DIR", path_.c_str(), 1);
   ASSERT_EQ(::chown(path_.c_str(), kNobody, kNobody), 0);
-  EXPECT_THAT(run_folders(), ElementsAre("/run/ipoibd"));
+  EXPECT_THAT(run_folders(system_), ElementsAre(system_ + "/ipoibd"));
 }
 
 TEST_F(RunFolderTest, IsOnlyWritableForItsOwnerWhateverTheUmask) {

@@ -28,7 +28,7 @@ class TemporaryRunFolder {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  std::string path_ = "/tmp/ipoibd-run-XXXXXX";
+  std::string path_ = std::filesystem::temp_directory_path() / "ipoibd-run-XXXXXX";
   const pid_t owner_ = ::getpid();
 };
 

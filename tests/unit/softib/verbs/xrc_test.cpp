@@ -38,7 +38,7 @@ class XrcVerbsTest : public VerbsTest {
 };
 
 TEST_F(XrcVerbsTest, DomainsOfOneFileAreOne) {
-  std::string path = "/tmp/softib-xrc-XXXXXX";
+  std::string path = ::testing::TempDir() + "softib-xrc-XXXXXX";
   const int file = ::mkstemp(path.data());
   ASSERT_GE(file, 0);
   ::unlink(path.c_str());
