@@ -28,6 +28,9 @@ T field(std::uint64_t word, unsigned shift) {
   return static_cast<T>(word >> shift);
 }
 
+/// MTU codes are 256 to 4096 bytes (IBA 14.2.5.6); programs divide by the MTU of their port.
+std::uint8_t clamp_mtu(int code) { return static_cast<std::uint8_t>(std::clamp(code, 1, 5)); }
+
 }  // namespace
 
 PublishedNode::Value encode(const subnet::Node& node) {
@@ -86,9 +89,9 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.losses = field<std::uint16_t>(words[12], 16);
   port.speed = field<std::uint8_t>(words[12], 32);
   port.width = field<std::uint8_t>(words[12], 40);
-  port.max_mtu = field<std::uint8_t>(words[12], 48) & 0x7f;
+  port.max_mtu = clamp_mtu(field<std::uint8_t>(words[12], 48) & 0x7f);
   port.grh_required = (words[12] >> 55 & 1) != 0;
-  port.mtu = field<std::uint8_t>(words[12], 56) & 0xf;
+  port.mtu = clamp_mtu(field<std::uint8_t>(words[12], 56) & 0xf);
   port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],

@@ -1,5 +1,7 @@
 #include "softib/hca/packet_copies.hpp"
 
+#include <cassert>
+
 #include "softib/hca/limits.hpp"
 
 namespace softib::hca {
@@ -12,6 +14,7 @@ bool PacketCopies::add(OutgoingPacket& packet, std::size_t index, const Register
   }
   constexpr std::size_t kPieces = OutgoingPacket::kMaxPieces + 1;
   if (copies_.empty()) copies_.resize(kSendBatch * kPieces);
+  assert(index < kSendBatch);
   auto& copy = copies_[index * kPieces + packet.piece_count];
   copy.resize(size);
   if (!from.load(copy)) return false;

@@ -136,12 +136,13 @@ ibv_wc_status Hca::gather_large(QueuePair& qp, std::uint32_t position, OutgoingP
 
 ibv_wc_status Hca::gather_elements(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto count = qp.sends_.at(position).element_count;
+  const auto index = static_cast<std::size_t>(&out - qp.batch_->data());
   for (const auto& element : qp.sends_.elements(position).first(count)) {
     if (element.length == 0) continue;
     const auto memory = memory_.resolve(element, qp.config_.pd, false);
     if (!memory) return IBV_WC_LOC_PROT_ERR;
     if (memory.is_on_demand() && element.length > kMaxTso) return IBV_WC_LOC_LEN_ERR;
-    if (!qp.copies_.add(out, qp.in_flight_, memory, element.length)) return IBV_WC_LOC_PROT_ERR;
+    if (!qp.copies_.add(out, index, memory, element.length)) return IBV_WC_LOC_PROT_ERR;
   }
   return IBV_WC_SUCCESS;
 }

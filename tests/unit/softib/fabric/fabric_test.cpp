@@ -147,6 +147,12 @@ TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
   out.set_node(5, host);
   EXPECT_EQ(out.node(5)->port.number, 1);
   EXPECT_EQ(out.node(5)->port.lmc, ipoib::kMaxLmc);
+  for (const int code : {0, 6, 15}) {
+    host.port.mtu = host.port.max_mtu = static_cast<std::uint8_t>(code);
+    out.set_node(5, host);
+    EXPECT_EQ(out.node(5)->port.mtu, code == 0 ? 1 : 5) << code;
+    EXPECT_EQ(out.node(5)->port.max_mtu, code == 0 ? 1 : 5) << code;
+  }
 }
 
 TEST_F(FabricTest, RoutesLidsToNodes) {

@@ -171,6 +171,22 @@ TEST_F(OnDemandDatagramTest, MissingMemoryIsAnErrorOfTheSideThatHasIt) {
   EXPECT_THAT(send(0, kMissing - 100), ElementsAre(IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR));
 }
 
+/// What the port drops takes no place in the batch: a queue of more than one batch is dropped
+/// whole.
+TEST_F(OnDemandDatagramTest, AChainThatThePortDrops) {
+  auto port = a.hca.port();
+  port.state = PortState::down;
+  a.hca.set_port(port);
+  auto& near = a.make_qp();
+  auto sge = a.element(0, 100);
+  std::vector<ibv_send_wr> chain(kQueue, a.send_request(a.handle(6), Qpn(1), sge));
+  for (std::size_t i = 1; i < chain.size(); ++i) chain[i - 1].next = &chain[i];
+  ASSERT_GT(chain.size(), kSendBatch);
+  ASSERT_EQ(a.send(near, chain.front(), sink), 0);
+  EXPECT_THAT(sink.packets, testing::IsEmpty());
+  EXPECT_THAT(a.poll(), testing::SizeIs(chain.size()));
+}
+
 TEST_F(OnDemandDatagramTest, ALongElementIsNotCopied) {
   auto& near = a.make_qp();
   a.region = *a.hca.register_memory(*a.pd, nullptr, ~std::uint64_t{0}, 0, IBV_ACCESS_ON_DEMAND);
