@@ -153,8 +153,9 @@ def stop_ends_a_subnet_and_waits():
 def stop_names_the_programs_that_use_the_subnet():
     with Subnet(SOFTIB) as subnet:
         folder = subnet.folder / "default"
-        user = subnet.start("a", "sh", "-c", "ibstat; read line; exec ibstat", stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE)
+        user = subnet.start("a", "sh", "-c", "ibstat >&2; echo ready; read line; exec ibstat",
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        equal(user.stdout.readline(), "ready\n")
         server = subnet.start("b", "ibping", "-S")
         wait_for("ibping", lambda: subnet.nodes().get("b", {}).get("processes"))
         done = softib("stop", env=subnet.environment)

@@ -152,6 +152,10 @@ class Subnet(softib_subnet.Subnet):
     def close(self):
         for host in self.hosts:
             host.close()
+        if self.process.poll() is not None and self.run_softib("show").returncode == 0:
+            # A program has started the subnet again.
+            done = self.run_softib("stop")
+            assert done.returncode == 0, done.stderr
         self.__exit__()
 
     def logs(self):

@@ -54,7 +54,6 @@ class AutomaticStart(unittest.TestCase):
         self.addCleanup(subnet.close)
         host = subnet.host("a")
         subnet.kill_subnet()
-        self.addCleanup(subnet.run_softib, "stop")
         daemon = subprocess.Popen(host.command(hosts.program("ipoibd"), "--softib=default/a"),
                                   env=subnet.environment, stderr=subprocess.DEVNULL)
         self.addCleanup(daemon.wait, hosts.PATIENCE)

@@ -215,19 +215,11 @@ class SoftibOption(hosts.Pair):
         self.set_up()
         self.subnet.kill_subnet()
         self.left.start_alone("--softib", address="10.44.0.1/24")
-        self.addCleanup(self.end_subnet)
         self.right.start_alone("--softib=/other", address="10.44.0.2/24")
         self.assert_connected()
         self.assertIn("the emulated subnet was started", self.left.daemon.output())
         self.assertNotIn("the emulated subnet was started", self.right.daemon.output())
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
-
-    def end_subnet(self):
-        for line in self.subnet.run_softib("show", "groups").stdout.splitlines():
-            words = line.split()
-            if "softib-sm" in words and words[-1].isdigit():
-                os.kill(int(words[-1]), signal.SIGTERM)
-                return
 
 
 if __name__ == "__main__":
