@@ -48,12 +48,22 @@ std::optional<std::uint64_t> uptime_of(int pid) {
   return static_cast<std::uint64_t>(now - start);
 }
 
+/// Without control characters, which would change what a terminal shows.
+bool is_printable(const std::string& path) {
+  return std::ranges::none_of(path, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+}
+
 /// The folders whose lock a process has open.
 void add_folders_of(const fs::path& process, std::set<std::string>& folders) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {
     const fs::path file = fs::read_symlink(entry.path(), ignored);
-    if (file.filename() == "lock") folders.insert(file.parent_path().string());
+    const auto folder = file.parent_path();
+    // A process may have any name, and any file open.
+    if (file.filename() == "lock" && is_valid_name(folder.filename().string()) &&
+        is_printable(folder.string())) {
+      folders.insert(folder.string());
+    }
   }
 }
 

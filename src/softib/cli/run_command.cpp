@@ -72,11 +72,7 @@ void set_variable(const char* name, const std::string& value) { ::setenv(name, v
 Result<void> begin_capture(const std::string& given) {
   const auto path = capture_target(given);
   if (!path) return path.error();
-  const bool is_descriptor = path->starts_with("/proc/self/fd/");
-  if (!is_descriptor && ::truncate(path->c_str(), 0) != 0 && errno != ENOENT) {
-    return ipoib::Error{errno, "cannot capture to " + *path + ": " + std::strerror(errno)};
-  }
-  const auto file = endpoint::CaptureFile::open(*path, endpoint::StreamHeader::write);
+  const auto file = endpoint::CaptureFile::begin(*path);
   if (!file) return file.error();
   set_variable(fabric::kCaptureVariable, *path);
   return {};

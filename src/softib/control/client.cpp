@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "ipoib/file_descriptor.hpp"
-#include "ipoib/unix_path.hpp"
+#include "softib/fabric/shared_file.hpp"
 
 namespace softib::control {
 
@@ -40,12 +40,13 @@ Result<ipoib::FileDescriptor> connect(const fabric::SubnetFolder& folder) {
   if (!checked && checked.error().code == EPERM) return checked.error();
   ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return socket_error(folder, errno);
-  const auto path = ipoib::UnixPath::of(folder.control());
-  if (!path) return socket_error(folder, path.error().code);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
-  if (::connect(socket.get(), path->address(), ipoib::UnixPath::size()) != 0) {
-    return socket_error(folder, errno);
+  const auto at = fabric::open_folder(folder.path());
+  const auto opened = at ? fabric::open_socket(at->get(), fabric::kControlName) : at.error();
+  if (!opened) return socket_error(folder, opened.error().code);
+  if (const int code = fabric::connect_socket(socket.get(), *opened)) {
+    return socket_error(folder, code);
   }
   return socket;
 }

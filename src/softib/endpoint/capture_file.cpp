@@ -34,6 +34,7 @@ constexpr std::uint8_t kErfInfiniband = 21;
 constexpr std::uint8_t kErfVaryingLength = 4;
 constexpr std::size_t kIcrcSize = 4;
 constexpr std::size_t kVcrcSize = 2;
+constexpr std::string_view kDescriptors = "/proc/self/fd/";
 
 template <class T>
 void append_little_endian(std::vector<std::uint8_t>& to, T value) {
@@ -52,7 +53,6 @@ Error failure(const std::string& path, const std::string& why, int code) {
 /// A descriptor that is given by its path is opened again, so that processes can lock it against
 /// each other. Sockets, and streams of another user, cannot be opened again.
 Result<FileDescriptor> open_for_appending(const std::string& path) {
-  constexpr std::string_view kDescriptors = "/proc/self/fd/";
   if (!path.starts_with(kDescriptors)) {
     auto file = ipoib::open_output_file(path, O_APPEND, 0666);
     if (!file) return Error{file.error().code, "cannot capture to " + file.error().message};
@@ -146,6 +146,16 @@ std::size_t complete_size(ConstBytes batch, std::size_t size) {
 }
 
 }  // namespace
+
+Result<CaptureFile> CaptureFile::begin(const std::string& path) {
+  const auto file = open_for_appending(path);
+  if (!file) return file.error();
+  struct stat status {};
+  const bool is_old = !path.starts_with(kDescriptors) && ::fstat(file->get(), &status) == 0 &&
+                      S_ISREG(status.st_mode);
+  if (is_old && ::ftruncate(file->get(), 0) != 0) return failure(path, std::strerror(errno), errno);
+  return open(path, StreamHeader::write);
+}
 
 Result<CaptureFile> CaptureFile::open(const std::string& path, StreamHeader stream_header) {
   auto opened = open_for_appending(path);

@@ -26,6 +26,7 @@ inline constexpr const char* kSubnetVariable = "SOFTIB_SUBNET";
 inline constexpr const char* kHcaVariable = "SOFTIB_HCA";
 inline constexpr const char* kCaptureVariable = "SOFTIB_CAPTURE";
 inline constexpr const char* kDefaultSubnet = "default";
+inline constexpr const char* kControlName = "control";  ///< of the control socket in its folder
 /// Name of the first device that verbs and umad show to a process.
 inline constexpr const char* kDeviceName = "softib0";
 /// HCAs of one process, and thus its devices.
@@ -79,7 +80,7 @@ class SubnetFolder {
   /// The last component of the path.
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::string fabric() const { return path_ + "/fabric"; }
-  [[nodiscard]] std::string control() const { return path_ + "/control"; }
+  [[nodiscard]] std::string control() const { return path_ + "/" + kControlName; }
   [[nodiscard]] std::string lock() const { return path_ + "/lock"; }
   [[nodiscard]] std::string options() const { return path_ + "/options"; }
   [[nodiscard]] std::string node(NodeIndex node) const;

@@ -1,10 +1,13 @@
 #include "softib/fabric/shared_file.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "ipoib/unix_path.hpp"
 
 namespace softib::fabric {
 
@@ -15,7 +18,8 @@ using ipoib::Result;
 namespace {
 
 constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr int kFileFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+/// Without O_NONBLOCK, whoever has a lease on a file (fcntl(2), F_SETLEASE) delays all others.
+constexpr int kFileFlags = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
 constexpr mode_t kOpenToAll = 0666;
 
 Error failed(const std::string& name, int code) {
@@ -39,6 +43,27 @@ Result<FileDescriptor> open_existing(int folder, const std::string& name) {
     return Error{EPERM, name + " is not a regular file with a single link"};
   }
   return file;
+}
+
+/// Opens what has a name in a folder without using it: a socket or a pipe with a single link.
+Result<FileDescriptor> open_name(int folder, const std::string& name, mode_t type) {
+  FileDescriptor file(::openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return failed(name, errno);
+  if ((status.st_mode & S_IFMT) != type || status.st_nlink != 1) {
+    const std::string wanted = type == S_IFSOCK ? "socket" : "pipe";
+    return Error{EPERM, name + " is not a " + wanted + " with a single link"};
+  }
+  return file;
+}
+
+/// Sets mode 0666 whatever the umask. Another user may have replaced the name meanwhile.
+Result<void> open_to_all(int folder, const std::string& name, mode_t type) {
+  const auto file = open_name(folder, name, type);
+  if (!file) return file.error();
+  const auto path = "/proc/self/fd/" + std::to_string(file->get());
+  if (::chmod(path.c_str(), kOpenToAll) != 0) return failed(name, errno);
+  return {};
 }
 
 }  // namespace
@@ -94,8 +119,22 @@ Result<void> make_pipe(int folder, const std::string& name) {
                         S_ISFIFO(status.st_mode);
     return exists ? Result<void>() : failed("cannot create the pipe " + name, code);
   }
-  if (::fchmodat(folder, name.c_str(), kOpenToAll, 0) != 0) return failed(name, errno);
-  return {};
+  return open_to_all(folder, name, S_IFIFO);
+}
+
+Result<void> open_socket_to_all(int folder, const std::string& name) {
+  return open_to_all(folder, name, S_IFSOCK);
+}
+
+Result<FileDescriptor> open_socket(int folder, const std::string& name) {
+  return open_name(folder, name, S_IFSOCK);
+}
+
+int connect_socket(int socket, const FileDescriptor& opened) {
+  const auto path = ipoib::UnixPath::of("/proc/self/fd/" + std::to_string(opened.get()));
+  if (!path) return path.error().code;
+  const bool connected = ::connect(socket, path->address(), ipoib::UnixPath::size()) == 0;
+  return connected ? 0 : errno;
 }
 
 /// Opening a pipe for writing without blocking succeeds only when there is a reader (fifo(7)).

@@ -24,7 +24,8 @@ enum class IfMissing : std::uint8_t { fail, create };
 [[nodiscard]] ipoib::Result<void> make_folder(int folder, const std::string& name, mode_t mode);
 
 /// Opens a regular file with a single link for reading and writing. A file created here has mode
-/// 0666, whatever the umask. ENOENT if there is none; EPERM if it is something else.
+/// 0666, whatever the umask. ENOENT if there is none; EPERM if it is something else; EAGAIN if a
+/// lease on it has to be broken first. Never blocks.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_shared(int folder, const std::string& name,
                                                                IfMissing if_missing);
 /// The same for a file directly in a subnet's folder, by its path.
@@ -32,6 +33,13 @@ enum class IfMissing : std::uint8_t { fail, create };
                                                                IfMissing if_missing);
 /// Creates a named pipe with mode 0666 in `folder` unless it exists.
 [[nodiscard]] ipoib::Result<void> make_pipe(int folder, const std::string& name);
+/// Gives a socket mode 0666, whatever the umask; EPERM if the name is not a socket with a single
+/// link.
+[[nodiscard]] ipoib::Result<void> open_socket_to_all(int folder, const std::string& name);
+/// Opens a socket for connect_socket(). ENOENT if there is none, and the same EPERM.
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_socket(int folder, const std::string& name);
+/// Returns 0 or the error of connect(2).
+[[nodiscard]] int connect_socket(int socket, const ipoib::FileDescriptor& opened);
 /// Whether a process has the named pipe open for reading.
 [[nodiscard]] bool has_reader(int folder, const std::string& name);
 /// Whether `file` is still the file with this name, and has not been removed or replaced.

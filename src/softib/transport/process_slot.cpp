@@ -51,6 +51,7 @@ Result<ProcessSlot> ProcessSlot::take(const fabric::SubnetFolder& folder, fabric
   if (!at) return failure(at.error());
   for (std::uint32_t index = 0; index < QpnLayout::kSlots; ++index) {
     auto lock = open_guarded(at->get(), fabric::slot_lock_name(index), fabric::IfMissing::create);
+    if (!lock && lock.error().code == EAGAIN) continue;  // somebody has a lease on it
     if (!lock) return failure(lock.error());
     if (!fabric::try_lock(lock->get(), 0)) continue;
     (void)fabric::write_holder(lock->get());

@@ -185,11 +185,14 @@ Delivery RingWire::connect(Peer& peer) {
   // Read before connect(): a process advances the epoch after it has begun to listen.
   const std::uint32_t epoch = fabric_.epoch(peer.address.node, peer.address.slot);
   if (epoch != 0 && epoch == peer.empty_epoch) return Delivery::no_process;
-  const auto path = folder_.slot_socket(peer.address.node, peer.address.slot);
-  GuardedFd socket = connect_to(path);
-  if (!socket && (errno == EMFILE || errno == ENFILE)) {
+  const auto connect_now = [&] {
+    return connect_to(folder_, peer.address.node, peer.address.slot);
+  };
+  GuardedFd socket = connect_now();
+  // It takes two descriptors for a moment, and a connection has only one.
+  for (int tries = 0; tries < 2 && !socket && (errno == EMFILE || errno == ENFILE); ++tries) {
     close_least_recently_used(peer);
-    socket = connect_to(path);
+    socket = connect_now();
   }
   if (socket) {
     if (std::exchange(peer.epoch, epoch) != epoch) peer.congested = false;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ipoib/result.hpp"
+#include "softib/fabric/folder.hpp"
 #include "softib/transport/fork_guard.hpp"
 
 namespace softib::transport {
@@ -28,8 +29,9 @@ inline constexpr int kListenBacklog = 1024;
 inline constexpr std::size_t kMaxConnections = 16384;
 [[nodiscard]] std::size_t max_connections();
 
-/// Connects without blocking. Returns no descriptor and sets errno on failure: ECONNREFUSED and
-/// ENOENT mean that nobody listens, all others do not.
-[[nodiscard]] GuardedFd connect_to(const std::string& path);
+/// Connects to the process in a slot, without blocking. Returns no descriptor and sets errno on
+/// failure: ECONNREFUSED and ENOENT mean that nobody listens, all others do not.
+[[nodiscard]] GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node,
+                                   std::uint32_t slot);
 
 }  // namespace softib::transport

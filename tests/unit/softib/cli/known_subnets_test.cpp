@@ -1,6 +1,7 @@
 #include "softib/cli/known_subnets.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -46,6 +47,27 @@ TEST_F(KnownSubnets, AreInFoldersWithValidNames) {
   const subnetd::RunningSubnet other(fabric::SubnetFolder(directory_ / "not a name"));
   std::filesystem::create_directory(directory_ / "empty");
   EXPECT_THAT(names(), ElementsAre("red"));
+}
+
+/// Any process may call itself softib and have a file named lock open.
+TEST_F(KnownSubnets, OfOtherProcessesHavePrintableNames) {
+  const auto folders = [this] {
+    std::vector<std::string> out;
+    for (const auto& subnet : subnets_of_processes()) {
+      const std::string& path = subnet.folder.path();
+      if (path.starts_with(directory_.path())) out.push_back(path.substr(directory_.path().size()));
+    }
+    return out;
+  };
+  std::string before(16, '\0');
+  ASSERT_EQ(::prctl(PR_GET_NAME, before.data()), 0);
+  ASSERT_EQ(::prctl(PR_SET_NAME, "softib"), 0);
+  std::filesystem::create_directories(directory_ / "a\nb");
+  const subnetd::RunningSubnet good(folder_);
+  const subnetd::RunningSubnet forged(fabric::SubnetFolder(directory_ / "x\x1b[2J"));
+  const subnetd::RunningSubnet below(fabric::SubnetFolder(directory_ / "a\nb/good"));
+  EXPECT_THAT(folders(), ElementsAre("/red"));
+  ::prctl(PR_SET_NAME, before.c_str());
 }
 
 TEST_F(KnownSubnets, WithoutProcessHaveNoPid) {

@@ -3,11 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "ipoib/unix_path.hpp"
 #include "softib/fabric/folder.hpp"
 #include "temporary_folder.hpp"
 
@@ -104,6 +111,76 @@ TEST_F(SharedFile, AnotherFileIsNoPipe) {
   ASSERT_EQ(::mkfifo((elsewhere_ / "pipe").c_str(), 0666), 0);
   fs::create_symlink(elsewhere_ / "pipe", inside_);
   EXPECT_FALSE(make_pipe(folder_.get(), "file")) << "a link is not followed";
+}
+
+/// A user who may write to the folder replaces the pipe by a link, again and again.
+TEST_F(SharedFile, ThePipeThatGetsItsModeIsTheNewOne) {
+  std::atomic<bool> is_over = false;
+  std::thread attacker([&] {
+    const std::string link = root_ / "link";
+    while (!is_over) {
+      (void)::symlink(outside_.c_str(), link.c_str());
+      (void)::rename(link.c_str(), inside_.c_str());
+    }
+    ::unlink(link.c_str());
+  });
+  for (int attempt = 0; attempt < 5000 && outside_is_untouched(); ++attempt) {
+    ::unlink(inside_.c_str());
+    (void)make_pipe(folder_.get(), "file");
+  }
+  is_over = true;
+  attacker.join();
+  EXPECT_TRUE(outside_is_untouched());
+}
+
+/// Opening a file on which somebody has a lease waits until that is given back, or taken away after
+/// 45 s.
+TEST_F(SharedFile, ALeaseDelaysNobody) {
+  EXPECT_EQ(code_of(IfMissing::create), 0);
+  const auto before = std::signal(SIGIO, SIG_IGN);
+  const ipoib::FileDescriptor leased(::open(inside_.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::fcntl(leased.get(), F_SETLEASE, F_RDLCK), 0) << std::strerror(errno);
+  EXPECT_EQ(code_of(IfMissing::fail), EAGAIN);
+  std::signal(SIGIO, before);
+}
+
+class SharedSocket : public SharedFile {
+ protected:
+  SharedSocket() {
+    const auto path = ipoib::UnixPath::of(elsewhere_ / "socket").value();
+    EXPECT_EQ(::bind(listener_.get(), path.address(), ipoib::UnixPath::size()), 0);
+    EXPECT_EQ(::listen(listener_.get(), 1), 0);
+    fs::permissions(elsewhere_ / "socket", fs::perms(0600));
+  }
+  [[nodiscard]] int code_of_connect() const {
+    const ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto opened = open_socket(folder_.get(), "file");
+    return opened ? connect_socket(socket.get(), *opened) : opened.error().code;
+  }
+
+  const ipoib::FileDescriptor listener_{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+};
+
+TEST_F(SharedSocket, IsConnectedByItsNameInTheFolder) {
+  EXPECT_EQ(code_of_connect(), ENOENT);
+  fs::rename(elsewhere_ / "socket", inside_);
+  EXPECT_EQ(code_of_connect(), 0);
+  ASSERT_TRUE(open_socket_to_all(folder_.get(), "file"));
+  EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0666));
+}
+
+TEST_F(SharedSocket, IsNotReachedThroughALink) {
+  fs::create_symlink(elsewhere_ / "socket", inside_);
+  EXPECT_EQ(code_of_connect(), EPERM);
+  EXPECT_FALSE(open_socket_to_all(folder_.get(), "file"));
+  fs::remove(inside_);
+  ASSERT_EQ(::link((elsewhere_ / "socket").c_str(), inside_.c_str()), 0);
+  EXPECT_EQ(code_of_connect(), EPERM);
+  EXPECT_FALSE(open_socket_to_all(folder_.get(), "file"));
+  EXPECT_EQ(fs::status(elsewhere_ / "socket").permissions(), fs::perms(0600));
+  fs::remove(inside_);
+  std::ofstream(inside_) << "x";
+  EXPECT_EQ(code_of_connect(), EPERM) << "not a socket";
 }
 
 TEST_F(SharedFile, RefusesLinkedFolders) {

@@ -144,7 +144,7 @@ TEST_F(EventsTest, NonBlockingChannelFailsWithEagain) {
 class WakeupSender {
  public:
   WakeupSender(const fabric::SubnetFolder& folder, Qpn to)
-      : connection_(transport::connect_to(folder.slot_socket(1, QpnLayout::slot(to)))) {
+      : connection_(transport::connect_to(folder, 1, QpnLayout::slot(to))) {
     const auto ring = transport::make_ring_memory();
     EXPECT_EQ(
         transport::send_message(connection_.get(), transport::MessageKind::ring, {}, ring->get()),
