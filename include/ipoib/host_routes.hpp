@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "ipoib/ip_prefix.hpp"
@@ -25,7 +26,22 @@ struct HostRoute {
   std::vector<RouteHop> hops;  ///< at least one
   std::uint8_t tos = 0;        ///< 0: for any
   Preference preference = Preference::medium;
+  std::uint32_t nexthop = 0;             ///< id of the nexthop object that has `hops`; 0: none
+  std::optional<IpAddress> source = {};  ///< of packets ("src"): the route goes with the address
   friend bool operator==(const HostRoute&, const HostRoute&) = default;
+};
+
+/// A nexthop object (ip-nexthop(8)): a next hop, or a group of such objects.
+struct NextHopObject {
+  struct Member {
+    std::uint32_t id = 0;
+    std::uint16_t weight = 1;
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  std::uint32_t id = 0;
+  std::optional<RouteHop> hop = {};  ///< through the interface
+  std::vector<Member> members = {};  ///< of a group
+  friend bool operator==(const NextHopObject&, const NextHopObject&) = default;
 };
 
 /// From `first` to `last`, both included.
@@ -75,5 +91,40 @@ struct RoutingTable {
   std::vector<HostRoute> routes;
   friend bool operator==(const RoutingTable&, const RoutingTable&) = default;
 };
+
+// --- Changes, as the kernel announces them. Each can be made again without effect. ---------------
+
+/// A route was added, or has replaced those with its prefix, TOS and metric. Without next hops, it
+/// leads through other interfaces.
+struct RouteAdded {
+  /// Among the routes with the same prefix, TOS and metric.
+  enum class Place : std::uint8_t { first, last, instead };
+  std::uint32_t table = 0;
+  HostRoute route;
+  Place place = Place::last;
+};
+/// A route, or some of its next hops.
+struct RouteRemoved {
+  std::uint32_t table = 0;
+  HostRoute route;
+};
+struct RuleChanged {
+  RoutingRule rule;
+  bool is_added = true;
+};
+struct NextHopChanged {
+  NextHopObject object;
+  bool is_there = true;  ///< false: removed, with the routes that use it
+};
+/// The host has lost an address, and with it the routes that have it as the source, in silence.
+struct SourceRemoved {
+  IpAddress address;
+};
+/// The interface is down: all routes through it are gone, in silence.
+struct RoutesCleared {};
+/// What the kernel has announced is incomplete: only a new HostView tells.
+struct RoutesUnknown {};
+using RouteChange = std::variant<RouteAdded, RouteRemoved, RuleChanged, NextHopChanged,
+                                 SourceRemoved, RoutesCleared, RoutesUnknown>;
 
 }  // namespace ipoib

@@ -47,6 +47,8 @@ struct HostView {
   std::vector<Ipv4Address> proxied = {};
   /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
+  /// That routes may use, with those of other interfaces, which have no next hop here.
+  std::vector<NextHopObject> nexthops = {};
   /// Rules of both families, in the kernel's order.
   std::vector<RoutingRule> rules = {};
   /// That the kernel follows at present.

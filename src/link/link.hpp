@@ -65,6 +65,8 @@ class Link {
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// Until the first call the link knows no addresses of the host.
   void on_host_changed(const HostView& view, TimePoint now);
+  /// Changes since the last HostView, in order; RoutesUnknown is followed by a new one.
+  void on_routes_changed(std::span<const RouteChange> changes, TimePoint now);
   /// Permits that of an ArpReplyCheck, or answers one of station_requests().
   void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.

@@ -93,55 +93,64 @@ void add_alternatives(const std::vector<HostRoute>& routes, std::set<IpAddress>&
 }  // namespace
 
 void NextHops::update(const HostView& view) {
-  tables_.clear();
   redirects_.clear();
-  std::set<IpAddress> alternatives;
+  alternatives_.clear();
   has_gateways_ = !view.redirects.empty();
   rules_ = view.rules;
   needs_headers_ = std::ranges::any_of(rules_, depends_on_headers);
   for (const Redirect& redirect : view.redirects) {
     redirects_.insert_or_assign(redirect.destination, redirect.gateway);
-    alternatives.insert(redirect.gateway);  // a route replaces it
+    alternatives_.insert(redirect.gateway);  // a route replaces it
   }
-  for (const RoutingTable& table : view.tables) {
-    Table& copy = tables_[table.id];
-    for (const HostRoute& route : table.routes) add(copy, route);
-    for (auto& lengths : copy.by_family) {
-      std::ranges::sort(lengths, std::ranges::greater{}, &PrefixLength::bits);
-      for (const PrefixLength& length : lengths) {
-        for (const auto& [prefix, routes] : length.routes) add_alternatives(routes, alternatives);
-      }
-    }
-  }
-  has_alternatives_ = !alternatives.empty();
-  reachability_.watch(std::move(alternatives));
-  cache_.assign(has_gateways_ ? kCached : 0, CachedHop{});
+  tables_.update(view);
+  tables_.for_each([this](const std::vector<HostRoute>& routes) { note(routes); });
+  reachability_.watch(alternatives_);
+  ++version_;
 }
 
-/// As in the kernel, routes with a TOS come first, then the lowest metric; equal ones stay in
-/// order.
-void NextHops::add(Table& table, const HostRoute& route) {
-  has_gateways_ |=
-      std::ranges::any_of(route.hops, [](const RouteHop& hop) { return hop.gateway.has_value(); });
-  needs_headers_ |= route.tos != 0;
-  const auto [address, bits] = route.destination;
-  auto& lengths = table.by_family[static_cast<std::size_t>(family(address))];
-  auto at = std::ranges::find(lengths, bits, &PrefixLength::bits);
-  if (at == lengths.end())
-    at = lengths.insert(lengths.end(), PrefixLength{bits, RoutesByPrefix(0, hash_)});
-  auto& routes = at->routes[IpPrefix::network(address, bits)];
-  const auto later = [&route](const HostRoute& other) {
-    return other.tos != route.tos ? other.tos < route.tos : other.metric > route.metric;
+void NextHops::apply(const RouteChange& change) {
+  const std::size_t before = alternatives_.size();
+  std::visit([this](const auto& one) { on(one); }, change);
+  if (alternatives_.size() != before) reachability_.watch(alternatives_);
+  ++version_;
+}
+
+void NextHops::on(const RouteAdded& change) { note(tables_.at(tables_.add(change))); }
+
+void NextHops::on(const NextHopChanged& change) {
+  for (const auto& place : tables_.change(change)) note(tables_.at(place));
+}
+
+/// As in the kernel, a rule is added after those of its family with the same priority.
+void NextHops::on(const RuleChanged& change) {
+  const RoutingRule& rule = change.rule;
+  const auto known = std::ranges::find(rules_, rule);
+  if (known != rules_.end()) rules_.erase(known);
+  if (!change.is_added || rules_.size() >= HostView::kMaxRules) return;
+  const auto later = [&rule](const RoutingRule& other) {
+    return other.family == rule.family && other.priority > rule.priority;
   };
-  routes.insert(std::ranges::find_if(routes, later), route);
+  rules_.insert(std::ranges::find_if(rules_, later), rule);
+  needs_headers_ |= depends_on_headers(rule);
+}
+
+void NextHops::note(const std::vector<HostRoute>& routes) {
+  for (const HostRoute& route : routes) {
+    has_gateways_ |= std::ranges::any_of(
+        route.hops, [](const RouteHop& hop) { return hop.gateway.has_value(); });
+    needs_headers_ |= route.tos != 0;
+  }
+  add_alternatives(routes, alternatives_);
 }
 
 IpAddress NextHops::find(const Flow& flow) {
   if (!has_gateways_) return flow.destination;
   const std::size_t hash = hash_of(flow);
+  if (cache_.empty()) cache_.resize(kCached);
   CachedHop& cached = cache_[hash % kCached];
-  const std::uint64_t changes = has_alternatives_ ? reachability_.level_changes() : 0;
-  if (cached.is_set && cached.level_changes == changes && cached.flow == flow) return cached.hop;
+  const std::uint64_t changes = alternatives_.empty() ? 0 : reachability_.level_changes();
+  const bool is_current = cached.version == version_ && cached.level_changes == changes;
+  if (is_current && cached.flow == flow) return cached.hop;
   IpAddress hop = flow.destination;
   const auto redirect = redirects_.find(flow.destination);
   if (redirect != redirects_.end() &&
@@ -150,8 +159,12 @@ IpAddress NextHops::find(const Flow& flow) {
   } else if (const RouteHop* const selected = select(find_routes(flow), hash)) {
     hop = selected->gateway.value_or(flow.destination);
   }
-  cached = CachedHop{flow, hop, changes, true};
+  cached = CachedHop{flow, hop, changes, version_};
   return hop;
+}
+
+bool NextHops::covers(const Flow& flow) const {
+  return redirects_.contains(flow.destination) || !find_routes(flow).empty();
 }
 
 NextHops::Routes NextHops::find_routes(const Flow& flow) const {
@@ -163,36 +176,12 @@ NextHops::Routes NextHops::find_routes(const Flow& flow) const {
         if (wanted == Match::yes) from = *rule.jump;
         continue;
       }
-      const auto table = tables_.find(rule.table);
-      if (table == tables_.end()) continue;
-      if (auto routes = longest_match(table->second, flow, rule.ignored_bits); !routes.empty()) {
-        return routes;
-      }
+      auto routes = tables_.longest_match(rule.table, flow, rule.ignored_bits);
+      if (!routes.empty()) return routes;
     }
   }
-  for (const auto& [id, table] : tables_) {
-    if (auto routes = longest_match(table, flow, std::nullopt); !routes.empty()) return routes;
-  }
-  return {};
-}
-
-NextHops::Routes NextHops::longest_match(const Table& table, const Flow& flow,
-                                         std::optional<std::uint8_t> ignored_bits) {
-  const IpAddress& destination = flow.destination;
-  for (const PrefixLength& length :
-       table.by_family[static_cast<std::size_t>(family(destination))]) {
-    if (ignored_bits && length.bits <= *ignored_bits) break;
-    const auto at = length.routes.find(IpPrefix::network(destination, length.bits));
-    if (at == length.routes.end()) continue;
-    Routes best;
-    for (const HostRoute& route : at->second) {
-      if (route.tos != 0 && (route.tos & kDscp) != (flow.tos & kDscp)) continue;
-      const bool is_equal =
-          best.empty() || (best.front()->tos == route.tos && best.front()->metric == route.metric);
-      if (!is_equal) break;
-      best.push_back(&route);
-    }
-    if (!best.empty()) return best;
+  for (const std::uint32_t id : tables_.ids()) {
+    if (auto routes = tables_.longest_match(id, flow, std::nullopt); !routes.empty()) return routes;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "daemon/pump/pools.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/encapsulation.hpp"
@@ -22,6 +23,7 @@ class PumpTest : public ::testing::Test {
   PumpTest() {
     HostView view;
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
+    view.tables = test::all_on_link();
     pump.link().on_host_changed(view, now);
   }
   ~PumpTest() override {

@@ -6,6 +6,7 @@
 
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/sa_requests.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
@@ -63,6 +64,7 @@ class TwoPortsTest : public ::testing::Test {
   void run(std::deque<Step> steps) {
     HostView host;
     host.addresses.push_back({Ipv4Address(0x0a2c0001), 24});
+    host.tables = test::all_on_link();
     post(HostChanged{host});
     for (const PortRole role : kPortRoles) set_port(role, port_of(role));
     steps.push_front([this] {

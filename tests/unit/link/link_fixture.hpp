@@ -2,6 +2,7 @@
 #pragma once
 
 #include "link/link.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/ipv6.hpp"
 
@@ -16,6 +17,7 @@ class LinkFixture : public ::testing::Test {
     port.gid = port_gid(1);
     port.pkey_index = 2;
     view.addresses = {{kOwnIp, 24}};
+    view.tables = test::all_on_link();
   }
   ~LinkFixture() override {
     if (link) link->shut_down(now);
