@@ -57,8 +57,7 @@ enum class Counter : std::uint8_t {
   rx_packets,                ///< IP packets for the host
   packets_fragmented,        ///< IPv4 packets that exceed an MTU, and may be fragmented
   too_big_answers,           ///< ICMP messages to the host about packets that exceed an MTU
-  unreachable_answers,       ///< ICMP messages to the host about packets without a next hop that
-                             ///< responds
+  unreachable_answers,       ///< ICMP messages to the host: no route, or a next hop that is silent
   route_waits,               ///< packets that no route covered at first
   icmp_errors_withheld,      ///< not sent because of the rate limit
   arp_received,

@@ -137,6 +137,21 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
   }
 }
 
+bool concerns_only_routes(nlmsghdr* message) {
+  switch (message->nlmsg_type) {
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      return !is_local_route(message);
+    case RTM_NEWRULE:
+    case RTM_DELRULE:
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// The multicast route exists as long as the interface has IPv6.
 bool announces_ipv6_removal(nlmsghdr* message, int interface_index) {
   if (message->nlmsg_type == RTM_NEWLINK) {

@@ -107,6 +107,7 @@ Host::Host(World& world, const HostOptions& options)
                                        [random = Random(~seed_of(options))]() mutable {
                                          return static_cast<std::uint32_t>(random.next());
                                        });
+  routes_ = std::make_unique<daemon::RouteFollower>(nullptr);
   pump_ = std::make_unique<daemon::Pump>(
       daemon::Pump::Settings{.link = options.link,
                              .max_ip_mtu = daemon::Options::kMaxIpMtu,
@@ -119,6 +120,7 @@ Host::Host(World& world, const HostOptions& options)
                                  .queue_pair = *port_,
                                  .host_frames = {frames_, frames_},
                                  .messages = frames_,
+                                 .routes = *routes_,
                                  .trace = shared_trace(),
                                  .log = options.log,
                                  .link_log = options.log});

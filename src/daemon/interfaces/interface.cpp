@@ -10,6 +10,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/random_bits.hpp"
 #include "linux/netlink_view.hpp"
+#include "linux/route_feed.hpp"
 #include "linux/tun_device.hpp"
 #include "linux/vlan_host.hpp"
 #include "linux/vlan_port.hpp"
@@ -89,15 +90,18 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       mode_(handed_ ? PumpMode::held : PumpMode::active),
       tun_(open_host()),
       mirror_((receive_large_packets(*tun_, queues_), open_mirror())),
+      routes_(open_routes()),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
       server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
+      follower_(routes_.get()),
       pump_(pump_settings(dependencies.options, id, PortRole::primary, mode_),
             pump_dependencies(queues_.primary())),
       sleeper_({.host = tun_->descriptor(),
                 .completions = queues_.descriptors(),
-                .messages = to_interface_.descriptor()}),
+                .messages = to_interface_.descriptor(),
+                .routes = routes_ ? routes_->descriptor() : -1}),
       loop_({.identity = identity_on(dependencies.device, tun_->name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
@@ -113,6 +117,7 @@ Pump::Dependencies Interface::pump_dependencies(PortQueue& queue) {
           .queue_pair = *queue.queue_pair,
           .host_frames = {queue.pools.host, queue.pools.large},
           .messages = queue.pools.messages,
+          .routes = follower_,
           .trace = trace_.ring,
           .log = *logs_.daemon,
           .link_log = *logs_.link};
@@ -122,6 +127,7 @@ InterfaceLoop::Dependencies Interface::loop_dependencies() {
   InterfaceLoop::Dependencies out{.pump = pump_,
                                   .tun = *tun_,
                                   .queue_pair = *queues_.primary().queue_pair,
+                                  .routes = follower_,
                                   .sleeper = sleeper_,
                                   .inbox = to_interface_,
                                   .outbox = to_control_,
@@ -166,6 +172,13 @@ std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
   }
   return at_home([this] {
     return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
+  });
+}
+
+std::unique_ptr<host::RouteSource> Interface::open_routes() const {
+  if (dependencies_.options.is_ethernet(id_.pkey)) return nullptr;
+  return at_home([this] {
+    return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
   });
 }
 

@@ -23,6 +23,7 @@
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/interface_thread.hpp"
 #include "linux/host_device.hpp"
+#include "linux/route_source.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::daemon {
@@ -78,6 +79,7 @@ class Interface final : public PartitionInterface {
  private:
   [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
+  [[nodiscard]] std::unique_ptr<host::RouteSource> open_routes() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
@@ -106,10 +108,12 @@ class Interface final : public PartitionInterface {
   PumpMode mode_;
   const std::unique_ptr<host::HostDevice> tun_;
   const std::unique_ptr<host::HostMirror> mirror_;
+  const std::unique_ptr<host::RouteSource> routes_;  ///< null on a TAP
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;
   std::unique_ptr<control::Server> server_;
+  RouteFollower follower_;
   Pump pump_;
   std::optional<Pump> backup_pump_;
   EpollSleeper sleeper_;

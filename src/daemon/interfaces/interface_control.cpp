@@ -20,6 +20,10 @@ namespace {
 constexpr std::chrono::seconds kLeaveTimeout{3};
 // Between two dumps of the host's configuration, to combine changes.
 constexpr std::chrono::milliseconds kHostPause{50};
+// Routes can wait: the interface's thread follows their changes itself.
+constexpr std::chrono::seconds kRoutePause{1};
+// The control thread has other work than reading the host's configuration: this share of its time.
+constexpr int kHostShare = 4;
 // Between two dumps because of redirects, which strangers can send.
 constexpr std::chrono::seconds kRedirectPause{1};
 // How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
@@ -120,14 +124,22 @@ void InterfaceControl::on_notice(PortRole role, const wire::Notice& notice) {
 
 /// Handles the first change at once, and further ones together after a pause.
 void InterfaceControl::on_host_event() {
-  if (!dependencies_.host.take_events() || host_timer_.is_set()) return;
-  host_timer_.set(std::max(monotonic_now(), host_not_before_));
+  using Pending = host::HostMirror::Pending;
+  const Pending pending = dependencies_.host.take_events();
+  if (pending == Pending::none) return;
+  const bool can_wait = pending == Pending::routes;
+  if (host_timer_.is_set() && (can_wait || !is_update_late_)) return;
+  is_update_late_ = can_wait;
+  const auto now = monotonic_now();
+  host_timer_.set(std::max(can_wait ? now + kRoutePause : now, host_not_before_));
 }
 
 void InterfaceControl::update_host() {
+  const auto began = monotonic_now();
   auto update = dependencies_.host.update();
   const auto now = monotonic_now();
-  host_not_before_ = now + kHostPause;
+  is_update_late_ = false;
+  host_not_before_ = now + std::max<Duration>(kHostPause, kHostShare * (now - began));
   if (!update) {
     if (host_retry_.failed()) {
       dependencies_.log.warn("{}; trying again", update.error().message);
@@ -144,7 +156,7 @@ void InterfaceControl::update_host() {
             "{} routes through the interface are ignored, beyond the maximum of {}",
             view->routes_left_out, HostView::kMaxRoutes);
       }
-      host_undelivered_ = std::move(view);
+      host_undelivered_ = HostChanged{std::move(*view), began};
     }
     if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
   }
@@ -274,6 +286,11 @@ void InterfaceControl::on(link::ArpReplyCheck& message) {
 
 void InterfaceControl::on(link::ArpPolicyUsed&) {
   if (dependencies_.host.check_arp_policy()) on_host_event();
+}
+
+void InterfaceControl::on(RoutesWanted&) {
+  dependencies_.host.expect_routes();
+  on_host_event();
 }
 
 void InterfaceControl::on(LinkReport& message) {

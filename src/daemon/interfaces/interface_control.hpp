@@ -80,6 +80,7 @@ class InterfaceControl final : public control::Handler {
   void on(link::RedirectReceived& message);
   void on(link::ArpReplyCheck& message);
   void on(link::ArpPolicyUsed& message);
+  void on(RoutesWanted& message);
   void on(LinkReport& message);
   void on(AdminResponse& message);
   void on(Events& message);
@@ -99,7 +100,7 @@ class InterfaceControl final : public control::Handler {
   std::vector<ObjectFailed> failures_undelivered_;
   std::optional<std::string> name_undelivered_;
   std::optional<PumpMode> mode_undelivered_;
-  std::optional<HostView> host_undelivered_;
+  std::optional<HostChanged> host_undelivered_;
   std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
   Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
@@ -111,7 +112,8 @@ class InterfaceControl final : public control::Handler {
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
   TimePoint host_not_before_{}, redirects_not_before_{};
-  bool has_redirects_ = false;  ///< in the last view
+  bool has_redirects_ = false;   ///< in the last view
+  bool is_update_late_ = false;  ///< the timer is set for changes that can wait
   Retry host_retry_;
   PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;

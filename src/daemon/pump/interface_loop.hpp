@@ -38,11 +38,12 @@ class InterfaceLoop {
     verbs::RecoverableUdPort& queue_pair;
     SelectionSettings selection;
   };
-  /// All of these outlive the loop. Only the thread in run() uses the first four, and the backup.
+  /// All of these outlive the loop. Only the thread in run() uses the first five, and the backup.
   struct Dependencies {
     Pump& pump;
     host::PollableTun& tun;
     verbs::RecoverableUdPort& queue_pair;
+    RouteFollower& routes;
     Sleeper& sleeper;
     InterfaceMailbox& inbox;
     ControlMailbox& outbox;
@@ -86,6 +87,7 @@ class InterfaceLoop {
   void take(ToInterface& message);
   void on_port(const PortChanged& message);
   void report_link();
+  void on_host(const HostChanged& message);
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
   void save_cache(SaveCache& message);

@@ -45,6 +45,7 @@ struct SubnetNotice {
 };
 struct HostChanged {
   HostView view;
+  TimePoint began{};  ///< when the control thread began to read it
 };
 /// The host's routes permit a reply to an ARP request.
 struct ArpReplyPermitted {
@@ -79,6 +80,9 @@ using ToInterface =
                  Renamed, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
+/// The routes are not known: HostChanged shall follow, even if the host's configuration is that of
+/// the last one.
+struct RoutesWanted {};
 /// The state of the link, whenever it has changed, and on request.
 struct LinkReport {
   std::string waiting_for;  ///< what the link needs to come up, as text; empty if it is up
@@ -109,8 +113,8 @@ struct Stopped {
   StopReason why;
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
-                               link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
-                               Events, CacheSaved, ModeReached, Stopped>;
+                               link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport,
+                               AdminResponse, Events, CacheSaved, ModeReached, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

@@ -19,6 +19,7 @@
 #include "daemon/pump/host_side.hpp"
 #include "daemon/pump/messages.hpp"
 #include "daemon/pump/pump_mode.hpp"
+#include "daemon/pump/route_follower.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "ipoib/tun_port.hpp"
@@ -35,6 +36,7 @@ class Pump {
     UdPort& queue_pair;
     HostPools host_frames;  ///< for packets read from the TUN
     FramePool& messages;    ///< for messages of the link
+    RouteFollower& routes;  ///< which the link is added to
     TraceRing& trace;
     Logger& log;
     Logger& link_log;

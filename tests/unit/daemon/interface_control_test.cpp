@@ -26,11 +26,15 @@ using ::testing::SizeIs;
 class FakeMirror final : public host::HostMirror {
  public:
   [[nodiscard]] int descriptor() const override { return events.descriptor(); }
-  [[nodiscard]] bool take_events() override {
+  [[nodiscard]] Pending take_events() override {
     events.clear();
-    return true;
+    return pending;
   }
   void expect_change() override { ++expected; }
+  void expect_routes() override {
+    ++routes_expected;
+    pending = Pending::any;
+  }
   [[nodiscard]] Result<std::optional<HostView>> update() override {
     ++updates;
     if (fails) return Error{0, "netlink: no memory"};
@@ -62,6 +66,8 @@ class FakeMirror final : public host::HostMirror {
   bool fails = false;
   unsigned updates = 0;
   unsigned expected = 0;
+  unsigned routes_expected = 0;
+  Pending pending = Pending::any;
   Ipv4Address permitted_target{0x0a2c0009};
   Ipv4Address permitted_sender{0x0a2c0002};
   bool arp_changed = false;

@@ -98,12 +98,15 @@ class PumpTest : public ::testing::Test {
   FakeQueuePair queue_pair;
   FakeTun tun;
   TraceRing trace{"test"};
+  FakeRoutes routes;
+  RouteFollower follower{&routes};
   link::PortStatus port;
   Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1, .hash_key = {1, 2}},
             {.tun = tun,
              .queue_pair = queue_pair,
              .host_frames = {frames, frames},
              .messages = frames,
+             .routes = follower,
              .trace = trace,
              .log = *link::silent_logger(),
              .link_log = *link::silent_logger()}};

@@ -37,6 +37,7 @@ class TwoPortsTest : public ::testing::Test {
                  .queue_pair = queue_pair,
                  .host_frames = {frames, frames},
                  .messages = frames,
+                 .routes = follower,
                  .trace = trace,
                  .log = *link::silent_logger(),
                  .link_log = *link::silent_logger()}};
@@ -87,6 +88,7 @@ class TwoPortsTest : public ::testing::Test {
     return {.pump = primary,
             .tun = tun,
             .queue_pair = pair,
+            .routes = follower,
             .sleeper = sleeper,
             .inbox = inbox,
             .outbox = outbox,
@@ -143,6 +145,8 @@ class TwoPortsTest : public ::testing::Test {
   FakeQueuePair backup_pair;
   FakeTun tun;
   TraceRing trace{"test"};
+  FakeRoutes routes;
+  RouteFollower follower{&routes};
   InterfaceMailbox inbox{64};
   ControlMailbox outbox{256};
   Pump primary{make_pump(pair, PortRole::primary, PumpMode::active)};
