@@ -1,4 +1,6 @@
 // Passes on changes of the host's configuration.
+#include <utility>
+
 #include "ipoib/well_known_groups.hpp"
 #include "link/link.hpp"
 #include "link/link_impl.hpp"
@@ -18,10 +20,15 @@ std::vector<IpAddress> groups_of(const HostView& view) {
 
 }  // namespace
 
-void Link::on_host_changed(const HostView& view, TimePoint now) {
+void Link::on_host_changed(const HostView& view, TimePoint now,
+                           std::shared_ptr<HostRoutes> routes) {
   Impl& p = *impl_;
   const auto added = p.host.update(view);
-  p.next_hops.update(view);
+  if (routes) {
+    p.next_hops.update(std::move(routes));
+  } else {
+    p.next_hops.update(view);
+  }
   p.unrouted.set_known(true);
   p.host_groups = groups_of(view);
   p.update_host_groups();

@@ -35,6 +35,8 @@
 
 namespace ipoib::link {
 
+class HostRoutes;
+
 class Link {
  public:
   /// All of these outlive the link.
@@ -64,7 +66,10 @@ class Link {
   /// AttachGroup failed: for the broadcast group the same; another group is joined again later.
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// Until the first call the link knows no addresses of the host.
-  void on_host_changed(const HostView& view, TimePoint now);
+  /// `routes` may be shared, if they are those of the view, with links that get the same changes;
+  /// null: the link takes them from the view.
+  void on_host_changed(const HostView& view, TimePoint now,
+                       std::shared_ptr<HostRoutes> routes = nullptr);
   /// Changes since the last HostView, in order; RoutesUnknown is followed by a new one.
   void on_routes_changed(std::span<const RouteChange> changes, TimePoint now);
   /// Permits that of an ArpReplyCheck, or answers one of station_requests().

@@ -1,25 +1,22 @@
 // The next hop of a packet from the host. A TUN device delivers the packet without the route that
 // the kernel chose, so the choice is made again, from a copy of the kernel's routing tables.
 //
-// The copy has only the routes through the interface, since the kernel chose one of them. Rules are
-// applied in their order (ip-rule(8)); a rule with conditions that a packet does not show is tried
-// after all others. Tables without a rule come last: an interface in a VRF has one. What to do with
-// a packet that no route covers, its owner decides: see Transmitter.
+// The copy has only the routes through the interface, since the kernel chose one of them (see
+// HostRoutes). What to do with a packet that no route covers, the owner decides: see Transmitter.
 //
 // The kernel does not know which gateways respond, since a TUN has no neighbours. So if several
 // routes or next hops are equal, one that responds is preferred (RFC 4861, 6.3.6).
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/keyed_hash.hpp"
 #include "link/flow.hpp"
-#include "link/route_tables.hpp"
+#include "link/host_routes.hpp"
 
 namespace ipoib::link {
 
@@ -37,20 +34,19 @@ class Reachability {
 
 class NextHops {
  public:
-  /// `reachability` outlives it. The key is for tables of routes and redirects, whose prefixes
-  /// other routers choose.
-  NextHops(Reachability& reachability, const HashKey& key)
-      : reachability_(reachability), hash_(key), tables_(key), redirects_(0, hash_) {}
+  /// `reachability` outlives it. The key is for HostRoutes.
+  NextHops(Reachability& reachability, const HashKey& key);
 
-  /// Takes rules, routes and redirects from the view.
   void update(const HostView& view);
-  /// Follows a change of them since then.
+  /// The same, with the routes of a view. Who shares them gets the same changes.
+  void update(std::shared_ptr<HostRoutes> routes);
+  /// Follows a change since then.
   void apply(const RouteChange& change);
 
   /// If false, each destination is its own next hop.
-  [[nodiscard]] bool has_gateways() const { return has_gateways_; }
+  [[nodiscard]] bool has_gateways() const { return routes_->has_gateways(); }
   /// Whether rules or routes depend on more than addresses.
-  [[nodiscard]] bool needs_headers() const { return needs_headers_; }
+  [[nodiscard]] bool needs_headers() const { return routes_->needs_headers(); }
   /// The gateway, or the destination itself, also if no route covers it. If a route has several
   /// next hops, packets of the same flow always take the same one while it responds.
   [[nodiscard]] IpAddress find(const Flow& flow);
@@ -67,30 +63,14 @@ class NextHops {
     std::uint64_t level_changes = 0;
     std::uint64_t version = 0;  ///< of the routes; 0: none
   };
-  using Routes = RouteTables::Routes;
 
-  void on(const RouteAdded& change);
-  void on(const RouteRemoved& change) { (void)tables_.remove(change); }
-  void on(const RuleChanged& change);
-  void on(const NextHopChanged& change);
-  void on(const SourceRemoved& change) { tables_.remove_source(change.address); }
-  void on(const RoutesCleared& /*change*/) { tables_.clear(); }
-  void on(const RoutesUnknown& /*change*/) {}
-  /// Takes note of what routes to one prefix need.
-  void note(const std::vector<HostRoute>& routes);
-  [[nodiscard]] Routes find_routes(const Flow& flow) const;
-  [[nodiscard]] const RouteHop* select(const Routes& routes, std::size_t hash) const;
+  [[nodiscard]] const RouteHop* select(const HostRoutes::Routes& routes, std::size_t hash) const;
   [[nodiscard]] Reachability::Level level_of(const RouteHop& hop) const;
 
   Reachability& reachability_;
-  KeyedHash hash_;
-  RouteTables tables_;
-  std::vector<RoutingRule> rules_;
-  std::unordered_map<IpAddress, IpAddress, KeyedHash> redirects_;  ///< destination to gateway
-  std::set<IpAddress> alternatives_;  ///< gateways whose reachability find() depends on
-  // After changes, these may hold although they need not.
-  bool has_gateways_ = false;
-  bool needs_headers_ = false;
+  HashKey key_;
+  std::shared_ptr<HostRoutes> routes_;
+  std::size_t watched_ = 0;    ///< alternatives, whose number only grows
   std::uint64_t version_ = 1;  ///< counts changes
   std::vector<CachedHop> cache_;
 };

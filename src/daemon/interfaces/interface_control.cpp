@@ -11,6 +11,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/pkey_table.hpp"
+#include "ipoib/random_bits.hpp"
 
 namespace ipoib::daemon {
 
@@ -156,7 +157,8 @@ void InterfaceControl::update_host() {
             "{} routes through the interface are ignored, beyond the maximum of {}",
             view->routes_left_out, HostView::kMaxRoutes);
       }
-      host_undelivered_ = HostChanged{std::move(*view), began};
+      auto routes = take_routes(*view);
+      host_undelivered_ = HostChanged{std::move(*view), std::move(routes), began};
     }
     if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
   }
@@ -166,6 +168,16 @@ void InterfaceControl::update_host() {
   }
   follow_host();
   deliver();
+}
+
+/// Builds the routes, and destroys those that the interface's thread has released.
+std::shared_ptr<link::HostRoutes> InterfaceControl::take_routes(HostView& view) {
+  std::erase_if(routes_given_, [](const auto& given) { return given.use_count() == 1; });
+  const HashKey key(random_bits(), random_bits());
+  routes_given_.push_back(std::make_shared<link::HostRoutes>(view, key));
+  view.tables.clear();
+  view.nexthops.clear();
+  return routes_given_.back();
 }
 
 void InterfaceControl::follow_host() {

@@ -65,6 +65,7 @@ class InterfaceControl final : public control::Handler {
   void log_partition(PortRole role, const verbs::PortSnapshot& port);
   void on_host_event();
   void update_host();
+  [[nodiscard]] std::shared_ptr<link::HostRoutes> take_routes(HostView& view);
   void check_redirects();
   void follow_host();
   void follow_guid(const verbs::PortSnapshot& port);
@@ -101,7 +102,8 @@ class InterfaceControl final : public control::Handler {
   std::optional<std::string> name_undelivered_;
   std::optional<PumpMode> mode_undelivered_;
   std::optional<HostChanged> host_undelivered_;
-  std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
+  std::vector<std::shared_ptr<link::HostRoutes>> routes_given_;  ///< to destroy them here
+  std::deque<wire::SaResponse> responses_undelivered_;           ///< bounded by the link's requests
   Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
 

@@ -233,7 +233,8 @@ void InterfaceLoop::on_port(const PortChanged& message) {
 
 void InterfaceLoop::on_host(const HostChanged& message) {
   knows_host_ = true;
-  for_each_port([&](LinkPort& port) { port.pump().host().on_changed(message.view, now_); });
+  for_each_port(
+      [&](LinkPort& port) { port.pump().host().on_changed(message.view, now_, message.routes); });
   dependencies_.routes.on_view(message.began, now_);
   if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
 }

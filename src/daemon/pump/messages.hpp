@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -19,6 +20,7 @@
 #include "daemon/pump/port_role.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
+#include "link/host_routes.hpp"
 #include "linux/mailbox.hpp"
 #include "wire/notice.hpp"
 
@@ -44,7 +46,9 @@ struct SubnetNotice {
   PortRole role = PortRole::primary;
 };
 struct HostChanged {
-  HostView view;
+  HostView view;  ///< without the routes, if they follow
+  /// Built by the control thread, which destroys them as well; see link::HostRoutes.
+  std::shared_ptr<link::HostRoutes> routes = {};
   TimePoint began{};  ///< when the control thread began to read it
 };
 /// The host's routes permit a reply to an ARP request.
