@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "ipoib/ip_prefix.hpp"
@@ -91,40 +90,5 @@ struct RoutingTable {
   std::vector<HostRoute> routes;
   friend bool operator==(const RoutingTable&, const RoutingTable&) = default;
 };
-
-// --- Changes, as the kernel announces them. Each can be made again without effect. ---------------
-
-/// A route was added, or has replaced those with its prefix, TOS and metric. Without next hops, it
-/// leads through other interfaces.
-struct RouteAdded {
-  /// Among the routes with the same prefix, TOS and metric.
-  enum class Place : std::uint8_t { first, last, instead };
-  std::uint32_t table = 0;
-  HostRoute route;
-  Place place = Place::last;
-};
-/// A route, or some of its next hops.
-struct RouteRemoved {
-  std::uint32_t table = 0;
-  HostRoute route;
-};
-struct RuleChanged {
-  RoutingRule rule;
-  bool is_added = true;
-};
-struct NextHopChanged {
-  NextHopObject object;
-  bool is_there = true;  ///< false: removed, with the routes that use it
-};
-/// The host has lost an address, and with it the routes that have it as the source, in silence.
-struct SourceRemoved {
-  IpAddress address;
-};
-/// The interface is down: all routes through it are gone, in silence.
-struct RoutesCleared {};
-/// What the kernel has announced is incomplete: only a new HostView tells.
-struct RoutesUnknown {};
-using RouteChange = std::variant<RouteAdded, RouteRemoved, RuleChanged, NextHopChanged,
-                                 SourceRemoved, RoutesCleared, RoutesUnknown>;
 
 }  // namespace ipoib

@@ -15,6 +15,7 @@
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/route_changes.hpp"
 #include "link/flow.hpp"
 #include "link/route_tables.hpp"
 

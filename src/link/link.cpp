@@ -39,7 +39,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       send_groups(membership, parking, deps.hash_key),
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}, deps.hash_key),
-      reports(out),
+      reports(host, out),
       arp({host, own, groups.broadcast(), deps.messages, reports, out}),
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
@@ -57,7 +57,9 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       unrouted(config),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, unrouted, out}),
-      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {}
+      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {
+  host.set_policy_source(deps.arp_policy);
+}
 
 Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
     : impl_(std::make_unique<Impl>(config, deps, qpn, seed)) {

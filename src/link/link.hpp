@@ -21,6 +21,7 @@
 #include "ipoib/keyed_hash.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
+#include "ipoib/route_changes.hpp"
 #include "ipoib/time.hpp"
 #include "ipoib/ud_port.hpp"
 #include "link/changes.hpp"
@@ -45,8 +46,9 @@ class Link {
     FramePool& messages;  ///< for messages of the link; slots of at least kMessageSize bytes
     FramePool& packets;   ///< for fragments; slots of the link's MTU and kHeadroom bytes
     Logger& log;
-    HashKey hash_key;                    ///< of tables whose keys strangers choose; secret
-    wire::SaRequestId first_request{1};  ///< SA requests are numbered from here
+    HashKey hash_key;                             ///< of tables whose keys strangers choose; secret
+    wire::SaRequestId first_request{1};           ///< SA requests are numbered from here
+    const ArpPolicySource* arp_policy = nullptr;  ///< null: the policy is that of the HostView
   };
 
   /// `qpn` names an existing queue pair, which need not be configured. `seed` is for jitter.

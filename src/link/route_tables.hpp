@@ -12,6 +12,7 @@
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/route_changes.hpp"
 #include "link/flow.hpp"
 
 namespace ipoib::link {

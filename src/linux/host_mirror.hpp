@@ -40,6 +40,8 @@ class HostMirror {
   /// Whether the kernel replies to an ARP request for `target`, received from `sender`, if its
   /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan, proxied neighbours.
   [[nodiscard]] virtual bool permits_reply(Ipv4Address target, Ipv4Address sender) = 0;
+  /// The settings for ARP, for any thread; null: there are none. The mirror outlives its use.
+  [[nodiscard]] virtual const ArpPolicySource* arp_policy() const { return nullptr; }
   /// Compares the settings for ARP and the proxied neighbours with those of the last snapshot; the
   /// kernel does not announce their changes. Returns whether to call update().
   [[nodiscard]] virtual bool check_arp_policy() = 0;

@@ -89,6 +89,7 @@ Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                 const ArpPolicy& arp) {
   HostView view;
   view.arp = arp;
+  view.arp_interface = interface.name;
   const auto ipv4 = read_forwarding(socket, interface.index, AF_INET);
   if (!ipv4) return ipv4.error();
   const auto ipv6 = read_forwarding(socket, interface.index, AF_INET6);

@@ -138,7 +138,8 @@ Result<HostView> NetlinkView::take_snapshot() {
     // Another port speaks for the bond's addresses.
     if (links.is_backup) return HostView{.mac = mac, .macs = std::move(links.macs)};
   }
-  auto view = read_host_view(queries_.get(), configured_, arp_.read(configured_.name));
+  auto view = read_host_view(queries_.get(), configured_,
+                             arp_.read(configured_.name).value_or(ArpPolicy()));
   if (!view) return view.error();
   auto proxied = read_proxied_addresses();
   if (!proxied) return proxied.error();
@@ -179,7 +180,9 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
       queries_.get(), {.destination = target, .source = sender, .in_interface = configured_.index});
   if (!onward) return false;
   if (*onward != configured_.index) {
-    return arp_.proxies(configured_.name) || std::ranges::binary_search(last_->proxied, target);
+    if (arp_.proxies(configured_.name)) return true;
+    const auto proxied = read_proxied_addresses();
+    return proxied && std::ranges::binary_search(*proxied, target);
   }
   return arp_.proxies_within(configured_.name) && target != sender;
 }

@@ -39,6 +39,7 @@ class NetlinkView final : public HostMirror {
   [[nodiscard]] Result<std::optional<HostView>> update() override;
   [[nodiscard]] bool interface_exists() const override { return exists_; }
   [[nodiscard]] bool permits_reply(Ipv4Address target, Ipv4Address sender) override;
+  [[nodiscard]] const ArpPolicySource* arp_policy() const override { return &arp_; }
   [[nodiscard]] bool check_arp_policy() override;
   [[nodiscard]] const std::string& interface_name() const override { return name_; }
   [[nodiscard]] bool link_local_is_duplicate() const override { return is_duplicate_; }

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ipoib/host_routes.hpp"
+#include "ipoib/route_changes.hpp"
 
 struct nlmsghdr;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ipoib/host_routes.hpp"
+#include "ipoib/route_changes.hpp"
 
 namespace ipoib::host {
 

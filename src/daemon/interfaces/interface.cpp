@@ -90,18 +90,19 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       mode_(handed_ ? PumpMode::held : PumpMode::active),
       tun_(open_host()),
       mirror_((receive_large_packets(*tun_, queues_), open_mirror())),
-      routes_(open_routes()),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
       server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
-      follower_(routes_.get()),
+      follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
+        return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
+      })),
       pump_(pump_settings(dependencies.options, id, PortRole::primary, mode_),
             pump_dependencies(queues_.primary())),
       sleeper_({.host = tun_->descriptor(),
                 .completions = queues_.descriptors(),
                 .messages = to_interface_.descriptor(),
-                .routes = routes_ ? routes_->descriptor() : -1}),
+                .routes = follower_.descriptor()}),
       loop_({.identity = identity_on(dependencies.device, tun_->name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
@@ -120,7 +121,8 @@ Pump::Dependencies Interface::pump_dependencies(PortQueue& queue) {
           .routes = follower_,
           .trace = trace_.ring,
           .log = *logs_.daemon,
-          .link_log = *logs_.link};
+          .link_log = *logs_.link,
+          .arp_policy = mirror_->arp_policy()};
 }
 
 InterfaceLoop::Dependencies Interface::loop_dependencies() {
@@ -172,13 +174,6 @@ std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
   }
   return at_home([this] {
     return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
-  });
-}
-
-std::unique_ptr<host::RouteSource> Interface::open_routes() const {
-  if (dependencies_.options.is_ethernet(id_.pkey)) return nullptr;
-  return at_home([this] {
-    return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
   });
 }
 

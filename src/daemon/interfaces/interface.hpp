@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "control/server.hpp"
@@ -23,7 +22,6 @@
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/interface_thread.hpp"
 #include "linux/host_device.hpp"
-#include "linux/route_source.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::daemon {
@@ -79,7 +77,6 @@ class Interface final : public PartitionInterface {
  private:
   [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
-  [[nodiscard]] std::unique_ptr<host::RouteSource> open_routes() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
@@ -108,7 +105,6 @@ class Interface final : public PartitionInterface {
   PumpMode mode_;
   const std::unique_ptr<host::HostDevice> tun_;
   const std::unique_ptr<host::HostMirror> mirror_;
-  const std::unique_ptr<host::RouteSource> routes_;  ///< null on a TAP
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;

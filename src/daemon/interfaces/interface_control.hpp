@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "control/server.hpp"
+#include "daemon/interfaces/host_updates.hpp"
 #include "daemon/interfaces/link_local_choice.hpp"
 #include "daemon/interfaces/neighbour_store.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
 #include "daemon/process/timer.hpp"
 #include "daemon/process/watch.hpp"
 #include "daemon/pump/messages.hpp"
-#include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "linux/host_mirror.hpp"
@@ -63,10 +63,6 @@ class InterfaceControl final : public control::Handler {
 
  private:
   void log_partition(PortRole role, const verbs::PortSnapshot& port);
-  void on_host_event();
-  void update_host();
-  [[nodiscard]] std::shared_ptr<link::HostRoutes> take_routes(HostView& view);
-  void check_redirects();
   void follow_host();
   void follow_guid(const verbs::PortSnapshot& port);
   void replace_link_local();
@@ -89,11 +85,9 @@ class InterfaceControl final : public control::Handler {
   void on(ModeReached& message);
   void on(Stopped& message);
   Dependencies dependencies_;
-  Timer host_timer_;
-  Timer redirect_timer_;
+  HostUpdates host_;
   Timer redeliver_timer_;
   Timer leave_timer_;
-  Watch host_watch_;
   Watch inbox_watch_;
   // Messages to post to the interface's thread as soon as its mailbox has room.
   PerPort<std::optional<link::PortStatus>> port_undelivered_;
@@ -102,8 +96,7 @@ class InterfaceControl final : public control::Handler {
   std::optional<std::string> name_undelivered_;
   std::optional<PumpMode> mode_undelivered_;
   std::optional<HostChanged> host_undelivered_;
-  std::vector<std::shared_ptr<link::HostRoutes>> routes_given_;  ///< to destroy them here
-  std::deque<wire::SaResponse> responses_undelivered_;           ///< bounded by the link's requests
+  std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
   Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
 
@@ -113,11 +106,7 @@ class InterfaceControl final : public control::Handler {
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
-  TimePoint host_not_before_{}, redirects_not_before_{};
-  bool has_redirects_ = false;   ///< in the last view
-  bool is_update_late_ = false;  ///< the timer is set for changes that can wait
-  Retry host_retry_;
-  PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none
+  PerPort<std::optional<PKey>> entry_;   ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

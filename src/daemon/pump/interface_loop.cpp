@@ -204,7 +204,13 @@ void InterfaceLoop::take(ToInterface& message) {
             for_each_port([&](LinkPort& port) { port.queue_pair().on_object_failed(m.object); });
           },
           [&](const SubnetNotice& m) { ports_[m.role]->link().on_notice(m.notice, now_); },
-          [&](const HostChanged& m) { on_host(m); },
+          [&](const HostChanged& m) {
+            knows_host_ = true;
+            for_each_port(
+                [&](LinkPort& port) { port.pump().host().on_changed(m.view, now_, m.routes); });
+            dependencies_.routes.on_view(m.began, now_);
+            if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
+          },
           [&](const wire::SaResponse& m) { ports_[port_of(m.id)]->link().on_response(m, now_); },
           [&](const ArpReplyPermitted& m) { link().reply_to_arp(m.request, now_); },
           [&](const SetNeighbours& m) { set_neighbours(m); },
@@ -229,14 +235,6 @@ void InterfaceLoop::on_port(const PortChanged& message) {
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
   report_link();
-}
-
-void InterfaceLoop::on_host(const HostChanged& message) {
-  knows_host_ = true;
-  for_each_port(
-      [&](LinkPort& port) { port.pump().host().on_changed(message.view, now_, message.routes); });
-  dependencies_.routes.on_view(message.began, now_);
-  if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
 }
 
 /// If the mailbox is full, the next turn tries again.

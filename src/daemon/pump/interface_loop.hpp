@@ -19,7 +19,6 @@
 #include "daemon/pump/admin.hpp"
 #include "daemon/pump/change_reporter.hpp"
 #include "daemon/pump/link_port.hpp"
-#include "daemon/pump/messages.hpp"
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_selection.hpp"
 #include "daemon/pump/pump.hpp"
@@ -87,7 +86,6 @@ class InterfaceLoop {
   void take(ToInterface& message);
   void on_port(const PortChanged& message);
   void report_link();
-  void on_host(const HostChanged& message);
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
   void save_cache(SaveCache& message);

@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,11 +15,10 @@
 #include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
 #include "daemon/pump/handover_steps.hpp"
+#include "daemon/pump/host_messages.hpp"
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_role.hpp"
-#include "ipoib/host_view.hpp"
 #include "link/events.hpp"
-#include "link/host_routes.hpp"
 #include "linux/mailbox.hpp"
 #include "wire/notice.hpp"
 
@@ -44,12 +42,6 @@ struct ObjectFailed {
 struct SubnetNotice {
   wire::Notice notice;
   PortRole role = PortRole::primary;
-};
-struct HostChanged {
-  HostView view;  ///< without the routes, if they follow
-  /// Built by the control thread, which destroys them as well; see link::HostRoutes.
-  std::shared_ptr<link::HostRoutes> routes = {};
-  TimePoint began{};  ///< when the control thread began to read it
 };
 /// The host's routes permit a reply to an ARP request.
 struct ArpReplyPermitted {
@@ -84,9 +76,6 @@ using ToInterface =
                  Renamed, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
-/// The routes are not known: HostChanged shall follow, even if the host's configuration is that of
-/// the last one.
-struct RoutesWanted {};
 /// The state of the link, whenever it has changed, and on request.
 struct LinkReport {
   std::string waiting_for;  ///< what the link needs to come up, as text; empty if it is up

@@ -7,7 +7,6 @@
 // thread out of to_control(), and arms one timer for link().next_deadline().
 //
 // The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
-//
 // Several pumps can share a TUN; one of them serves it (pump_mode.hpp).
 #pragma once
 
@@ -23,7 +22,6 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "ipoib/tun_port.hpp"
-#include "link/link.hpp"
 #include "offload/coalescer.hpp"
 
 namespace ipoib::daemon {
@@ -40,6 +38,7 @@ class Pump {
     TraceRing& trace;
     Logger& log;
     Logger& link_log;
+    const ArpPolicySource* arp_policy = nullptr;  ///< see link::Link::Dependencies
   };
   struct Settings {
     link::Config link;

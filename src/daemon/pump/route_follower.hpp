@@ -9,9 +9,13 @@
 #pragma once
 
 #include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "ipoib/host_routes.hpp"
+#include "ipoib/route_changes.hpp"
 #include "ipoib/time.hpp"
 #include "link/link.hpp"
 #include "linux/route_source.hpp"
@@ -26,9 +30,11 @@ class RouteFollower {
   static constexpr Duration kKept = std::chrono::seconds(10);
   static constexpr std::size_t kMaxKept = 65536;
 
-  /// `source` outlives it; null on a TAP, whose kernel finds the next hops itself.
-  explicit RouteFollower(host::RouteSource* source) : source_(source) {}
+  /// Null on a TAP, whose kernel finds the next hops itself.
+  explicit RouteFollower(std::unique_ptr<host::RouteSource> source) : source_(std::move(source)) {}
 
+  /// For WakeSource::routes; -1 if there is none.
+  [[nodiscard]] int descriptor() const { return source_ ? source_->descriptor() : -1; }
   /// A link that follows the routes, and outlives this.
   void add(link::Link& link) { links_.push_back(&link); }
   /// To be called at the beginning of each turn.
@@ -52,7 +58,7 @@ class RouteFollower {
   void keep(std::vector<RouteChange>& changes, TimePoint now);
   void pass_on(std::span<const RouteChange> changes, TimePoint now);
 
-  host::RouteSource* source_;
+  std::unique_ptr<host::RouteSource> source_;
   std::vector<link::Link*> links_;
   TimePoint next_read_{};
   std::deque<Kept> kept_;

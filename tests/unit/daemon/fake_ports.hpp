@@ -159,12 +159,14 @@ class FakeRoutes final : public host::RouteSource {
   [[nodiscard]] int descriptor() const override { return -1; }
   void read(std::vector<RouteChange>& changes) override {
     ++reads;
+    if (on_read) on_read();
     changes.insert(changes.end(), announced.begin(), announced.end());
     announced.clear();
   }
   void rename(const std::string& to) override { name = to; }
 
   std::vector<RouteChange> announced;
+  std::function<void()> on_read;
   std::string name;
   unsigned reads = 0;
 };

@@ -91,8 +91,8 @@ class InterfaceLoopTest : public ::testing::Test {
   FakeQueuePair queue_pair;
   FakeTun tun;
   TraceRing trace{"test"};
-  FakeRoutes routes;
-  RouteFollower follower{&routes};
+  FakeRoutes* routes = new FakeRoutes;
+  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
   InterfaceMailbox inbox{16};
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;

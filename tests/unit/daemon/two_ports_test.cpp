@@ -145,8 +145,8 @@ class TwoPortsTest : public ::testing::Test {
   FakeQueuePair backup_pair;
   FakeTun tun;
   TraceRing trace{"test"};
-  FakeRoutes routes;
-  RouteFollower follower{&routes};
+  FakeRoutes* routes = new FakeRoutes;
+  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
   InterfaceMailbox inbox{64};
   ControlMailbox outbox{256};
   Pump primary{make_pump(pair, PortRole::primary, PumpMode::active)};

@@ -29,7 +29,12 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    const Link::Dependencies deps{handles, pool, pool, *silent_logger(), kHashKey};
+    const Link::Dependencies deps{.handles = handles,
+                                  .messages = pool,
+                                  .packets = pool,
+                                  .log = *silent_logger(),
+                                  .hash_key = kHashKey,
+                                  .arp_policy = arp_policy};
     link = std::make_unique<Link>(config, deps, kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
@@ -188,6 +193,7 @@ class LinkFixture : public ::testing::Test {
 
   TimePoint now{1h};
   Config config;
+  const ArpPolicySource* arp_policy = nullptr;
   PortStatus port;
   HostView view;
   FakeAddressHandles handles;

@@ -152,6 +152,17 @@ TEST_F(Unrouted, AreLimitedByTheirBytes) {
   EXPECT_EQ(count(Counter::drop_unrouted_limit), 1U);
 }
 
+TEST_F(Unrouted, BytesAreFreeAgain) {
+  config.limits.unrouted_bytes = 2 * pool.slot_size();
+  bring_up_with_peer();
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 2; ++i) send(kFar);
+    tick_to(now + config.route_wait);
+  }
+  EXPECT_EQ(count(Counter::drop_unrouted_limit), 0U);
+  EXPECT_EQ(count(Counter::drop_no_route), 4U);
+}
+
 TEST_F(Unrouted, AreDroppedWhenTheLinkGoesDown) {
   bring_up_with_peer();
   send(kFar);
