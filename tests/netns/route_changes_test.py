@@ -240,7 +240,7 @@ class Changes(hosts.Pair):
         took = max(end - begin for begin, end in changes)
         print(f"longest gaps: {gap / 1e6:.1f} ms without changes, {gap_meanwhile / 1e6:.1f} ms while {MANY} "
               f"routes change in {took / 1e6:.0f} ms", file=sys.stderr)
-        self.left.run("ip", "-batch", str(batch))
+        self.assertLess(gap_meanwhile, gap + 250e6, "packets went on")
         self.assertEqual(self.left.counters()["drop_no_route"], 0)
 
     def test_first_packet_after_many_changes(self):
