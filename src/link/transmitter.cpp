@@ -68,13 +68,13 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
   if (frame.datagram_size() > deps_.mtu) return transmit_too_big(std::move(frame), *plan, now);
   const Purpose purpose =
       frame.is_large() ? Purpose::packet : complete_message(frame, plan->type, now);
-  send(std::move(frame), *plan, purpose, known, now);
+  send(std::move(frame), *plan, purpose, known, std::nullopt, now);
 }
 
 void Transmitter::send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known,
-                       TimePoint now) {
+                       std::optional<TimePoint> waits_since, TimePoint now) {
   Neighbour* const neighbour = deps_.neighbours.find(plan.hop, known);
-  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan, now);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan, waits_since, now);
   wire::emit_encapsulation(plan.type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, deps_.out.sends, now)) {
     deps_.neighbours.packet(*neighbour, std::move(frame), now, purpose);
@@ -148,7 +148,8 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
 
 /// RFC 4391, 4 and 5: broadcast goes to the broadcast group, multicast to its own group. For other
 /// destinations an entry is created, if a route leads to them.
-void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan, TimePoint now) {
+void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan,
+                                   std::optional<TimePoint> waits_since, TimePoint now) {
   Frame taken = std::move(frame);
   const IpAddress& hop = plan.hop;
   const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, hop);
@@ -161,7 +162,7 @@ void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan, TimePoint no
   const bool is_unicast = !is_multicast && !is_broadcast;
   if (is_unicast && !plan.is_resolved && deps_.host.can_be_neighbour(hop) &&
       !is_covered(std::as_const(taken).bytes(), hop)) {
-    return wait_for_route(std::move(taken), plan, now);
+    return wait_for_route(std::move(taken), waits_since, now);
   }
   wire::emit_encapsulation(plan.type, taken.prepend(wire::kEncapsulationSize));
   if (is_broadcast) return deps_.groups.broadcast().send(std::move(taken), deps_.out);
@@ -192,10 +193,11 @@ bool Transmitter::is_covered(ConstBytes packet, const IpAddress& hop) const {
 /// The kernel sends a packet without a route only if its sender is bound to the interface: it takes
 /// any IPv4 destination to be on the link then. Whoever asks the link for each address, a scan or a
 /// stale route would fill it with solicitations, so such packets are refused.
-void Transmitter::wait_for_route(Frame&& frame, const Plan& plan, TimePoint now) {
+void Transmitter::wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since,
+                                 TimePoint now) {
   Frame taken = std::move(frame);
-  if (!plan.waits_since) deps_.out.counters.add(Counter::route_waits);
-  const TimePoint since = plan.waits_since.value_or(now);
+  if (!waits_since) deps_.out.counters.add(Counter::route_waits);
+  const TimePoint since = waits_since.value_or(now);
   if (now < deps_.unrouted.deadline_of(since)) {
     return deps_.unrouted.park({std::move(taken), since}, deps_.out.counters);
   }
@@ -205,10 +207,9 @@ void Transmitter::wait_for_route(Frame&& frame, const Plan& plan, TimePoint now)
 void Transmitter::retry(TimePoint now) {
   if (deps_.unrouted.empty()) return;
   for (auto& [frame, since] : deps_.unrouted.take()) {
-    auto plan = plan_for(std::as_const(frame).bytes());
+    const auto plan = plan_for(std::as_const(frame).bytes());
     if (!plan) continue;  // impossible: it had one
-    plan->waits_since = since;
-    send(std::move(frame), *plan, Purpose::packet, nullptr, now);
+    send(std::move(frame), *plan, Purpose::packet, nullptr, since, now);
   }
 }
 

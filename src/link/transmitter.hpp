@@ -58,7 +58,6 @@ class Transmitter {
     wire::EtherType type;
     IpAddress hop;
     bool is_resolved = false;  ///< the host has found a next hop and its MAC: on a TAP
-    std::optional<TimePoint> waits_since = {};  ///< for a route
   };
 
   [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
@@ -71,9 +70,12 @@ class Transmitter {
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
   /// Returns null, and counts why, if a limit forbids it.
   [[nodiscard]] Neighbour* create_neighbour(const IpAddress& address, TimePoint now);
-  void send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known, TimePoint now);
-  void transmit_unknown(Frame&& frame, const Plan& plan, TimePoint now);
-  void wait_for_route(Frame&& frame, const Plan& plan, TimePoint now);
+  /// `waits_since`: for a route; nullopt: a new packet.
+  void send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known,
+            std::optional<TimePoint> waits_since, TimePoint now);
+  void transmit_unknown(Frame&& frame, const Plan& plan, std::optional<TimePoint> waits_since,
+                        TimePoint now);
+  void wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since, TimePoint now);
   /// Returns what the message is sent for.
   [[nodiscard]] Purpose complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   [[nodiscard]] Purpose complete_discovery(Frame& frame);

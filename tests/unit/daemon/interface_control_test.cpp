@@ -260,7 +260,9 @@ TEST_F(InterfaceControlTest, TheRoutesOfAViewComeBuilt) {
   const auto changed = await<HostChanged>().back();
   EXPECT_TRUE(changed.view.tables.empty());
   ASSERT_TRUE(changed.routes);
-  EXPECT_FALSE(changed.routes->find({.destination = Ipv4Address(0x0a2c0002)}).empty());
+  EXPECT_FALSE(
+      changed.routes->find({.source = Ipv4Address(), .destination = Ipv4Address(0x0a2c0002)})
+          .empty());
   EXPECT_GE(changed.began, before);
 }
 
