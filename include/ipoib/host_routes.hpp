@@ -25,7 +25,22 @@ struct HostRoute {
   std::vector<RouteHop> hops;  ///< at least one
   std::uint8_t tos = 0;        ///< 0: for any
   Preference preference = Preference::medium;
+  std::uint32_t nexthop = 0;             ///< id of the nexthop object that has `hops`; 0: none
+  std::optional<IpAddress> source = {};  ///< of packets ("src"): the route goes with the address
   friend bool operator==(const HostRoute&, const HostRoute&) = default;
+};
+
+/// A nexthop object (ip-nexthop(8)): a next hop, or a group of such objects.
+struct NextHopObject {
+  struct Member {
+    std::uint32_t id = 0;
+    std::uint16_t weight = 1;
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  std::uint32_t id = 0;
+  std::optional<RouteHop> hop = {};  ///< through the interface
+  std::vector<Member> members = {};  ///< of a group
+  friend bool operator==(const NextHopObject&, const NextHopObject&) = default;
 };
 
 /// From `first` to `last`, both included.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ipoib/host_routes.hpp"
@@ -20,7 +21,17 @@ struct ArpPolicy {
   std::uint8_t announce = 0;  ///< arp_announce
   bool filter = false;        ///< arp_filter
   bool proxy = false;         ///< proxy_arp or proxy_arp_pvlan, and the interface forwards
+  bool forwards = false;      ///< the interface does: `ip neigh add proxy` is in force
   friend bool operator==(const ArpPolicy&, const ArpPolicy&) = default;
+};
+
+/// Seam: the policy as it is now, since the kernel does not announce its changes. Implemented by
+/// ArpSettings.
+class ArpPolicySource {
+ public:
+  virtual ~ArpPolicySource() = default;
+  /// nullopt: the interface is not known, for example by its former name.
+  [[nodiscard]] virtual std::optional<ArpPolicy> read(const std::string& interface) const = 0;
 };
 
 struct HostView {
@@ -38,15 +49,19 @@ struct HostView {
   bool routes_ipv4_multicast = false;
   bool routes_ipv6_multicast = false;
   ArpPolicy arp = {};
+  /// The interface whose policy it is, for an ArpPolicySource; empty if there is none.
+  std::string arp_interface = {};
   /// What the kernel takes for its own IPv4 addresses: the interface's, those of others, and local
   /// routes (`ip route add local`). Without loopback addresses.
   std::vector<IpPrefix> local = {};
-  /// Addresses of all interfaces with a larger scope than "host", if `arp.ignore` is 3, else empty.
+  /// Addresses of all interfaces with a larger scope than "host": arp_ignore may become 3.
   std::vector<Ipv4Address> of_larger_scope = {};
   /// For which the host replies to ARP requests as a proxy (`ip neigh add proxy`), if it forwards.
   std::vector<Ipv4Address> proxied = {};
   /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
+  /// That routes may use, with those of other interfaces, which have no next hop here.
+  std::vector<NextHopObject> nexthops = {};
   /// Rules of both families, in the kernel's order.
   std::vector<RoutingRule> rules = {};
   /// That the kernel follows at present.

@@ -46,8 +46,9 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
   const bool is_probe = sender.is_unspecified();
   if (request.operation != wire::ArpOperation::request) return ArpAnswer::none;
   if (!host.is_local(target)) {
-    const bool is_proxy = policy.proxy || host.is_proxied(target);
-    return is_proxy && !is_probe ? ArpAnswer::ask_routes : ArpAnswer::none;
+    if (is_probe) return ArpAnswer::none;
+    if (policy.proxy || host.is_proxied(target)) return ArpAnswer::ask_routes;
+    return policy.forwards ? ArpAnswer::ask_proxies : ArpAnswer::none;
   }
   bool ignored = false;
   switch (policy.ignore) {
@@ -58,6 +59,7 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
       ignored = !host.is_own(target) || (!is_probe && !host.is_one_subnet(target, sender));
       break;
     case 3:
+      // Without an address the kernel finds no scope, so it ignores what is in a local route only.
       ignored = !host.is_of_larger_scope(target);
       break;
     case 8:

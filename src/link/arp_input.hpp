@@ -29,7 +29,8 @@ enum class ArpKind {
 enum class ArpAnswer : std::uint8_t {
   none,
   reply,
-  ask_routes,  ///< reply if the host's routes permit it: arp_filter, proxy_arp
+  ask_routes,   ///< reply if the host's routes permit it: arp_filter, proxy_arp
+  ask_proxies,  ///< the same if the host is a proxy for this address, which is not known
 };
 /// What the host's policy says about a request or probe whose sender is valid.
 [[nodiscard]] ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host);

@@ -20,7 +20,7 @@ wire::Arp ArpOutput::request_for(Ipv4Address target) const {
 /// the host, 1 those in a subnet of the interface that has the target, too, and 2 none.
 std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target,
                                                 TimePoint now) const {
-  deps_.reports.arp_policy_used(now);
+  deps_.reports.use_arp_policy(now);
   const std::uint8_t announce = deps_.host.arp().announce;
   if (wire::parse_encapsulation(prompt) != wire::EtherType::ipv4) return {};
   const auto header = wire::Ipv4Header::parse(prompt.subspan(wire::kEncapsulationSize));

@@ -67,6 +67,9 @@ struct Limits {
   std::size_t parked_bytes = std::size_t{3} << 20;
   /// Replies to ARP requests and solicitations that wait for a path; beside the packets above.
   std::size_t parked_replies = 128;
+  /// Packets that wait for a route, beside those above.
+  std::size_t unrouted = 64;
+  std::size_t unrouted_bytes = std::size_t{512} << 10;
   std::size_t pins = 65536;  ///< addresses that the operator has pinned to a GID
   std::size_t paths = 16384;
   /// Outstanding at the SA; further paths wait. A quarter is only for packets of the host.
@@ -111,7 +114,12 @@ struct Config {
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
   Duration missing_group = std::chrono::seconds(5);  ///< after a failed join, without a notice
-  bool dhcp_rewrite = true;                          ///< to RFC 4390 and back
+  /// How long a packet that no route covers waits for one: longer than the kernel takes from a
+  /// change to its announcement; and while changes are known to be missing, than reading all
+  /// routes.
+  Duration route_wait = std::chrono::milliseconds(5);
+  Duration route_wait_unknown = std::chrono::seconds(1);
+  bool dhcp_rewrite = true;  ///< to RFC 4390 and back
   /// Drop ARP and ND that claim another link-layer address than the sender's.
   bool strict_arp = true;
   Guid dhcp_identity;  ///< the port that names the host's DHCP client; zero: the link's

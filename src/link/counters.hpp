@@ -28,6 +28,8 @@ enum class Counter : std::uint8_t {
   drop_path_failed,         ///< the SA gave no path
   drop_parked_limit,        ///< too many frames are parked for this neighbour
   drop_parked_total_limit,  ///< too many frames are parked in all
+  drop_no_route,            ///< no route of the host leads to the destination
+  drop_unrouted_limit,      ///< too many packets wait for a route
   // Datagrams of the fabric.
   drop_not_up,  ///< received before the link was up
   drop_malformed_datagram,
@@ -55,7 +57,8 @@ enum class Counter : std::uint8_t {
   rx_packets,                ///< IP packets for the host
   packets_fragmented,        ///< IPv4 packets that exceed an MTU, and may be fragmented
   too_big_answers,           ///< ICMP messages to the host about packets that exceed an MTU
-  unreachable_answers,       ///< ICMP messages to the host about next hops that do not respond
+  unreachable_answers,       ///< ICMP messages to the host: no route, or a next hop that is silent
+  route_waits,               ///< packets that no route covered at first
   icmp_errors_withheld,      ///< not sent because of the rate limit
   arp_received,
   arp_requests_broadcast,

@@ -27,6 +27,8 @@ std::vector<IpAddress> HostAddresses::update(const HostView& view) {
 void HostAddresses::update_local(const HostView& view) {
   constexpr std::uint8_t kOneAddress = 32;
   arp_ = view.arp;
+  arp_interface_ = view.arp_interface;
+  arp_read_.reset();
   of_larger_scope_ = {view.of_larger_scope.begin(), view.of_larger_scope.end()};
   proxied_ = {view.proxied.begin(), view.proxied.end()};
   local_.clear();
@@ -42,6 +44,13 @@ void HostAddresses::update_local(const HostView& view) {
     local_.insert(*address);
     if (other_.is_unspecified() && !is_own(*address)) other_ = *address;
   }
+}
+
+void HostAddresses::refresh_policy(Duration age, TimePoint now) {
+  if (source_ == nullptr || arp_interface_.empty()) return;
+  if (arp_read_ && now <= *arp_read_ + age) return;
+  arp_read_ = now;
+  if (const auto policy = source_->read(arp_interface_)) arp_ = *policy;
 }
 
 bool HostAddresses::is_local(Ipv4Address address) const {

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/time.hpp"
 
 namespace ipoib::link {
 
@@ -42,6 +45,10 @@ class HostAddresses {
   /// Whether the address is the host's, on this or another interface.
   [[nodiscard]] bool is_local(Ipv4Address address) const;
   [[nodiscard]] const ArpPolicy& arp() const { return arp_; }
+  /// Where refresh_policy() reads the policy. Without a source it is that of the view.
+  void set_policy_source(const ArpPolicySource* source) { source_ = source; }
+  /// Reads the policy if that was last done longer ago than `age`.
+  void refresh_policy(Duration age, TimePoint now);
   [[nodiscard]] bool is_of_larger_scope(Ipv4Address address) const {
     return of_larger_scope_.contains(address);
   }
@@ -77,7 +84,10 @@ class HostAddresses {
   Ipv4Address other_;                     ///< one of another interface, or unspecified
   std::unordered_set<Ipv4Address> of_larger_scope_;
   std::unordered_set<Ipv4Address> proxied_;
+  const ArpPolicySource* source_ = nullptr;
+  std::string arp_interface_;
   ArpPolicy arp_;
+  std::optional<TimePoint> arp_read_;  ///< from the source
   MacAddress mac_;
   bool is_ipv6_router_ = false;
   /// Ordered, so that nobody can choose addresses that take long to find, and to find the nearest.

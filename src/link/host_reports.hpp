@@ -1,11 +1,12 @@
-// Reports that something of the host may have changed which its kernel does not announce. Each kind
-// is limited, since the fabric may cause any number of them.
+// What its kernel does not announce of the host: reads it again before it is used, or reports that
+// it may have changed. Each kind is limited, since the fabric may cause any number of them.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 
 #include "ipoib/time.hpp"
+#include "link/host_addresses.hpp"
 #include "link/output.hpp"
 
 namespace ipoib::link {
@@ -15,8 +16,14 @@ class HostReports {
   /// Between two reports of one kind.
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
-  /// `out` outlives it.
-  explicit HostReports(Output& out) : out_(out) {}
+  /// How old the policy for ARP may be when it is used.
+  static constexpr Duration kPolicyAge = std::chrono::milliseconds(1);
+  /// The same for requests that ask others: on a large subnet there are many, and only a proxy
+  /// answers them.
+  static constexpr Duration kProxyPolicyAge = std::chrono::milliseconds(100);
+
+  /// Both outlive it.
+  HostReports(HostAddresses& host, Output& out) : host_(host), out_(out) {}
 
   /// A redirect within the interval is reported at its end: the host may have followed this one
   /// only.
@@ -31,8 +38,10 @@ class HostReports {
     redirects_not_before_ = now + kInterval;
     out_.events.emplace_back(RedirectReceived{});
   }
-  /// The next use is soon enough for what has changed since the last report.
-  void arp_policy_used(TimePoint now) {
+  /// To be called before the policy for ARP is used. The next report is soon enough for proxied
+  /// neighbours that have been added.
+  void use_arp_policy(TimePoint now, Duration age = kPolicyAge) {
+    host_.refresh_policy(age, now);
     if (now < policy_known_until_) return;
     policy_known_until_ = now + kInterval;
     out_.events.emplace_back(ArpPolicyUsed{});
@@ -40,6 +49,7 @@ class HostReports {
   [[nodiscard]] TimePoint next_deadline() const { return redirect_at_; }
 
  private:
+  HostAddresses& host_;
   Output& out_;
   TimePoint redirect_at_ = kNever;  ///< when to report the redirects received since the last report
   TimePoint redirects_not_before_{};

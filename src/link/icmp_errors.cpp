@@ -36,6 +36,13 @@ void IcmpErrors::unreachable(Frame&& frame, Counter why, TimePoint now) {
   send(std::move(frame), ConstBytes(message).first(size), Counter::unreachable_answers, now);
 }
 
+void IcmpErrors::no_route(Frame&& packet, TimePoint now) {
+  out_.counters.add(Counter::drop_no_route);
+  std::array<std::uint8_t, wire::kMaxIcmpError> message;
+  const auto size = wire::emit_no_route(std::as_const(packet).bytes(), message);
+  send(std::move(packet), ConstBytes(message).first(size), Counter::unreachable_answers, now);
+}
+
 /// Takes the frame even if there is no message.
 void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now) {
   Frame taken = std::move(frame);

@@ -21,7 +21,7 @@ class IcmpErrors {
   /// All of these outlive it.
   IcmpErrors(const Config& config, const HostAddresses& host, Output& out);
 
-  // Both drop a packet, count it as `why`, and report it to the host, if the rate limit admits
+  // They drop a packet, count it as `why`, and report it to the host, if the rate limit admits
   // that. The message reuses the packet's frame.
 
   /// For an IP packet that is longer than `mtu` bytes and cannot be fragmented.
@@ -29,6 +29,8 @@ class IcmpErrors {
   /// For a packet whose next hop cannot be reached (RFC 4861, 7.2.2). The frame begins with the
   /// encapsulation header; nothing is reported about ARP.
   void unreachable(Frame&& frame, Counter why, TimePoint now);
+  /// For an IP packet that no route covers.
+  void no_route(Frame&& packet, TimePoint now);
 
  private:
   void send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now);

@@ -20,16 +20,6 @@ static_assert(kHeadroom == wire::kEncapsulationSize);
 static_assert(kMessageSize == wire::kEncapsulationSize + wire::NdMessage::kMaxEmitted);
 static_assert(kMessageSize >= wire::kEncapsulationSize + wire::Arp::kSize);
 
-/// The groups that the host has joined. If it routes multicast, it also gets what senders send to
-/// the all-routers group because the group of the packet does not exist (RFC 4391, 10).
-std::vector<IpAddress> groups_of(const HostView& view) {
-  std::vector<IpAddress> groups;
-  if (view.routes_ipv4_multicast) groups.emplace_back(kAllRouters);
-  if (view.routes_ipv6_multicast) groups.emplace_back(kAllRoutersOfIpv6);
-  groups.insert(groups.end(), view.groups.begin(), view.groups.end());
-  return groups;
-}
-
 }  // namespace
 
 Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
@@ -49,7 +39,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       send_groups(membership, parking, deps.hash_key),
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}, deps.hash_key),
-      reports(out),
+      reports(host, out),
       arp({host, own, groups.broadcast(), deps.messages, reports, out}),
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
@@ -64,9 +54,12 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       neighbour_input({config, own, host, pins, paths, arp, announcer, solicitor, neighbours,
                        reports, out, log},
                       deps.hash_key),
+      unrouted(config),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
-                   deps.packets, neighbours, dhcp, out}),
-      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {}
+                   deps.packets, neighbours, dhcp, unrouted, out}),
+      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {
+  host.set_policy_source(deps.arp_policy);
+}
 
 Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
     : impl_(std::make_unique<Impl>(config, deps, qpn, seed)) {
@@ -134,19 +127,6 @@ void Link::on_attach_failed(const Gid& mgid, TimePoint now) {
   p.groups.on_attach_failed(mgid, now);
 }
 
-void Link::on_host_changed(const HostView& view, TimePoint now) {
-  Impl& p = *impl_;
-  const auto added = p.host.update(view);
-  p.next_hops.update(view);
-  p.host_groups = groups_of(view);
-  p.update_host_groups();
-  p.routed.set_families(view.routes_ipv4_multicast, view.routes_ipv6_multicast);
-  p.update_routed_groups();
-  p.remove_own_entries();
-  if (!p.bring_up.is_up()) return;
-  for (const IpAddress& address : added) p.announcer.start(address, now);
-}
-
 void Link::reply_to_arp(const wire::Arp& request, TimePoint now) {
   Impl& p = *impl_;
   if (!p.bring_up.is_up()) return;
@@ -191,19 +171,6 @@ void Link::Impl::take_port() {
   groups.on_lid(port.lid);
 }
 
-void Link::Impl::remove_own_entries() {
-  for (const IpPrefix& prefix : host.all()) {
-    remove_entry_of_this_host(prefix.address);
-    if (const auto broadcast = prefix.broadcast()) remove_entry_of_this_host(*broadcast);
-  }
-}
-
-void Link::Impl::remove_entry_of_this_host(const IpAddress& address) {
-  if (Neighbour* const entry = neighbours.find(address)) {
-    neighbours.remove(*entry, Counter::drop_bad_destination, "an address of this host");
-  }
-}
-
 void Link::Impl::join() {
   std::optional<wire::McMemberRecord> creation;
   if (const GroupCreation& wanted = config.creation; wanted.allowed) {
@@ -240,6 +207,7 @@ void Link::Impl::go_down(TimePoint now) {
   update_routed_groups();
   send_groups.clear(Counter::drop_link_down, can_leave);
   announcer.stop();
+  unrouted.drop(Counter::drop_link_down, out.counters);
   neighbours.link_down(now);
   paths.invalidate_all("link down");
 }
@@ -345,14 +313,15 @@ void Link::tick(TimePoint now) {
   p.neighbours.tick(now);
   p.paths.tick(now);
   p.reports.tick(now);
+  if (p.unrouted.next_deadline() <= now) p.transmitter.retry(now);
 }
 
 TimePoint Link::next_deadline() const {
   const Impl& p = *impl_;
   return std::min({p.groups.next_deadline(), p.send_groups.next_deadline(),
                    p.routed.next_deadline(), p.announcer.next_deadline(),
-                   p.neighbours.next_deadline(), p.paths.next_deadline(),
-                   p.reports.next_deadline()});
+                   p.neighbours.next_deadline(), p.paths.next_deadline(), p.reports.next_deadline(),
+                   p.unrouted.next_deadline()});
 }
 
 std::vector<Outgoing>& Link::sends() { return impl_->out.sends; }

@@ -21,6 +21,7 @@
 #include "ipoib/keyed_hash.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
+#include "ipoib/route_changes.hpp"
 #include "ipoib/time.hpp"
 #include "ipoib/ud_port.hpp"
 #include "link/changes.hpp"
@@ -35,6 +36,8 @@
 
 namespace ipoib::link {
 
+class HostRoutes;
+
 class Link {
  public:
   /// All of these outlive the link.
@@ -43,8 +46,9 @@ class Link {
     FramePool& messages;  ///< for messages of the link; slots of at least kMessageSize bytes
     FramePool& packets;   ///< for fragments; slots of the link's MTU and kHeadroom bytes
     Logger& log;
-    HashKey hash_key;                    ///< of tables whose keys strangers choose; secret
-    wire::SaRequestId first_request{1};  ///< SA requests are numbered from here
+    HashKey hash_key;                             ///< of tables whose keys strangers choose; secret
+    wire::SaRequestId first_request{1};           ///< SA requests are numbered from here
+    const ArpPolicySource* arp_policy = nullptr;  ///< null: the policy is that of the HostView
   };
 
   /// `qpn` names an existing queue pair, which need not be configured. `seed` is for jitter.
@@ -64,7 +68,12 @@ class Link {
   /// AttachGroup failed: for the broadcast group the same; another group is joined again later.
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// Until the first call the link knows no addresses of the host.
-  void on_host_changed(const HostView& view, TimePoint now);
+  /// `routes` may be shared, if they are those of the view, with links that get the same changes;
+  /// null: the link takes them from the view.
+  void on_host_changed(const HostView& view, TimePoint now,
+                       std::shared_ptr<HostRoutes> routes = nullptr);
+  /// Changes since the last HostView, in order; RoutesUnknown is followed by a new one.
+  void on_routes_changed(std::span<const RouteChange> changes, TimePoint now);
   /// Permits that of an ArpReplyCheck, or answers one of station_requests().
   void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.

@@ -11,6 +11,7 @@
 #include "link/routed_groups.hpp"
 #include "link/send_group_table.hpp"
 #include "link/transmitter.hpp"
+#include "link/unrouted_packets.hpp"
 
 namespace ipoib::link {
 
@@ -67,6 +68,7 @@ struct Link::Impl {
   DhcpRewriter dhcp;
   Pins pins;
   NeighbourInput neighbour_input;
+  UnroutedPackets unrouted;
   Transmitter transmitter;
   Receiver receiver;
   /// Current configuration of the queue pair; nullopt: not configured.

@@ -120,11 +120,9 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
     case ArpKind::request_for_us:
       return respond(*message, datagram, now);
     case ArpKind::third_party:
-      deps_.reports.arp_policy_used(now);
+      deps_.reports.use_arp_policy(now, HostReports::kProxyPolicyAge);
       update_known(*message, datagram, now);
-      if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) {
-        ask_routes(*message, datagram, now);
-      }
+      answer_as_proxy(*message, datagram, now);
       return pass_on(*message, now);
     case ArpKind::reply_for_us:
       return receive_reply(*message, datagram, now);
@@ -133,12 +131,13 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
 
 /// To a request for an address of the host.
 void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram, TimePoint now) {
-  deps_.reports.arp_policy_used(now);
+  deps_.reports.use_arp_policy(now);
   const bool is_probe = request.sender_protocol.is_unspecified();
   switch (answer_to(request, deps_.host)) {
     case ArpAnswer::none:
       deps_.out.counters.add(Counter::arp_ignored);
       return update_known(request, datagram, now);
+    case ArpAnswer::ask_proxies:
     case ArpAnswer::ask_routes:
       update_known(request, datagram, now);
       return ask_routes(request, datagram, now);
@@ -149,6 +148,22 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
       if (const Neighbour* const sender = deps_.neighbours.find(request.sender_protocol)) {
         check_source(*sender, datagram, now);
       }
+      return;
+  }
+}
+
+/// The kernel does not announce `ip neigh add proxy`. So for an unknown address the control thread
+/// looks whether it is proxied now. Those that are known to be have the look-ups for themselves.
+void NeighbourInput::answer_as_proxy(const wire::Arp& request, const Incoming& datagram,
+                                     TimePoint now) {
+  switch (answer_to(request, deps_.host)) {
+    case ArpAnswer::none:
+    case ArpAnswer::reply:
+      return;
+    case ArpAnswer::ask_routes:
+      return ask_routes(request, datagram, now);
+    case ArpAnswer::ask_proxies:
+      if (proxy_checks_.take(now)) ask_routes(request, datagram, now);
       return;
   }
 }

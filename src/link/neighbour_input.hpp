@@ -38,6 +38,7 @@ class NeighbourInput {
       : deps_(deps),
         claims_({deps.config, deps.pins, deps.out, deps.log}),
         reply_checks_(deps.config.limits.arp_reply_checks),
+        proxy_checks_(deps.config.limits.arp_reply_checks / 5),
         probe_replies_(deps.config.limits.solicitations / 4),
         known_stations_(deps.config.limits.station_requests),
         unknown_stations_(deps.config.limits.station_requests),
@@ -65,6 +66,7 @@ class NeighbourInput {
                    const Incoming& datagram, TimePoint now);
   void respond(const wire::Arp& request, const Incoming& datagram, TimePoint now);
   void ask_routes(const wire::Arp& request, const Incoming& datagram, TimePoint now);
+  void answer_as_proxy(const wire::Arp& request, const Incoming& datagram, TimePoint now);
   void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
              const Incoming& datagram, TimePoint now);
   void update_known(const wire::Arp& message, const Incoming& datagram, TimePoint now);
@@ -76,6 +78,7 @@ class NeighbourInput {
   Dependencies deps_;
   Claims claims_;
   TokenBucket reply_checks_;
+  TokenBucket proxy_checks_;  ///< of them: for what is not known to be proxied
   TokenBucket probe_replies_;
   TokenBucket known_stations_;    ///< requests for addresses of stations
   TokenBucket unknown_stations_;  ///< and for any others

@@ -1,27 +1,23 @@
 // The next hop of a packet from the host. A TUN device delivers the packet without the route that
 // the kernel chose, so the choice is made again, from a copy of the kernel's routing tables.
 //
-// The copy has only the routes through the interface, since the kernel chose one of them. Rules are
-// applied in their order (ip-rule(8)); a rule with conditions that a packet does not show is tried
-// after all others. Tables without a rule come last: an interface in a VRF has one. If no route
-// matches, the sender is bound to the interface; the kernel then takes any destination to be on the
-// link, and so does this class.
+// The copy has only the routes through the interface, since the kernel chose one of them (see
+// HostRoutes). What to do with a packet that no route covers, the owner decides: see Transmitter.
 //
 // The kernel does not know which gateways respond, since a TUN has no neighbours. So if several
 // routes or next hops are equal, one that responds is preferred (RFC 4861, 6.3.6).
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <optional>
+#include <memory>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/route_changes.hpp"
 #include "link/flow.hpp"
+#include "link/host_routes.hpp"
 
 namespace ipoib::link {
 
@@ -39,33 +35,26 @@ class Reachability {
 
 class NextHops {
  public:
-  /// `reachability` outlives it. The key is for tables of routes and redirects, whose prefixes
-  /// other routers choose.
-  NextHops(Reachability& reachability, const HashKey& key)
-      : reachability_(reachability), hash_(key), redirects_(0, hash_) {}
+  /// `reachability` outlives it. The key is for HostRoutes.
+  NextHops(Reachability& reachability, const HashKey& key);
 
-  /// Takes rules, routes and redirects from the view.
   void update(const HostView& view);
+  /// The same, with the routes of a view. Who shares them gets the same changes.
+  void update(std::shared_ptr<HostRoutes> routes);
+  /// Follows a change since then.
+  void apply(const RouteChange& change);
 
   /// If false, each destination is its own next hop.
-  [[nodiscard]] bool has_gateways() const { return has_gateways_; }
+  [[nodiscard]] bool has_gateways() const { return routes_->has_gateways(); }
   /// Whether rules or routes depend on more than addresses.
-  [[nodiscard]] bool needs_headers() const { return needs_headers_; }
-  /// The gateway, or the destination itself. If a route has several next hops, packets of the same
-  /// flow always take the same one while it responds.
+  [[nodiscard]] bool needs_headers() const { return routes_->needs_headers(); }
+  /// The gateway, or the destination itself, also if no route covers it. If a route has several
+  /// next hops, packets of the same flow always take the same one while it responds.
   [[nodiscard]] IpAddress find(const Flow& flow);
+  /// Whether a route or redirect says how to reach the destination.
+  [[nodiscard]] bool covers(const Flow& flow) const;
 
  private:
-  using RoutesByPrefix = std::unordered_map<IpAddress, std::vector<HostRoute>, KeyedHash>;
-  /// The routes of one table and family with one prefix length; those to one prefix in the order in
-  /// which the kernel tries them.
-  struct PrefixLength {
-    std::uint8_t bits = 0;
-    RoutesByPrefix routes;
-  };
-  struct Table {
-    std::array<std::vector<PrefixLength>, 2> by_family;  ///< the longest prefixes first
-  };
   /// Entries of the cache of results, a power of two. A flow has one place, so whoever chooses
   /// flows that share one only causes a route look-up for each packet.
   static constexpr std::size_t kCached = 1024;
@@ -73,27 +62,17 @@ class NextHops {
     Flow flow;
     IpAddress hop;
     std::uint64_t level_changes = 0;
-    bool is_set = false;
+    std::uint64_t version = 0;  ///< of the routes; 0: none
   };
-  using Routes = std::vector<const HostRoute*>;  ///< equally good ones
 
-  void add(Table& table, const HostRoute& route);
-  [[nodiscard]] Routes find_routes(const Flow& flow) const;
-  /// The routes of the longest match that has some for this TOS, with more than `ignored_bits`
-  /// bits; empty if there are none.
-  [[nodiscard]] static Routes longest_match(const Table& table, const Flow& flow,
-                                            std::optional<std::uint8_t> ignored_bits);
-  [[nodiscard]] const RouteHop* select(const Routes& routes, std::size_t hash) const;
+  [[nodiscard]] const RouteHop* select(const HostRoutes::Routes& routes, std::size_t hash) const;
   [[nodiscard]] Reachability::Level level_of(const RouteHop& hop) const;
 
   Reachability& reachability_;
-  KeyedHash hash_;
-  std::map<std::uint32_t, Table> tables_;
-  std::vector<RoutingRule> rules_;
-  std::unordered_map<IpAddress, IpAddress, KeyedHash> redirects_;  ///< destination to gateway
-  bool has_gateways_ = false;
-  bool needs_headers_ = false;
-  bool has_alternatives_ = false;  ///< find() depends on the reachability of gateways
+  HashKey key_;
+  std::shared_ptr<HostRoutes> routes_;
+  std::size_t watched_ = 0;    ///< alternatives, whose number only grows
+  std::uint64_t version_ = 1;  ///< counts changes
   std::vector<CachedHop> cache_;
 };
 

@@ -27,6 +27,7 @@ void Transmitter::transmit(std::span<Frame> batch, Hops hops, TimePoint now) {
         const ConstBytes packet = std::as_const(batch[at]).bytes();
         const bool is_chosen = !hops.empty() && hops[at];
         plan = is_chosen ? plan_for(packet, *hops[at]) : plan_for(packet);
+        if (plan) plan->is_resolved = !hops.empty();
         return plan ? &plan->hop : nullptr;
       },
       [&](std::size_t at, const std::optional<Plan>& plan, Neighbour* known) {
@@ -67,9 +68,14 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
   if (frame.datagram_size() > deps_.mtu) return transmit_too_big(std::move(frame), *plan, now);
   const Purpose purpose =
       frame.is_large() ? Purpose::packet : complete_message(frame, plan->type, now);
-  Neighbour* const neighbour = deps_.neighbours.find(plan->hop, known);
-  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
-  wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
+  send(std::move(frame), *plan, purpose, known, std::nullopt, now);
+}
+
+void Transmitter::send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known,
+                       std::optional<TimePoint> waits_since, TimePoint now) {
+  Neighbour* const neighbour = deps_.neighbours.find(plan.hop, known);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan, waits_since, now);
+  wire::emit_encapsulation(plan.type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, deps_.out.sends, now)) {
     deps_.neighbours.packet(*neighbour, std::move(frame), now, purpose);
   }
@@ -141,23 +147,69 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
 }
 
 /// RFC 4391, 4 and 5: broadcast goes to the broadcast group, multicast to its own group. For other
-/// destinations an entry is created.
-void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop,
-                                   TimePoint now) {
+/// destinations an entry is created, if a route leads to them.
+void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan,
+                                   std::optional<TimePoint> waits_since, TimePoint now) {
   Frame taken = std::move(frame);
+  const IpAddress& hop = plan.hop;
   const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, hop);
   // IGMP and MLD reports are multicast.
   if (is_multicast && wire::changes_host_groups(std::as_const(taken).bytes())) {
     deps_.out.events.emplace_back(HostGroupsChanged{});
   }
-  wire::emit_encapsulation(type, taken.prepend(wire::kEncapsulationSize));
   const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
-  if (ipv4 != nullptr && deps_.host.is_broadcast(*ipv4)) {
-    return deps_.groups.broadcast().send(std::move(taken), deps_.out);
+  const bool is_broadcast = ipv4 != nullptr && deps_.host.is_broadcast(*ipv4);
+  const bool is_unicast = !is_multicast && !is_broadcast;
+  if (is_unicast && !plan.is_resolved && deps_.host.can_be_neighbour(hop) &&
+      !is_covered(std::as_const(taken).bytes(), hop)) {
+    return wait_for_route(std::move(taken), waits_since, now);
   }
+  wire::emit_encapsulation(plan.type, taken.prepend(wire::kEncapsulationSize));
+  if (is_broadcast) return deps_.groups.broadcast().send(std::move(taken), deps_.out);
   if (is_multicast) return deps_.multicast.send(hop, std::move(taken), now);
   if (Neighbour* const neighbour = create_neighbour(hop, now)) {
     deps_.neighbours.packet(*neighbour, std::move(taken), now);
+  }
+}
+
+// --- Packets that no route covers ----------------------------------------------------------------
+
+/// Whether a route leads to the next hop, which is the destination or a gateway. The prefixes of
+/// the interface's addresses are routes as well; link-local addresses are always on the link (RFC
+/// 4861, 5.1).
+bool Transmitter::is_covered(ConstBytes packet, const IpAddress& hop) const {
+  const auto covers = [&](const auto& header) {
+    const IpAddress destination = header->destination;
+    const auto* const ipv6 = std::get_if<Ipv6Address>(&destination);
+    if (destination != hop || (ipv6 != nullptr && ipv6->is_link_local())) return true;
+    Flow flow{.source = header->source, .destination = destination};
+    if (deps_.next_hops.needs_headers()) read_headers(packet, deps_.host, flow);
+    return deps_.next_hops.covers(flow);
+  };
+  if (wire::ip_version(packet) == 6) return covers(wire::Ipv6Header::parse(packet));
+  return covers(wire::Ipv4Header::parse(packet));
+}
+
+/// The kernel sends a packet without a route only if its sender is bound to the interface: it takes
+/// any IPv4 destination to be on the link then. Whoever asks the link for each address, a scan or a
+/// stale route would fill it with solicitations, so such packets are refused.
+void Transmitter::wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since,
+                                 TimePoint now) {
+  Frame taken = std::move(frame);
+  if (!waits_since) deps_.out.counters.add(Counter::route_waits);
+  const TimePoint since = waits_since.value_or(now);
+  if (now < deps_.unrouted.deadline_of(since)) {
+    return deps_.unrouted.park({std::move(taken), since}, deps_.out.counters);
+  }
+  deps_.icmp.no_route(std::move(taken), now);
+}
+
+void Transmitter::retry(TimePoint now) {
+  if (deps_.unrouted.empty()) return;
+  for (auto& [frame, since] : deps_.unrouted.take()) {
+    const auto plan = plan_for(std::as_const(frame).bytes());
+    if (!plan) continue;  // impossible: it had one
+    send(std::move(frame), *plan, Purpose::packet, nullptr, since, now);
   }
 }
 

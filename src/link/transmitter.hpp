@@ -13,6 +13,7 @@
 #include "link/neighbour_table.hpp"
 #include "link/next_hops.hpp"
 #include "link/solicitor.hpp"
+#include "link/unrouted_packets.hpp"
 #include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
@@ -34,6 +35,7 @@ class Transmitter {
     FramePool& packets;  ///< for fragments
     NeighbourTable& neighbours;
     DhcpRewriter& dhcp;
+    UnroutedPackets& unrouted;
     Output& out;
   };
 
@@ -45,6 +47,9 @@ class Transmitter {
   /// Takes IP packets of the host, each with kHeadroom bytes before it. `hops` is empty, or has one
   /// for each packet.
   void transmit(std::span<Frame> batch, Hops hops, TimePoint now);
+  /// Sends packets that have waited for a route, if there is one, or refuses them at their
+  /// deadline.
+  void retry(TimePoint now);
   /// See Link::solicit().
   void solicit(const IpAddress& address, TimePoint now);
 
@@ -52,18 +57,25 @@ class Transmitter {
   struct Plan {
     wire::EtherType type;
     IpAddress hop;
+    bool is_resolved = false;  ///< the host has found a next hop and its MAC: on a TAP
   };
 
   [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
   [[nodiscard]] static std::optional<Plan> plan_for(ConstBytes packet, const IpAddress& hop);
   [[nodiscard]] IpAddress next_hop(ConstBytes packet, const IpAddress& source,
                                    const IpAddress& destination);
+  [[nodiscard]] bool is_covered(ConstBytes packet, const IpAddress& hop) const;
   void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                     TimePoint now);
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
   /// Returns null, and counts why, if a limit forbids it.
   [[nodiscard]] Neighbour* create_neighbour(const IpAddress& address, TimePoint now);
-  void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
+  /// `waits_since`: for a route; nullopt: a new packet.
+  void send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known,
+            std::optional<TimePoint> waits_since, TimePoint now);
+  void transmit_unknown(Frame&& frame, const Plan& plan, std::optional<TimePoint> waits_since,
+                        TimePoint now);
+  void wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since, TimePoint now);
   /// Returns what the message is sent for.
   [[nodiscard]] Purpose complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   [[nodiscard]] Purpose complete_discovery(Frame& frame);

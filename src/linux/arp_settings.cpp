@@ -13,16 +13,21 @@ namespace ipoib::host {
 ArpSettings::ArpSettings()
     : folder_(::open("/proc/sys/net/ipv4/conf", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
 
-/// 0 if there is no such setting.
-int ArpSettings::number(const std::string& interface, const char* setting) const {
-  if (!folder_) return 0;
+std::optional<int> ArpSettings::find(const std::string& interface, const char* setting) const {
+  if (!folder_) return {};
   const std::string path = interface + "/" + setting;
   const FileDescriptor file(::openat(folder_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 16> text{};
-  const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  if (size < 0) return {};
   int value = 0;
-  (void)std::from_chars(text.data(), text.data() + std::max<ssize_t>(size, 0), value);
+  (void)std::from_chars(text.data(), text.data() + size, value);
   return value;
+}
+
+/// 0 if there is no such setting.
+int ArpSettings::number(const std::string& interface, const char* setting) const {
+  return find(interface, setting).value_or(0);
 }
 
 int ArpSettings::larger(const std::string& interface, const char* setting) const {
@@ -41,14 +46,16 @@ bool ArpSettings::proxies_within(const std::string& interface) const {
   return forwards(interface) && number(interface, "proxy_arp_pvlan") != 0;
 }
 
-ArpPolicy ArpSettings::read(const std::string& interface) const {
+std::optional<ArpPolicy> ArpSettings::read(const std::string& interface) const {
+  if (folder_ && !find(interface, "arp_ignore")) return {};
   const auto small = [&](const char* setting) {
     return static_cast<std::uint8_t>(std::clamp(larger(interface, setting), 0, 255));
   };
-  return {.ignore = small("arp_ignore"),
-          .announce = small("arp_announce"),
-          .filter = larger(interface, "arp_filter") != 0,
-          .proxy = proxies(interface) || proxies_within(interface)};
+  return ArpPolicy{.ignore = small("arp_ignore"),
+                   .announce = small("arp_announce"),
+                   .filter = larger(interface, "arp_filter") != 0,
+                   .proxy = proxies(interface) || proxies_within(interface),
+                   .forwards = forwards(interface)};
 }
 
 }  // namespace ipoib::host

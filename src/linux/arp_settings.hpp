@@ -1,6 +1,7 @@
 // The kernel's settings for ARP, which it neither announces over netlink nor applies on a TUN.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ipoib/file_descriptor.hpp"
@@ -9,14 +10,14 @@
 
 namespace ipoib::host {
 
-class ArpSettings {
+class ArpSettings final : public ArpPolicySource {
  public:
   /// Opens /proc/sys/net/ipv4/conf in the network namespace of the calling thread; without it, as
   /// in a container, all settings are the kernel's defaults.
   ArpSettings();
 
   /// Of an interface, combined with those for all interfaces.
-  [[nodiscard]] ArpPolicy read(const std::string& interface) const;
+  [[nodiscard]] std::optional<ArpPolicy> read(const std::string& interface) const override;
   /// Whether the host replies for an address that it reaches through another interface.
   [[nodiscard]] bool proxies(const std::string& interface) const;
   /// Whether it replies for an address that it reaches through the same interface.
@@ -24,6 +25,7 @@ class ArpSettings {
   [[nodiscard]] bool forwards(const std::string& interface) const;
 
  private:
+  [[nodiscard]] std::optional<int> find(const std::string& interface, const char* setting) const;
   [[nodiscard]] int number(const std::string& interface, const char* setting) const;
   [[nodiscard]] int larger(const std::string& interface, const char* setting) const;
 

@@ -89,6 +89,7 @@ Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                 const ArpPolicy& arp) {
   HostView view;
   view.arp = arp;
+  view.arp_interface = interface.name;
   const auto ipv4 = read_forwarding(socket, interface.index, AF_INET);
   if (!ipv4) return ipv4.error();
   const auto ipv6 = read_forwarding(socket, interface.index, AF_INET6);
@@ -127,6 +128,21 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
       const int about = netconf_of(message).interface_index;
       return about == interface_index || about == NETCONFA_IFINDEX_ALL;
     }
+    case RTM_NEWRULE:
+    case RTM_DELRULE:
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool concerns_only_routes(nlmsghdr* message) {
+  switch (message->nlmsg_type) {
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      return !is_local_route(message);
     case RTM_NEWRULE:
     case RTM_DELRULE:
     case RTM_NEWNEXTHOP:

@@ -19,6 +19,10 @@ namespace ipoib::host {
 /// Whether a notification may change what read_host_view() reads.
 [[nodiscard]] bool concerns_host_view(nlmsghdr* message, int interface_index);
 
+/// Whether such a notification is about routes, rules or nexthop objects, but not about what
+/// read_local_addresses() reads.
+[[nodiscard]] bool concerns_only_routes(nlmsghdr* message);
+
 /// Whether a notification says that the kernel has removed IPv6 from the interface, which went down
 /// or had IPv6 disabled; both may have changed again since.
 [[nodiscard]] bool announces_ipv6_removal(nlmsghdr* message, int interface_index);

@@ -95,8 +95,6 @@ Result<void> read_local_addresses(nl_sock* socket, int interface_index, HostView
   for (const LocalRoute& route : routes) {
     if (route.table == table) out.local.push_back(route.prefix);
   }
-  constexpr std::uint8_t kIgnoresHostScope = 3;
-  if (out.arp.ignore != kIgnoresHostScope) return {};
   return read_addresses_of_larger_scope(socket, out);
 }
 

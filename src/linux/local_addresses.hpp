@@ -13,8 +13,7 @@ struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Reads HostView::local and, if the policy in `out` needs it, `of_larger_scope`. In a VRF the
-/// host's addresses are those of the VRF.
+/// Reads HostView::local and `of_larger_scope`. In a VRF the host's addresses are those of the VRF.
 [[nodiscard]] Result<void> read_local_addresses(nl_sock* socket, int interface_index,
                                                 HostView& out);
 

@@ -29,14 +29,21 @@ struct Watch {
   int interface_index;
   int configured_index;  ///< the same, or its master
   LinkLocal& link_local;
-  bool concerned = false;
+  bool& routes_changed;
+  HostMirror::Pending pending = HostMirror::Pending::none;
 };
 
 /// Notes whether a notification concerns the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
-  watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index) ||
-                      concerns_host_view(nlmsg_hdr(message), watch->configured_index);
+  const bool concerned = concerns_host_view(nlmsg_hdr(message), watch->interface_index) ||
+                         concerns_host_view(nlmsg_hdr(message), watch->configured_index);
+  using Pending = HostMirror::Pending;
+  if (concerned) {
+    const bool is_only_routes = concerns_only_routes(nlmsg_hdr(message));
+    watch->pending = std::max(watch->pending, is_only_routes ? Pending::routes : Pending::any);
+    watch->routes_changed |= is_only_routes;
+  }
   watch->link_local.on_event(nlmsg_hdr(message));
   return NL_OK;
 }
@@ -84,10 +91,12 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
 
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
-bool NetlinkView::drain_events() {
+void NetlinkView::drain_events() {
   Watch watch{.interface_index = interface_index_,
               .configured_index = configured_.index,
-              .link_local = link_local_};
+              .link_local = link_local_,
+              .routes_changed = routes_changed_,
+              .pending = pending_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
   for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {
@@ -96,7 +105,8 @@ bool NetlinkView::drain_events() {
   // Any other error (mostly ENOBUFS): notifications were lost, which may have concerned anything.
   const bool lost = error < 0 && error != -NLE_AGAIN;
   if (lost) link_local_.on_events_lost();
-  return watch.concerned || lost;
+  pending_ = lost ? Pending::any : watch.pending;
+  routes_changed_ |= lost;
 }
 
 Result<HostView> NetlinkView::take_snapshot() {
@@ -128,7 +138,8 @@ Result<HostView> NetlinkView::take_snapshot() {
     // Another port speaks for the bond's addresses.
     if (links.is_backup) return HostView{.mac = mac, .macs = std::move(links.macs)};
   }
-  auto view = read_host_view(queries_.get(), configured_, arp_.read(configured_.name));
+  auto view = read_host_view(queries_.get(), configured_,
+                             arp_.read(configured_.name).value_or(ArpPolicy()));
   if (!view) return view.error();
   auto proxied = read_proxied_addresses();
   if (!proxied) return proxied.error();
@@ -152,7 +163,7 @@ Result<void> NetlinkView::ensure_link_local(std::uint32_t mtu) {
 void NetlinkView::set_link_local(const Ipv6Address& address) {
   link_local_.replace(address);
   is_duplicate_ = false;
-  dirty_ = true;
+  pending_ = Pending::any;
 }
 
 /// As the kernel's arp_process() does.
@@ -169,17 +180,21 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
       queries_.get(), {.destination = target, .source = sender, .in_interface = configured_.index});
   if (!onward) return false;
   if (*onward != configured_.index) {
-    return arp_.proxies(configured_.name) || std::ranges::binary_search(last_->proxied, target);
+    if (arp_.proxies(configured_.name)) return true;
+    const auto proxied = read_proxied_addresses();
+    return proxied && std::ranges::binary_search(*proxied, target);
   }
   return arp_.proxies_within(configured_.name) && target != sender;
 }
 
 /// The kernel announces no changes of these either.
 bool NetlinkView::check_arp_policy() {
-  if (!last_ || name_.empty() || dirty_) return dirty_;
+  if (!last_ || name_.empty() || pending_ == Pending::any) return pending_ == Pending::any;
   const auto proxied = read_proxied_addresses();
-  dirty_ = arp_.read(configured_.name) != last_->arp || !proxied || *proxied != last_->proxied;
-  return dirty_;
+  const bool has_changed =
+      arp_.read(configured_.name) != last_->arp || !proxied || *proxied != last_->proxied;
+  if (has_changed) pending_ = Pending::any;
+  return has_changed;
 }
 
 Result<std::vector<Ipv4Address>> NetlinkView::read_proxied_addresses() {
@@ -187,17 +202,20 @@ Result<std::vector<Ipv4Address>> NetlinkView::read_proxied_addresses() {
   return read_proxied(queries_.get(), configured_.index);
 }
 
-bool NetlinkView::take_events() {
-  dirty_ |= drain_events();
-  return dirty_;
+HostMirror::Pending NetlinkView::take_events() {
+  drain_events();
+  return pending_;
 }
 
 Result<std::optional<HostView>> NetlinkView::update() {
-  if (!take_events()) return std::optional<HostView>();
+  if (take_events() == Pending::none) return std::optional<HostView>();
   auto snapshot = take_snapshot();
   if (!snapshot) return snapshot.error();
-  dirty_ = false;
-  if (last_ == *snapshot) return std::optional<HostView>();
+  pending_ = Pending::none;
+  if (last_ == *snapshot && !std::exchange(routes_changed_, false)) {
+    return std::optional<HostView>();
+  }
+  routes_changed_ = false;
   last_ = *snapshot;
   return std::optional<HostView>(std::move(*snapshot));
 }

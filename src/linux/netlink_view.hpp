@@ -30,11 +30,16 @@ class NetlinkView final : public HostMirror {
       int interface_index, const std::optional<Ipv6Address>& link_local = std::nullopt);
 
   [[nodiscard]] int descriptor() const override;
-  [[nodiscard]] bool take_events() override;
-  void expect_change() override { dirty_ = true; }
+  [[nodiscard]] Pending take_events() override;
+  void expect_change() override { pending_ = Pending::any; }
+  void expect_routes() override {
+    pending_ = Pending::any;
+    routes_changed_ = true;
+  }
   [[nodiscard]] Result<std::optional<HostView>> update() override;
   [[nodiscard]] bool interface_exists() const override { return exists_; }
   [[nodiscard]] bool permits_reply(Ipv4Address target, Ipv4Address sender) override;
+  [[nodiscard]] const ArpPolicySource* arp_policy() const override { return &arp_; }
   [[nodiscard]] bool check_arp_policy() override;
   [[nodiscard]] const std::string& interface_name() const override { return name_; }
   [[nodiscard]] bool link_local_is_duplicate() const override { return is_duplicate_; }
@@ -43,7 +48,7 @@ class NetlinkView final : public HostMirror {
  private:
   NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,
               const std::optional<Ipv6Address>& link_local);
-  [[nodiscard]] bool drain_events();
+  void drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
   [[nodiscard]] Result<void> ensure_link_local(std::uint32_t mtu);
   [[nodiscard]] Result<std::vector<Ipv4Address>> read_proxied_addresses();
@@ -57,8 +62,9 @@ class NetlinkView final : public HostMirror {
   InterfaceName configured_;  ///< has the addresses and routes: the interface, or its master
   LinkLocal link_local_;
   bool exists_ = true;
-  bool is_duplicate_ = false;  ///< the link-local address
-  bool dirty_ = true;          ///< a change was announced since the last snapshot
+  bool is_duplicate_ = false;       ///< the link-local address
+  Pending pending_ = Pending::any;  ///< what was announced since the last snapshot
+  bool routes_changed_ = false;     ///< perhaps, since the last snapshot that was returned
   std::optional<HostView> last_;
 };
 

@@ -17,8 +17,9 @@ class VlanHost final : public HostMirror {
   VlanHost(std::string name, MacAddress mac) : name_(std::move(name)), mac_(mac) {}
 
   [[nodiscard]] int descriptor() const override { return never_.descriptor(); }
-  [[nodiscard]] bool take_events() override { return false; }
+  [[nodiscard]] Pending take_events() override { return Pending::none; }
   void expect_change() override {}
+  void expect_routes() override {}
   [[nodiscard]] Result<std::optional<HostView>> update() override {
     if (std::exchange(is_known_, true)) return std::optional<HostView>();
     return std::optional(HostView{.mac = mac_});

@@ -25,6 +25,7 @@ constexpr std::uint8_t kEchoReply = 0;
 constexpr std::uint8_t kEchoRequest = 8;
 constexpr std::uint8_t kUnreachable = 3;
 // Codes of kUnreachable.
+constexpr std::uint8_t kNetworkUnreachable = 0;
 constexpr std::uint8_t kHostUnreachable = 1;
 constexpr std::uint8_t kFragmentationNeeded = 4;
 /// RFC 1812, 4.3.2.3: "as much of the original datagram as possible" within this.
@@ -34,7 +35,9 @@ constexpr std::size_t kMaxSize = 576;
 namespace icmpv6 {
 constexpr std::uint8_t kFirstInformational = 128;
 constexpr std::uint8_t kUnreachable = 1;
-constexpr std::uint8_t kAddressUnreachable = 3;  // a code of kUnreachable
+// Codes of kUnreachable.
+constexpr std::uint8_t kNoRoute = 0;
+constexpr std::uint8_t kAddressUnreachable = 3;
 constexpr std::uint8_t kPacketTooBig = 2;
 constexpr std::uint8_t kRedirect = 137;
 }  // namespace icmpv6
@@ -155,6 +158,11 @@ std::size_t emit_too_big(ConstBytes packet, std::uint32_t mtu, MutableBytes to) 
 std::size_t emit_unreachable(ConstBytes packet, MutableBytes to) {
   return emit(packet, {icmp::kUnreachable, icmp::kHostUnreachable, 0},
               {icmpv6::kUnreachable, icmpv6::kAddressUnreachable, 0}, to);
+}
+
+std::size_t emit_no_route(ConstBytes packet, MutableBytes to) {
+  return emit(packet, {icmp::kUnreachable, icmp::kNetworkUnreachable, 0},
+              {icmpv6::kUnreachable, icmpv6::kNoRoute, 0}, to);
 }
 
 }  // namespace ipoib::wire

@@ -14,6 +14,7 @@
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
 #include "link/neighbour_table.hpp"
+#include "tests/on_link.hpp"
 #include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
@@ -40,7 +41,7 @@ class Bench {
     port.gid = Gid(Gid::kLinkLocalPrefix, Guid(1));
     port.pkey_index = 0;
     handles_.records = false;
-    link_.on_host_changed(HostView{{{kOwn, 8}}}, now_);
+    link_.on_host_changed(HostView{.addresses = {{kOwn, 8}}, .tables = test::all_on_link()}, now_);
     link_.on_port(port, now_);
     respond();
     for (std::uint32_t i = 0; i < neighbours; ++i) meet(i);

@@ -112,10 +112,11 @@ void look_at_group_membership(ConstBytes packet) {
 }
 
 void look_at_errors(ConstBytes packet) {
-  for (const bool too_big : {true, false}) {
+  for (const int kind : {0, 1, 2}) {
     const MutableBytes error = scratch(wire::kMaxIcmpError);
-    const std::size_t size = too_big ? wire::emit_too_big(packet, wire::kMaxIcmpError, error)
-                                     : wire::emit_unreachable(packet, error);
+    const std::size_t size = kind == 0   ? wire::emit_too_big(packet, wire::kMaxIcmpError, error)
+                             : kind == 1 ? wire::emit_unreachable(packet, error)
+                                         : wire::emit_no_route(packet, error);
     require(size <= error.size());
     if (size == 0) continue;
     const auto ipv4 = wire::Ipv4Header::parse(error.first(size));

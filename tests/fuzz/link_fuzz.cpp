@@ -15,6 +15,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link_packets.hpp"
+#include "tests/on_link.hpp"
 #include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 
@@ -89,6 +90,7 @@ class Script {
   explicit Script(ConstBytes input) : input_(input) {
     handles_.records = false;
     view_.addresses = {{kOwn, 16}};
+    view_.tables = test::all_on_link();
     port_.active = port_.sm_known = true;
     port_.lid = Lid(1);
     port_.gid = Packets::gid(1);

@@ -65,6 +65,16 @@ class VirtualAddress(OtherAddresses):
         self.set_arp(self.right, arp_ignore=0)
         wait_until(lambda: self.reaches_again(VIRTUAL), "left reaches it again")
 
+    def test_each_change_is_followed_by_the_next_request(self):
+        """The policy was used just before."""
+        wait_until(lambda: self.reaches_again(VIRTUAL), "left reaches the virtual address")
+        for _ in range(5):
+            self.set_arp(self.right, arp_ignore=1)
+            self.assertFalse(self.reaches_again(VIRTUAL), "right ignores requests for it")
+            self.assertTrue(self.reaches_again("10.44.0.2"), "the interface's own address")
+            self.set_arp(self.right, arp_ignore=0)
+            self.assertTrue(self.reaches_again(VIRTUAL), "left reaches it again")
+
     def test_arp_filter_is_followed(self):
         self.right.run("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1")
         for interface in "veth0", "veth1":
@@ -105,6 +115,13 @@ class ProxyArp(OtherAddresses):
         wait_until(lambda: self.reaches_again(ROUTED), "left reaches the container")
         self.right.run("ip", "neigh", "del", "proxy", ROUTED, "dev", "ib0")
         wait_until(lambda: not self.reaches_again(ROUTED), "no proxy any more")
+
+    def test_each_change_is_followed_by_the_next_request(self):
+        for _ in range(5):
+            self.right.run("ip", "neigh", "add", "proxy", ROUTED, "dev", "ib0")
+            self.assertTrue(self.reaches_again(ROUTED), "left reaches the container")
+            self.right.run("ip", "neigh", "del", "proxy", ROUTED, "dev", "ib0")
+            self.assertFalse(self.reaches_again(ROUTED), "no proxy any more")
 
     def test_is_not_for_addresses_on_the_link(self):
         third = self.add_host("third", "10.44.0.3/24")

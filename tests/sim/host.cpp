@@ -12,6 +12,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/random.hpp"
 #include "ipoib/trace.hpp"
+#include "tests/on_link.hpp"
 #include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -89,7 +90,7 @@ Host::Host(World& world, const HostOptions& options)
       pkey_(options.link.pkey),
       takes_reports_(options.takes_reports),
       port_view_(options.log),
-      view_{{options.address}},
+      view_{.addresses = {options.address}, .tables = test::all_on_link()},
       tun_(options.hca),
       frames_(options.frames, 4096 + 64),
       subscriptions_(options.log, seed_of(options)) {
@@ -106,6 +107,7 @@ Host::Host(World& world, const HostOptions& options)
                                        [random = Random(~seed_of(options))]() mutable {
                                          return static_cast<std::uint32_t>(random.next());
                                        });
+  routes_ = std::make_unique<daemon::RouteFollower>(nullptr);
   pump_ = std::make_unique<daemon::Pump>(
       daemon::Pump::Settings{.link = options.link,
                              .max_ip_mtu = daemon::Options::kMaxIpMtu,
@@ -118,6 +120,7 @@ Host::Host(World& world, const HostOptions& options)
                                  .queue_pair = *port_,
                                  .host_frames = {frames_, frames_},
                                  .messages = frames_,
+                                 .routes = *routes_,
                                  .trace = shared_trace(),
                                  .log = options.log,
                                  .link_log = options.log});

@@ -134,6 +134,7 @@ class Host : public Process, public MadPort {
   std::unique_ptr<HcaPort> port_;
   std::unique_ptr<sa::SaClient> sa_;
   sa::Subscriptions subscriptions_;
+  std::unique_ptr<daemon::RouteFollower> routes_;
   std::unique_ptr<daemon::Pump> pump_;
   softib::NodeIndex node_ = 0;
 };

@@ -10,6 +10,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/random_bits.hpp"
 #include "linux/netlink_view.hpp"
+#include "linux/route_feed.hpp"
 #include "linux/tun_device.hpp"
 #include "linux/vlan_host.hpp"
 #include "linux/vlan_port.hpp"
@@ -93,11 +94,15 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
       server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
+      follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
+        return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
+      })),
       pump_(pump_settings(dependencies.options, id, PortRole::primary, mode_),
             pump_dependencies(queues_.primary())),
       sleeper_({.host = tun_->descriptor(),
                 .completions = queues_.descriptors(),
-                .messages = to_interface_.descriptor()}),
+                .messages = to_interface_.descriptor(),
+                .routes = follower_.descriptor()}),
       loop_({.identity = identity_on(dependencies.device, tun_->name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
@@ -113,15 +118,18 @@ Pump::Dependencies Interface::pump_dependencies(PortQueue& queue) {
           .queue_pair = *queue.queue_pair,
           .host_frames = {queue.pools.host, queue.pools.large},
           .messages = queue.pools.messages,
+          .routes = follower_,
           .trace = trace_.ring,
           .log = *logs_.daemon,
-          .link_log = *logs_.link};
+          .link_log = *logs_.link,
+          .arp_policy = mirror_->arp_policy()};
 }
 
 InterfaceLoop::Dependencies Interface::loop_dependencies() {
   InterfaceLoop::Dependencies out{.pump = pump_,
                                   .tun = *tun_,
                                   .queue_pair = *queues_.primary().queue_pair,
+                                  .routes = follower_,
                                   .sleeper = sleeper_,
                                   .inbox = to_interface_,
                                   .outbox = to_control_,

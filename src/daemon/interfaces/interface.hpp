@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "control/server.hpp"
@@ -110,6 +109,7 @@ class Interface final : public PartitionInterface {
   ControlMailbox to_control_;
   InterfaceControl control_;
   std::unique_ptr<control::Server> server_;
+  RouteFollower follower_;
   Pump pump_;
   std::optional<Pump> backup_pump_;
   EpollSleeper sleeper_;

@@ -18,12 +18,6 @@ namespace {
 
 // Long enough for the SA to respond to a leave, and for one retry.
 constexpr std::chrono::seconds kLeaveTimeout{3};
-// Between two dumps of the host's configuration, to combine changes.
-constexpr std::chrono::milliseconds kHostPause{50};
-// Between two dumps because of redirects, which strangers can send.
-constexpr std::chrono::seconds kRedirectPause{1};
-// How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
-constexpr std::chrono::seconds kRedirectCheck{30};
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
@@ -49,21 +43,22 @@ InterfaceControl::Callback stored(const std::shared_ptr<StaticNeighbours>& neigh
 
 InterfaceControl::InterfaceControl(const Dependencies& dependencies)
     : dependencies_(dependencies),
-      host_timer_(dependencies.context, [this] { update_host(); }),
-      redirect_timer_(dependencies.context, [this] { check_redirects(); }),
+      host_({.context = dependencies.context,
+             .host = dependencies.host,
+             .trace = dependencies.trace,
+             .log = dependencies.log,
+             .changed = [this](HostChanged message) { host_undelivered_ = std::move(message); },
+             .updated = [this] { follow_host(); }}),
       redeliver_timer_(dependencies.context, [this] { deliver(); }),
       leave_timer_(dependencies.context,
                    [this] {
                      leaves_.clear();
                      end_if_done();
                    }),
-      host_watch_(dependencies.context, dependencies.host.descriptor(),
-                  [this] { on_host_event(); }),
       inbox_watch_(dependencies.context, dependencies.inbox.descriptor(),
                    [this] { on_messages(); }) {
   for (const PortRole role : kPortRoles)
     next_request_[role] = first_control_request(dependencies.number, role);
-  host_timer_.set(monotonic_now());
   auto neighbours = dependencies.neighbours->all();
   // The mailbox is new, so it has room.
   if (!neighbours.empty())
@@ -118,45 +113,11 @@ void InterfaceControl::on_notice(PortRole role, const wire::Notice& notice) {
   deliver();
 }
 
-/// Handles the first change at once, and further ones together after a pause.
-void InterfaceControl::on_host_event() {
-  if (!dependencies_.host.take_events() || host_timer_.is_set()) return;
-  host_timer_.set(std::max(monotonic_now(), host_not_before_));
-}
-
-void InterfaceControl::update_host() {
-  auto update = dependencies_.host.update();
-  const auto now = monotonic_now();
-  host_not_before_ = now + kHostPause;
-  if (!update) {
-    if (host_retry_.failed()) {
-      dependencies_.log.warn("{}; trying again", update.error().message);
-    }
-    host_timer_.set(now + std::max<Duration>(kHostPause, host_retry_.pause()));
-  } else {
-    if (host_retry_.succeeded())
-      dependencies_.log.info("reading the host's configuration works again");
-    if (auto& view = *update) {
-      has_redirects_ = !view->redirects.empty();
-      dependencies_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
-      if (view->routes_left_out > 0) {
-        dependencies_.log.warn(
-            "{} routes through the interface are ignored, beyond the maximum of {}",
-            view->routes_left_out, HostView::kMaxRoutes);
-      }
-      host_undelivered_ = std::move(view);
-    }
-    if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
-  }
+void InterfaceControl::follow_host() {
   if (!dependencies_.host.interface_exists()) {
     using Kind = StopReason::Kind;
     return stop({dependencies_.has_moved() ? Kind::moved : Kind::deleted, {}});
   }
-  follow_host();
-  deliver();
-}
-
-void InterfaceControl::follow_host() {
   const auto& name = dependencies_.host.interface_name();
   if (!name.empty() && name != dependencies_.interface) {
     dependencies_.interface = name;
@@ -164,6 +125,7 @@ void InterfaceControl::follow_host() {
     dependencies_.renamed(name);
   }
   if (dependencies_.host.link_local_is_duplicate()) replace_link_local();
+  deliver();
 }
 
 /// Another interface of the same port and partition has the same identifier: in another network
@@ -175,7 +137,7 @@ void InterfaceControl::replace_link_local() {
       "another interface on the link has the IPv6 link-local address: using {} instead",
       address->to_string());
   dependencies_.host.set_link_local(*address);
-  host_timer_.set(host_not_before_);
+  host_.update_soon();
 }
 
 void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
@@ -185,7 +147,7 @@ void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
   dependencies_.log.info("the port has another GUID: the IPv6 link-local address is {}",
                          address->to_string());
   dependencies_.host.set_link_local(*address);
-  host_timer_.set(std::max(monotonic_now(), host_not_before_));
+  host_.update_soon();
 }
 
 void InterfaceControl::handle(control::InterfaceRequest request,
@@ -248,20 +210,9 @@ void InterfaceControl::on(wire::SaRequest& message) {
   dependencies_.sa.send(message);
 }
 
-void InterfaceControl::on(link::HostGroupsChanged&) {
-  dependencies_.host.expect_change();
-  on_host_event();
-}
+void InterfaceControl::on(link::HostGroupsChanged&) { host_.expect_change(); }
 
-void InterfaceControl::on(link::RedirectReceived&) {
-  redirect_timer_.set(std::max(monotonic_now(), redirects_not_before_));
-}
-
-void InterfaceControl::check_redirects() {
-  redirects_not_before_ = monotonic_now() + kRedirectPause;
-  dependencies_.host.expect_change();
-  on_host_event();
-}
+void InterfaceControl::on(link::RedirectReceived&) { host_.expect_redirect(); }
 
 /// If the mailbox is full the reply is lost; the requester repeats its request.
 void InterfaceControl::on(link::ArpReplyCheck& message) {
@@ -272,9 +223,9 @@ void InterfaceControl::on(link::ArpReplyCheck& message) {
   (void)dependencies_.to_interface.post(ArpReplyPermitted{message.request});
 }
 
-void InterfaceControl::on(link::ArpPolicyUsed&) {
-  if (dependencies_.host.check_arp_policy()) on_host_event();
-}
+void InterfaceControl::on(link::ArpPolicyUsed&) { host_.check_arp_policy(); }
+
+void InterfaceControl::on(RoutesWanted&) { host_.expect_view(); }
 
 void InterfaceControl::on(LinkReport& message) {
   active_ = message.active;

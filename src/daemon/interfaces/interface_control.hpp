@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "control/server.hpp"
+#include "daemon/interfaces/host_updates.hpp"
 #include "daemon/interfaces/link_local_choice.hpp"
 #include "daemon/interfaces/neighbour_store.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
 #include "daemon/process/timer.hpp"
 #include "daemon/process/watch.hpp"
 #include "daemon/pump/messages.hpp"
-#include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "linux/host_mirror.hpp"
@@ -63,9 +63,6 @@ class InterfaceControl final : public control::Handler {
 
  private:
   void log_partition(PortRole role, const verbs::PortSnapshot& port);
-  void on_host_event();
-  void update_host();
-  void check_redirects();
   void follow_host();
   void follow_guid(const verbs::PortSnapshot& port);
   void replace_link_local();
@@ -80,6 +77,7 @@ class InterfaceControl final : public control::Handler {
   void on(link::RedirectReceived& message);
   void on(link::ArpReplyCheck& message);
   void on(link::ArpPolicyUsed& message);
+  void on(RoutesWanted& message);
   void on(LinkReport& message);
   void on(AdminResponse& message);
   void on(Events& message);
@@ -87,11 +85,9 @@ class InterfaceControl final : public control::Handler {
   void on(ModeReached& message);
   void on(Stopped& message);
   Dependencies dependencies_;
-  Timer host_timer_;
-  Timer redirect_timer_;
+  HostUpdates host_;
   Timer redeliver_timer_;
   Timer leave_timer_;
-  Watch host_watch_;
   Watch inbox_watch_;
   // Messages to post to the interface's thread as soon as its mailbox has room.
   PerPort<std::optional<link::PortStatus>> port_undelivered_;
@@ -99,7 +95,7 @@ class InterfaceControl final : public control::Handler {
   std::vector<ObjectFailed> failures_undelivered_;
   std::optional<std::string> name_undelivered_;
   std::optional<PumpMode> mode_undelivered_;
-  std::optional<HostView> host_undelivered_;
+  std::optional<HostChanged> host_undelivered_;
   std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
   Reconfigured configuration_undelivered_;
   bool stop_undelivered_ = false;
@@ -110,10 +106,7 @@ class InterfaceControl final : public control::Handler {
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
-  TimePoint host_not_before_{}, redirects_not_before_{};
-  bool has_redirects_ = false;  ///< in the last view
-  Retry host_retry_;
-  PerPort<std::optional<PKey>> entry_;  ///< in the P_Key table; an invalid key if it has none
+  PerPort<std::optional<PKey>> entry_;   ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

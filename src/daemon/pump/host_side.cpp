@@ -45,9 +45,10 @@ std::vector<Frame>& HostSide::received(TimePoint now) {
   return link_.to_host();
 }
 
-void HostSide::on_changed(const HostView& view, TimePoint now) {
+void HostSide::on_changed(const HostView& view, TimePoint now,
+                          std::shared_ptr<link::HostRoutes> routes) {
   if (view_) view_->on_host_changed(view, now);
-  link_.on_host_changed(view, now);
+  link_.on_host_changed(view, now, std::move(routes));
   carry_out(now);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -32,7 +33,8 @@ class HostSide {
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
   /// The host's configuration has changed.
-  void on_changed(const HostView& view, TimePoint now);
+  void on_changed(const HostView& view, TimePoint now,
+                  std::shared_ptr<link::HostRoutes> routes = nullptr);
   /// Null on a TUN.
   [[nodiscard]] const ethernet::View* ethernet() const { return view_ ? &*view_ : nullptr; }
   /// What has happened to addresses of stations; the caller takes them out after each turn.

@@ -77,6 +77,7 @@ void InterfaceLoop::run() {
 
 void InterfaceLoop::turn() {
   now_ = dependencies_.sleeper.now();
+  dependencies_.routes.turn(now_);
   if (dependencies_.inbox.has_messages()) take_messages();
   bool busy = false;
   for_each_port([&](LinkPort& port) { busy |= port.turn(now_); });
@@ -84,6 +85,8 @@ void InterfaceLoop::turn() {
   if (active().pump().mode() == PumpMode::held) prepare_takeover();
   for_each_port([this](LinkPort& port) { post_messages(port); });
   if (reported_ != link().state()) report_link();
+  auto& wants_view = dependencies_.routes.wants_view();
+  if (wants_view) wants_view = !dependencies_.outbox.post(RoutesWanted{});
   report_changes();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
@@ -96,8 +99,9 @@ void InterfaceLoop::turn() {
 
 void InterfaceLoop::sleep() {
   if (arm()) return policy_.on_work(now_);
-  if (!dependencies_.sleeper.sleep(now_, next_deadline())) return;
-  for_each_port([](LinkPort& port) { port.on_completions(); });
+  const WokenBy woken = dependencies_.sleeper.sleep(now_, next_deadline());
+  if (woken.routes) dependencies_.routes.refresh(now_);
+  if (woken.completions) for_each_port([](LinkPort& port) { port.on_completions(); });
 }
 
 /// Returns whether there is more to do.
@@ -202,7 +206,9 @@ void InterfaceLoop::take(ToInterface& message) {
           [&](const SubnetNotice& m) { ports_[m.role]->link().on_notice(m.notice, now_); },
           [&](const HostChanged& m) {
             knows_host_ = true;
-            for_each_port([&](LinkPort& port) { port.pump().host().on_changed(m.view, now_); });
+            for_each_port(
+                [&](LinkPort& port) { port.pump().host().on_changed(m.view, now_, m.routes); });
+            dependencies_.routes.on_view(m.began, now_);
             if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
           },
           [&](const wire::SaResponse& m) { ports_[port_of(m.id)]->link().on_response(m, now_); },
@@ -210,7 +216,10 @@ void InterfaceLoop::take(ToInterface& message) {
           [&](const SetNeighbours& m) { set_neighbours(m); },
           [&](const Reconfigured& m) { reconfigure(m); },
           [&](AdminRequest& m) { on_admin_request(m); },
-          [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
+          [&](Renamed& m) {
+            dependencies_.routes.rename(m.name);
+            settings_.identity.interface = std::move(m.name);
+          },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
           [&](RestoreCache& m) { saved_ = std::move(m.saved); },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},

@@ -19,7 +19,6 @@
 #include "daemon/pump/admin.hpp"
 #include "daemon/pump/change_reporter.hpp"
 #include "daemon/pump/link_port.hpp"
-#include "daemon/pump/messages.hpp"
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_selection.hpp"
 #include "daemon/pump/pump.hpp"
@@ -38,11 +37,12 @@ class InterfaceLoop {
     verbs::RecoverableUdPort& queue_pair;
     SelectionSettings selection;
   };
-  /// All of these outlive the loop. Only the thread in run() uses the first four, and the backup.
+  /// All of these outlive the loop. Only the thread in run() uses the first five, and the backup.
   struct Dependencies {
     Pump& pump;
     host::PollableTun& tun;
     verbs::RecoverableUdPort& queue_pair;
+    RouteFollower& routes;
     Sleeper& sleeper;
     InterfaceMailbox& inbox;
     ControlMailbox& outbox;

@@ -15,9 +15,9 @@
 #include "control/neighbour_file.hpp"
 #include "control/protocol.hpp"
 #include "daemon/pump/handover_steps.hpp"
+#include "daemon/pump/host_messages.hpp"
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_role.hpp"
-#include "ipoib/host_view.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
 #include "wire/notice.hpp"
@@ -42,9 +42,6 @@ struct ObjectFailed {
 struct SubnetNotice {
   wire::Notice notice;
   PortRole role = PortRole::primary;
-};
-struct HostChanged {
-  HostView view;
 };
 /// The host's routes permit a reply to an ARP request.
 struct ArpReplyPermitted {
@@ -109,8 +106,8 @@ struct Stopped {
   StopReason why;
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
-                               link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
-                               Events, CacheSaved, ModeReached, Stopped>;
+                               link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport,
+                               AdminResponse, Events, CacheSaved, ModeReached, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

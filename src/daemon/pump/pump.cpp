@@ -31,13 +31,16 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
              .packets = dependencies.host_frames.packets,
              .log = dependencies.link_log,
              .hash_key = settings.hash_key,
-             .first_request = settings.first_request},
+             .first_request = settings.first_request,
+             .arp_policy = dependencies.arp_policy},
             dependencies.queue_pair.qpn(), settings.seed),
       host_(link_, dependencies.messages, dependencies.log, settings.hash_key,
             {.ethernet = settings.ethernet,
              .neighbours = settings.link.limits.neighbours,
              .stations = settings.stations}),
-      coalescer_(dependencies.tun) {}
+      coalescer_(dependencies.tun) {
+  dependencies.routes.add(link_);
+}
 
 bool Pump::turn(TimePoint now) {
   bool busy = from_fabric(now);
@@ -76,6 +79,7 @@ bool Pump::from_host(TimePoint now) {
   // Without packets: those were of VLANs, or malformed, or there is no frame to read one into.
   if (count == 0) return may_have_more && small.available() > 0 && large.available() > 0;
   dependencies_.trace.record("from host", now, count);
+  dependencies_.routes.refresh(now);
   host_.send(packets_, now);
   packets_.clear();
   drain(now);

@@ -7,7 +7,6 @@
 // thread out of to_control(), and arms one timer for link().next_deadline().
 //
 // The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
-//
 // Several pumps can share a TUN; one of them serves it (pump_mode.hpp).
 #pragma once
 
@@ -19,10 +18,10 @@
 #include "daemon/pump/host_side.hpp"
 #include "daemon/pump/messages.hpp"
 #include "daemon/pump/pump_mode.hpp"
+#include "daemon/pump/route_follower.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "ipoib/tun_port.hpp"
-#include "link/link.hpp"
 #include "offload/coalescer.hpp"
 
 namespace ipoib::daemon {
@@ -35,9 +34,11 @@ class Pump {
     UdPort& queue_pair;
     HostPools host_frames;  ///< for packets read from the TUN
     FramePool& messages;    ///< for messages of the link
+    RouteFollower& routes;  ///< which the link is added to
     TraceRing& trace;
     Logger& log;
     Logger& link_log;
+    const ArpPolicySource* arp_policy = nullptr;  ///< see link::Link::Dependencies
   };
   struct Settings {
     link::Config link;

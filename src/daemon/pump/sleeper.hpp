@@ -13,15 +13,19 @@
 namespace ipoib::daemon {
 
 /// What ends a sleep, besides its deadline.
-enum class WakeSource : std::uint32_t { host, completions, messages };
+enum class WakeSource : std::uint32_t { host, completions, messages, routes };
+/// Of a sleep that has ended.
+struct WokenBy {
+  bool completions = false;
+  bool routes = false;
+};
 
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
   [[nodiscard]] virtual TimePoint now() = 0;
-  /// Sleeps until a source is ready or the deadline has passed. Returns whether completions were
-  /// among the sources.
-  [[nodiscard]] virtual bool sleep(TimePoint now, TimePoint deadline) = 0;
+  /// Sleeps until a source is ready or the deadline has passed. Returns some of the sources.
+  [[nodiscard]] virtual WokenBy sleep(TimePoint now, TimePoint deadline) = 0;
 };
 
 class EpollSleeper final : public Sleeper {
@@ -30,20 +34,23 @@ class EpollSleeper final : public Sleeper {
     int host = -1;
     std::vector<int> completions = {};
     int messages = -1;
+    int routes = -1;  ///< optional
   };
   explicit EpollSleeper(const Descriptors& descriptors) {
     poller_.add(descriptors.host, tag(WakeSource::host));
     for (const int each : descriptors.completions) poller_.add(each, tag(WakeSource::completions));
     poller_.add(descriptors.messages, tag(WakeSource::messages));
+    if (descriptors.routes >= 0) poller_.add(descriptors.routes, tag(WakeSource::routes));
   }
 
   [[nodiscard]] TimePoint now() override { return monotonic_now(); }
-  [[nodiscard]] bool sleep(TimePoint now, TimePoint deadline) override {
-    bool completions = false;
+  [[nodiscard]] WokenBy sleep(TimePoint now, TimePoint deadline) override {
+    WokenBy woken;
     for (const auto ready : poller_.wait(now, deadline)) {
-      completions |= ready == tag(WakeSource::completions);
+      woken.completions |= ready == tag(WakeSource::completions);
+      woken.routes |= ready == tag(WakeSource::routes);
     }
-    return completions;
+    return woken;
   }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "daemon/pump/sleeper.hpp"
 #include "linux/pollable_tun.hpp"
+#include "linux/route_source.hpp"
 #include "verbs/recoverable_ud_port.hpp"
 
 namespace ipoib::daemon {
@@ -152,20 +153,40 @@ class FakeTun final : public host::PollableTun {
   std::string name_ = "ibx";
 };
 
+/// Announces what the test puts into `announced`.
+class FakeRoutes final : public host::RouteSource {
+ public:
+  [[nodiscard]] int descriptor() const override { return -1; }
+  void read(std::vector<RouteChange>& changes) override {
+    ++reads;
+    if (on_read) on_read();
+    changes.insert(changes.end(), announced.begin(), announced.end());
+    announced.clear();
+  }
+  void rename(const std::string& to) override { name = to; }
+
+  std::vector<RouteChange> announced;
+  std::function<void()> on_read;
+  std::string name;
+  unsigned reads = 0;
+};
+
 /// Virtual time, which only sleep() moves: to the deadline.
 class FakeSleeper final : public Sleeper {
  public:
   [[nodiscard]] TimePoint now() override { return time; }
-  [[nodiscard]] bool sleep(TimePoint now, TimePoint deadline) override {
+  [[nodiscard]] WokenBy sleep(TimePoint now, TimePoint deadline) override {
     deadlines.push_back(deadline);
     if (on_sleep) on_sleep();
     if (deadline != kNever && deadline > now) time = deadline;
-    return std::exchange(completions, false);
+    return {.completions = std::exchange(completions, false),
+            .routes = std::exchange(routes, false)};
   }
 
   TimePoint time{std::chrono::seconds(1000)};
   std::vector<TimePoint> deadlines;
   bool completions = false;        ///< whether completions end the next sleep
+  bool routes = false;             ///< whether announced routes do
   std::function<void()> on_sleep;  ///< has to make the loop end some time
 };
 

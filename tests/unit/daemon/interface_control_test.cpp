@@ -9,6 +9,7 @@
 #include "daemon/interfaces/ipv6_identity.hpp"
 #include "daemon/pump/admin.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/sa_request.hpp"
@@ -26,11 +27,15 @@ using ::testing::SizeIs;
 class FakeMirror final : public host::HostMirror {
  public:
   [[nodiscard]] int descriptor() const override { return events.descriptor(); }
-  [[nodiscard]] bool take_events() override {
+  [[nodiscard]] Pending take_events() override {
     events.clear();
-    return true;
+    return pending;
   }
   void expect_change() override { ++expected; }
+  void expect_routes() override {
+    ++routes_expected;
+    pending = Pending::any;
+  }
   [[nodiscard]] Result<std::optional<HostView>> update() override {
     ++updates;
     if (fails) return Error{0, "netlink: no memory"};
@@ -62,6 +67,8 @@ class FakeMirror final : public host::HostMirror {
   bool fails = false;
   unsigned updates = 0;
   unsigned expected = 0;
+  unsigned routes_expected = 0;
+  Pending pending = Pending::any;
   Ipv4Address permitted_target{0x0a2c0009};
   Ipv4Address permitted_sender{0x0a2c0002};
   bool arp_changed = false;
@@ -210,6 +217,53 @@ TEST_F(InterfaceControlTest, PassesOnTheHostsConfiguration) {
   view.addresses.clear();
   mirror.change(view);
   EXPECT_EQ(await<HostChanged>().back().view, view);
+}
+
+/// The interface's thread follows routes itself.
+TEST_F(InterfaceControlTest, RoutesAreReadAgainLater) {
+  run_until([&] { return mirror.updates == 1; });
+  mirror.pending = host::HostMirror::Pending::routes;
+  mirror.change({});
+  const auto began = std::chrono::steady_clock::now();
+  run_until([&] { return mirror.updates == 2; });
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 900ms);
+}
+
+TEST_F(InterfaceControlTest, AnotherChangeDoesNotWaitForRoutes) {
+  run_until([&] { return mirror.updates == 1; });
+  mirror.pending = host::HostMirror::Pending::routes;
+  mirror.change({});
+  context.run_one_for(10ms);
+  mirror.pending = host::HostMirror::Pending::any;
+  const auto began = std::chrono::steady_clock::now();
+  mirror.change({});
+  run_until([&] { return mirror.updates == 2; });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 900ms);
+}
+
+TEST_F(InterfaceControlTest, GivesAViewToAThreadThatDoesNotKnowTheRoutes) {
+  run_until([&] { return mirror.updates == 1; });
+  (void)taken();
+  mirror.pending = host::HostMirror::Pending::none;
+  mirror.next = HostView();
+  from_interface(RoutesWanted{});
+  EXPECT_THAT(await<HostChanged>(), SizeIs(1));
+  EXPECT_EQ(mirror.routes_expected, 1U);
+}
+
+TEST_F(InterfaceControlTest, TheRoutesOfAViewComeBuilt) {
+  HostView view;
+  view.rules = {{.family = IpFamily::v4, .table = 254}};
+  view.tables = {{254, {{.destination = {Ipv4Address(), 0}, .metric = 0, .hops = {RouteHop{}}}}}};
+  const auto before = monotonic_now();
+  mirror.next = view;
+  const auto changed = await<HostChanged>().back();
+  EXPECT_TRUE(changed.view.tables.empty());
+  ASSERT_TRUE(changed.routes);
+  EXPECT_FALSE(
+      changed.routes->find({.source = Ipv4Address(), .destination = Ipv4Address(0x0a2c0002)})
+          .empty());
+  EXPECT_GE(changed.began, before);
 }
 
 TEST_F(InterfaceControlTest, ReadsTheHostAgainAfterAFailure) {

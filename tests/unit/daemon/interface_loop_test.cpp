@@ -33,6 +33,7 @@ class InterfaceLoopTest : public ::testing::Test {
                        {.pump = pump,
                         .tun = tun,
                         .queue_pair = queue_pair,
+                        .routes = follower,
                         .sleeper = sleeper,
                         .inbox = inbox,
                         .outbox = outbox,
@@ -90,6 +91,8 @@ class InterfaceLoopTest : public ::testing::Test {
   FakeQueuePair queue_pair;
   FakeTun tun;
   TraceRing trace{"test"};
+  FakeRoutes* routes = new FakeRoutes;
+  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
   InterfaceMailbox inbox{16};
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;
@@ -98,6 +101,7 @@ class InterfaceLoopTest : public ::testing::Test {
              .queue_pair = queue_pair,
              .host_frames = {frames, frames},
              .messages = frames,
+             .routes = follower,
              .trace = trace,
              .log = *link::silent_logger(),
              .link_log = *link::silent_logger()}};

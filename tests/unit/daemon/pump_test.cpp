@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "daemon/pump/pools.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/encapsulation.hpp"
@@ -22,6 +23,7 @@ class PumpTest : public ::testing::Test {
   PumpTest() {
     HostView view;
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
+    view.tables = test::all_on_link();
     pump.link().on_host_changed(view, now);
   }
   ~PumpTest() override {
@@ -96,16 +98,36 @@ class PumpTest : public ::testing::Test {
   FakeQueuePair queue_pair;
   FakeTun tun;
   TraceRing trace{"test"};
+  FakeRoutes* routes = new FakeRoutes;
+  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
   link::PortStatus port;
   Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1, .hash_key = {1, 2}},
             {.tun = tun,
              .queue_pair = queue_pair,
              .host_frames = {frames, frames},
              .messages = frames,
+             .routes = follower,
              .trace = trace,
              .log = *link::silent_logger(),
              .link_log = *link::silent_logger()}};
 };
+
+/// A change that is announced before a packet is read applies to the packet.
+TEST_F(PumpTest, ReadsAnnouncedRoutesBetweenReadingAndSendingPackets) {
+  bring_up();
+  bool was_read = false;
+  routes->on_read = [&] {
+    was_read |= tun.to_fabric.empty();
+    EXPECT_TRUE(queue_pair.sent.empty());
+  };
+  broadcast(1);
+  EXPECT_TRUE(pump.turn(now));
+  EXPECT_TRUE(was_read);
+  EXPECT_EQ(queue_pair.sent.size(), 1U);
+  const auto reads = routes->reads;
+  EXPECT_FALSE(pump.turn(now));
+  EXPECT_EQ(routes->reads, reads) << "there are no packets";
+}
 
 TEST_F(PumpTest, MovesPacketsOfTheHost) {
   bring_up();

@@ -6,6 +6,7 @@
 
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/sa_requests.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/daemon/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
@@ -36,6 +37,7 @@ class TwoPortsTest : public ::testing::Test {
                  .queue_pair = queue_pair,
                  .host_frames = {frames, frames},
                  .messages = frames,
+                 .routes = follower,
                  .trace = trace,
                  .log = *link::silent_logger(),
                  .link_log = *link::silent_logger()}};
@@ -63,6 +65,7 @@ class TwoPortsTest : public ::testing::Test {
   void run(std::deque<Step> steps) {
     HostView host;
     host.addresses.push_back({Ipv4Address(0x0a2c0001), 24});
+    host.tables = test::all_on_link();
     post(HostChanged{host});
     for (const PortRole role : kPortRoles) set_port(role, port_of(role));
     steps.push_front([this] {
@@ -85,6 +88,7 @@ class TwoPortsTest : public ::testing::Test {
     return {.pump = primary,
             .tun = tun,
             .queue_pair = pair,
+            .routes = follower,
             .sleeper = sleeper,
             .inbox = inbox,
             .outbox = outbox,
@@ -141,6 +145,8 @@ class TwoPortsTest : public ::testing::Test {
   FakeQueuePair backup_pair;
   FakeTun tun;
   TraceRing trace{"test"};
+  FakeRoutes* routes = new FakeRoutes;
+  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
   InterfaceMailbox inbox{64};
   ControlMailbox outbox{256};
   Pump primary{make_pump(pair, PortRole::primary, PumpMode::active)};

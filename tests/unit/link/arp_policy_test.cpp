@@ -184,6 +184,105 @@ TEST_F(ArpPolicyTest, ALateAnswerToWhatIsNowAnOwnAddressIsIgnored) {
   EXPECT_EQ(link->neighbour_count(), 0U);
 }
 
+// --- The policy is read before it is used -------------------------------------------------------
+
+/// A policy that changes without notice.
+class ChangingPolicy : public ArpPolicyTest, public ArpPolicySource {
+ protected:
+  ChangingPolicy() {
+    arp_policy = this;
+    view.arp_interface = "ib0";
+  }
+  [[nodiscard]] std::optional<ArpPolicy> read(const std::string& interface) const override {
+    EXPECT_EQ(interface, "ib0");
+    ++reads;
+    return present;
+  }
+  void change(const ArpPolicy& policy) {
+    now += 2ms;
+    present = policy;
+  }
+  std::optional<ArpPolicy> present = ArpPolicy();
+  mutable unsigned reads = 0;
+};
+
+TEST_F(ChangingPolicy, IsFollowedByTheNextReply) {
+  bring_up();
+  EXPECT_TRUE(replies(kVirtual));
+  change({.ignore = 1});
+  EXPECT_FALSE(replies(kVirtual));
+  EXPECT_TRUE(replies(kOwnIp));
+  change({.ignore = 8});
+  EXPECT_FALSE(replies(kOwnIp));
+  change({});
+  EXPECT_TRUE(replies(kVirtual));
+  change({.filter = true});
+  EXPECT_FALSE(replies(kOwnIp));
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), 1U);
+}
+
+TEST_F(ChangingPolicy, OfAProxyIsFollowedByTheNextRequest) {
+  bring_up();
+  request(kStranger);
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty());
+  change({.proxy = true});
+  now += HostReports::kProxyPolicyAge;
+  request(kStranger);
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), 1U);
+}
+
+TEST_F(ChangingPolicy, OfOurRequestsIsFollowedByTheNextOne) {
+  bring_up();
+  change({.announce = 2});
+  send(ip_packet(kPeer, kVirtual));
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, kOwnIp);
+}
+
+TEST_F(ChangingPolicy, IsReadOnceAMillisecondAtMost) {
+  bring_up();
+  reads = 0;
+  for (int i = 0; i < 100; ++i) request(kOwnIp);
+  EXPECT_EQ(reads, 1U);
+  now += HostReports::kPolicyAge + 1us;
+  request(kOwnIp);
+  EXPECT_EQ(reads, 2U);
+  now += HostReports::kPolicyAge + 1us;
+  request(kStranger);
+  EXPECT_EQ(reads, 2U) << "only a proxy needs it";
+}
+
+TEST_F(ChangingPolicy, StaysWhileItCannotBeRead) {
+  bring_up();
+  change({.ignore = 8});
+  EXPECT_FALSE(replies(kOwnIp));
+  now += 2ms;
+  present.reset();
+  EXPECT_FALSE(replies(kOwnIp)) << "the interface is being renamed";
+}
+
+TEST_F(ArpPolicyTest, AHostThatForwardsMayBeAProxyForASingleAddress) {
+  bring_up();
+  set_policy({.forwards = true});
+  request(kStranger);
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), 1U);
+  forget();
+  request(kStranger, Ipv4Address());
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty()) << "a probe";
+}
+
+TEST_F(ArpPolicyTest, KnownProxiedAddressesHaveLookUpsForThemselves) {
+  config.limits.arp_reply_checks = 50;
+  view.proxied = {kElsewhere};
+  bring_up();
+  set_policy({.forwards = true});
+  for (int i = 0; i < 30; ++i) request(kStranger);
+  const auto unknown = emitted<ArpReplyCheck>().size();
+  EXPECT_LT(unknown, 10U);
+  request(kElsewhere);
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), unknown + 1);
+}
+
 TEST_F(ArpPolicyTest, UseOfThePolicyIsReportedOnceASecond) {
   bring_up();
   request(kOwnIp);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "link/link.hpp"
+#include "tests/on_link.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/ipv6.hpp"
 
@@ -16,6 +17,7 @@ class LinkFixture : public ::testing::Test {
     port.gid = port_gid(1);
     port.pkey_index = 2;
     view.addresses = {{kOwnIp, 24}};
+    view.tables = test::all_on_link();
   }
   ~LinkFixture() override {
     if (link) link->shut_down(now);
@@ -27,7 +29,12 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    const Link::Dependencies deps{handles, pool, pool, *silent_logger(), kHashKey};
+    const Link::Dependencies deps{.handles = handles,
+                                  .messages = pool,
+                                  .packets = pool,
+                                  .log = *silent_logger(),
+                                  .hash_key = kHashKey,
+                                  .arp_policy = arp_policy};
     link = std::make_unique<Link>(config, deps, kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
@@ -186,6 +193,7 @@ class LinkFixture : public ::testing::Test {
 
   TimePoint now{1h};
   Config config;
+  const ArpPolicySource* arp_policy = nullptr;
   PortStatus port;
   HostView view;
   FakeAddressHandles handles;

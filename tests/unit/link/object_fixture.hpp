@@ -217,7 +217,7 @@ class ObjectFixture : public ::testing::Test {
   SendGroupTable send_groups{membership, parking, kHashKey};
   MulticastOutput multicast{groups, send_groups, out};
   PathTable paths{{config, handles, out, ids, random, *silent_logger()}, kHashKey};
-  HostReports reports{out};
+  HostReports reports{host, out};
   ArpOutput arp{{host, kOwn, groups.broadcast(), pool, reports, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};

@@ -65,6 +65,14 @@ TEST(IcmpError, AddressUnreachableQuotesThePacket) {
   EXPECT_TRUE(std::ranges::equal(ConstBytes(error).subspan(48), packet));
 }
 
+TEST(IcmpError, NoRouteHasItsOwnCodes) {
+  std::vector<std::uint8_t> out(kMaxIcmpError);
+  ASSERT_GT(emit_no_route(ipv4_packet(100), out), 0U);
+  EXPECT_EQ(load_be<std::uint16_t>(&out[20]), 0x0300) << "network unreachable";
+  ASSERT_GT(emit_no_route(ipv6_packet(100), out), 0U);
+  EXPECT_EQ(load_be<std::uint16_t>(&out[40]), 0x0100) << "no route to destination";
+}
+
 TEST(IcmpError, FragmentationNeededContainsTheMtu) {
   const auto packet = ipv4_packet(2044);
   const auto error = error_for(packet, 1500);

@@ -1,0 +1,274 @@
+#include "link/route_tables.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ipoib::link {
+namespace {
+
+constexpr std::uint8_t kTrafficClass = 0xfc;  // DSCP, without the bits of ECN (RFC 3168)
+
+std::size_t family_of(const IpPrefix& prefix) {
+  return static_cast<std::size_t>(family(prefix.address));
+}
+
+RouteTables::Place place_of(std::uint32_t table, const HostRoute& route) {
+  const auto [address, bits] = route.destination;
+  return {table, {IpPrefix::network(address, bits), bits}};
+}
+
+bool is_alike(const HostRoute& a, const HostRoute& b) {
+  return a.tos == b.tos && a.metric == b.metric;
+}
+
+bool has_gateway(const HostRoute& route) {
+  return std::ranges::any_of(route.hops, [](const RouteHop& hop) { return !!hop.gateway; });
+}
+
+bool have_same_hops(const HostRoute& a, const HostRoute& b) {
+  if (a.nexthop != 0 || b.nexthop != 0) return a.nexthop == b.nexthop;
+  return std::ranges::equal(a.hops, b.hops, {}, &RouteHop::gateway, &RouteHop::gateway);
+}
+
+}  // namespace
+
+void RouteTables::clear() {
+  tables_.clear();
+  users_.clear();
+  count_ = {};
+}
+
+/// The next hops of routes in a view are those of their objects.
+void RouteTables::update(const HostView& view) {
+  clear();
+  objects_.clear();
+  for (const NextHopObject& object : view.nexthops) objects_.insert_or_assign(object.id, object);
+  for (const RoutingTable& table : view.tables) {
+    for (const HostRoute& route : table.routes) {
+      const Place place = place_of(table.id, route);
+      if (route.nexthop != 0) users_[route.nexthop].insert(place);
+      insert(route, place, RouteAdded::Place::last);
+    }
+  }
+}
+
+// --- Changes -------------------------------------------------------------------------------------
+
+/// Of IPv6, a notification has all next hops of a route to which one was added.
+RouteTables::Place RouteTables::add(const RouteAdded& change) {
+  HostRoute route = change.route;
+  const Place place = place_of(change.table, route);
+  const bool is_ipv6 = family(place.prefix.address) == IpFamily::v6;
+  use_object(route, place);
+  auto where = change.place;
+  if (where == RouteAdded::Place::instead && !is_ipv6) {
+    // The first one is replaced, which is replaced by the new one then.
+    if (auto* const routes = find(place)) {
+      const auto old = std::ranges::find_if(
+          *routes, [&](const HostRoute& other) { return is_alike(other, route); });
+      if (old != routes->end()) {
+        routes->erase(old);
+        --count_[family_of(place.prefix)];
+        where = RouteAdded::Place::first;
+      }
+    }
+  }
+  remove_at(place, [&](const HostRoute& other) {
+    if (!is_alike(other, route)) return false;
+    if (have_same_hops(other, route)) return true;
+    if (!is_ipv6) return false;
+    return where == RouteAdded::Place::instead || (has_gateway(other) && has_gateway(route));
+  });
+  if (!route.hops.empty() || route.nexthop != 0) insert(std::move(route), place, where);
+  return place;
+}
+
+/// Of IPv6, a single next hop of a route may be removed.
+RouteTables::Place RouteTables::remove(const RouteRemoved& change) {
+  const HostRoute& gone = change.route;
+  const Place place = place_of(change.table, gone);
+  const bool is_ipv6 = family(place.prefix.address) == IpFamily::v6;
+  auto* const routes = find(place);
+  if (routes == nullptr) return place;
+  if (is_ipv6 && gone.nexthop == 0) {
+    for (HostRoute& route : *routes) {
+      if (!is_alike(route, gone) || route.nexthop != 0) continue;
+      std::erase_if(route.hops, [&](const RouteHop& hop) {
+        return std::ranges::find(gone.hops, hop.gateway, &RouteHop::gateway) != gone.hops.end();
+      });
+    }
+    remove_at(place,
+              [](const HostRoute& route) { return route.hops.empty() && route.nexthop == 0; });
+    return place;
+  }
+  if (gone.hops.empty() && gone.nexthop == 0) return place;
+  bool is_found = false;
+  remove_at(place, [&](const HostRoute& route) {
+    if (is_found || !is_alike(route, gone) || !have_same_hops(route, gone)) return false;
+    is_found = true;
+    return true;
+  });
+  return place;
+}
+
+std::vector<RouteTables::Place> RouteTables::change(const NextHopChanged& change) {
+  const std::uint32_t id = change.object.id;
+  std::vector<std::uint32_t> changed{id};
+  std::vector<Place> places;
+  if (change.is_there) {
+    objects_.insert_or_assign(id, change.object);
+  } else {
+    objects_.erase(id);
+  }
+  for (const auto& [group, object] : objects_) {
+    const bool has_it =
+        std::ranges::find(object.members, id, &NextHopObject::Member::id) != object.members.end();
+    if (has_it) changed.push_back(group);
+  }
+  for (const std::uint32_t each : changed) {
+    const auto users = users_.find(each);
+    if (users == users_.end()) continue;
+    const auto object = objects_.find(each);
+    for (const Place& place : users->second) {
+      places.push_back(place);
+      if (object == objects_.end()) {
+        remove_at(place, [each](const HostRoute& route) { return route.nexthop == each; });
+        continue;
+      }
+      auto* const routes = find(place);
+      if (routes == nullptr) continue;
+      for (HostRoute& route : *routes) {
+        if (route.nexthop == each) route.hops = hops_of(object->second);
+      }
+    }
+    if (object == objects_.end()) users_.erase(users);
+  }
+  return places;
+}
+
+void RouteTables::remove_source(const IpAddress& address) {
+  std::vector<Place> places;
+  for (const auto& [id, table] : tables_) {
+    for (const auto& lengths : table) {
+      for (const PrefixLength& length : lengths) {
+        for (const auto& [prefix, routes] : length.routes) {
+          const bool concerned =
+              std::ranges::find(routes, std::optional(address), &HostRoute::source) != routes.end();
+          if (concerned) places.push_back({id, {prefix, length.bits}});
+        }
+      }
+    }
+  }
+  for (const Place& place : places) {
+    remove_at(place, [&](const HostRoute& route) { return route.source == address; });
+  }
+}
+
+/// As in the kernel, routes with a TOS come first, then the lowest metric.
+void RouteTables::insert(HostRoute route, const Place& place, RouteAdded::Place where) {
+  auto& count = count_[family_of(place.prefix)];
+  if (count >= HostView::kMaxRoutes) return erase_if_empty(place);
+  auto& routes = routes_at(place);
+  const auto later = [&](const HostRoute& other) {
+    if (other.tos != route.tos) return other.tos < route.tos;
+    if (other.metric != route.metric) return other.metric > route.metric;
+    return where == RouteAdded::Place::first;
+  };
+  routes.insert(std::ranges::find_if(routes, later), std::move(route));
+  ++count;
+}
+
+/// The routes that use an object have its next hops, if it is known.
+void RouteTables::use_object(HostRoute& route, const Place& place) {
+  if (route.nexthop == 0) return;
+  users_[route.nexthop].insert(place);
+  const auto object = objects_.find(route.nexthop);
+  if (object != objects_.end()) route.hops = hops_of(object->second);
+}
+
+std::vector<RouteHop> RouteTables::hops_of(const NextHopObject& object) const {
+  if (object.hop) return {*object.hop};
+  std::vector<RouteHop> hops;
+  for (const auto& [id, weight] : object.members) {
+    const auto member = objects_.find(id);
+    if (member == objects_.end() || !member->second.hop) continue;
+    hops.push_back({member->second.hop->gateway, weight});
+  }
+  return hops;
+}
+
+template <class Condition>
+void RouteTables::remove_at(const Place& place, Condition&& condition) {
+  auto* const routes = find(place);
+  if (routes == nullptr) return;
+  count_[family_of(place.prefix)] -= std::erase_if(*routes, condition);
+  erase_if_empty(place);
+}
+
+// --- Look-up -------------------------------------------------------------------------------------
+
+std::vector<HostRoute>* RouteTables::find(const Place& place) {
+  const auto table = tables_.find(place.table);
+  if (table == tables_.end()) return nullptr;
+  auto& lengths = table->second[family_of(place.prefix)];
+  const auto length = std::ranges::find(lengths, place.prefix.length, &PrefixLength::bits);
+  if (length == lengths.end()) return nullptr;
+  const auto at = length->routes.find(place.prefix.address);
+  return at == length->routes.end() ? nullptr : &at->second;
+}
+
+const std::vector<HostRoute>& RouteTables::at(const Place& place) const {
+  static const std::vector<HostRoute> kNone;
+  const auto* const found = const_cast<RouteTables*>(this)->find(place);
+  return found == nullptr ? kNone : *found;
+}
+
+std::vector<HostRoute>& RouteTables::routes_at(const Place& place) {
+  auto& lengths = tables_[place.table][family_of(place.prefix)];
+  auto at = std::ranges::find_if(
+      lengths, [&](const PrefixLength& length) { return length.bits <= place.prefix.length; });
+  if (at == lengths.end() || at->bits != place.prefix.length) {
+    at = lengths.insert(at, PrefixLength{place.prefix.length, RoutesByPrefix(0, hash_)});
+  }
+  return at->routes[place.prefix.address];
+}
+
+void RouteTables::erase_if_empty(const Place& place) {
+  const auto* const routes = find(place);
+  if (routes == nullptr || !routes->empty()) return;
+  auto& lengths = tables_[place.table][family_of(place.prefix)];
+  const auto length = std::ranges::find(lengths, place.prefix.length, &PrefixLength::bits);
+  length->routes.erase(place.prefix.address);
+  if (length->routes.empty()) lengths.erase(length);
+}
+
+std::vector<std::uint32_t> RouteTables::ids() const {
+  std::vector<std::uint32_t> out;
+  for (const auto& [id, table] : tables_) out.push_back(id);
+  return out;
+}
+
+RouteTables::Routes RouteTables::longest_match(std::uint32_t table, const Flow& flow,
+                                               std::optional<std::uint8_t> ignored_bits) const {
+  const IpAddress& destination = flow.destination;
+  const auto found = tables_.find(table);
+  if (found == tables_.end()) return {};
+  for (const PrefixLength& length : found->second[static_cast<std::size_t>(family(destination))]) {
+    if (ignored_bits && length.bits <= *ignored_bits) break;
+    const auto at = length.routes.find(IpPrefix::network(destination, length.bits));
+    if (at == length.routes.end()) continue;
+    Routes best;
+    for (const HostRoute& route : at->second) {
+      if (route.hops.empty()) continue;
+      if (route.tos != 0 && (route.tos & kTrafficClass) != (flow.tos & kTrafficClass)) continue;
+      const bool is_equal =
+          best.empty() || (best.front()->tos == route.tos && best.front()->metric == route.metric);
+      if (!is_equal) break;
+      best.push_back(&route);
+    }
+    if (!best.empty()) return best;
+  }
+  return {};
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,218 @@
+// RouteFeed with the kernel's announcements, and the copy of the routes that follows them.
+#include "linux/route_feed.hpp"
+
+#include <gmock/gmock.h>
+#include <netlink/netlink.h>
+
+#include <random>
+#include <string>
+
+#include "link/host_routes.hpp"
+#include "linux/netlink_sockets.hpp"
+#include "linux/route_reader.hpp"
+#include "linux/tun_device.hpp"
+#include "tests/netns/namespace_fixture.hpp"
+
+namespace ipoib::host {
+namespace {
+
+class RouteFeedTest : public test::NamespaceTest {
+ protected:
+  void SetUp() override {
+    NamespaceTest::SetUp();
+    if (IsSkipped()) return;
+    tun_ = TunDevice::open({.name = "ib0"}).value();
+    sockets_.emplace(NetlinkSockets::open().value());
+    ip("link add other0 type veth peer name other1");
+    ip("link set other0 up");
+    ip("link set other1 up");
+    ip("addr add 10.8.0.1/24 dev other0");
+    ip("-6 addr add fd08::1/64 dev other0 nodad");
+    ip("link set ib0 up");
+    ip("addr add 10.9.0.1/24 dev ib0");
+    ip("-6 addr add fd09::1/64 dev ib0 nodad");
+    ASSERT_TRUE(tun_->set_carrier(true));
+    feed_ = RouteFeed::open({tun_->interface_index(), "ib0"}).value();
+    followed_ = read();
+  }
+  /// All routes, as the control thread reads them.
+  [[nodiscard]] link::HostRoutes read() {
+    HostView view;
+    EXPECT_TRUE(read_routing(sockets_->queries.get(), {tun_->interface_index(), "ib0"}, view));
+    return {view, HashKey(1, 2)};
+  }
+  std::vector<RouteChange> changes() {
+    std::vector<RouteChange> found;
+    feed_->read(found);
+    return found;
+  }
+  void follow() {
+    for (const RouteChange& change : changes()) followed_->apply(change);
+  }
+  /// The gateways of the best routes to an address, by the routes that follow the changes.
+  [[nodiscard]] static std::string gateways(const link::HostRoutes& routes,
+                                            const std::string& address) {
+    const auto to = parse_ip_address(address).value();
+    const IpAddress from =
+        family(to) == IpFamily::v4 ? *parse_ip_address("10.9.0.1") : *parse_ip_address("fd09::1");
+    std::multiset<std::string> found;
+    for (const HostRoute* const route : routes.find({.source = from, .destination = to})) {
+      for (const RouteHop& hop : route->hops) {
+        found.insert(hop.gateway ? to_string(*hop.gateway) : "on the link");
+      }
+    }
+    std::string out;
+    for (const auto& each : found) out += each + " ";
+    return out;
+  }
+  [[nodiscard]] std::string by(const std::string& address) {
+    follow();
+    EXPECT_EQ(gateways(*followed_, address), gateways(read(), address)) << address;
+    return gateways(*followed_, address);
+  }
+
+  std::unique_ptr<TunDevice> tun_;
+  std::optional<NetlinkSockets> sockets_;
+  std::unique_ptr<RouteFeed> feed_;
+  std::optional<link::HostRoutes> followed_;
+};
+
+TEST_F(RouteFeedTest, FollowsRoutes) {
+  ip("route add 10.50.0.0/16 via 10.9.0.2");
+  EXPECT_EQ(by("10.50.0.1"), "10.9.0.2 ");
+  ip("route replace 10.50.0.0/16 via 10.9.0.3");
+  EXPECT_EQ(by("10.50.0.1"), "10.9.0.3 ");
+  ip("route replace 10.50.0.0/16 via 10.8.0.3");
+  EXPECT_EQ(by("10.50.0.1"), "") << "by another interface";
+  ip("route replace 10.50.0.0/16 nexthop via 10.9.0.2 nexthop via 10.9.0.3 nexthop via 10.8.0.2");
+  EXPECT_EQ(by("10.50.0.1"), "10.9.0.2 10.9.0.3 ");
+  ip("route del 10.50.0.0/16");
+  EXPECT_EQ(by("10.50.0.1"), "");
+  ip("route add 10.50.0.0/16 via 10.9.0.2");
+  ip("route replace unreachable 10.50.0.0/16");
+  EXPECT_EQ(by("10.50.0.1"), "");
+}
+
+TEST_F(RouteFeedTest, FollowsIpv6Routes) {
+  ip("-6 route add fd50::/16 via fd09::2");
+  EXPECT_EQ(by("fd50::1"), "fd09::2 ");
+  ip("-6 route append fd50::/16 via fd09::3");
+  EXPECT_EQ(by("fd50::1"), "fd09::2 fd09::3 ");
+  ip("-6 route append fd50::/16 via fd08::3");
+  EXPECT_EQ(by("fd50::1"), "fd09::2 fd09::3 ");
+  ip("-6 route del fd50::/16 via fd09::2");
+  EXPECT_EQ(by("fd50::1"), "fd09::3 ");
+  ip("-6 route replace fd50::/16 via fd09::4");
+  EXPECT_EQ(by("fd50::1"), "fd09::4 ");
+  ip("-6 route replace fd50::/16 via fd08::4");
+  EXPECT_EQ(by("fd50::1"), "");
+}
+
+TEST_F(RouteFeedTest, FollowsNexthopObjectsAndTheirGroups) {
+  for (const char* const mode : {"1", "0"}) {
+    std::ofstream("/proc/sys/net/ipv4/nexthop_compat_mode") << mode << std::flush;
+    ip("nexthop replace id 7 via 10.9.0.7 dev ib0");
+    ip("nexthop replace id 8 via 10.9.0.8 dev ib0");
+    ip("nexthop replace id 9 group 7/8");
+    ip("route add 10.50.0.0/16 nhid 7");
+    ip("route add 10.51.0.0/16 nhid 9");
+    EXPECT_EQ(by("10.50.0.1"), "10.9.0.7 ");
+    EXPECT_EQ(by("10.51.0.1"), "10.9.0.7 10.9.0.8 ");
+    ip("nexthop replace id 7 via 10.9.0.9 dev ib0");
+    EXPECT_EQ(by("10.50.0.1"), "10.9.0.9 ");
+    EXPECT_EQ(by("10.51.0.1"), "10.9.0.8 10.9.0.9 ");
+    ip("nexthop del id 7");
+    EXPECT_EQ(by("10.50.0.1"), "");
+    EXPECT_EQ(by("10.51.0.1"), "10.9.0.8 ");
+    ip("nexthop flush");
+    EXPECT_EQ(by("10.51.0.1"), "");
+  }
+}
+
+TEST_F(RouteFeedTest, FollowsRules) {
+  ip("route add 10.50.0.0/16 via 10.9.0.2");
+  ip("route add 10.50.0.0/16 via 10.9.0.3 table 100");
+  ip("rule add to 10.50.1.0/24 table 100");
+  EXPECT_EQ(by("10.50.0.1"), "10.9.0.2 ");
+  EXPECT_EQ(by("10.50.1.1"), "10.9.0.3 ");
+  ip("rule del to 10.50.1.0/24 table 100");
+  EXPECT_EQ(by("10.50.1.1"), "10.9.0.2 ");
+}
+
+TEST_F(RouteFeedTest, FollowsAddressesThatGo) {
+  ip("addr add 10.7.0.1/24 dev ib0");
+  ip("route add 10.50.0.0/16 via 10.9.0.2 src 10.7.0.1");
+  EXPECT_EQ(by("10.50.0.1"), "10.9.0.2 ");
+  EXPECT_EQ(by("10.7.0.2"), "on the link ");
+  ip("addr del 10.7.0.1/24 dev ib0");
+  EXPECT_EQ(by("10.50.0.1"), "") << "the kernel removes it in silence";
+  EXPECT_EQ(by("10.7.0.2"), "");
+}
+
+TEST_F(RouteFeedTest, FollowsTheInterface) {
+  ip("route add 10.50.0.0/16 via 10.9.0.2");
+  ip("link set ib0 down");
+  EXPECT_EQ(by("10.50.0.1"), "");
+  ip("link set ib0 up");
+  const auto up = changes();
+  EXPECT_TRUE(std::ranges::any_of(up, [](const RouteChange& change) {
+    return std::holds_alternative<RoutesUnknown>(change);
+  })) << "next hops may have come back in silence";
+}
+
+TEST_F(RouteFeedTest, SaysThatAnnouncementsWereLost) {
+  ip("-batch - <<END\n$(for i in $(seq 0 20000); do"
+     " echo \"route replace 10.$((100 + i / 256)).$((i % 256)).0/24 via 10.9.0.2\"; done)\nEND");
+  bool is_unknown = false;
+  for (int i = 0; i < 100; ++i) {
+    for (const RouteChange& change : changes()) {
+      is_unknown |= std::holds_alternative<RoutesUnknown>(change);
+    }
+  }
+  EXPECT_TRUE(is_unknown);
+}
+
+TEST_F(RouteFeedTest, ReadsALimitedNumberAtATime) {
+  ip("-batch - <<END\n$(for i in $(seq 0 599); do"
+     " echo \"route replace 10.$((100 + i / 256)).$((i % 256)).0/24 via 10.9.0.2\"; done)\nEND");
+  EXPECT_LE(changes().size(), RouteFeed::kMaxReads);
+  EXPECT_TRUE(test::wait_readable(feed_->descriptor()));
+  EXPECT_GE(changes().size(), 600 - RouteFeed::kMaxReads);
+}
+
+/// What is announced leads to the same routes as reading all of them.
+TEST_F(RouteFeedTest, RandomChangesLeadToTheRoutesOfTheKernel) {
+  std::mt19937 random(42);
+  const auto pick = [&random](const auto& list) { return list[random() % std::size(list)]; };
+  const std::array verbs{"add", "del", "replace", "append", "prepend"};
+  const std::array gateways4{"10.9.0.2", "10.9.0.3", "10.9.0.4", "10.8.0.2", "10.8.0.3"};
+  const std::array gateways6{"fd09::2", "fd09::3", "fd09::4", "fd08::2", "fd08::3"};
+  const std::array metrics{"", "metric 10", "metric 20"};
+  constexpr int kSteps = 400;
+  for (int step = 0; step < kSteps; ++step) {
+    const bool is_ipv6 = random() % 2 == 0;
+    const std::string to = std::to_string(random() % 2);
+    std::string how;
+    switch (random() % 4) {
+      case 0:
+        how = std::string("nexthop via ") + (is_ipv6 ? pick(gateways6) : pick(gateways4)) +
+              " nexthop via " + (is_ipv6 ? pick(gateways6) : pick(gateways4));
+        break;
+      case 1:
+        how = random() % 2 == 0 ? "dev ib0" : "dev other0";
+        break;
+      default:
+        how = std::string("via ") + (is_ipv6 ? pick(gateways6) : pick(gateways4));
+    }
+    const std::string command = std::string(is_ipv6 ? "ip -6" : "ip") + " route " + pick(verbs) +
+                                " " + (is_ipv6 ? "fd5" + to + "::/16" : "10.5" + to + ".0.0/16") +
+                                " " + how + " " + pick(metrics) + " 2>/dev/null";
+    (void)std::system(command.c_str());  // many are refused
+    const std::string address = is_ipv6 ? "fd5" + to + "::1" : "10.5" + to + ".0.1";
+    (void)by(address);
+    if (HasFailure()) FAIL() << "after step " << step << ": " << command;
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::host
