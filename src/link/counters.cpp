@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "drop_path_failed",
     "drop_parked_limit",
     "drop_parked_total_limit",
+    "drop_parked_fragment",
     "drop_not_up",
     "drop_malformed_datagram",
     "drop_own_multicast",
