@@ -59,11 +59,14 @@ struct PathTimes {
 /// Exceeding a limit drops or evicts, and counts.
 struct Limits {
   std::size_t neighbours = 16384;
-  std::size_t unresolved = 2048;          ///< neighbours without a known hardware address
-  std::size_t parked_per_neighbour = 16;  ///< frames
-  std::size_t parked = 512;               ///< frames in all; less than the pool holds
+  std::size_t unresolved = 2048;  ///< neighbours without a known hardware address
+  /// Bytes of the frames that are parked for one neighbour or group: as unres_qlen_bytes of Linux.
+  /// The fragments of the largest datagram need less, at each MTU.
+  std::size_t parked_bytes_per_neighbour = 212'992;
+  /// A quarter of the totals that follow is only for the first packets of each neighbour.
+  std::size_t parked_first = 16;
+  std::size_t parked = 512;  ///< frames in all; less than the pool holds
   /// Bytes in parked frames, so that some large frames remain free.
-  std::size_t parked_bytes_per_neighbour = std::size_t{512} << 10;
   std::size_t parked_bytes = std::size_t{3} << 20;
   /// Replies to ARP requests and solicitations that wait for a path; beside the packets above.
   std::size_t parked_replies = 128;

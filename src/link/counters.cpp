@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "drop_parked_total_limit",
     "drop_no_route",
     "drop_unrouted_limit",
+    "drop_parked_fragment",
     "drop_not_up",
     "drop_malformed_datagram",
     "drop_own_multicast",

@@ -26,10 +26,11 @@ enum class Counter : std::uint8_t {
   drop_solicitation_limit,  ///< the rate of solicitations for new neighbours is exhausted
   drop_path_limit,          ///< the table of paths is full
   drop_path_failed,         ///< the SA gave no path
-  drop_parked_limit,        ///< too many frames are parked for this neighbour
+  drop_parked_limit,        ///< too many bytes are parked for this neighbour
   drop_parked_total_limit,  ///< too many frames are parked in all
   drop_no_route,            ///< no route of the host leads to the destination
   drop_unrouted_limit,      ///< too many packets wait for a route
+  drop_parked_fragment,     ///< another fragment of its datagram could not be parked
   // Datagrams of the fabric.
   drop_not_up,  ///< received before the link was up
   drop_malformed_datagram,

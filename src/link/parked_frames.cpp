@@ -2,23 +2,41 @@
 
 #include <utility>
 
+#include "wire/transport.hpp"
+
 namespace ipoib::link {
+
+namespace {
+
+std::optional<wire::FragmentedDatagram> datagram_of_frame(const Frame& frame) {
+  return wire::datagram_of(wire::ip_of(frame.bytes()));
+}
+
+std::size_t queued_bytes(const Frame& packet) {
+  return packet.size() + ParkingBudget::kPacketOverhead;
+}
+
+}  // namespace
 
 ParkedFrames::ParkedFrames(ParkedFrames&& other) noexcept
     : budget_(other.budget_),
       frames_(std::exchange(other.frames_, {})),
-      bytes_(std::exchange(other.bytes_, 0)),
+      queued_(std::exchange(other.queued_, 0)),
+      slots_(std::exchange(other.slots_, 0)),
       packets_(std::exchange(other.packets_, 0)),
-      since_(std::exchange(other.since_, kNever)) {}
+      since_(std::exchange(other.since_, kNever)),
+      incomplete_(std::exchange(other.incomplete_, {})) {}
 
 ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
   // The temporary returns the frames that were parked here to the budget.
   ParkedFrames taken(std::move(other));
   std::swap(budget_, taken.budget_);
   std::swap(frames_, taken.frames_);
-  std::swap(bytes_, taken.bytes_);
+  std::swap(queued_, taken.queued_);
+  std::swap(slots_, taken.slots_);
   std::swap(packets_, taken.packets_);
   std::swap(since_, taken.since_);
+  std::swap(incomplete_, taken.incomplete_);
   return *this;
 }
 
@@ -34,24 +52,61 @@ void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
     ++budget_->replies_used;
     return;
   }
-  const std::size_t bytes = taken.capacity();
-  if (packets_ >= budget_->frames_per_neighbour || bytes_ + bytes > budget_->bytes_per_neighbour) {
-    counters.add(Counter::drop_parked_limit);
-  } else if (budget_->used >= budget_->frames || budget_->bytes_used + bytes > budget_->bytes) {
-    counters.add(Counter::drop_parked_total_limit);
-  } else {
-    frames_.push_back(std::move(taken));
-    bytes_ += bytes;
-    ++budget_->used;
-    budget_->bytes_used += bytes;
-    ++packets_;
+  if (const auto why = refusal(taken)) {
+    counters.add(*why);
+    return drop_other_fragments(taken, counters);
   }
+  queued_ += queued_bytes(taken);
+  slots_ += taken.capacity();
+  budget_->bytes_used += taken.capacity();
+  frames_.push_back(std::move(taken));
+  ++packets_;
+  ++budget_->used;
+}
+
+/// Why a packet cannot be parked; nullopt if it can.
+std::optional<Counter> ParkedFrames::refusal(const Frame& packet) const {
+  if (!incomplete_.empty()) {
+    const auto datagram = datagram_of_frame(packet);
+    if (datagram && is_incomplete(*datagram)) return Counter::drop_parked_fragment;
+  }
+  if (queued_ + queued_bytes(packet) > budget_->bytes_per_neighbour) {
+    return Counter::drop_parked_limit;
+  }
+  const std::size_t reserved = packets_ < budget_->first_packets ? 0 : 1;  // quarters
+  const bool is_full =
+      budget_->used >= budget_->frames - reserved * budget_->frames / 4 ||
+      budget_->bytes_used + packet.capacity() > budget_->bytes - reserved * budget_->bytes / 4;
+  return is_full ? std::optional(Counter::drop_parked_total_limit) : std::nullopt;
+}
+
+/// Those that are parked, and those still to come.
+void ParkedFrames::drop_other_fragments(const Frame& dropped, Counters& counters) {
+  const auto datagram = datagram_of_frame(dropped);
+  if (!datagram || is_incomplete(*datagram)) return;
+  if (incomplete_.size() >= budget_->incomplete_per_neighbour)
+    incomplete_.erase(incomplete_.begin());
+  incomplete_.push_back(*datagram);
+  std::size_t slots = 0;
+  const std::size_t count = std::erase_if(frames_, [&](const Frame& parked) {
+    if (datagram_of_frame(parked) != datagram) return false;
+    queued_ -= queued_bytes(parked);
+    slots += parked.capacity();
+    return true;
+  });
+  packets_ -= count;
+  slots_ -= slots;
+  budget_->used -= count;
+  budget_->bytes_used -= slots;
+  counters.add(Counter::drop_parked_fragment, count);
 }
 
 std::vector<Frame> ParkedFrames::take() {
   budget_->replies_used -= replies();
   budget_->used -= std::exchange(packets_, 0);
-  budget_->bytes_used -= std::exchange(bytes_, 0);
+  budget_->bytes_used -= std::exchange(slots_, 0);
+  queued_ = 0;
+  incomplete_.clear();
   return std::exchange(frames_, {});
 }
 

@@ -4,32 +4,42 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "ipoib/frame.hpp"
 #include "ipoib/time.hpp"
 #include "link/counters.hpp"
 #include "link/purpose.hpp"
+#include "wire/fragment.hpp"
 
 namespace ipoib::link {
 
 /// Limits for the parked frames of a link, and their present use. Packets of the host and replies
-/// have their own, since strangers cause the replies. A packet counts with all bytes of its slot,
-/// since those are not available to others; replies are small.
+/// have their own, since strangers cause the replies. In all, a packet counts with the bytes of its
+/// slot, since those are not available to others; for one neighbour as in Linux, with its own bytes
+/// and those of an sk_buff. Replies are small.
 struct ParkingBudget {
-  std::size_t frames_per_neighbour = 0;  ///< packets
-  std::size_t frames = 0;                ///< packets
+  static constexpr std::size_t kPacketOverhead = 256;
+
   std::size_t bytes_per_neighbour = 0;
+  /// A quarter of what follows is only for so many packets of each neighbour: a few neighbours with
+  /// many packets leave room for the first ones of others.
+  std::size_t first_packets = 0;
+  std::size_t frames = 0;  ///< packets
   std::size_t bytes = 0;
   std::size_t replies_per_neighbour = 4;
   std::size_t replies = 128;
+  /// Datagrams of a neighbour of which a fragment was dropped, to be remembered.
+  std::size_t incomplete_per_neighbour = 8;
   std::size_t used = 0;  ///< packets
   std::size_t bytes_used = 0;
   std::size_t replies_used = 0;
 };
 
 /// The frames of one neighbour, in order of arrival. At the limit the new frame is dropped, since
-/// the first frames open the connections.
+/// the first frames open the connections. A fragment that is dropped takes the others of its
+/// datagram along: its receiver could not use them.
 class ParkedFrames {
  public:
   explicit ParkedFrames(ParkingBudget& budget) : budget_(&budget) {}
@@ -59,12 +69,19 @@ class ParkedFrames {
 
  private:
   [[nodiscard]] std::size_t replies() const { return frames_.size() - packets_; }
+  [[nodiscard]] std::optional<Counter> refusal(const Frame& packet) const;
+  void drop_other_fragments(const Frame& dropped, Counters& counters);
+  [[nodiscard]] bool is_incomplete(const wire::FragmentedDatagram& datagram) const {
+    return std::ranges::find(incomplete_, datagram) != incomplete_.end();
+  }
 
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
-  std::size_t bytes_ = 0;    ///< of the packets
+  std::size_t queued_ = 0;   ///< bytes of the packets, as they count for one neighbour
+  std::size_t slots_ = 0;    ///< the same, as they count in all
   std::size_t packets_ = 0;  ///< the others are replies
   TimePoint since_ = kNever;
+  std::vector<wire::FragmentedDatagram> incomplete_;  ///< datagrams, oldest first
 };
 
 }  // namespace ipoib::link

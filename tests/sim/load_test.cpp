@@ -59,7 +59,7 @@ TEST_F(Load, ThousandPacketsToANewNeighbourCauseOneRequest) {
   EXPECT_EQ(a().sa_counters().requests, before + 1);
   EXPECT_EQ(a().count(Counter::path_requests), 1U);
   EXPECT_EQ(b().received() + a().count(Counter::drop_parked_limit), 1000U);
-  EXPECT_GE(b().received(), config.limits.parked_per_neighbour);
+  EXPECT_GE(b().received(), config.limits.parked_first);
 }
 
 TEST_F(Load, ParkedPacketsKeepTheirOrder) {

@@ -322,7 +322,15 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       stop({why.kind, name + ": " + why.reason});
       break;
   }
-  if (stopping_ && why.kind == StopReason::Kind::moved) remove_at_end(*interface);
+  if (stopping_ && why.kind == StopReason::Kind::moved) {
+    // It was moved at the moment at which the device was lost.
+    const bool waits_for_device = stopping_->kind == StopReason::Kind::failed;
+    if (waits_for_device) {
+      dependencies_.kept.insert_or_assign(name, interface->kept());
+    } else {
+      remove_at_end(*interface);
+    }
+  }
   if (deleting && !failed) {
     interface->remove_now();
     interface->forget_neighbours();

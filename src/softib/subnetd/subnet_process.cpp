@@ -126,7 +126,8 @@ void SubnetProcess::adopt() {
 }
 
 /// Called before the fabric file is adopted or created, so that it has no state without options.
-/// Those of an earlier process are replaced only if its subnet can be adopted.
+/// Those of an earlier process are replaced only if its subnet can be adopted. The MTUs that the
+/// operator has set for ports are not among the options of softib subnet, so they stay.
 subnet::SubnetConfig SubnetProcess::choose_config(std::optional<subnet::SubnetConfig> given) const {
   std::optional<subnet::SubnetConfig> stored;
   if (!given) stored = value_or_throw(read_options(folder_));
@@ -134,6 +135,8 @@ subnet::SubnetConfig SubnetProcess::choose_config(std::optional<subnet::SubnetCo
   auto config = stored ? *stored : given.value_or(subnet::SubnetConfig{});
   if (const auto fabric = fabric::Fabric::open(folder_.fabric())) {
     check_management(folder_, fabric->node(kOwnNode), config.management);
+    const auto earlier = read_options(folder_);
+    if (!stored && earlier && *earlier) config.port_mtus = (*earlier)->port_mtus;
   }
   if (!stored) value_or_throw(write_options(folder_, config));
   return config;

@@ -25,7 +25,7 @@ void Attendance::remove_connection() {
 }
 
 void Attendance::on_empty_poll(ipoib::TimePoint now, bool is_any_armed) {
-  note_call();
+  note_poll();
   after_completions_.on_poll(now);
   after_posting_.on_poll(now);
   is_any_armed_ = is_any_armed;
@@ -33,11 +33,11 @@ void Attendance::on_empty_poll(ipoib::TimePoint now, bool is_any_armed) {
 }
 
 void Attendance::begin_post(ipoib::TimePoint now, bool is_any_armed) {
-  note_call();
   is_any_armed_ = is_any_armed;
   after_completions_.begin_call(now);
   if (is_any_armed) return;
   if (after_posting_.polls_on()) {
+    has_polled_ = true;
     attend(By::polling);
   } else {
     after_posting_.expect_poll(now);
@@ -51,7 +51,7 @@ void Attendance::end_post(ipoib::TimePoint now) {
 
 bool Attendance::must_note_completions() {
   if (by_ == By::nobody) return false;
-  note_call();
+  note_poll();
   return !after_completions_.polls_on();
 }
 
@@ -70,14 +70,19 @@ void Attendance::on_armed() {
   attend(By::engine);
 }
 
-/// Those that have come when nobody needed them are read after the next check.
+/// Those that have come when nobody needed them are read at the next check, or at once for a
+/// program that does not poll.
 void Attendance::set_needs_responses(bool needs_responses) {
-  if (needs_responses && !needs_responses_) is_absent_ = false;
+  if (needs_responses && !needs_responses_) {
+    has_polled_ = true;
+    must_read_ = is_absent_;
+  }
   needs_responses_ = needs_responses;
   attend(by_);
 }
 
 ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
+  if (std::exchange(must_read_, false)) return now;
   if (!needs_checks()) return ipoib::kNever;
   if (check_at_ == ipoib::kNever) check_at_ = next_check(now);
   return check_at_;
@@ -87,7 +92,7 @@ ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
 ipoib::TimePoint Attendance::check(ipoib::TimePoint now) {
   if (now < check_at_) return check_at_;
   if (!needs_checks()) return check_at_ = ipoib::kNever;
-  if (!has_called_.exchange(false)) {
+  if (!has_polled_.exchange(false)) {
     is_absent_ = true;
     if (is_by_polling()) {
       after_completions_.on_absence();
@@ -98,8 +103,8 @@ ipoib::TimePoint Attendance::check(ipoib::TimePoint now) {
   return check_at_ = next_check(now);
 }
 
-void Attendance::note_call() {
-  has_called_ = true;
+void Attendance::note_poll() {
+  has_polled_ = true;
   if (std::exchange(is_absent_, false)) attend(by_);
 }
 

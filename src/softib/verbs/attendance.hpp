@@ -6,9 +6,10 @@
 // not within kAttendanceCheck, the engine waits again.
 //
 // Responses only matter once somebody looks: to a program that polls, or that has armed a queue.
-// They matter to requests that wait for the responses to others, too; but a program that calls
-// verbs takes those itself, so the engine waits for them only if it has called none since the last
-// check. Such a program also goes on with what could not be sent at once.
+// They matter to requests that wait for the responses to others, too; but a program that polls
+// takes those itself, so the engine waits for them only once the program has not polled between two
+// checks, and until it polls. Such a program also goes on with what could not be sent at once. A
+// program that only posts does neither.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@
 
 namespace softib::verbs {
 
-/// How often the engine checks whether the program still calls verbs.
+/// How often the engine checks whether the program still polls.
 inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
 /// A program polls at once if it does within so much time after it has taken completions,
 inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
@@ -38,8 +39,7 @@ class Attendance {
   void remove_connection();
   [[nodiscard]] bool is_by_engine() const { return by_ == By::engine; }
   [[nodiscard]] bool is_by_polling() const { return by_ == By::polling; }
-  /// Whether the program has called verbs lately, and will probably do so again. check() notices if
-  /// it does not.
+  /// Whether the program has polled lately, or is expected to. check() notices if it does not.
   [[nodiscard]] bool is_program_present() const { return needs_checks() && !is_any_armed_; }
   [[nodiscard]] bool needs_checks() const {
     return by_ == By::polling || (by_ == By::engine && needs_responses_ && !is_absent_);
@@ -48,7 +48,7 @@ class Attendance {
   /// lock.
   [[nodiscard]] bool must_note_poll() {
     const auto by = by_.load(std::memory_order_relaxed);
-    if (by == By::polling) has_called_.store(true, std::memory_order_relaxed);
+    if (by == By::polling) has_polled_.store(true, std::memory_order_relaxed);
     return by == By::engine;
   }
 
@@ -68,7 +68,7 @@ class Attendance {
   /// Whether requests wait for responses.
   void set_needs_responses(bool needs_responses);
 
-  /// Returns the time of the next check(), which is required, or kNever.
+  /// Returns the time at which the rings have to be read for check(), or kNever.
   [[nodiscard]] ipoib::TimePoint start_checks(ipoib::TimePoint now);
   /// The rings have just been read. Returns the time of the next check, or kNever.
   [[nodiscard]] ipoib::TimePoint check(ipoib::TimePoint now);
@@ -76,7 +76,7 @@ class Attendance {
  private:
   enum class By : std::uint8_t { nobody, engine, polling };  ///< nobody: there are no connections
   void attend(By by);
-  void note_call();
+  void note_poll();
   void set(std::size_t entry, std::uint32_t& current, bool is_engine);
 
   const SetWaiter set_;
@@ -86,8 +86,9 @@ class Attendance {
   std::uint32_t responses_ = transport::Waiter::kEngine;
   bool is_any_armed_ = false;
   bool needs_responses_ = false;
-  bool is_absent_ = false;                ///< had called no verb at the last check
-  std::atomic<bool> has_called_ = false;  ///< since the last check
+  bool is_absent_ = false;  ///< had not polled at the last check, and has not done so since
+  bool must_read_ = false;  ///< responses may have come that nobody was woken for
+  std::atomic<bool> has_polled_ = false;  ///< since the last check, or is expected to
   PollHabit after_completions_{kSoonAfterCompletions};
   PollHabit after_posting_{kSoonAfterPosting};
   ipoib::TimePoint check_at_ = ipoib::kNever;

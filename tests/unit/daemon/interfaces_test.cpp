@@ -331,6 +331,22 @@ TEST_F(InterfacesTest, KeepsNoInterfaceThatTheNextDaemonWouldNotFind) {
   EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
 }
 
+TEST_F(InterfacesTest, KeepsAnInterfaceThatIsMovedWhileTheDeviceIsLost) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.stop({StopReason::Kind::failed, "the device is gone"});
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  by_name["ib0"]->now_in = elsewhere;
+  by_name["ib0"]->end({StopReason::Kind::moved, {}});
+  poll();
+  by_name["ib0.8001"]->end({StopReason::Kind::failed, "the device is gone"});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0.8001 stop", "ib0 ~", "ib0.8001 ~"));
+  EXPECT_THAT(kept, ElementsAre(Key("ib0"), Key("ib0.8001")));
+  EXPECT_EQ(kept["ib0"].home, elsewhere);
+}
+
 TEST_F(InterfacesTest, RemovesAnInterfaceThatTheOperatorDeletesWhileTheDaemonEnds) {
   options.keep = true;
   interfaces.start(port_in({kDefaultPKey, kRed}));

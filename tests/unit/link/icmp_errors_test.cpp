@@ -16,7 +16,7 @@ class IcmpErrorsTest : public LinkFixture {
   IcmpErrorsTest() {
     view.addresses.push_back({kOwnIpv6, 64});
     view.local = {{kOwnIp, 32}, {kVirtual, 32}};
-    config.limits.parked_per_neighbour = 3;
+    config.limits.parked_bytes_per_neighbour = 3 * kParkedPacket;
   }
   void fail_resolution() { tick_to(now + config.ageing.broadcast_probes * 1s); }
   void make_failed() {

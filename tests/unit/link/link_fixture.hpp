@@ -87,6 +87,8 @@ class LinkFixture : public ::testing::Test {
     now = then;
   }
 
+  /// What a packet of the default size counts while it is parked.
+  static constexpr std::size_t kParkedPacket = ParkingBudget::kPacketOverhead + kHeadroom + 84;
   /// An IPv4 packet of `size` bytes with headroom. It has DF set, as most have.
   [[nodiscard]] Frame ip_packet(Ipv4Address to, Ipv4Address from = kOwnIp, std::size_t size = 84) {
     Frame frame = pool.take();

@@ -48,11 +48,12 @@ TEST_F(NeighbourStates, New_Packet_Deferred) {
 
 TEST_F(NeighbourStates, Incomplete_Packet) {
   make_incomplete();
-  for (std::size_t parked = 1; parked < parking.frames_per_neighbour; ++parked) send();
-  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
+  const std::size_t limit = parking.bytes_per_neighbour / kParkedPacket;
+  for (std::size_t parked = 1; parked < limit; ++parked) send();
+  EXPECT_EQ(entry()->parked(), limit);
   send();
   EXPECT_EQ(state(), "incomplete");
-  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
+  EXPECT_EQ(entry()->parked(), limit);
   EXPECT_EQ(count(Counter::drop_parked_limit), 1U);
   EXPECT_TRUE(out.sends.empty());
 }

@@ -132,6 +132,9 @@ class ObjectFixture : public ::testing::Test {
   [[nodiscard]] std::vector<E> emitted() const {
     return events_of<E>(out.events);
   }
+  /// What packet() counts for its neighbour.
+  static constexpr std::size_t kParkedPacket =
+      ParkingBudget::kPacketOverhead + wire::kEncapsulationSize + 84;
   /// An IPv4 packet of that size, encapsulated.
   [[nodiscard]] Frame packet(std::size_t size = 84) {
     Frame frame = pool.take();
@@ -208,8 +211,9 @@ class ObjectFixture : public ::testing::Test {
   Output out;
   RequestIds ids;
   Random random{7};
+  /// Four packets of a neighbour (see packet()), six in all.
   ParkingBudget parking{
-      .frames_per_neighbour = 4, .frames = 6, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
+      .bytes_per_neighbour = 4 * kParkedPacket, .first_packets = 4, .frames = 6, .bytes = 1 << 20};
   std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group
   const GroupDependencies membership{config, kOwnGid, handles,          out,
                                      ids,    random,  *silent_logger(), parameters};

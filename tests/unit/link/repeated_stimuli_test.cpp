@@ -181,7 +181,7 @@ TEST_F(AfterTheLinkWasDown, AllAddressesAreAnnouncedAgain) {
 
 TEST_F(AfterTheLinkWasDown, RepetitionsOfRequestsAreLimited) {
   config.limits.solicitations = 16;  // four repetitions a second, one at once
-  config.limits.parked_per_neighbour = 1;
+  config.limits.parked_bytes_per_neighbour = kParkedPacket;
   bring_up();
   send_to(10, 6);
   tick_to(now + 1s);

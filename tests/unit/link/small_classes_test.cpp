@@ -126,7 +126,7 @@ TEST(ParkedFramesTest, DestructorReturnsItsFrames) {
   FramePool pool(4, 64);
   Counters counters;
   ParkingBudget budget{
-      .frames_per_neighbour = 2, .frames = 3, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
+      .bytes_per_neighbour = 1 << 20, .first_packets = 2, .frames = 3, .bytes = 1 << 20};
   {
     ParkedFrames first(budget);
     first.park(pool.take(), Purpose::reply, counters);

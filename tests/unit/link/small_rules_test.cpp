@@ -221,7 +221,7 @@ TEST(ParkingRules, BytesAreReturnedToTheBudget) {
   FramePool pool(4, 64);
   Counters counters;
   ParkingBudget budget{
-      .frames_per_neighbour = 4, .frames = 4, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
+      .bytes_per_neighbour = 1 << 20, .first_packets = 4, .frames = 4, .bytes = 1 << 20};
   {
     ParkedFrames parked(budget);
     parked.park(pool.take(), Purpose::packet, counters);

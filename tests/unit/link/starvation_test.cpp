@@ -75,14 +75,14 @@ class Starvation : public LinkFixture {
   /// The host sends packets to the peer, which responds; its path is requested at once.
   void expect_peer_resolves() {
     const std::uint64_t drops = count(Counter::drop_parked_total_limit);
-    for (std::size_t i = 0; i < config.limits.parked_per_neighbour; ++i) send(kPeer);
+    for (std::size_t i = 0; i < config.limits.parked_first; ++i) send(kPeer);
     receive_arp(arp_from_peer(wire::ArpOperation::reply));
     const auto requests = take<PathRequest>();
     ASSERT_EQ(requests.size(), 1U);
     EXPECT_EQ(requests[0].record.dgid, kPeerHw.gid);
     link->sends().clear();
     link->on_response({requests[0].id, path_record(kPeerHw.gid, 7)}, now);
-    EXPECT_EQ(link->sends().size(), config.limits.parked_per_neighbour);
+    EXPECT_EQ(link->sends().size(), config.limits.parked_first);
     EXPECT_EQ(state_of(kPeer), "reachable");
     EXPECT_EQ(count(Counter::drop_parked_total_limit), drops);
     EXPECT_EQ(count(Counter::drop_parked_limit), 0U);

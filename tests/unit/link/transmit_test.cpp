@@ -469,7 +469,7 @@ TEST_F(Transmit, ThousandPacketsCauseOneArpAndOnePathRequest) {
 
 TEST_F(Transmit, ParkedFramesAreLimited) {
   config.limits.parked = 20;
-  config.limits.parked_per_neighbour = 3;
+  config.limits.parked_bytes_per_neighbour = 3 * kParkedPacket;
   bring_up();
   for (std::uint32_t i = 0; i < 10; ++i) {
     for (int j = 0; j < 4; ++j) send(Ipv4Address(0x0a2c0010 + i));

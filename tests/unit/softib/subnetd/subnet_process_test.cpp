@@ -554,8 +554,15 @@ TEST_F(SubnetProcessTest, KeepsTheMtuOfAPortForTheNextProcess) {
     EXPECT_EQ(mtu(), 3);
     EXPECT_EQ(shown_node(folder_, "b").at("mtu"), 2048) << "another HCA of this name";
   }
-  const RunningSubnet fourth(folder_, subnet::SubnetConfig{});
-  EXPECT_EQ(mtu(), 4) << "it was given options";
+  {
+    subnet::SubnetConfig given;
+    given.mtu = 5;
+    const RunningSubnet fourth(folder_, given);
+    EXPECT_EQ(mtu(), 3) << "the options that it was given do not say otherwise";
+    EXPECT_EQ(shown_node(folder_, "b").at("mtu"), 4096) << "the MTU that it was given";
+  }
+  const RunningSubnet fifth(folder_);
+  EXPECT_EQ(mtu(), 3);
 }
 
 TEST_F(SubnetProcessTest, RefusedProcessLeavesTheOptionsAsTheyWere) {

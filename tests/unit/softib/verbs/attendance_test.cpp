@@ -150,15 +150,16 @@ TEST_F(AttendanceTest, AnArmedQueueIsServedByTheEngine) {
 
 TEST_F(AttendanceTest, ResponsesWaitForAPoll) { EXPECT_FALSE(engine_takes_responses()); }
 
-TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyCallsVerbs) {
+TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyPolls) {
   post();
   attendance.set_needs_responses(true);
   EXPECT_FALSE(engine_takes_responses());
   ASSERT_TRUE(attendance.needs_checks());
   (void)attendance.start_checks(now);
   EXPECT_TRUE(checks_again());
-  EXPECT_FALSE(engine_takes_responses()) << "it has posted";
+  EXPECT_FALSE(engine_takes_responses()) << "it has just posted";
   EXPECT_TRUE(attendance.is_program_present());
+  post();
   EXPECT_TRUE(checks_again());
   EXPECT_TRUE(engine_takes_responses());
   EXPECT_FALSE(attendance.is_program_present());
@@ -167,8 +168,25 @@ TEST_F(AttendanceTest, RequestsThatWaitForThemFindTheEngineIfNobodyCallsVerbs) {
   EXPECT_TRUE(engine_takes_responses());
   attendance.set_needs_responses(false);
   EXPECT_FALSE(engine_takes_responses());
+  EXPECT_EQ(attendance.start_checks(now), ipoib::kNever);
+}
+
+/// It is not waited for each time that its requests need responses.
+TEST_F(AttendanceTest, AProgramThatOnlyPostsIsNotPresent) {
   attendance.set_needs_responses(true);
-  EXPECT_TRUE(attendance.needs_checks()) << "they may be there, so the rings have to be read";
+  (void)attendance.start_checks(now);
+  for (int checks = 0; checks < 5 && checks_again(); ++checks) post();
+  for (int i = 0; i < 3; ++i) {
+    attendance.set_needs_responses(false);
+    post();
+    attendance.set_needs_responses(true);
+    EXPECT_FALSE(attendance.is_program_present());
+    EXPECT_TRUE(engine_takes_responses());
+    EXPECT_EQ(attendance.start_checks(now), now) << "they may be there: the rings have to be read";
+    EXPECT_EQ(attendance.check(now), ipoib::kNever);
+  }
+  poll_in_vain();
+  EXPECT_TRUE(attendance.is_program_present());
 }
 
 TEST_F(AttendanceTest, AProgramThatWaitsForAnEventIsNotPresent) {
@@ -179,16 +197,17 @@ TEST_F(AttendanceTest, AProgramThatWaitsForAnEventIsNotPresent) {
   EXPECT_FALSE(attendance.is_program_present());
 }
 
-TEST_F(AttendanceTest, AnyCallTakesThemAgain) {
-  const std::function<void()> calls[] = {[&] { post(); }, [&] { poll_in_vain(); },
+TEST_F(AttendanceTest, AnyPollTakesThemAgain) {
+  const std::function<void()> polls[] = {[&] { poll_in_vain(); },
                                          [&] { (void)attendance.must_note_completions(); }};
-  for (const auto& call : calls) {
+  for (const auto& poll : polls) {
     attendance.set_needs_responses(true);
     (void)attendance.start_checks(now);
     while (checks_again()) {
     }
+    post();
     ASSERT_TRUE(engine_takes_responses());
-    call();
+    poll();
     EXPECT_FALSE(engine_takes_responses());
   }
 }
