@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -22,6 +23,7 @@
 #include "daemon/find_device.hpp"
 #include "daemon/interfaces/cleanup.hpp"
 #include "daemon/interfaces/configuration.hpp"
+#include "daemon/interfaces/interface_mark.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/options/logging.hpp"
@@ -38,6 +40,7 @@
 #include "ipoib/log_event.hpp"
 #include "ipoib/run_folder.hpp"
 #include "ipoib/service_manager.hpp"
+#include "linux/link_settings.hpp"
 #include "linux/network_namespace.hpp"
 #include "linux/tun_device.hpp"
 #include "linux/vlan_trunk.hpp"
@@ -62,7 +65,7 @@ struct Dependencies {
   PidFile pid_file;
   std::string privileges;  ///< what is kept, for the log
   bool has_logged_privileges = false;
-  bool takes_over = false;  ///< from a running daemon, at the start
+  Takeover takeover = Takeover::no;  ///< at the start
 };
 
 /// Systemd gives the run folder to the service user, perhaps before he has a daemon.
@@ -128,13 +131,44 @@ void check_vlans(const handover::Handover& handover, const Options& options) {
   }
 }
 
+/// With which the interface of a TUN was created; it may have been renamed since.
+std::optional<std::string> first_name_of(int tun, Guid port) {
+  const auto current = host::TunDevice::name_of(tun);
+  const auto names = host::alternative_names();
+  if (!names) return std::nullopt;
+  for (const auto& [interface, alternative] : *names) {
+    const auto mark = interface == current ? parse_mark(alternative) : std::nullopt;
+    if (mark && mark->port == port) return mark->name;
+  }
+  return std::nullopt;
+}
+
+/// The kernel does not rename an interface that is up. Throws std::runtime_error if the running
+/// daemon has another name for a partition that this one will serve.
+void check_names(const handover::Handover& handover, Guid port, Dependencies& dependencies) {
+  const auto& options = dependencies.options;
+  const InterfacePlan plan(options.pkeys, options.interface, dependencies.changes, options.vlans);
+  for (const auto& [pkey, interface] : handover.interfaces) {
+    const bool is_wanted = options.pkeys.empty() || std::ranges::count(options.pkeys, pkey) > 0;
+    if (!is_wanted || options.vlans.contains(pkey)) continue;
+    const auto& home = interface.home ? *interface.home : dependencies.home;
+    const auto before = home.run([&] { return first_name_of(interface.tun.get(), port); });
+    if (!before || *before == plan.name_of(pkey)) continue;
+    throw std::runtime_error("the running ipoibd calls the interface of the partition " +
+                             list_of({&pkey, 1}) + " " + *before + ", not " + plan.name_of(pkey) +
+                             ": start with the same --name, or stop it first");
+  }
+}
+
 /// With --takeover, what a running daemon of the port hands over.
 std::optional<handover::Handover> take_over(const verbs::Device& device,
                                             Dependencies& dependencies) {
-  if (!std::exchange(dependencies.takes_over, false)) return std::nullopt;
+  const auto how = std::exchange(dependencies.takeover, Takeover::no);
+  if (how == Takeover::no) return std::nullopt;
   auto& log = *dependencies.logs.daemon;
   const auto wanted = handover::hello_of(device, dependencies.options.pkeys);
-  auto handover = dependencies.home.run([&] { return handover::request_handover(wanted, log); });
+  auto handover = dependencies.home.run(
+      [&] { return handover::request_handover(wanted, how == Takeover::required, log); });
   if (!handover) return std::nullopt;
   check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
@@ -146,6 +180,7 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   dependencies.changes.added.insert(handover->offer.added.begin(), handover->offer.added.end());
   dependencies.changes.deleted.insert(handover->offer.deleted.begin(),
                                       handover->offer.deleted.end());
+  check_names(*handover, wanted.guid, dependencies);
   log.info("taking over from process {}, ipoibd {}", handover->offer.pid,
            handover->offer.program_version);
   return handover;
@@ -158,7 +193,8 @@ void on_serving(Dependencies& dependencies) {
   if (let_subnet_stay()) {
     dependencies.logs.daemon->info("the emulated subnet was started and will go on running");
   }
-  if (dependencies.options.takeover) {  // the service manager may know another process
+  if (dependencies.options.takeover !=
+      Takeover::no) {  // the service manager may know another process
     notify_service_manager("MAINPID=" + std::to_string(::getpid()));
   }
   notify_service_manager("READY=1");
@@ -306,7 +342,7 @@ int run(Options read, const std::vector<std::string>& arguments) {
                             .trunk = make_trunk(options),
                             .pid_file = PidFile(options.pid_file),
                             .privileges = {},
-                            .takes_over = options.takeover};
+                            .takeover = options.takeover};
   dependencies.privileges = drop_privileges(options);
   const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;

@@ -47,17 +47,17 @@ class Successors(hosts.Pair):
         pings.wait_for(20)
         return pings
 
-    def start_new(self, *options):
+    def start_new(self, *options, how="--takeover"):
         """Starts another daemon, and returns the one before."""
         before = self.left.daemon
         self.addCleanup(before.end)
-        self.left.start_all("--takeover", *options, wait=False)
+        self.left.start_all(how, *options, wait=False)
         return before
 
-    def take_over(self, *options, patiently=False):
+    def take_over(self, *options, patiently=False, how="--takeover"):
         """The same; waits until the new one serves, and the old one has ended. Unless `patiently`, a
         signal tells the old one not to wait for peers that do not know the new queue pair."""
-        before = self.start_new(*options)
+        before = self.start_new(*options, how=how)
         wait_until(lambda: self.is_served() or not self.left.daemon.is_running(), "it serves")
         self.assertTrue(self.left.daemon.is_running(), self.left.daemon.output())
         if patiently:
@@ -207,6 +207,27 @@ class Takeover(Successors):
     def test_without_a_running_daemon_it_starts_as_usual(self):
         self.left.start("--takeover", address="10.44.0.1/24")
         self.left.wait_for_log("starting as usual")
+
+    def test_required_takeover_needs_a_running_daemon(self):
+        self.left.start("--takeover=required", wait=False)
+        self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1)
+        self.left.wait_for_log("--takeover=required: no ipoibd to take over from is running")
+        self.assertIsNone(self.left.link())
+        self.start()
+        self.take_over("--pkey", "0xffff", how="--takeover=required")
+
+    def test_another_name_is_refused(self):
+        """A restart has to give the interface its new name, which a takeover cannot."""
+        self.start()
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.left.run("ip", "link", "set", "ib0", "name", "red")
+        self.left.run("ip", "link", "set", "red", "up")
+        old = self.start_new("--pkey", "0xffff", "--name", "red")
+        self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1)
+        self.left.wait_for_log("calls the interface of the partition 0xffff ib0, not red")
+        self.assertTrue(old.is_running())
+        self.assertEqual(self.pid("red"), old.pid)
+        self.left.daemon = old
 
     def test_another_port_is_left_alone(self):
         self.left.start(address="10.44.0.1/24")

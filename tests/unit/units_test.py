@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks the units for systemd without a running one: that they are valid, how much they permit, and
-that they permit what the daemon needs.
+that they permit what the daemon needs. Checks the script of their restart, with programs in the place of
+systemctl and tail.
 
 Usage: units_test.py UNIT_FOLDER PROGRAM_FOLDER
 """
+import os
 import pathlib
 import re
 import shutil
@@ -16,7 +18,8 @@ UNITS, PROGRAMS = (pathlib.Path(each).resolve() for each in sys.argv[1:])
 # The exposure that systemd-analyze computes, in tenths, and which each may have at most.
 EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15,
             "ipoibd-metrics.service": 15, "ipoibd-textfile.service": 22,
-            "ipoibd-wait-online@.service": 20}
+            "ipoibd-wait-online@.service": 20, "ipoibd-handover@.service": 30}
+DAEMONS = ("ipoibd@.service", "ipoibd-roce@.service", "ipoibd-handover@.service")
 # Given up by the daemon at its start.
 FOR_THE_START = {"CAP_SETGID", "CAP_SETPCAP"}
 
@@ -42,6 +45,7 @@ def units_are_valid():
         programs.symlink_to(PROGRAMS)
         for name in EXPOSURE:
             text = re.sub(r"/\S*?bin/(ipoibd|softib|ibarp)\b", rf"{programs}/\1", text_of(name))
+            text = re.sub(r"/\S*/libexec/ipoibd/", f"{ROOT}/systemd/", text)
             (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
         for name in EXPOSURE:
             status, output = analyze("verify", "--man=no", "--recursive-errors=no",
@@ -74,7 +78,7 @@ def permits_the_system_calls_of_the_daemon():
         if users != "subnet":
             needed |= set(re.findall(r'"(\w+)"', calls))
     assert {"ioctl", "openat", "setns"} <= needed, needed
-    for name in ("ipoibd@.service", "ipoibd-roce@.service"):
+    for name in DAEMONS:
         permitted = set()
         for word in re.search(r"^SystemCallFilter=(.*)$", text_of(name), re.M)[1].split():
             permitted |= members(word) if word.startswith("@") else {word}
@@ -88,17 +92,63 @@ def has_the_capabilities_that_the_daemon_keeps():
     # Without a limit of locked memory, and with devices of the kernel.
     needed -= {"CAP_IPC_LOCK", "CAP_DAC_OVERRIDE"}
     assert len(needed) == 3, needed
-    for name in ("ipoibd@.service", "ipoibd-roce@.service"):
+    for name in DAEMONS:
         for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
             given = re.search(rf"^{setting}=(.*)$", text_of(name), re.M)[1].split()
             assert set(given) == needed | FOR_THE_START, f"{name}: {setting}={given}"
         assert "\nLimitMEMLOCK=infinity\n" in text_of(name)
 
 
+# What systemctl does in the tests of the script.
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >>"$CALLS"
+if [ "$1" = list-jobs ]; then cat "$JOBS"; fi
+if [ "$1" = start ]; then exit "$STARTS"; fi
+"""
+
+
+def calls_of_restart(step, jobs, main_pid="1234", starts=0):
+    """What the script runs when systemd has these jobs, but list-jobs."""
+    unit = r"ipoibd-roce@my\x2ddevice:1.service"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        calls = folder / "calls"
+        calls.touch()
+        (folder / "jobs").write_text("".join(f"{job.replace('UNIT', unit)}\n" for job in jobs),
+                                     encoding="utf-8")
+        for program, text in (("systemctl", SYSTEMCTL), ("tail", '#!/bin/sh\necho tail "$@" >>"$CALLS"\n')):
+            (folder / program).write_text(text, encoding="utf-8")
+            (folder / program).chmod(0o755)
+        environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(calls),
+                       "JOBS": str(folder / "jobs"), "MAINPID": main_pid, "STARTS": str(starts)}
+        subprocess.run([ROOT / "systemd/restart", step, unit], env=environment, check=False, timeout=60)
+        lines = calls.read_text(encoding="utf-8").splitlines()
+        return [line for line in lines if not line.startswith("list-jobs")]
+
+
+RESTARTED = "1234 UNIT          restart running"
+HANDOVER = r"ipoibd-handover@my\x2ddevice:1.service"
+
+
+def restart_hands_over():
+    assert calls_of_restart("give", [RESTARTED]) == \
+        [f"start {HANDOVER}", "tail --pid=1234 -f /dev/null"]
+    assert calls_of_restart("give", [RESTARTED], starts=1) == [f"start {HANDOVER}"]
+    assert calls_of_restart("end", [RESTARTED]) == []
+
+
+def stop_is_for_good():
+    for jobs in ([], ["1234 UNIT stop running"], ["1234 UNIT start waiting"],
+                 ["1234 other-UNIT restart running"]):
+        assert calls_of_restart("give", jobs) == [], jobs
+        assert calls_of_restart("end", jobs) == [f"--no-block stop {HANDOVER}"], jobs
+    assert calls_of_restart("give", [RESTARTED], main_pid="") == [], "the daemon has ended by itself"
+
+
 if shutil.which("systemd-analyze") is None:
     print("skipped: systemd-analyze is not installed")
     sys.exit(77)
 for test in (units_are_valid, exposure_is_limited, permits_the_system_calls_of_the_daemon,
-             has_the_capabilities_that_the_daemon_keeps):
+             has_the_capabilities_that_the_daemon_keeps, restart_hands_over, stop_is_for_good):
     print(test.__name__, flush=True)
     test()

@@ -16,7 +16,7 @@ from service import CONFIGURATION, configure, recipe, run, wait_until
 
 import dhcp
 import streams
-from hosts import program
+from hosts import Pings, program
 from machine import ip
 
 PACKAGES = service.Packages("packages")
@@ -25,6 +25,8 @@ DROP_INS = pathlib.Path("/run/systemd/system")
 # The first one is bound to the port's device for management datagrams, the other to the RDMA device.
 LEFT, RIGHT = "ipoibd@rxe0:1.service", "ipoibd-roce@rxe1:1.service"
 LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
+# Serve the interfaces while those are restarted.
+HANDOVERS = ("ipoibd-handover@rxe0:1.service", "ipoibd-handover@rxe1:1.service")
 
 
 def show(unit, name):
@@ -98,6 +100,68 @@ class Service(machine.Cases):
     def assert_connected(self):
         wait_until(lambda: run("ping", "-c1", "-W1", "-I", "ib0", RIGHT_ADDRESS,
                                check=False).returncode == 0, "right responds")
+
+    def fast_pings(self):
+        """A ping every 10 ms from left to right."""
+        process = self.start_process(Side(self.subnet, "left"), "ping", "-n", "-i", "0.01", RIGHT_ADDRESS)
+        pings = Pings(process)
+        pings.wait_for(20)
+        return pings
+
+    def assert_few_are_lost(self, pings):
+        """Of a ping every 10 ms over the restart of a daemon."""
+        pings.wait_for(50)
+        lost = pings.end()
+        print("lost pings:", lost)
+        self.assertLessEqual(lost, 3)
+
+    def wait_for_one_daemon_each(self, units=(LEFT, RIGHT)):
+        """No other one is left."""
+        def all_daemons():
+            return sorted(int(pid) for pid in run("pidof", "ipoibd", check=False).stdout.split())
+        wait_until(lambda: all_daemons() == sorted(map(process_of, units)), "the others have ended")
+        for unit in HANDOVERS:
+            wait_until(lambda it=unit: show(it, "ActiveState") == "inactive", f"{unit} has ended")
+
+    def test_restart_loses_few_pings(self):
+        self.assert_connected()
+        for unit in (LEFT, RIGHT):
+            before = process_of(unit)
+            pings = self.fast_pings()
+            run("systemctl", "restart", unit)
+            self.assertTrue(is_active(unit))
+            self.assertNotEqual(process_of(unit), before)
+            self.assert_few_are_lost(pings)
+        self.wait_for_one_daemon_each()
+
+    def test_start_that_fails_leaves_no_daemon(self):
+        """After the other unit has served the interfaces for it."""
+        self.assert_connected()
+        drop_in = DROP_INS / f"{LEFT}.d/failing.conf"
+        drop_in.parent.mkdir(exist_ok=True)
+
+        def repair():
+            drop_in.unlink(missing_ok=True)
+            run("systemctl", "daemon-reload")
+            run("systemctl", "start", LEFT)
+        self.addCleanup(repair)
+        drop_in.write_text("[Service]\nExecStartPre=/bin/false\nRestart=no\n", encoding="utf-8")
+        run("systemctl", "daemon-reload")
+        self.assertNotEqual(run("systemctl", "restart", LEFT, check=False).returncode, 0)
+        self.assertIn("has taken over", journal(HANDOVERS[0]))
+        self.wait_for_one_daemon_each([RIGHT])
+        self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
+        repair()
+        self.assert_connected()
+
+    def test_stop_ends_a_restart(self):
+        self.addCleanup(run, "systemctl", "start", LEFT)
+        before = journal(HANDOVERS[0])
+        run("systemctl", "restart", "--no-block", LEFT)
+        wait_until(lambda: "taking over" in journal(HANDOVERS[0])[len(before):], "the restart is under way")
+        run("systemctl", "stop", LEFT)
+        self.wait_for_one_daemon_each([RIGHT])
+        self.assertEqual(show(LEFT, "ActiveState"), "inactive")
 
     def test_follows_the_device(self):
         self.assertIn("sys-subsystem-rdma-devices-rxe0:1-umad.device", show(LEFT, "BindsTo"))
@@ -195,7 +259,8 @@ class Service(machine.Cases):
                          link_local)
 
     def test_upgrade_and_removal(self):
-        """A stream survives the upgrade, and removal leaves nothing behind."""
+        """A stream survives the upgrade, which loses few pings though both ends are restarted, and removal
+        leaves nothing behind."""
         self.assert_connected()
         stream = streams.Endless(Side(self.subnet, "left"),
                                  Side(self.subnet, "right", "ip", "netns", "exec", "right"),
@@ -203,10 +268,13 @@ class Service(machine.Cases):
         self.addCleanup(stream.close)
         wait_until(stream.received, "data arrives")
         before = {unit: process_of(unit) for unit in (LEFT, RIGHT)}
+        pings = self.fast_pings()
         PACKAGES.install(VERSIONS[1])
         for unit, process in before.items():
             wait_until(lambda it=unit: is_active(it), "the upgraded one is active")
             self.assertNotEqual(process_of(unit), process)
+        self.assert_few_are_lost(pings)
+        self.wait_for_one_daemon_each()
         self.assertIn(LEFT_ADDRESS, ip("addr", "show", "dev", "ib0"))
         received = stream.received()
         wait_until(lambda: stream.received() > received, "more data arrives")

@@ -118,7 +118,7 @@ Hello hello_of(const verbs::Device& device, std::vector<PKey> pkeys) {
           .pkeys = std::move(pkeys)};
 }
 
-std::optional<Handover> request_handover(const Hello& wanted, Logger& log) {
+std::optional<Handover> request_handover(const Hello& wanted, bool is_required, Logger& log) {
   bool found = false;
   for (auto& socket : control::connect_for_handover()) {
     auto handover = talk(Connection(std::move(socket)), wanted);
@@ -129,8 +129,10 @@ std::optional<Handover> request_handover(const Hello& wanted, Logger& log) {
     if (*handover) return std::move(*handover);
     found = true;
   }
-  log.info("{}; starting as usual",
-           found ? "the running ipoibd has ended" : "no ipoibd to take over from is running");
+  const std::string why =
+      found ? "the running ipoibd has ended" : "no ipoibd to take over from is running";
+  if (is_required) throw std::runtime_error("--takeover=required: " + why);
+  log.info("{}; starting as usual", why);
   return std::nullopt;
 }
 

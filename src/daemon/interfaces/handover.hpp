@@ -84,8 +84,10 @@ struct Handover {
 
 /// Asks the daemon of the port that `wanted` names for its interfaces. Called in the network
 /// namespace of the interfaces. nullopt if there is none, or it ends meanwhile. Throws
-/// std::runtime_error with the reason if it refuses.
-[[nodiscard]] std::optional<Handover> request_handover(const Hello& wanted, Logger& log);
+/// std::runtime_error with the reason if it refuses, or if a handover `is_required` and there is
+/// none.
+[[nodiscard]] std::optional<Handover> request_handover(const Hello& wanted, bool is_required,
+                                                       Logger& log);
 
 }  // namespace handover
 }  // namespace ipoib::daemon

@@ -109,8 +109,11 @@ po::options_description interface_options(Options& out) {
       "wait for an RDMA device or port that does not exist at the start, instead of failing")(
       "keep", po::bool_switch(&out.keep),
       "leave the interfaces with their addresses and routes at the end, for the next daemon")(
-      "takeover", po::bool_switch(&out.takeover),
-      "take over the interfaces of a running ipoibd of the port without a pause, if there is one")(
+      "takeover",
+      text("[=required]", [&](const auto& v) { out.takeover = parse_takeover("takeover", v); })
+          ->implicit_value(""),
+      "take over the interfaces of a running ipoibd of the port without a pause, if there is one; "
+      "required: end if there is none")(
       "cleanup", po::bool_switch(&out.cleanup),
       "remove the interfaces of the port and partitions that were left, and end");
   add_ethernet_options(group, out);

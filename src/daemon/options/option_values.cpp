@@ -213,6 +213,12 @@ SandboxMode parse_sandbox(const std::string& option, const std::string& text) {
   refuse(option, text, "on, log or off");
 }
 
+Takeover parse_takeover(const std::string& option, const std::string& text) {
+  if (text.empty()) return Takeover::if_running;
+  if (text == "required") return Takeover::required;
+  refuse(option, text, "required, or no value");
+}
+
 control::SocketAccess parse_control_group(const std::string& option, const std::string& text) {
   const auto comma = std::min(text.find(','), text.size());
   control::SocketAccess out;

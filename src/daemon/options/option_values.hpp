@@ -40,6 +40,7 @@ namespace ipoib::daemon {
 [[nodiscard]] std::vector<control::ModuleLevel> parse_log(const std::string& text);
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
 [[nodiscard]] SandboxMode parse_sandbox(const std::string& option, const std::string& text);
+[[nodiscard]] Takeover parse_takeover(const std::string& option, const std::string& text);
 /// "GROUP" or "GROUP,private"; the group has to exist.
 [[nodiscard]] control::SocketAccess parse_control_group(const std::string& option,
                                                         const std::string& text);

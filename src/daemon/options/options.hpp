@@ -42,6 +42,8 @@ struct EthernetChoice {
 };
 
 enum class LogTarget : std::uint8_t { standard_error, syslog };
+/// Whether to take over from a running daemon: not at all, if there is one, or else not start.
+enum class Takeover : std::uint8_t { no, if_running, required };
 
 struct Options {
   std::string device;  ///< RDMA device; empty: the first with such an InfiniBand port
@@ -59,8 +61,8 @@ struct Options {
   bool wait = false;             ///< wait for device and port to appear
   bool keep = false;             ///< at the end, leave the network interfaces for the next daemon
   bool cleanup = false;          ///< only remove those that were left
-  bool takeover = false;         ///< take over from a running daemon, if there is one
-  bool stable_privacy = false;   ///< opaque IPv6 identifiers instead of the port's GUID
+  Takeover takeover = Takeover::no;
+  bool stable_privacy = false;           ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< bytes; the link's own MTU may be less
   verbs::QueueDepths queues;
   link::Config link;  ///< except the P_Key, which each interface sets

@@ -74,8 +74,10 @@ TEST(OptionsTest, HasDefaults) {
 TEST(OptionsTest, AcceptsWhatConcernsTheNextDaemon) {
   EXPECT_FALSE(parse({}).keep);
   EXPECT_TRUE(parse({"--keep"}).keep);
-  EXPECT_FALSE(parse({}).takeover);
-  EXPECT_TRUE(parse({"--takeover"}).takeover);
+  EXPECT_EQ(parse({}).takeover, Takeover::no);
+  EXPECT_EQ(parse({"--takeover"}).takeover, Takeover::if_running);
+  EXPECT_EQ(parse({"--takeover=required"}).takeover, Takeover::required);
+  EXPECT_THAT(error_for({"--takeover=perhaps"}), HasSubstr("required, or no value"));
   EXPECT_FALSE(parse({}).cleanup);
   EXPECT_TRUE(parse({"--cleanup"}).cleanup);
 }
