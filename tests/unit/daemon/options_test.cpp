@@ -163,6 +163,7 @@ TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
   EXPECT_THAT(error_for({"--strict-arp", "on"}), HasSubstr("yes or no"));
   EXPECT_THAT(error_for({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
   EXPECT_THAT(error_for({"--name", "a/b"}), HasSubstr("--name a/b"));
+  EXPECT_THAT(error_for({"--name", "\"ib0\""}), HasSubstr("without blanks, quotes"));
   EXPECT_THAT(error_for({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
   EXPECT_THAT(error_for({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
   EXPECT_THAT(error_for({"--control-group", "no-such-group"}), HasSubstr("a group that exists"));
@@ -338,6 +339,13 @@ TEST_F(ConfigFileTest, IsCheckedLikeTheCommandLine) {
   write("prot = 1\n");
   EXPECT_THAT(error_for({"--config", path_}), StartsWith(path_));
   EXPECT_THAT(error_for({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
+}
+
+TEST_F(ConfigFileTest, ValuesHaveNoQuotes) {
+  for (const char* const line : {"name = \"ib0\"\n", "device = 'mlx5_0'\n", "netns = \"blue\"\n"}) {
+    write(line);
+    EXPECT_THAT(error_for({"--config", path_, "--check-config"}), HasSubstr("without quotes"));
+  }
 }
 
 TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
