@@ -153,9 +153,6 @@ void check_backup(const Options& options) {
   if (*options.backup == PortName{options.device, options.port}) {
     throw UsageError("--backup " + text + ": is the port of --device");
   }
-  if (options.ethernet != EthernetChoice()) {
-    throw UsageError("--backup " + text + ": not with --ethernet, whose MACs are of one port");
-  }
 }
 
 /// For Options::settings.

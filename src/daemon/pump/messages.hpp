@@ -16,6 +16,7 @@
 #include "control/protocol.hpp"
 #include "daemon/pump/handover_steps.hpp"
 #include "daemon/pump/poll_policy.hpp"
+#include "daemon/pump/port_parts.hpp"
 #include "daemon/pump/port_role.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
@@ -76,7 +77,7 @@ struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
                  wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest,
-                 Renamed, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
+                 Renamed, PortReplaced, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.
@@ -110,7 +111,7 @@ struct Stopped {
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
                                link::ArpReplyCheck, link::ArpPolicyUsed, LinkReport, AdminResponse,
-                               Events, CacheSaved, ModeReached, Stopped>;
+                               Events, CacheSaved, ModeReached, PortReleased, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

@@ -7,7 +7,6 @@
 // thread out of to_control(), and arms one timer for link().next_deadline().
 //
 // The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
-//
 // Several pumps can share a TUN; one of them serves it (pump_mode.hpp).
 #pragma once
 
@@ -49,7 +48,6 @@ class Pump {
     bool ethernet = false;               ///< the TUN is a TAP
     std::size_t stations = 0;            ///< limit of those behind a TAP
   };
-
   Pump(const Settings& settings, const Dependencies& dependencies);
 
   /// Moves one batch in each direction and runs expired timers. Returns whether to call it again:
@@ -73,6 +71,8 @@ class Pump {
     return std::min(of_link, max_ip_mtu_);
   }
 
+  /// The host's configuration has changed. The pump that serves the host tells the view of it.
+  void on_host_changed(const HostView& view, TimePoint now);
   [[nodiscard]] link::Link& link() { return link_; }
   [[nodiscard]] HostSide& host() { return host_; }
   /// Messages for the control thread, in order; the caller removes them.
@@ -82,6 +82,7 @@ class Pump {
   }
 
  private:
+  [[nodiscard]] bool serves_host() const { return mode_ != PumpMode::standby; }
   bool from_host(TimePoint now);
   void send_pending(TimePoint now);
 

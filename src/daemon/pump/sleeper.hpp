@@ -37,6 +37,9 @@ class EpollSleeper final : public Sleeper {
     poller_.add(descriptors.messages, tag(WakeSource::messages));
   }
 
+  /// Of a part of the interface that is added later; while another thread may be in sleep().
+  void add_completions(int descriptor) { poller_.add(descriptor, tag(WakeSource::completions)); }
+
   [[nodiscard]] TimePoint now() override { return monotonic_now(); }
   [[nodiscard]] bool sleep(TimePoint now, TimePoint deadline) override {
     bool completions = false;

@@ -400,8 +400,7 @@ TEST(OptionsTest, TheBackupIsAnotherPort) {
     EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", wrong}), StartsWith("--backup"))
         << wrong;
   }
-  EXPECT_THAT(error_for({"--device", "mlx5_0", "--backup", "mlx5_1", "--ethernet"}),
-              HasSubstr("not with --ethernet"));
+  EXPECT_TRUE(parse({"--device", "mlx5_0", "--backup", "mlx5_1", "--ethernet"}).backup);
   EXPECT_THAT(error_for({"--backup-reselect", "better"}), HasSubstr("always or failure"));
   EXPECT_THAT(error_for({"--hold-down", "3601"}), HasSubstr("--hold-down"));
 }
