@@ -25,10 +25,10 @@
 #include "daemon/interfaces/configuration.hpp"
 #include "daemon/interfaces/interface_mark.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
+#include "daemon/open_ports.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/options/logging.hpp"
 #include "daemon/options/reload_request.hpp"
-#include "daemon/port/sa_backend.hpp"
 #include "daemon/port_control.hpp"
 #include "daemon/process/privileges.hpp"
 #include "daemon/process/sandbox.hpp"
@@ -200,68 +200,57 @@ void on_serving(Dependencies& dependencies) {
   notify_service_manager("READY=1");
 }
 
-/// A port with what is needed to serve it. Throws std::runtime_error that says what is missing.
-struct OpenPort {
-  OpenPort(const verbs::Device& device, const Options& options, Logging& logs)
-      : sa(make_sa_backend(device, options, logs)), watcher(device, *logs.verbs) {}
-  const std::unique_ptr<SaBackend> sa;
-  PortWatcher watcher;
-};
-
 /// The device of the backup port. The daemon works without it, too.
-std::optional<verbs::Device> open_backup(const verbs::Device& primary, const Options& options,
-                                         Logger& log) {
-  if (!options.backup) return std::nullopt;
+std::shared_ptr<const verbs::Device> open_backup(const verbs::Device& primary,
+                                                 const Options& options, Logger& log) {
+  if (!options.backup) return nullptr;
   auto device = verbs::Device::open(options.backup->device, options.backup->port);
   if (!device) {
     log.error("--backup {}: {}; serving without a backup until ipoibd is started again",
               options.backup->text(), device.error().message);
-    return std::nullopt;
+    return nullptr;
   }
   if (device->link_layer() != primary.link_layer()) {
     throw std::runtime_error("--backup " + options.backup->text() +
                              ": one port is of InfiniBand, the other one of RoCE");
   }
-  return std::move(*device);
+  return std::make_shared<const verbs::Device>(std::move(*device));
 }
 
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
 /// std::runtime_error if anything is missing or fails later.
-PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependencies) {
+PortControl::Ended serve_on(const std::shared_ptr<const verbs::Device>& device,
+                            Dependencies& dependencies) {
   const auto& options = dependencies.options;
   auto& logs = dependencies.logs;
   TraceRings rings;
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
-  auto handover = take_over(device, dependencies);
+  auto handover = take_over(*device, dependencies);
   HandedInterfaces handed;
   std::optional<PortControl::Predecessor> predecessor;
   if (handover) {
     handed = std::move(handover->interfaces);
     predecessor = PortControl::Predecessor{std::move(handover->connection), handover->offer.pid};
   }
-  const auto port = device.query().value();
-  OpenPort primary(device, options, logs);
-  const auto backup_device = open_backup(device, options, *logs.daemon);
-  std::optional<OpenPort> backup;
-  std::optional<PortControl::Port> backup_port;
-  if (backup_device) {
-    auto of_backup = options;
-    of_backup.gid_index.reset();  // it is of the primary port
-    backup.emplace(*backup_device, of_backup, logs);
-    backup_port.emplace(PortControl::Port{backup->watcher, *backup->sa});
+  const auto port = device->query().value();
+  OpenPorts ports(context, options, logs);
+  const auto primary = ports.open(PortRole::primary, device);
+  std::optional<PortControl::Port> backup;
+  if (auto found = open_backup(*device, options, *logs.daemon)) {
+    backup.emplace(ports.open(PortRole::backup, std::move(found)));
   }
   CpuShares cpus(options.cpus);
   PortControl control(
-      {.primary = {primary.watcher, *primary.sa},
-       .backup = backup_port,
+      {.primary = primary,
+       .backup = backup,
+       .reopen = [&ports](PortRole role) { return ports.reopen(role); },
        .signals = dependencies.signals,
        .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
        .log = *logs.daemon,
        .on_serving = [&dependencies] { on_serving(dependencies); }},
       {.context = context,
-       .device = device,
-       .backup = backup_device ? &*backup_device : nullptr,
+       .devices = ports.devices(),
        .options = options,
        .home = dependencies.home,
        .neighbours = dependencies.neighbours,
@@ -279,19 +268,19 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
 }
 
 /// Returns whether the device was lost, and is to be waited for.
-bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
+bool loses_device(const std::shared_ptr<const verbs::Device>& device, Dependencies& dependencies) {
   std::string reason;
   try {
     const auto ended = serve_on(device, dependencies);
     if (ended.reason.empty()) return false;
     reason = ended.reason;
   } catch (const std::runtime_error& error) {
-    if (device.query()) throw;  // otherwise the loss of the device has caused the failure
+    if (device->query()) throw;  // otherwise the loss of the device has caused the failure
     reason = error.what();
   }
   dependencies.logs.daemon->log(message_id(events::kDeviceLost), spdlog::level::warn,
                                 "{}: waiting for {} to come back; the interfaces have no carrier",
-                                reason, device.name());
+                                reason, device->name());
   return true;
 }
 
@@ -346,12 +335,16 @@ int run(Options read, const std::vector<std::string>& arguments) {
   dependencies.privileges = drop_privileges(options);
   const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;
-  auto device = wait_for_device(wanted, dependencies);
-  while (device && loses_device(*device, dependencies)) {
+  const auto next_device = [&]() -> std::shared_ptr<const verbs::Device> {
+    auto found = wait_for_device(wanted, dependencies);
+    return found ? std::make_shared<const verbs::Device>(std::move(*found)) : nullptr;
+  };
+  auto device = next_device();
+  while (device && loses_device(device, dependencies)) {
     wanted.device = device->name();
     wanted.wait = true;
     device.reset();
-    device = wait_for_device(wanted, dependencies);
+    device = next_device();
   }
   for (const auto& [name, kept] : dependencies.kept) {
     if (options.keep) break;

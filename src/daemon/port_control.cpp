@@ -12,6 +12,16 @@
 
 namespace ipoib::daemon {
 
+namespace {
+// How often a lost device is looked for.
+constexpr std::chrono::seconds kReopenPause{1};
+
+/// If two SAs are asked, the one that does not answer may be at fault, and not the port.
+bool have_one_sa(const verbs::PortSnapshot& a, const verbs::PortSnapshot& b) {
+  return a.gid.prefix() == b.gid.prefix() && a.sm_lid == b.sm_lid;
+}
+}  // namespace
+
 PortControl::PortControl(const Dependencies& dependencies,
                          const Interface::Dependencies& interfaces, KeptInterfaces& kept,
                          OperatorChanges& changes, std::optional<Predecessor> predecessor)
@@ -20,6 +30,8 @@ PortControl::PortControl(const Dependencies& dependencies,
       keeps_(interfaces.options.keep),
       trace_(interfaces.control_trace),
       watchdog_timer_(context_, [this] { on_watchdog(); }),
+      test_timer_(context_, [this] { test_paths(); }),
+      reopen_timer_(context_, [this] { reopen_lost(); }),
       signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
       handed_(interfaces.handed),
       factory_(with_handover(interfaces)),
@@ -36,7 +48,10 @@ PortControl::PortControl(const Dependencies& dependencies,
       giver_({.context = context_,
               .interfaces = interfaces_,
               .changes = changes,
-              .own = [&device = interfaces.device] { return handover::hello_of(device, {}); },
+              .own =
+                  [&devices = interfaces.devices] {
+                    return handover::hello_of(*devices[PortRole::primary], {});
+                  },
               .on_end = [this] { end_reports(); },
               .log = dependencies.log}) {
   ports_[PortRole::primary] = serve(PortRole::primary, dependencies.primary);
@@ -71,7 +86,12 @@ std::unique_ptr<ServedPort> PortControl::serve(PortRole role, const Port& port) 
       .sa = port.sa,
       .interfaces = interfaces_,
       .trace = trace_,
-      .on_lost = [this, role](const std::string& reason) { on_lost(role, reason); }});
+      .on_lost = [this, role](const std::string& reason) { on_lost(role, reason); },
+      .on_changed = [this] { test_paths(); },
+      .on_tested =
+          [this, role](std::uint64_t round, bool answered) {
+            if (path_test_.on_result(role, round, answered)) show_silence();
+          }});
 }
 
 void PortControl::start(const verbs::PortSnapshot& port) {
@@ -131,16 +151,66 @@ void PortControl::reload() {
 void PortControl::on_lost(PortRole role, const std::string& reason) {
   const auto& other = ports_[other_than(role)];
   if (other && !other->is_lost()) {
-    dependencies_.log.error(
-        "{} port: {}; it is not used again until the other one is lost, too, or ipoibd is started "
-        "again",
-        name(role), reason);
+    dependencies_.log.error("{} port: {}; waiting for it to come back", name(role), reason);
+    test_paths();
+    reopen_timer_.set(monotonic_now() + kReopenPause);
     return interfaces_.on_port(role, {});
   }
   if (giver_.end(reason)) return;
   // Until then, the other daemon waits for the device.
   ended_.device_lost = !taker_ || taker_->is_over();
   interfaces_.stop({StopReason::Kind::failed, reason});
+}
+
+/// There is no event for a new device.
+void PortControl::reopen_lost() {
+  if (stopping_) return;
+  for (const PortRole role : kPortRoles) {
+    if (!ports_[role] || !ports_[role]->is_lost()) continue;
+    if (ports_[other_than(role)]->is_lost()) return;  // everything ends
+    const auto found = dependencies_.reopen(role);
+    if (!found) return reopen_timer_.set(monotonic_now() + kReopenPause);
+    dependencies_.log.info("{} port: its device is back", name(role));
+    ports_[role] = serve(role, *found);
+    interfaces_.replace_port(role);
+    ports_[role]->update();
+  }
+}
+
+// --- Whether the ports pass datagrams ------------------------------------------------------------
+
+/// With one port, nothing would follow from the result.
+void PortControl::test_paths() {
+  const auto& [primary, backup] = ports_.values;
+  if (!primary || !backup || stopping_) return test_timer_.set(kNever);
+  if (!primary->can_test() || !backup->can_test() ||
+      !have_one_sa(primary->snapshot(), backup->snapshot())) {
+    if (path_test_.stop()) show_silence();
+    return test_timer_.set(kNever);  // on_changed() follows
+  }
+  const auto& port = primary->snapshot();
+  const Lid highest = std::max({port.lid, port.sm_lid, backup->snapshot().lid});
+  if (path_test_.begin(highest, monotonic_now())) {
+    for (const auto& each : ports_.values) each->test(path_test_.round());
+  }
+  test_timer_.set(path_test_.next_deadline());
+}
+
+void PortControl::show_silence() {
+  for (const PortRole role : kPortRoles) {
+    const bool is_silent = path_test_.is_silent(role);
+    if (std::exchange(is_silent_[role], is_silent) != is_silent) log_silence(role);
+    if (ports_[role]) ports_[role]->set_silent(is_silent);
+  }
+}
+
+void PortControl::log_silence(PortRole role) {
+  if (is_silent_[role]) {
+    dependencies_.log.warn("{} port: the subnet's SA answers the other port, but not this one",
+                           name(role));
+  } else {
+    dependencies_.log.info("{} port: is no longer silent", name(role));
+  }
 }
 
 /// The service manager learns that this thread and those of the interfaces work. One that does not

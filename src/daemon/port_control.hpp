@@ -15,6 +15,7 @@
 #include "daemon/handover_taker.hpp"
 #include "daemon/interfaces/interface_factory.hpp"
 #include "daemon/interfaces/interfaces.hpp"
+#include "daemon/path_test.hpp"
 #include "daemon/port/port_watcher.hpp"
 #include "daemon/port/sa_backend.hpp"
 #include "daemon/process/service.hpp"
@@ -34,6 +35,9 @@ class PortControl final : private PortOwner, private SaRequestPort {
   struct Dependencies {
     Port primary;
     std::optional<Port> backup;
+    /// Opens the device of a port that was lost; nullopt if it is not back. With two ports only.
+    /// What the port had before is destroyed later, by the event loop.
+    std::function<std::optional<Port>(PortRole)> reopen;
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
@@ -74,6 +78,10 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void reload();
   void on_watchdog();
   void on_lost(PortRole role, const std::string& reason);
+  void reopen_lost();
+  void test_paths();
+  void show_silence();
+  void log_silence(PortRole role);
   [[nodiscard]] Interface::Dependencies with_handover(Interface::Dependencies interfaces);
   [[nodiscard]] std::unique_ptr<ServedPort> serve(PortRole role, const Port& port);
   void end_reports();
@@ -83,11 +91,15 @@ class PortControl final : private PortOwner, private SaRequestPort {
   const bool keeps_;  ///< Options::keep
   TraceRing& trace_;
   Timer watchdog_timer_;
+  Timer test_timer_;
+  Timer reopen_timer_;
   Watch signal_watch_;
   HandedInterfaces& handed_;
   InterfaceFactory factory_;
   Interfaces interfaces_;
   PerPort<std::unique_ptr<ServedPort>> ports_;  ///< null: there is no backup
+  PathTest path_test_;                          ///< of both ports
+  PerPort<bool> is_silent_;
   handover::Giver giver_;
   std::optional<handover::Taker> taker_;
   bool stopping_ = false;

@@ -8,6 +8,8 @@ namespace ipoib::daemon {
 
 namespace {
 constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed";
+// The requests of tests: the last number that an id has room for, which no interface reaches.
+constexpr InterfaceNumber kTests{(1U << 24U) - 1};
 constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
 
@@ -21,19 +23,48 @@ ServedPort::ServedPort(Dependencies dependencies)
 
 void ServedPort::update() {
   if (is_lost_) return;
-  auto& [context, role, port, sa, interfaces, trace, on_lost] = dependencies_;
+  auto& port = dependencies_.port;
+  auto& sa = dependencies_.sa;
+  auto& interfaces = dependencies_.interfaces;
   const auto changes = port.update();
   const auto now = monotonic_now();
-  trace.record("port event", now, changes.changed, changes.reregister);
+  dependencies_.trace.record("port event", now, changes.changed, changes.reregister);
   if (changes.device_failed) return lose(kDeviceFailed);
   if (port.retry().is_failing()) port_timer_.set(now + port.retry().pause());
   for (const void* const object : changes.failed_objects) interfaces.on_object_failed(object);
   if (!changes.changed && !changes.reregister) return;
   sa.on_port(port.snapshot(), now);
   if (changes.reregister) sa.on_client_reregister();
-  if (changes.changed) interfaces.on_port(role, port.snapshot());
-  if (changes.reregister) interfaces.on_client_reregister(role);
+  if (changes.changed) pass_on();
+  if (changes.reregister) interfaces.on_client_reregister(dependencies_.role);
   dispatch();
+  if (changes.changed) dependencies_.on_changed();
+}
+
+void ServedPort::pass_on() {
+  auto snapshot = dependencies_.port.snapshot();
+  snapshot.silent = is_silent_;
+  dependencies_.interfaces.on_port(dependencies_.role, snapshot);
+}
+
+/// On RoCE there is no SA that would answer over the fabric.
+bool ServedPort::can_test() const {
+  const auto& port = snapshot();
+  return !is_lost_ && port.link_layer == verbs::LinkLayer::infiniband &&
+         sa_destination(port).has_value();
+}
+
+/// For the path from the port to itself, which each SA knows.
+void ServedPort::test(std::uint64_t round) {
+  const auto& own = snapshot().gid;
+  const auto first = first_link_request(kTests, dependencies_.role).value();
+  request({wire::SaRequestId(first + round % (kRequestsPerPort / 2)),
+           wire::path_query(own, own, kDefaultPKey)});
+}
+
+void ServedPort::set_silent(bool silent) {
+  if (is_lost_ || std::exchange(is_silent_, silent) == silent) return;
+  pass_on();
 }
 
 void ServedPort::request(const wire::SaRequest& request) {
@@ -71,6 +102,12 @@ void ServedPort::on_sa_timer() {
   dispatch();
 }
 
+void ServedPort::on_tested(const wire::SaResponse& response) {
+  const auto* const failure = std::get_if<wire::SaFailure>(&response.result);
+  const bool answered = failure == nullptr || failure->kind != wire::SaFailure::Kind::timeout;
+  dependencies_.on_tested(response.id.value() % (kRequestsPerPort / 2), answered);
+}
+
 void ServedPort::lose(const char* reason) {
   stop();
   dependencies_.on_lost(reason);
@@ -80,7 +117,11 @@ void ServedPort::lose(const char* reason) {
 /// stimulus.
 void ServedPort::dispatch() {
   for (const auto& response : std::exchange(dependencies_.sa.responses(), {})) {
-    dependencies_.interfaces.on_response(response);
+    if (interface_of(response.id) == kTests) {
+      on_tested(response);
+    } else {
+      dependencies_.interfaces.on_response(response);
+    }
   }
   for (const auto& notice : std::exchange(dependencies_.sa.notices(), {})) {
     dependencies_.trace.record("notice", monotonic_now(), notice.trap_number);

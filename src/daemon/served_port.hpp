@@ -26,6 +26,10 @@ class ServedPort {
     TraceRing& trace;
     /// The device has failed or was removed; the port no longer does anything. Called once.
     std::function<void(const std::string& reason)> on_lost;
+    /// The port's state has changed.
+    std::function<void()> on_changed = [] {};
+    /// The SA has answered test(), or did not.
+    std::function<void(std::uint64_t round, bool answered)> on_tested = [](auto...) {};
   };
   explicit ServedPort(Dependencies dependencies);
 
@@ -34,6 +38,15 @@ class ServedPort {
   void request(const wire::SaRequest& request);
   /// The daemon ends, and needs no more reports.
   void end();
+  /// Whether test() can be called.
+  [[nodiscard]] bool can_test() const;
+  /// Asks the SA something, to find whether the port passes datagrams at all.
+  void test(std::uint64_t round);
+  /// What the tests have found, for the interfaces.
+  void set_silent(bool silent);
+  [[nodiscard]] const verbs::PortSnapshot& snapshot() const {
+    return dependencies_.port.snapshot();
+  }
   void stop();  ///< on_lost() is not called any more
   [[nodiscard]] bool is_lost() const { return is_lost_; }
   [[nodiscard]] sa::Counters counters() const { return dependencies_.sa.counters(); }
@@ -41,7 +54,9 @@ class ServedPort {
  private:
   void on_sa_readable();
   void on_sa_timer();
+  void on_tested(const wire::SaResponse& response);
   void lose(const char* reason);
+  void pass_on();
   void dispatch();
 
   const Dependencies dependencies_;
@@ -50,6 +65,7 @@ class ServedPort {
   Watch port_watch_;
   Watch sa_watch_;
   bool is_lost_ = false;
+  bool is_silent_ = false;
 };
 
 }  // namespace ipoib::daemon

@@ -47,6 +47,8 @@ class HostMirror {
   [[nodiscard]] virtual bool check_arp_policy() = 0;
   /// The interface's name at the last update(); empty before.
   [[nodiscard]] virtual const std::string& interface_name() const = 0;
+  /// Only of a VLAN, which has no network interface, and so no name of the kernel's.
+  virtual void set_interface_name(const std::string& /*name*/) {}
   /// Whether another host or interface had the link-local address at the last update().
   [[nodiscard]] virtual bool link_local_is_duplicate() const = 0;
   /// The next update() replaces the link-local address, unless the kernel generates it.

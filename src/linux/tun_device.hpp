@@ -71,7 +71,7 @@ class TunDevice final : public HostDevice {
   [[nodiscard]] Result<void> set_mtu(std::uint32_t bytes) override;
   /// Both succeed without effect if the interface was deleted.
   [[nodiscard]] Result<void> set_carrier(bool on) override;
-
+  void set_speed(std::uint32_t mbps) override;
   [[nodiscard]] int descriptor() const override { return fd_.get(); }
   [[nodiscard]] int tun_descriptor() const override { return fd_.get(); }
   [[nodiscard]] int interface_index() const override { return index_; }

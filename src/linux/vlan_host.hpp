@@ -30,11 +30,12 @@ class VlanHost final : public HostMirror {
   }
   [[nodiscard]] bool check_arp_policy() override { return false; }
   [[nodiscard]] const std::string& interface_name() const override { return name_; }
+  void set_interface_name(const std::string& name) override { name_ = name; }
   [[nodiscard]] bool link_local_is_duplicate() const override { return false; }
   void set_link_local(const Ipv6Address& /*address*/) override {}
 
  private:
-  const std::string name_;
+  std::string name_;
   const MacAddress mac_;
   WakeUp never_;
   bool is_known_ = false;

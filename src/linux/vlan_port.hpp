@@ -40,6 +40,8 @@ class VlanPort final : public HostDevice {
   [[nodiscard]] Result<void> set_mtu(std::uint32_t /*bytes*/) override { return {}; }
   [[nodiscard]] Result<void> set_carrier(bool /*on*/) override { return {}; }
 
+  void set_speed(std::uint32_t /*mbps*/) override {}
+
   [[nodiscard]] HostDrops drops() const override { return {.malformed = reader_.malformed()}; }
   [[nodiscard]] bool is_up() const override { return trunk_.tap() >= 0; }
   [[nodiscard]] bool is_gone() const override { return false; }

@@ -33,7 +33,9 @@ struct PortSnapshot {
   std::uint32_t max_mtu = 0;         ///< bytes
   std::uint32_t rate_mbps = 0;
   bool grh_required = false;  ///< address handles and MADs need a GRH
-  std::vector<PKey> pkeys;    ///< the P_Key table; an invalid key is a free entry
+  /// Its requests are not answered, although those of another port are; not by Device::query().
+  bool silent = false;
+  std::vector<PKey> pkeys;  ///< the P_Key table; an invalid key is a free entry
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 

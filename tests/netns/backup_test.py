@@ -5,11 +5,16 @@ The host sees nothing of it: no carrier change, no other address. Its peers lear
 """
 
 import json
+import pathlib
+import re
+import signal
 import sys
 
 import hosts
 import streams
 from hosts import wait_until
+from stations_test import Station
+from vlan_test import InVlan
 
 ECHO = """
 import socket
@@ -188,6 +193,49 @@ class LossOfAPort(Backup):
         self.assert_connected()
         self.left.wait_for_log("primary port", "failed or was removed")
 
+    def test_a_repaired_hca_is_used_again(self):
+        self.start("--hold-down", "0")
+        ibarp = hosts.program("ibarp")
+        right = self.right.ibarp("info")["lladdr"]
+        self.left.run(ibarp, "replace", "10.44.0.77", "lladdr", right, "dev", "ib0")
+        sent = self.left.counters()
+        for _ in range(2):
+            self.set("hca", "a", "failed")
+            self.wait_for_active("b")
+            self.assert_connected()
+            self.set("hca", "a", "present")
+            wait_until(lambda: self.state_of("a") == "up", "a is used again")
+            self.wait_for_active("a")
+            self.assert_connected()
+        self.assertIn("10.44.0.77", self.left.run(ibarp, "show").stdout, "the operator's neighbour")
+        now = self.left.counters()
+        for name in ("queue_pair_bring_ups", "arp_requests_sent"):
+            if name in sent:
+                self.assertGreaterEqual(now[name], sent[name], "no counter becomes smaller")
+        self.set("hca", "b", "failed")
+        wait_until(lambda: self.state_of("b") == "port_down", "b is lost")
+        self.set("hca", "b", "present")
+        wait_until(lambda: self.state_of("b") == "up", "b is used again")
+        self.set("port", "a", "down")
+        self.wait_for_active("b")
+        self.assert_connected()
+
+    def test_a_port_that_passes_nothing_is_left(self):
+        self.start("--hold-down", "0")
+        self.set("link", "a", "loss", "100")
+        self.wait_for_active("b")
+        self.assertEqual(self.state_of("a"), "up", "it is still ACTIVE")
+        self.assert_connected()
+        self.left.wait_for_log("softib1:1 serves", "softib0:1 is ACTIVE, but passes nothing")
+        self.set("link", "a", "off")
+        self.wait_for_active("a")
+        self.assert_connected()
+
+    def test_the_speed_is_that_of_the_port(self):
+        self.start()
+        wait_until(lambda: self.left.run("cat", "/sys/class/net/ib0/speed").stdout == "40000\n",
+                   "four lanes of QDR")
+
     def test_the_idle_port_is_not_missed(self):
         self.start()
         self.set("hca", "b", "failed")
@@ -253,6 +301,129 @@ class Choice(Backup):
         self.assertEqual(self.active(), "b", "it has waited for that port before it took over")
         self.assertEqual(before.end(), 0, before.output())
         self.assert_connected()
+
+
+class EthernetBackup(Backup):
+    """Left has a TAP on two ports, with a station behind its bridge; right has a TUN."""
+
+    OPTIONS = ("--pkey", "0xffff", "--ethernet", "--backup-reselect", "failure")
+
+    def start(self):
+        self.launch(*self.OPTIONS)
+        self.right.start("--pkey", "0xffff", address="10.44.0.2/24")
+        self.right.run("ip", "addr", "add", "fd44::2/64", "dev", "ib0", "nodad")
+        self.left.bridge("ib0")
+        wait_until(self.left.has_carrier, "carrier")
+        self.station = Station(self.left, 11, "02:00:00:00:00:11")
+        for sender, receivers in ((self.station, ("10.44.0.2", "fd44::2")),
+                                  (self.right, (self.station.address, self.station.address6))):
+            for receiver in receivers:
+                wait_until(lambda s=sender, r=receiver: s.reaches(r), f"{receiver} is reached")
+        wait_until(lambda: self.state_of("b") == "up", "the backup is ready")
+
+    def stations(self):
+        found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "stations").stdout)
+        return {each["address"]: (each["mac"], each["served"]) for each in found}
+
+    def ping(self, sender, receiver):
+        """Starts a ping every 10 ms, of which lost() counts the lost packets."""
+        name = f"{sender.name}-{receiver.replace(':', '-')}"
+        process = hosts.Process(sender.command("ping", "-n", "-i", "0.01", receiver),
+                                self.subnet.folder / f"{name}.log", self.subnet.environment)
+        self.addCleanup(process.end, signal.SIGKILL)
+        wait_until(lambda: process.output().count("bytes from") > 20, f"{name} is answered")
+        return process
+
+    @staticmethod
+    def received(process):
+        return {int(n) for n in re.findall(r"icmp_seq=(\d+) ", process.output())}
+
+    def longest_gap(self, process):
+        """The most packets in a row that were not answered."""
+        answered = sorted(self.received(process))
+        return max(after - before - 1 for before, after in zip(answered, answered[1:]))
+
+    def test_stations_stay_and_are_silent_for_less_than_200_ms(self):
+        self.start()
+        stations = self.stations()
+        self.assertEqual(stations[self.station.address], (self.station.mac, True))
+        self.assertEqual(stations[self.station.address6], (self.station.mac, True))
+        macs = [self.station.neighbour(address) for address in ("10.44.0.2", "fd44::2")]
+        carrier = self.carrier_changes()
+        gaps = []
+        serving = "a"
+
+        def is_short():
+            nonlocal serving
+            pings = [self.ping(sender, receiver)
+                     for sender, receiver in ((self.station, "10.44.0.2"),
+                                              (self.right, self.station.address),
+                                              (self.right, self.station.address6))]
+            other = "b" if serving == "a" else "a"
+            self.set("port", serving, "down")
+            self.wait_for_active(other)
+            for ping in pings:
+                count = len(self.received(ping))
+                wait_until(lambda p=ping, n=count: len(self.received(p)) > n + 50, "it goes on")
+                ping.end(signal.SIGKILL)
+            self.set("port", serving, "up")
+            wait_until(lambda: self.state_of(serving) == "up", "it is back")
+            serving = other
+            gaps.append([self.longest_gap(ping) for ping in pings])
+            return max(gaps[-1]) < SILENCE
+
+        # A machine that is busy for a moment may hold up one of them, but not each.
+        wait_until(is_short, "a failover is short")
+        print(f"packets of 10 ms each that were lost: {gaps}", file=sys.stderr)
+        self.assertEqual(self.stations(), stations)
+        self.assertEqual([self.station.neighbour(address) for address in ("10.44.0.2", "fd44::2")],
+                         macs)
+        self.assertEqual(self.carrier_changes(), carrier, "the host has seen nothing")
+
+    def test_a_station_that_appears_on_the_backup_is_served_there_and_later(self):
+        self.start()
+        self.failover()
+        self.assertEqual(self.active(), "b")
+        late = Station(self.left, 12, "02:00:00:00:00:12")
+        wait_until(lambda: self.right.reaches(late.address), "it is reached")
+        self.failover()
+        self.assertEqual(self.active(), "a")
+        self.right.run(hosts.program("ibarp"), "flush", "dev", "ib0")
+        wait_until(lambda: self.right.reaches(late.address), "it is asked for on the other port")
+        self.assertEqual(self.stations()[late.address], (late.mac, True))
+
+    def test_a_new_daemon_takes_over(self):
+        self.start()
+        self.set("port", "a", "down")
+        self.wait_for_active("b")
+        before = self.left.daemon
+        self.addCleanup(before.end)
+        self.launch(*self.OPTIONS, "--takeover")
+        self.left.wait_for_log("has taken over")
+        self.assertEqual(self.active(), "b")
+        self.assertEqual(before.end(), 0, before.output())
+        wait_until(lambda: self.station.reaches("10.44.0.2"), "the station is connected")
+
+    def test_vlans_have_both_ports(self):
+        self.launch("--ethernet", "--vlan", "18=0x8001", "--backup-reselect", "failure")
+        wait_until(lambda: self.left.ibarp("info", "ib0.18")["state"] == "up", "the VLAN is up")
+        self.right.start("--pkey", "0x8001", address="10.44.0.2/24")
+        station = InVlan(self.left, 11, 18, "left18")
+        switch = pathlib.Path(__file__).parent / "vlan_switch.py"
+        process = hosts.Process(self.left.command(sys.executable, str(switch), "ib0", "to-left18=18"),
+                                self.subnet.folder / "switch.log", self.subnet.environment)
+        self.addCleanup(process.end, signal.SIGKILL)
+        wait_until(lambda: "switching" in process.output(), "the switch runs")
+        wait_until(lambda: self.right.reaches(station.address), "it is connected")
+
+        def states():
+            return [port["state"] for port in self.left.ibarp("info", "ib0.18")["ports"]]
+
+        wait_until(lambda: states() == ["up", "up"], "both ports are ready")
+        self.set("port", "a", "down")
+        wait_until(lambda: self.left.ibarp("info", "ib0.18")["device"] == "softib1", "it is moved")
+        wait_until(lambda: self.right.reaches(station.address), "it is connected again")
+        wait_until(lambda: station.reaches("10.44.0.2"), "both ways")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
+#include <linux/sockios.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
@@ -195,6 +197,24 @@ TEST_F(TunDeviceTest, SetsCarrierAndMtu) {
   const auto refused = tun->set_mtu(70000);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("70000"), std::string::npos);
+}
+
+TEST_F(TunDeviceTest, ShowsTheSpeed) {
+  const auto tun = open_tun();
+  ip("link set ib0 down");
+  ip("link set ib0 name ibmgmt");
+  ip("link add ib0 type veth peer name other");
+  EXPECT_TRUE(tun->set_carrier(true));
+  ip("link set ibmgmt up");
+  tun->set_speed(40000);
+  ifreq request{};
+  ethtool_cmd settings{};
+  settings.cmd = ETHTOOL_GSET;
+  std::strcpy(request.ifr_name, "ibmgmt");
+  request.ifr_data = reinterpret_cast<char*>(&settings);
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(ioctl(socket.get(), SIOCETHTOOL, &request), 0);
+  EXPECT_EQ(ethtool_cmd_speed(&settings), 40000U);
 }
 
 TEST_F(TunDeviceTest, OperatorsSmallerMtuIsKept) {

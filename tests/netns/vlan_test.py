@@ -232,6 +232,21 @@ class Trunks(OnTrunk):
         self.assertNotEqual(other.end(), 0)
         self.reach_each_other(RED)
 
+    def test_renamed_trunk_renames_its_vlans(self):
+        self.reach_each_other(RED)
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.left.run("ip", "link", "set", "ib0", "name", "lan")
+        self.left.run("ip", "link", "set", "lan", "up")
+
+        def answers(interface):
+            return self.left.run(hosts.program("ibarp"), "info", "-i", interface,
+                                 check=False).returncode == 0
+
+        wait_until(lambda: answers("lan.18") and answers("lan.19"), "they have the new name")
+        self.assertFalse(answers("ib0.18"))
+        wait_until(lambda: self.left.ibarp("info", "lan.18")["interface"] == "lan.18", "it says so")
+        self.left.wait_for_log("lan.18: renamed")
+
     def test_daemon_is_killed(self):
         self.reach_each_other(RED)
         self.left.kill()

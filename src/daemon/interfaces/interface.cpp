@@ -28,21 +28,14 @@ Pump::Settings pump_settings(const Options& options, const InterfaceId& id, Port
                              PumpMode mode) {
   auto link = options.link;
   link.pkey = id.pkey;
-  const bool is_idle = role == PortRole::backup && mode == PumpMode::active;
   return {.link = std::move(link),
           .max_ip_mtu = options.max_ip_mtu,
           .seed = random_bits(),
           .hash_key = {random_bits(), random_bits()},
           .first_request = first_link_request(id.number, role),
-          .mode = is_idle ? PumpMode::standby : mode,
+          .mode = mode,
           .ethernet = options.is_ethernet(id.pkey),
           .stations = options.ethernet_stations};
-}
-
-/// The host is the same DHCP client on both ports.
-Pump::Settings with_identity_of(Guid primary, Pump::Settings backup) {
-  backup.link.dhcp_identity = primary;
-  return backup;
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
@@ -63,9 +56,9 @@ std::optional<std::uint64_t> missing_receives(const verbs::Device& primary,
   return of_primary.value_or(0) + of_backup.value_or(0);
 }
 
-void receive_large_packets(const host::HostDevice& tun, PortQueues& queues) {
+void receive_large_packets(const host::HostDevice& tun, PortQueue& queue) {
   using Kind = Segmentation::Kind;
-  if (tun.accepts(Kind::tcp) && tun.accepts(Kind::udp)) queues.enable_large_receives();
+  if (tun.accepts(Kind::tcp) && tun.accepts(Kind::udp)) queue.queue_pair->enable_large_receives();
 }
 
 Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
@@ -79,17 +72,16 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       logs_(dependencies.logs, id.name, id.pkey),
       cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
-      queues_(dependencies.device, dependencies.backup, dependencies.options,
-              more_headroom(dependencies.options, id.pkey), *logs_.verbs),
-      ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
-                          id.pkey)),
+      sides_(dependencies.devices, dependencies.options,
+             more_headroom(dependencies.options, id.pkey), *logs_.verbs),
+      guid_(guid_of(*dependencies.devices[PortRole::primary])),
+      ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_, id.pkey)),
       vlan_(dependencies.options.vlan_of(id.pkey)),
-      mark_(vlan_ ? std::string()
-                  : to_string(InterfaceMark{id.name, guid_of(dependencies.device)})),
+      mark_(vlan_ ? std::string() : to_string(InterfaceMark{id.name, guid_})),
       handed_(take(dependencies.handed, id.pkey)),
       mode_(handed_ ? PumpMode::held : PumpMode::active),
       tun_(open_host()),
-      mirror_((receive_large_packets(*tun_, queues_), open_mirror())),
+      mirror_(open_mirror()),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
@@ -97,13 +89,11 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
         return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
       })),
-      pump_(pump_settings(dependencies.options, id, PortRole::primary, mode_),
-            pump_dependencies(queues_.primary())),
       sleeper_({.host = tun_->descriptor(),
-                .completions = queues_.descriptors(),
+                .completions = sides_.descriptors(),
                 .messages = to_interface_.descriptor(),
                 .routes = follower_.descriptor()}),
-      loop_({.identity = identity_on(dependencies.device, tun_->name()),
+      loop_({.identity = identity_on(*dependencies.devices[PortRole::primary], tun_->name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
             loop_dependencies()),
@@ -113,39 +103,54 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
   log_start();
 }
 
-Pump::Dependencies Interface::pump_dependencies(PortQueue& queue) {
-  return {.tun = *tun_,
-          .queue_pair = *queue.queue_pair,
-          .host_frames = {queue.pools.host, queue.pools.large},
-          .messages = queue.pools.messages,
-          .routes = follower_,
-          .trace = trace_.ring,
-          .log = *logs_.daemon,
-          .link_log = *logs_.link,
-          .arp_policy = mirror_->arp_policy()};
+/// The host is the same DHCP client on both ports.
+Pump& Interface::make_pump(PortRole role, PumpMode mode) {
+  PortSide& side = sides_[role];
+  auto settings = pump_settings(dependencies_.options, id_, role, mode);
+  if (role == PortRole::backup) settings.link.dhcp_identity = guid_;
+  receive_large_packets(*tun_, side.queue);
+  return side.pump.emplace(
+      settings, Pump::Dependencies{.tun = *tun_,
+                                   .queue_pair = *side.queue.queue_pair,
+                                   .host_frames = {side.queue.pools.host, side.queue.pools.large},
+                                   .messages = side.queue.pools.messages,
+                                   .routes = follower_,
+                                   .trace = trace_.ring,
+                                   .log = *logs_.daemon,
+                                   .link_log = *logs_.link,
+                                   .arp_policy = mirror_->arp_policy()});
 }
 
 InterfaceLoop::Dependencies Interface::loop_dependencies() {
-  InterfaceLoop::Dependencies out{.pump = pump_,
+  InterfaceLoop::Dependencies out{.pump = make_pump(PortRole::primary, mode_),
                                   .tun = *tun_,
-                                  .queue_pair = *queues_.primary().queue_pair,
+                                  .queue_pair = *sides_[PortRole::primary].queue.queue_pair,
                                   .routes = follower_,
                                   .sleeper = sleeper_,
                                   .inbox = to_interface_,
                                   .outbox = to_control_,
                                   .trace = trace_.ring,
                                   .log = *logs_.daemon};
-  if (queues_.backup() == nullptr) return out;
-  const auto& device = *dependencies_.backup;
-  backup_pump_.emplace(
-      with_identity_of(guid_of(dependencies_.device),
-                       pump_settings(dependencies_.options, id_, PortRole::backup, mode_)),
-      pump_dependencies(*queues_.backup()));
-  out.backup.emplace(InterfaceLoop::Backup{.port = {device.name(), device.port()},
-                                           .pump = *backup_pump_,
-                                           .queue_pair = *queues_.backup()->queue_pair,
-                                           .selection = dependencies_.options.selection});
+  if (!sides_.has(PortRole::backup)) return out;
+  const auto& device = *dependencies_.devices[PortRole::backup];
+  const PumpMode mode = mode_ == PumpMode::active ? PumpMode::standby : mode_;
+  out.backup.emplace(BackupPort{.port = {device.name(), device.port()},
+                                .pump = make_pump(PortRole::backup, mode),
+                                .queue_pair = *sides_[PortRole::backup].queue.queue_pair,
+                                .selection = dependencies_.options.selection});
   return out;
+}
+
+/// The thread goes on with the old part until it has the new one. It sleeps on the completions of
+/// both: a descriptor that is closed leaves the set.
+void Interface::replace_port(PortRole role) {
+  const auto& options = dependencies_.options;
+  auto& side =
+      sides_.add(role, std::make_unique<PortSide>(dependencies_.devices[role], options,
+                                                  more_headroom(options, id_.pkey), *logs_.verbs));
+  Pump& pump = make_pump(role, PumpMode::standby);
+  sleeper_.add_completions(side.queue.queue_pair->descriptor());
+  control_.replace_port({role, &pump, side.queue.queue_pair.get()});
 }
 
 std::unique_ptr<host::HostDevice> Interface::open_host() {
@@ -153,10 +158,10 @@ std::unique_ptr<host::HostDevice> Interface::open_host() {
   const auto& all = dependencies_.options;
   const bool is_tap = all.ethernet.includes(id_.pkey);
   const bool is_trunk = !all.vlans.empty() && id_.pkey == base_partition(all.pkeys);
-  const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
+  const auto mac = ethernet::mac_of_interface(guid_, id_.pkey);
   const host::TunOptions options{.name = id_.name,
                                  .mark = mark_,
-                                 .large_packets = queues_.can_send_large_packets(),
+                                 .large_packets = sides_.can_send_large_packets(),
                                  .mac = is_tap ? std::optional(mac) : std::nullopt,
                                  .stable_secret = ipv6_.stable_secret,
                                  .trunk = is_trunk ? dependencies_.trunk : nullptr};
@@ -169,7 +174,7 @@ std::unique_ptr<host::HostDevice> Interface::open_host() {
 
 std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
   if (vlan_) {
-    const auto mac = ethernet::mac_of_interface(guid_of(dependencies_.device), id_.pkey);
+    const auto mac = ethernet::mac_of_interface(guid_, id_.pkey);
     return std::make_unique<host::VlanHost>(id_.name, mac);
   }
   return at_home([this] {
@@ -181,32 +186,33 @@ InterfaceControl::Dependencies Interface::control_dependencies(
     const Interface::Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa) {
   const auto neighbours = dependencies.neighbours.of(id_.pkey, tun_->name());
   if (handed_) neighbours->add(handed_->statics);
-  return {
-      .context = dependencies.context,
-      .number = id_.number,
-      .pkey = id_.pkey,
-      .host = *mirror_,
-      .to_interface = to_interface_,
-      .inbox = to_control_,
-      .owner = owner,
-      .sa = sa,
-      .neighbours = neighbours,
-      .trace = dependencies.control_trace,
-      .log = *logs_.daemon,
-      .interface = tun_->name(),
-      .link_local = {guid_of(dependencies.device), id_.pkey, dependencies.options.stable_privacy},
-      .renamed = [this](const std::string& name) { on_renamed(name); },
-      .has_moved = [this] { return tun_->network_namespace().has_value(); },
-      .missing_receives =
-          [&dependencies = dependencies_] {
-            return missing_receives(dependencies.device, dependencies.backup);
-          },
-      .publish = [this](const control::Event& event) { server_->publish(event); }};
+  return {.context = dependencies.context,
+          .number = id_.number,
+          .pkey = id_.pkey,
+          .host = *mirror_,
+          .to_interface = to_interface_,
+          .inbox = to_control_,
+          .owner = owner,
+          .sa = sa,
+          .neighbours = neighbours,
+          .trace = dependencies.control_trace,
+          .log = *logs_.daemon,
+          .interface = tun_->name(),
+          .link_local = {guid_, id_.pkey, dependencies.options.stable_privacy},
+          .renamed = [this](const std::string& name) { on_renamed(name); },
+          .has_moved = [this] { return tun_->network_namespace().has_value(); },
+          .missing_receives =
+              [&devices = dependencies_.devices] {
+                return missing_receives(*devices[PortRole::primary],
+                                        devices[PortRole::backup].get());
+              },
+          .port_released = [this](PortRole role) { sides_.release(role); },
+          .publish = [this](const control::Event& event) { server_->publish(event); }};
 }
 
 void Interface::log_start() {
-  const auto& device = dependencies_.device;
-  const auto* const backup = dependencies_.backup;
+  const auto& device = *dependencies_.devices[PortRole::primary];
+  const auto* const backup = dependencies_.devices[PortRole::backup].get();
   logs_.daemon->info("on {} port {}{}, partition {:#06x}{}{}", device.name(), device.port(),
                      backup != nullptr
                          ? ", with the backup " + PortName{backup->name(), backup->port()}.text()
@@ -291,10 +297,16 @@ void Interface::on_renamed(const std::string& name) {
   if (mode_ == PumpMode::active) serve_again();
 }
 
+void Interface::rename(const std::string& name) {
+  mirror_->set_interface_name(name);
+  control_.on_host_name();
+}
+
 void Interface::serve_again() {
   try {
     // Another interface of this daemon, or the other daemon, may still have the name.
-    server_ = serve(tun_->current_name(), control::Server::IfTaken::retry);
+    server_ = serve(vlan_ ? mirror_->interface_name() : tun_->current_name(),
+                    control::Server::IfTaken::retry);
   } catch (const std::exception& error) {
     logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
   }

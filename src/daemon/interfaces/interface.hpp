@@ -30,8 +30,7 @@ class Interface final : public PartitionInterface {
  public:
   struct Dependencies {  ///< what the interfaces of a port share; outlives them
     boost::asio::io_context& context;
-    const verbs::Device& device;
-    const verbs::Device* backup = nullptr;  ///< of the backup port, if there is one
+    const PortDevices& devices;  ///< null: there is no backup port
     const Options& options;
     const host::NetworkNamespace& home;  ///< namespace of the network interfaces
     NeighbourStore& neighbours;
@@ -66,6 +65,8 @@ class Interface final : public PartitionInterface {
     control_.on_notice(role, notice);
   }
   void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void replace_port(PortRole role) override;
+  void rename(const std::string& name) override;
   void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   void request_report() override { control_.request_report(); }
   [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
@@ -79,7 +80,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
-  [[nodiscard]] Pump::Dependencies pump_dependencies(PortQueue& queue);
+  Pump& make_pump(PortRole role, PumpMode mode);
   [[nodiscard]] InterfaceLoop::Dependencies loop_dependencies();
   void log_start();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name,
@@ -97,7 +98,8 @@ class Interface final : public PartitionInterface {
   InterfaceLogs logs_;
   const CpuShares::Share cpu_;
   const OwnRing trace_;
-  PortQueues queues_;
+  PortSides sides_;
+  const Guid guid_;  ///< of the primary port: what identifies the host
   const Ipv6Identity ipv6_;
   const std::optional<VlanId> vlan_;  ///< of a TAP; none: it has a network interface of its own
   const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
@@ -110,8 +112,6 @@ class Interface final : public PartitionInterface {
   InterfaceControl control_;
   std::unique_ptr<control::Server> server_;
   RouteFollower follower_;
-  Pump pump_;
-  std::optional<Pump> backup_pump_;
   EpollSleeper sleeper_;
   InterfaceLoop loop_;
   InterfaceThread thread_;

@@ -47,7 +47,7 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
              .host = dependencies.host,
              .trace = dependencies.trace,
              .log = dependencies.log,
-             .changed = [this](HostChanged message) { host_undelivered_ = std::move(message); },
+             .changed = [this](HostChanged message) { pending_.host = std::move(message); },
              .updated = [this] { follow_host(); }}),
       redeliver_timer_(dependencies.context, [this] { deliver(); }),
       leave_timer_(dependencies.context,
@@ -67,13 +67,22 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
 
 // --- Port and host -------------------------------------------------------------------------------
 
+/// What is on its way to the part before is not for the new one.
+void InterfaceControl::replace_port(const PortReplaced& part) {
+  std::erase_if(pending_.responses,
+                [&](const auto& response) { return port_of(response.id) == part.role; });
+  pending_.ports[part.role].reset();
+  pending_.parts[part.role] = part;
+  deliver();
+}
+
 void InterfaceControl::on_port(PortRole role, const verbs::PortSnapshot& port) {
   // A link that is up leaves its groups when it stops; one that lost the port could not.
   if (state_ != State::running) return;
   log_partition(role, port);
   // The backup port changes neither addresses of the host nor its DHCP client identifier.
   if (role == PortRole::primary) follow_guid(port);
-  port_undelivered_[role] = port_status(port, dependencies_.pkey);
+  pending_.ports[role] = port_status(port, dependencies_.pkey);
   deliver();
 }
 
@@ -96,22 +105,24 @@ void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& p
 }
 
 void InterfaceControl::on_client_reregister(PortRole role) {
-  reregister_undelivered_[role] = true;
+  pending_.reregister[role] = true;
   deliver();
 }
 
 void InterfaceControl::on_object_failed(const void* object) {
-  failures_undelivered_.push_back({object});
+  pending_.failures.push_back({object});
   deliver();
 }
 
 /// If the mailbox is full, makes the link confirm everything instead.
 void InterfaceControl::on_notice(PortRole role, const wire::Notice& notice) {
   if (!dependencies_.to_interface.post(SubnetNotice{notice, role})) {
-    reregister_undelivered_[role] = true;
+    pending_.reregister[role] = true;
   }
   deliver();
 }
+
+void InterfaceControl::on_host_name() { follow_host(); }
 
 void InterfaceControl::follow_host() {
   if (!dependencies_.host.interface_exists()) {
@@ -121,8 +132,9 @@ void InterfaceControl::follow_host() {
   const auto& name = dependencies_.host.interface_name();
   if (!name.empty() && name != dependencies_.interface) {
     dependencies_.interface = name;
-    name_undelivered_ = name;
+    pending_.name = name;
     dependencies_.renamed(name);
+    dependencies_.owner.on_renamed(dependencies_.number, name);
   }
   if (dependencies_.host.link_local_is_duplicate()) replace_link_local();
   deliver();
@@ -233,9 +245,9 @@ void InterfaceControl::on(LinkReport& message) {
 }
 
 void InterfaceControl::reconfigure(const Reconfigured& changes) {
-  if (changes.poll) configuration_undelivered_.poll = changes.poll;
+  if (changes.poll) pending_.configuration.poll = changes.poll;
   for (const auto& [address, to] : changes.neighbours)
-    configuration_undelivered_.neighbours.insert_or_assign(address, to);
+    pending_.configuration.neighbours.insert_or_assign(address, to);
   deliver();
 }
 
@@ -245,7 +257,7 @@ void InterfaceControl::request_report() {
 }
 
 void InterfaceControl::set_mode(PumpMode mode) {
-  mode_undelivered_ = mode;
+  pending_.mode = mode;
   deliver();
 }
 
@@ -266,63 +278,15 @@ void InterfaceControl::on_response(const wire::SaResponse& response) {
   if (const auto node = members_wanted_.extract(response.id)) {
     return reply_members(response.result, node.mapped());
   }
-  responses_undelivered_.push_back(response);
+  pending_.responses.push_back(response);
   deliver();
 }
 
 /// Posts the pending messages; if the mailbox is full, tries again later with the then current
 /// values.
 void InterfaceControl::deliver() {
-  if (!deliver_all()) redeliver_timer_.set(monotonic_now() + kRedeliverPause);
-}
-
-bool InterfaceControl::deliver_all() {
-  auto& to = dependencies_.to_interface;
-  for (const PortRole role : kPortRoles) {
-    if (!deliver_of_port(role)) return false;
-  }
-  while (!failures_undelivered_.empty()) {
-    if (!to.post(ObjectFailed{failures_undelivered_.back()})) return false;
-    failures_undelivered_.pop_back();
-  }
-  if (host_undelivered_) {
-    if (!to.post(HostChanged{*host_undelivered_})) return false;
-    host_undelivered_.reset();
-  }
-  while (!responses_undelivered_.empty()) {
-    if (!to.post(std::move(responses_undelivered_.front()))) return false;
-    responses_undelivered_.pop_front();
-  }
-  if (name_undelivered_) {
-    if (!to.post(Renamed{*name_undelivered_})) return false;
-    name_undelivered_.reset();
-  }
-  if (configuration_undelivered_.poll || !configuration_undelivered_.neighbours.empty()) {
-    if (!to.post(configuration_undelivered_)) return false;
-    configuration_undelivered_ = {};
-  }
-  if (mode_undelivered_) {
-    if (!to.post(SetMode{*mode_undelivered_})) return false;
-    mode_undelivered_.reset();
-  }
-  if (stop_undelivered_) {
-    if (!to.post(Stop{})) return false;
-    stop_undelivered_ = false;
-  }
-  return true;
-}
-
-bool InterfaceControl::deliver_of_port(PortRole role) {
-  auto& to = dependencies_.to_interface;
-  if (auto& status = port_undelivered_[role]) {
-    if (!to.post(PortChanged{*status, role})) return false;
-    status.reset();
-  }
-  if (reregister_undelivered_[role]) {
-    if (!to.post(ClientReregister{role})) return false;
-    reregister_undelivered_[role] = false;
-  }
-  return true;
+  if (!pending_.post_to(dependencies_.to_interface, *dependencies_.neighbours))
+    redeliver_timer_.set(monotonic_now() + kRedeliverPause);
 }
 
 // --- End ----------------------------------------------------------------------------------------
@@ -331,8 +295,8 @@ void InterfaceControl::stop(StopReason why) {
   if (state_ != State::running) return;
   state_ = State::stopping;
   stop_reason_ = std::move(why);
-  stop_undelivered_ = true;
-  port_undelivered_ = {};  // see on_port()
+  pending_.stop = true;
+  pending_.ports = {};  // see on_port()
   deliver();
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/interfaces/link_local_choice.hpp"
 #include "daemon/interfaces/neighbour_store.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
+#include "daemon/interfaces/pending_messages.hpp"
 #include "daemon/process/timer.hpp"
 #include "daemon/process/watch.hpp"
 #include "daemon/pump/messages.hpp"
@@ -44,16 +45,20 @@ class InterfaceControl final : public control::Handler {
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
     std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Devices
-    std::function<void(const control::Event&)> publish;              ///< to subscribers
+    /// The interface's thread no longer uses its part on that port that was replaced.
+    std::function<void(PortRole)> port_released;
+    std::function<void(const control::Event&)> publish;  ///< to subscribers
   };
   explicit InterfaceControl(const Dependencies& dependencies);
   void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void replace_port(const PortReplaced& part);  ///< Dependencies::port_released() follows
   void on_client_reregister(PortRole role);
   void on_object_failed(const void* object);
   void on_notice(PortRole role, const wire::Notice& notice);
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
   void reconfigure(const Reconfigured& changes);
+  void on_host_name();           ///< HostMirror::interface_name() has changed
   void request_report();         ///< InterfaceOwner::on_report() follows
   void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
   void handle(control::InterfaceRequest request, Callback done) override;
@@ -68,8 +73,6 @@ class InterfaceControl final : public control::Handler {
   void replace_link_local();
   void on_messages();
   void deliver();
-  [[nodiscard]] bool deliver_all();
-  [[nodiscard]] bool deliver_of_port(PortRole role);
   [[nodiscard]] Callback with_port_counters(Callback done) const;
   void end_if_done();
   void on(wire::SaRequest& message);
@@ -83,22 +86,14 @@ class InterfaceControl final : public control::Handler {
   void on(Events& message);
   void on(CacheSaved& message);
   void on(ModeReached& message);
+  void on(PortReleased& message) { dependencies_.port_released(message.role); }
   void on(Stopped& message);
   Dependencies dependencies_;
   HostUpdates host_;
   Timer redeliver_timer_;
   Timer leave_timer_;
   Watch inbox_watch_;
-  // Messages to post to the interface's thread as soon as its mailbox has room.
-  PerPort<std::optional<link::PortStatus>> port_undelivered_;
-  PerPort<bool> reregister_undelivered_;
-  std::vector<ObjectFailed> failures_undelivered_;
-  std::optional<std::string> name_undelivered_;
-  std::optional<PumpMode> mode_undelivered_;
-  std::optional<HostChanged> host_undelivered_;
-  std::deque<wire::SaResponse> responses_undelivered_;  ///< bounded by the link's requests
-  Reconfigured configuration_undelivered_;
-  bool stop_undelivered_ = false;
+  PendingMessages pending_;  ///< to the interface's thread
 
   enum class State { running, stopping, stopped, ended } state_ = State::running;
   std::optional<StopReason> stop_reason_;

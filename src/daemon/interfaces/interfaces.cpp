@@ -55,6 +55,16 @@ void Interfaces::on_port(PortRole role, const verbs::PortSnapshot& port) {
   for (auto& [number, interface] : interfaces_) interface->on_port(role, port);
 }
 
+void Interfaces::replace_port(PortRole role) {
+  for (auto& [number, interface] : interfaces_) {
+    try {
+      interface->replace_port(role);
+    } catch (const std::exception& error) {
+      interface->stop({StopReason::Kind::failed, error.what()});
+    }
+  }
+}
+
 void Interfaces::on_client_reregister(PortRole role) {
   for (auto& [number, interface] : interfaces_) interface->on_client_reregister(role);
 }
@@ -145,7 +155,34 @@ void Interfaces::create(PKey partition) {
   made->on_port(PortRole::primary, ports_[PortRole::primary]);
   if (dependencies_.has_backup) made->on_port(PortRole::backup, ports_[PortRole::backup]);
   dependencies_.kept.erase(made->id().name);
+  const auto& options = dependencies_.options;
+  // It may have been renamed under another daemon.
+  if (!options.vlans.empty() && partition == base_partition(options.pkeys)) {
+    trunk_ = made->kept().name;
+  }
   interfaces_.emplace(last_number_, std::move(made));
+  rename_vlans();
+}
+
+/// VLANs are named after the TAP that carries them.
+void Interfaces::on_renamed(InterfaceNumber number, const std::string& name) {
+  const auto& options = dependencies_.options;
+  const auto at = interfaces_.find(number);
+  if (at == interfaces_.end() || options.vlans.empty()) return;
+  if (at->second->id().pkey != base_partition(options.pkeys)) return;
+  trunk_ = name;
+  rename_vlans();
+}
+
+/// A name that is too long for ibarp(8) does not follow.
+void Interfaces::rename_vlans() {
+  if (trunk_.empty()) return;
+  for (auto& [number, interface] : interfaces_) {
+    const auto vlan = dependencies_.options.vlan_of(interface->id().pkey);
+    if (!vlan) continue;
+    const auto name = trunk_ + "." + std::to_string(vlan->value());
+    if (is_interface_name(name)) interface->rename(name);
+  }
 }
 
 /// Removes network interfaces of partitions that the port is no longer in.

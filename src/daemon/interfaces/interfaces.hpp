@@ -12,6 +12,7 @@
 #include "daemon/interfaces/configuration.hpp"
 #include "daemon/interfaces/handover.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
+#include "daemon/interfaces/port_owner.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/process/timer.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -20,18 +21,6 @@ namespace ipoib::daemon {
 
 /// By the names with which they were created.
 using KeptInterfaces = std::map<std::string, KeptInterface>;
-
-/// Owner of the interfaces.
-class PortOwner {
- public:
-  virtual ~PortOwner() = default;
-  /// The last interface has ended. The reason is empty if stop() requested it.
-  virtual void on_finished(const std::string& reason) = 0;
-  /// Interfaces::status() has changed.
-  virtual void on_status() = 0;
-  /// See InterfaceOwner::on_mode().
-  virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
-};
 
 class Interfaces final : private InterfaceOwner {
  public:
@@ -52,6 +41,7 @@ class Interfaces final : private InterfaceOwner {
   /// Creates the first interfaces. Throws std::runtime_error if one of them cannot be created.
   void start(const verbs::PortSnapshot& primary);
   void on_port(PortRole role, const verbs::PortSnapshot& port);
+  void replace_port(PortRole role);  ///< an interface that cannot have it ends
   void on_client_reregister(PortRole role);
   void on_object_failed(const void* object);
   void on_notice(PortRole role, const wire::Notice& notice);
@@ -84,6 +74,7 @@ class Interfaces final : private InterfaceOwner {
   void on_mode(InterfaceNumber number, PumpMode mode) override {
     dependencies_.owner.on_mode(number, mode);
   }
+  void on_renamed(InterfaceNumber number, const std::string& name) override;
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;
@@ -92,6 +83,7 @@ class Interfaces final : private InterfaceOwner {
   [[nodiscard]] InterfacePlan::Changes update_plan();
   [[nodiscard]] bool knows_partitions() const;
   void create(PKey partition);
+  void rename_vlans();
   void remove(PKey partition);
   void discard_kept();
   void remove_at_end(PartitionInterface& interface);
@@ -109,6 +101,7 @@ class Interfaces final : private InterfaceOwner {
   std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved, or added elsewhere
   InterfaceNumber last_number_;
   PerPort<verbs::PortSnapshot> ports_;
+  std::string trunk_;  ///< name of the TAP that carries the VLANs; empty until there is one
   std::optional<StopReason> stopping_;
   std::size_t left_out_ = 0;
   Retry retry_;

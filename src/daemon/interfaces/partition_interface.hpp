@@ -17,7 +17,6 @@
 
 namespace ipoib::daemon {
 
-/// Owner of an interface.
 class InterfaceOwner {
  public:
   virtual ~InterfaceOwner() = default;
@@ -28,6 +27,8 @@ class InterfaceOwner {
   /// PartitionInterface::set_mode() has taken effect. For PumpMode::held: the interface can be
   /// served at once.
   virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
+  /// The operator has renamed the network interface.
+  virtual void on_renamed(InterfaceNumber interface, const std::string& name) = 0;
 
   /// The operator adds an interface for a full member's key, in the network namespace of the
   /// interface `beside`. Returns its name; an empty `name` stands for the usual one.
@@ -77,12 +78,17 @@ class PartitionInterface {
   [[nodiscard]] virtual KeptInterface kept() const = 0;
 
   virtual void on_port(PortRole role, const verbs::PortSnapshot& port) = 0;
+  /// The device of the port has failed, and is back. Throws std::runtime_error if it cannot be
+  /// used.
+  virtual void replace_port(PortRole role) = 0;
   virtual void on_client_reregister(PortRole role) = 0;
   /// See verbs::RecoverableUdPort::on_object_failed().
   virtual void on_object_failed(const void* object) = 0;
   virtual void on_notice(PortRole role, const wire::Notice& notice) = 0;
   /// A response to a request of this interface.
   virtual void on_response(const wire::SaResponse& response) = 0;
+  /// Of a VLAN: the TAP that carries it was renamed, and its name follows.
+  virtual void rename(const std::string& name) = 0;
   virtual void reconfigure(const Reconfigured& changes) = 0;
   /// InterfaceOwner::on_report() follows if the interface's thread works.
   virtual void request_report() = 0;

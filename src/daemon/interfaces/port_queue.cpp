@@ -1,5 +1,7 @@
 #include "daemon/interfaces/port_queue.hpp"
 
+#include <algorithm>
+
 namespace ipoib::daemon {
 
 PortQueue::PortQueue(const verbs::Device& device, const Options& options, std::size_t more,
@@ -15,26 +17,25 @@ PortQueue::PortQueue(const verbs::Device& device, std::uint32_t max_mtu, const O
   }
 }
 
-PortQueues::PortQueues(const verbs::Device& primary, const verbs::Device* backup,
-                       const Options& options, std::size_t more, Logger& log)
-    : primary_(primary, options, more, log) {
-  if (backup != nullptr) backup_.emplace(*backup, options, more, log);
+PortSides::PortSides(const PortDevices& devices, const Options& options, std::size_t more,
+                     Logger& log) {
+  for (const PortRole role : kPortRoles) {
+    if (devices[role]) add(role, std::make_unique<PortSide>(devices[role], options, more, log));
+  }
 }
 
-std::vector<int> PortQueues::descriptors() const {
-  std::vector<int> all{primary_.queue_pair->descriptor()};
-  if (backup_) all.push_back(backup_->queue_pair->descriptor());
+std::vector<int> PortSides::descriptors() const {
+  std::vector<int> all;
+  for (const auto& of_port : sides_.values) {
+    if (!of_port.empty()) all.push_back(of_port.back()->queue.queue_pair->descriptor());
+  }
   return all;
 }
 
-bool PortQueues::can_send_large_packets() const {
-  return primary_.queue_pair->can_send_large_packets() &&
-         (!backup_ || backup_->queue_pair->can_send_large_packets());
-}
-
-void PortQueues::enable_large_receives() {
-  primary_.queue_pair->enable_large_receives();
-  if (backup_) backup_->queue_pair->enable_large_receives();
+bool PortSides::can_send_large_packets() const {
+  return std::ranges::all_of(sides_.values, [](const auto& of_port) {
+    return of_port.empty() || of_port.back()->queue.queue_pair->can_send_large_packets();
+  });
 }
 
 }  // namespace ipoib::daemon

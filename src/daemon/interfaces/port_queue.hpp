@@ -1,16 +1,23 @@
 // The queue pair of an interface on one of its ports, and the frames that it uses.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "daemon/options/options.hpp"
 #include "daemon/pump/pools.hpp"
+#include "daemon/pump/port_role.hpp"
+#include "daemon/pump/pump.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
+
+/// The devices of the ports. The control thread replaces one that has failed, and is back.
+using PortDevices = PerPort<std::shared_ptr<const verbs::Device>>;
 
 struct PortQueue {
   /// Frames have `more` bytes of headroom in addition to the link's. Throws std::runtime_error that
@@ -27,23 +34,37 @@ struct PortQueue {
             std::size_t more, Logger& log);
 };
 
-/// Those on all ports of an interface.
-class PortQueues {
- public:
-  /// `backup` may be null. Throws std::runtime_error that says what is missing.
-  PortQueues(const verbs::Device& primary, const verbs::Device* backup, const Options& options,
-             std::size_t more, Logger& log);
+/// The part of an interface on one of its ports, as long as the port's device works.
+struct PortSide {
+  PortSide(std::shared_ptr<const verbs::Device> on, const Options& options, std::size_t more,
+           Logger& log)
+      : device(std::move(on)), queue(*device, options, more, log) {}
 
-  [[nodiscard]] PortQueue& primary() { return primary_; }
-  [[nodiscard]] PortQueue* backup() { return backup_ ? &*backup_ : nullptr; }
+  const std::shared_ptr<const verbs::Device> device;
+  PortQueue queue;
+  std::optional<Pump> pump;  ///< later, since it needs the TUN
+};
+
+/// Those on all ports of an interface. The last one of a port counts; those before, whose device
+/// has failed, are still used by the interface's thread.
+class PortSides {
+ public:
+  /// `devices`: null if there is no backup. Throws std::runtime_error that says what is missing.
+  PortSides(const PortDevices& devices, const Options& options, std::size_t more, Logger& log);
+
+  [[nodiscard]] bool has(PortRole role) const { return !sides_[role].empty(); }
+  [[nodiscard]] PortSide& operator[](PortRole role) { return *sides_[role].back(); }
+  PortSide& add(PortRole role, std::unique_ptr<PortSide> side) {
+    return *sides_[role].emplace_back(std::move(side));
+  }
+  /// Destroys the oldest one.
+  void release(PortRole role) { sides_[role].pop_front(); }
   /// Of the completion channels.
   [[nodiscard]] std::vector<int> descriptors() const;
   [[nodiscard]] bool can_send_large_packets() const;
-  void enable_large_receives();
 
  private:
-  PortQueue primary_;
-  std::optional<PortQueue> backup_;
+  PerPort<std::deque<std::unique_ptr<PortSide>>> sides_;
 };
 
 }  // namespace ipoib::daemon

@@ -260,7 +260,8 @@ PollMode parse_poll_mode(const std::string& option, const std::string& text) {
 bool is_interface_name(const std::string& text) {
   return !text.empty() && text.size() < IFNAMSIZ && text != "." && text != ".." &&
          std::none_of(text.begin(), text.end(), [](unsigned char c) {
-           return c <= ' ' || c == '/' || c == ':' || c == '%' || c >= 0x7f;
+           return c <= ' ' || c == '"' || c == '\'' || c == '/' || c == ':' || c == '%' ||
+                  c >= 0x7f;
          });
 }
 

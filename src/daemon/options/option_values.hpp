@@ -50,7 +50,7 @@ namespace ipoib::daemon {
 [[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
 /// What is_interface_name() accepts, as text.
 inline constexpr const char* kInterfaceNameRule =
-    "a name of 1 to 15 characters without blanks, / : and %";
+    "a name of 1 to 15 characters without blanks, quotes, / : and %";
 /// Whether a network interface can have this name.
 [[nodiscard]] bool is_interface_name(const std::string& text);
 /// A valid name for a network interface.

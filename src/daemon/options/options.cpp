@@ -65,6 +65,10 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
   }
   if (equals != std::string::npos) {
     option.value.push_back(trimmed(text.substr(equals + 1)));
+    if (option.value.front().find_first_of("\"'") == 0) {
+      throw UsageError(option.string_key + " = " + option.value.front() +
+                       ": values stand without quotes");
+    }
   } else if (known->semantic()->min_tokens() > 0) {
     throw UsageError("option '" + option.string_key + "' needs a value");
   }
@@ -148,9 +152,6 @@ void check_backup(const Options& options) {
   }
   if (*options.backup == PortName{options.device, options.port}) {
     throw UsageError("--backup " + text + ": is the port of --device");
-  }
-  if (options.ethernet != EthernetChoice()) {
-    throw UsageError("--backup " + text + ": not with --ethernet, whose MACs are of one port");
   }
 }
 

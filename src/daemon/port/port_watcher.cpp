@@ -32,6 +32,8 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.sm_lid = port.sm_lid;
   status.gid = port.gid;
   status.gid_index = port.gid_index;
+  status.rate_mbps = port.rate_mbps;
+  status.silent = port.silent;
   status.grh_required = port.grh_required;
   if (const auto entry = find_partition(port.pkeys, partition)) {
     status.pkey_index = entry->index;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/netlink.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/ib_user_mad.h>
@@ -109,6 +110,7 @@ std::vector<Conditions> known_ioctls() {
                     SIOCSIFFLAGS,
                     SIOCGIFMTU,
                     SIOCSIFMTU,
+                    SIOCETHTOOL,
                     FIONBIO,
                     FIONREAD,
                     TCGETS,

@@ -143,11 +143,13 @@ void append(const ethernet::Counters& of_view, std::vector<control::Counter>& ou
 verbs::UdCounters sum_of_queue_pairs(const InterfaceState& state) {
   auto sum = state.queue_pair;
   if (state.idle) sum += state.idle->queue_pair;
+  if (state.retired != nullptr) sum += state.retired->queue_pair;
   return sum;
 }
 offload::Coalescer::Counters sum_to_host(const InterfaceState& state) {
   auto sum = state.to_host;
   if (state.idle) sum += state.idle->to_host;
+  if (state.retired != nullptr) sum += state.retired->to_host;
   return sum;
 }
 
@@ -155,9 +157,10 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   std::vector<control::Counter> out;
   for (std::size_t i = 0; i < link::kCounterCount; ++i) {
     const auto counter = static_cast<link::Counter>(i);
-    const auto of_idle = state.idle ? state.idle->link.counters()[counter] : 0;
-    out.push_back(
-        {std::string(name(counter)), link.counters()[counter] + of_idle, is_drop(counter)});
+    auto value = link.counters()[counter];
+    if (state.idle) value += state.idle->link.counters()[counter];
+    if (state.retired != nullptr) value += state.retired->link[counter];
+    out.push_back({std::string(name(counter)), value, is_drop(counter)});
   }
   const auto pair = sum_of_queue_pairs(state);
   const auto to_host = sum_to_host(state);
@@ -211,6 +214,7 @@ control::Histogram histogram(std::string name, const DurationHistogram& values) 
 DurationHistogram resolution_times(const link::Link& link, const InterfaceState& state) {
   auto sum = link.neighbour_statistics().resolution;
   if (state.idle) sum += state.idle->link.neighbour_statistics().resolution;
+  if (state.retired != nullptr) sum += state.retired->resolution;
   return sum;
 }
 
@@ -221,7 +225,11 @@ control::PortInfo port_information(const PortState& port, bool is_active) {
   info.role = name(port.role);
   info.active = is_active;
   info.state = name(port.link.state());
-  if (port.link.state() != link::LinkState::up) info.waiting_for = port.link.waiting_for();
+  if (port.link.state() != link::LinkState::up) {
+    info.waiting_for = port.link.waiting_for();
+  } else if (port.status.silent) {
+    info.waiting_for = "the SA to answer it: it is ACTIVE, but passes nothing";
+  }
   info.gid = port.status.gid;
   info.lid = port.status.lid;
   info.sm_lid = port.status.sm_lid;

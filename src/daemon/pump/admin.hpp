@@ -43,6 +43,16 @@ struct PortState {
   const offload::Coalescer::Counters& to_host;
 };
 
+/// What parts of the interface have counted that are no longer there, so that no counter becomes
+/// smaller.
+struct RetiredCounters {
+  link::Counters link;
+  verbs::UdCounters queue_pair;
+  offload::Coalescer::Counters to_host;
+  DurationHistogram resolution;
+  std::uint64_t tx_timeouts = 0;
+};
+
 struct InterfaceState {
   const InterfaceIdentity& identity;
   const InterfaceStatus& status;
@@ -55,6 +65,7 @@ struct InterfaceState {
   const ethernet::View* ethernet = nullptr;  ///< of a TAP
   PortRole active = PortRole::primary;       ///< which the values above belong to
   std::optional<PortState> idle = {};        ///< the other port, if there are two
+  const RetiredCounters* retired = nullptr;  ///< null: there is none
 };
 
 /// Carries out `request`, on the interface's thread.

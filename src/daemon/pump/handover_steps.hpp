@@ -9,6 +9,9 @@
 
 namespace ipoib::daemon {
 
+/// Neighbours that are saved at a time.
+inline constexpr std::size_t kSavedPage = 128;
+
 // --- From the control thread to the interface's -------------------------------------------------
 /// CacheSaved follows, with the same `done`, and one page of the link's cache.
 struct SaveCache {

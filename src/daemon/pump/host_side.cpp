@@ -13,11 +13,34 @@ static_assert(ethernet::View::kHeadroom >= wire::EthernetHeader::kSize);
 static_assert((ethernet::View::kHeadroom - link::kHeadroom) % 8 == 0, "see View::kHeadroom");
 static_assert(link::kHostHeadroom >= wire::EthernetHeader::kSize);
 
-HostSide::HostSide(link::Link& link, FramePool& messages, Logger& log, const HashKey& key,
-                   const Settings& settings)
-    : link_(link), log_(log) {
-  if (settings.ethernet)
-    view_.emplace(ethernet::View::Limits{settings.neighbours, settings.stations}, key, messages);
+namespace {
+
+std::shared_ptr<SharedView> make_view(const HostSide::Settings& settings, const HashKey& key) {
+  if (!settings.ethernet) return nullptr;
+  return std::make_shared<SharedView>(
+      ethernet::View::Limits{settings.neighbours, settings.stations}, key);
+}
+
+}  // namespace
+
+HostSide::HostSide(link::Link& link, Logger& log, const HashKey& key, const Settings& settings)
+    : link_(link), log_(log), shared_(make_view(settings, key)) {
+  if (!shared_) return;
+  view_ = &shared_->view();
+  shared_->add(link_, {});  // which has been told nothing yet
+}
+
+void HostSide::share_view_of(const HostSide& other, TimePoint now) {
+  if (!shared_) return;
+  shared_ = other.shared_;
+  view_ = &shared_->view();
+  shared_->add(link_, now);
+}
+
+void HostSide::leave_view() {
+  if (shared_) shared_->remove(link_);
+  view_ = nullptr;
+  shared_.reset();
 }
 
 std::size_t HostSide::headroom() const {
@@ -45,6 +68,15 @@ std::vector<Frame>& HostSide::received(TimePoint now) {
   return link_.to_host();
 }
 
+/// What this link learns may be older than what the other one has learnt.
+std::vector<Frame>& HostSide::received_in_standby() {
+  if (!view_) return link_.to_host();
+  link_.known_neighbours().clear();
+  link_.station_requests().clear();
+  view_->to_host(link_.to_host());
+  return link_.to_host();
+}
+
 void HostSide::on_changed(const HostView& view, TimePoint now,
                           std::shared_ptr<link::HostRoutes> routes) {
   if (view_) view_->on_host_changed(view, now);
@@ -64,20 +96,12 @@ TimePoint HostSide::next_deadline() const { return view_ ? view_->next_deadline(
 void HostSide::carry_out(TimePoint now) {
   if (!view_) return;
   if (ethernet::Stations* const stations = view_->stations()) {
-    for (const auto& [address, is_router, on] : stations->services()) {
-      if (on) {
-        link_.serve(address, is_router, now);
-      } else {
-        link_.withdraw(address);
-      }
-    }
-    stations->services().clear();
-    if (auto groups = stations->take_groups()) link_.set_station_groups(std::move(*groups));
+    shared_->tell_links(*stations, now);
     for (const wire::Arp& request : stations->replies()) link_.reply_to_arp(request, now);
     stations->replies().clear();
     for (auto& event : std::exchange(stations->events(), {})) {
       log(event, now);
-      station_events_.push_back(std::move(event));
+      shared_->events().push_back(std::move(event));
     }
   }
   for (const IpAddress& address : view_->wanted()) link_.solicit(address, now);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "ethernet/view.hpp"
+#include "daemon/pump/shared_view.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/should_log.hpp"
 #include "link/link.hpp"
@@ -20,9 +20,19 @@ class HostSide {
     std::size_t neighbours = 0;  ///< limit of the addresses that the view knows
     std::size_t stations = 0;    ///< limit of the stations behind a TAP
   };
-  /// `link`, `messages`, for messages of the view, and `log` outlive it.
-  HostSide(link::Link& link, FramePool& messages, Logger& log, const HashKey& key,
-           const Settings& settings);
+  /// `link` and `log` outlive it.
+  HostSide(link::Link& link, Logger& log, const HashKey& key, const Settings& settings);
+  HostSide(const HostSide&) = delete;
+  HostSide& operator=(const HostSide&) = delete;
+
+  /// Uses the view of the interface's other port in place of its own.
+  void share_view_of(const HostSide& other, TimePoint now);
+  /// The links of the interface are shut down; only draining follows.
+  void stop_view() {
+    if (shared_) shared_->remove_all();
+  }
+  /// Gives the view up, and is not used any more.
+  void leave_view();
 
   /// For TunPort::read().
   [[nodiscard]] std::size_t headroom() const;
@@ -30,15 +40,21 @@ class HostSide {
   void send(std::vector<Frame>& packets, TimePoint now);
   /// The packets for the host; the caller takes them out.
   [[nodiscard]] std::vector<Frame>& received(TimePoint now);
+  /// The same while another port serves the interface: the view does not learn from this link.
+  [[nodiscard]] std::vector<Frame>& received_in_standby();
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
   /// The host's configuration has changed.
   void on_changed(const HostView& view, TimePoint now,
                   std::shared_ptr<link::HostRoutes> routes = nullptr);
   /// Null on a TUN.
-  [[nodiscard]] const ethernet::View* ethernet() const { return view_ ? &*view_ : nullptr; }
+  [[nodiscard]] const ethernet::View* ethernet() const {
+    return shared_ ? &shared_->view() : nullptr;
+  }
   /// What has happened to addresses of stations; the caller takes them out after each turn.
-  [[nodiscard]] std::vector<ethernet::StationEvent>& station_events() { return station_events_; }
+  [[nodiscard]] std::vector<ethernet::StationEvent>& station_events() {
+    return shared_ ? shared_->events() : no_events_;
+  }
 
  private:
   void carry_out(TimePoint now);
@@ -47,8 +63,9 @@ class HostSide {
   link::Link& link_;
   Logger& log_;
   LogPause duplicates_;
-  std::optional<ethernet::View> view_;
-  std::vector<ethernet::StationEvent> station_events_;
+  std::shared_ptr<SharedView> shared_;  ///< null on a TUN
+  ethernet::View* view_ = nullptr;      ///< of shared_
+  std::vector<ethernet::StationEvent> no_events_;
   /// Of a batch; a member, so that its memory is reused.
   std::vector<std::optional<IpAddress>> hops_;
 };

@@ -15,38 +15,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Neighbours that are saved at a time.
-constexpr std::size_t kSavedPage = 128;
-
 static_assert(verbs::kSpareReceiveFrames >= kBatch, "a batch must leave frames to post receives");
-
-/// The whole cache of a link.
-link::SavedPage save_all(const link::Link& link, TimePoint now) {
-  auto all = link.save({}, kSavedPage, now);
-  while (all.next) {
-    auto page = link.save(*all.next, kSavedPage, now);
-    all.neighbours.insert(all.neighbours.end(), page.neighbours.begin(), page.neighbours.end());
-    all.next = page.next;
-  }
-  return all;
-}
-
-/// Whether what is reached from one port has the same addresses as seen from the other.
-bool are_in_one_subnet(const link::PortStatus& a, const link::PortStatus& b) {
-  return a.gid.prefix() == b.gid.prefix() && a.sm_lid == b.sm_lid;
-}
-
-std::string text_of(PortSelection::Reason reason, const LinkPort& from) {
-  switch (reason) {
-    case PortSelection::Reason::down:
-      return from.name().text() + " waits for " + from.link().waiting_for();
-    case PortSelection::Reason::no_sm:
-      return from.name().text() + " has no subnet manager";
-    case PortSelection::Reason::primary_is_back:
-      return "the primary port can be used again";
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -54,6 +23,7 @@ InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies
     : settings_(std::move(settings)), dependencies_(dependencies), policy_(settings_.poll) {
   const auto& [interface, device, port, pid] = settings_.identity;
   const auto make = [&dependencies](PortName name, Pump& pump, verbs::RecoverableUdPort& qp) {
+    dependencies.routes.add(pump.link());
     return std::make_unique<LinkPort>(
         std::move(name), LinkPort::Dependencies{pump, qp, dependencies.trace, dependencies.log});
   };
@@ -62,11 +32,13 @@ InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies
   if (!backup) return;
   ports_[PortRole::backup] = make(backup->port, backup->pump, backup->queue_pair);
   selection_.emplace(backup->selection);
+  backup->pump.host().share_view_of(dependencies.pump.host(), {});
 }
 
 void InterfaceLoop::run() {
   while (!stopping_) turn();
   now_ = dependencies_.sleeper.now();
+  active().pump().host().stop_view();
   for_each_port([this](LinkPort& port) {
     port.link().shut_down(now_);
     port.pump().drain(now_);
@@ -84,6 +56,7 @@ void InterfaceLoop::turn() {
   select_port();
   if (active().pump().mode() == PumpMode::held) prepare_takeover();
   for_each_port([this](LinkPort& port) { post_messages(port); });
+  std::erase_if(released_, [this](const PortReleased& m) { return dependencies_.outbox.post(m); });
   if (reported_ != link().state()) report_link();
   auto& wants_view = dependencies_.routes.wants_view();
   if (wants_view) wants_view = !dependencies_.outbox.post(RoutesWanted{});
@@ -117,64 +90,6 @@ TimePoint InterfaceLoop::next_deadline() {
   return selection_ ? std::min(due, selection_->next_deadline()) : due;
 }
 
-// --- Two ports -----------------------------------------------------------------------------------
-
-void InterfaceLoop::select_port() {
-  if (!selection_) return;
-  for (const PortRole role : kPortRoles) selection_->on_health(role, ports_[role]->health(), now_);
-  const auto& before = active();
-  if (const auto move = selection_->next(now_)) move_to(move->to, text_of(move->why, before));
-}
-
-/// The other port gets the neighbours, so that the host's packets go on at once. Before its
-/// settings are made, the one before must not turn off the carrier.
-void InterfaceLoop::move_to(PortRole role, const std::string& why) {
-  LinkPort& before = active();
-  LinkPort& after = *ports_[role];
-  auto saved = save_all(before.link(), now_);
-  if (!are_in_one_subnet(before.status(), after.status())) saved.neighbours.clear();
-  active_ = role;
-  const PumpMode mode = before.pump().mode();
-  reporter_.move(before.link(), after.link(), now_);
-  before.pump().set_mode(mode == PumpMode::active ? PumpMode::standby : mode, now_);
-  before.link().flush();
-  after.link().flush();
-  const auto added = after.link().restore(saved, now_);
-  after.pump().set_mode(mode, now_);
-  after.pump().drain(now_);
-  settings_.identity.device = after.name().device;
-  settings_.identity.port = after.name().port;
-  status_.port = after.status();
-  ++status_.failovers;
-  dependencies_.trace.record("failover", now_, static_cast<std::uint64_t>(role), added);
-  dependencies_.log.log(message_id(events::kFailover), spdlog::level::warn,
-                        "{} serves the interface now, with {} neighbours: {}", after.name().text(),
-                        added, why);
-  report_link();
-}
-
-control::Response InterfaceLoop::fail_over(const control::FailoverRequest& request) {
-  if (!selection_) return Error(EOPNOTSUPP, "the interface has one port: see ipoibd --backup");
-  PortRole to = other_than(active_);
-  if (!request.device.empty()) {
-    const PortName wanted{request.device, request.port};
-    if (active().name() == wanted) return control::Reply(control::Done{});
-    if (ports_[to]->name() != wanted) {
-      return Error(ENODEV, wanted.text() + " is not a port of the interface, which has " +
-                               ports_[PortRole::primary]->name().text() + " and " +
-                               ports_[PortRole::backup]->name().text());
-    }
-  }
-  const LinkPort& port = *ports_[to];
-  if (port.health() == PortHealth::down) {
-    return Error(ENETDOWN, port.name().text() + " cannot serve the interface: it waits for " +
-                               port.link().waiting_for());
-  }
-  selection_->choose(to);
-  move_to(to, "the operator has chosen it");
-  return control::Reply(control::Done{});
-}
-
 void InterfaceLoop::end(StopReason why) {
   if (stopping_) return;
   stopping_ = true;
@@ -206,8 +121,8 @@ void InterfaceLoop::take(ToInterface& message) {
           [&](const SubnetNotice& m) { ports_[m.role]->link().on_notice(m.notice, now_); },
           [&](const HostChanged& m) {
             knows_host_ = true;
-            for_each_port(
-                [&](LinkPort& port) { port.pump().host().on_changed(m.view, now_, m.routes); });
+            if (selection_) host_ = m;
+            for_each_port([&](LinkPort& port) { port.pump().on_host_changed(m, now_); });
             dependencies_.routes.on_view(m.began, now_);
             if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
           },
@@ -220,6 +135,7 @@ void InterfaceLoop::take(ToInterface& message) {
             dependencies_.routes.rename(m.name);
             settings_.identity.interface = std::move(m.name);
           },
+          [&](const PortReplaced& m) { replace_port(m); },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
           [&](RestoreCache& m) { saved_ = std::move(m.saved); },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
@@ -230,11 +146,19 @@ void InterfaceLoop::on_port(const PortChanged& message) {
   ports_[message.role]->on_port(message.status, now_);
   if (message.role != active_) return;
   status_.port = message.status;
+  show_speed();
   const bool waits = link().state() != link::LinkState::up;
   const auto awaited = waits ? link().waiting_for() : std::string();
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
   report_link();
+}
+
+/// A port that is down has none. Another daemon may serve the TUN still.
+void InterfaceLoop::show_speed() {
+  const auto& port = active().status();
+  if (!port.active || active().pump().mode() != PumpMode::active) return;
+  dependencies_.tun.set_speed(port.rate_mbps);
 }
 
 /// If the mailbox is full, the next turn tries again.
@@ -280,6 +204,7 @@ void InterfaceLoop::reconfigure(const Reconfigured& changes) {
 InterfaceState InterfaceLoop::state() {
   status_.tx_timeouts = 0;
   for_each_port([this](const LinkPort& port) { status_.tx_timeouts += port.tx_timeouts(); });
+  status_.tx_timeouts += retired_.tx_timeouts;
   InterfaceState state{.identity = settings_.identity,
                        .status = status_,
                        .queue_pair = active().queue_pair().counters(),
@@ -289,7 +214,8 @@ InterfaceState InterfaceLoop::state() {
                        .pkey = settings_.pkey,
                        .admin_up = admin_up_,
                        .ethernet = active().pump().host().ethernet(),
-                       .active = active_};
+                       .active = active_,
+                       .retired = &retired_};
   const PortRole other = other_than(active_);
   if (!ports_[other]) return state;
   LinkPort& idle = *ports_[other];
@@ -312,6 +238,7 @@ void InterfaceLoop::set_mode(PumpMode mode) {
     const bool is_idle = mode == PumpMode::active && &port != &active();
     port.pump().set_mode(is_idle ? PumpMode::standby : mode, now_);
   });
+  show_speed();
   (void)dependencies_.outbox.post(ModeReached{mode});
 }
 

@@ -30,13 +30,6 @@ namespace ipoib::daemon {
 
 class InterfaceLoop {
  public:
-  /// The part of the interface on its backup port.
-  struct Backup {
-    PortName port;
-    Pump& pump;  ///< in PumpMode::standby, or in that of the primary one if that is not active
-    verbs::RecoverableUdPort& queue_pair;
-    SelectionSettings selection;
-  };
   /// All of these outlive the loop. Only the thread in run() uses the first five, and the backup.
   struct Dependencies {
     Pump& pump;
@@ -48,7 +41,7 @@ class InterfaceLoop {
     ControlMailbox& outbox;
     TraceRing& trace;
     Logger& log;
-    std::optional<Backup> backup = {};
+    std::optional<BackupPort> backup = {};
   };
   struct Settings {
     InterfaceIdentity identity;  ///< with the primary port
@@ -79,12 +72,15 @@ class InterfaceLoop {
     }
   }
   void select_port();
+  void replace_port(const PortReplaced& message);
+  void retire(LinkPort& port);
   void move_to(PortRole role, const std::string& why);
   [[nodiscard]] control::Response fail_over(const control::FailoverRequest& request);
 
   void take_messages();
   void take(ToInterface& message);
   void on_port(const PortChanged& message);
+  void show_speed();  ///< of the port that serves, to the host
   void report_link();
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
@@ -104,6 +100,9 @@ class InterfaceLoop {
   PortRole active_ = PortRole::primary;
   std::optional<PortSelection> selection_;  ///< of two ports
   InterfaceStatus status_;
+  RetiredCounters retired_;             ///< of parts that were replaced
+  HostChanged host_;                    ///< the last one, with two ports
+  std::vector<PortReleased> released_;  ///< to post
   TimePoint now_{};
   std::string awaited_;                      ///< what the link waits for, as logged last
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport

@@ -13,6 +13,7 @@ constexpr Duration kRepairPause = std::chrono::seconds(1);
 
 PortHealth LinkPort::health() const {
   if (link().state() != link::LinkState::up) return PortHealth::down;
+  if (status_.silent) return PortHealth::silent;
   return status_.sm_known ? PortHealth::ready : PortHealth::no_sm;
 }
 

@@ -21,6 +21,14 @@
 
 namespace ipoib::daemon {
 
+/// The part of an interface on its backup port.
+struct BackupPort {
+  PortName port;
+  Pump& pump;  ///< in PumpMode::standby, or in that of the primary one if that is not active
+  verbs::RecoverableUdPort& queue_pair;
+  SelectionSettings selection;
+};
+
 class LinkPort {
  public:
   /// All of these outlive it.

@@ -17,6 +17,7 @@
 #include "daemon/pump/handover_steps.hpp"
 #include "daemon/pump/host_messages.hpp"
 #include "daemon/pump/poll_policy.hpp"
+#include "daemon/pump/port_parts.hpp"
 #include "daemon/pump/port_role.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
@@ -73,7 +74,7 @@ struct Stop {};
 using ToInterface =
     std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
                  wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest,
-                 Renamed, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
+                 Renamed, PortReplaced, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.
@@ -107,7 +108,7 @@ struct Stopped {
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
                                link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport,
-                               AdminResponse, Events, CacheSaved, ModeReached, Stopped>;
+                               AdminResponse, Events, CacheSaved, ModeReached, PortReleased, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

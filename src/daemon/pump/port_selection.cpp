@@ -1,5 +1,6 @@
 #include "daemon/pump/port_selection.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ipoib::daemon {
@@ -25,7 +26,9 @@ std::optional<PortSelection::Due> PortSelection::due() const {
   if (own == PortHealth::down) {
     return Due{{other, Reason::down}, has_served_ ? since : since + kStartGrace};
   }
-  const TimePoint steady = since + settings_.hold_down;
+  // The tests of both ports were made at the same time.
+  if (own == PortHealth::silent && health > own) return Due{{other, Reason::silent}, since};
+  const TimePoint steady = since + hold_down(other);
   if (own < health) return Due{{other, Reason::no_sm}, steady};
   const bool returns = settings_.reselect == Reselect::always && !chosen_;
   if (own == health && other == PortRole::primary && returns) {
@@ -34,9 +37,25 @@ std::optional<PortSelection::Due> PortSelection::due() const {
   return std::nullopt;
 }
 
+Duration PortSelection::hold_down(PortRole role) const {
+  return role == PortRole::primary ? settings_.hold_down * hold_down_factor_ : settings_.hold_down;
+}
+
+/// A port that fails soon after each return would interrupt the traffic again and again.
+void PortSelection::count_flap(const Move& move, TimePoint now) {
+  if (move.why == Reason::primary_is_back) {
+    returned_ = now;
+  } else if (move.to == PortRole::backup) {
+    const bool flaps = returned_ && now - *returned_ < kFlapTime;
+    hold_down_factor_ = flaps ? std::min(2 * hold_down_factor_, kMaxHoldDownFactor) : 1;
+    returned_.reset();
+  }
+}
+
 std::optional<PortSelection::Move> PortSelection::next(TimePoint now) {
   const auto next = due();
   if (!next || next->at > now) return std::nullopt;
+  count_flap(next->move, now);
   active_ = next->move.to;
   has_served_ = true;
   chosen_ = false;

@@ -15,8 +15,9 @@ namespace ipoib::daemon {
 
 /// What a port can do for the interface; the greater, the better.
 enum class PortHealth : std::uint8_t {
-  down,   ///< the link on the port is not up
-  no_sm,  ///< it is up, but the port has no subnet manager: new destinations cannot be resolved
+  down,    ///< the link on the port is not up
+  silent,  ///< it is up, but passes nothing (path_test.hpp)
+  no_sm,   ///< it is up, but the port has no subnet manager: new destinations cannot be resolved
   ready,
 };
 
@@ -29,7 +30,7 @@ enum class Reselect : std::uint8_t {
 struct SelectionSettings {
   Reselect reselect = Reselect::always;
   /// How long a port has to be usable without interruption before the interface is moved to it,
-  /// unless the other one is down.
+  /// unless the other one is down or silent.
   Duration hold_down = std::chrono::seconds(10);
 };
 
@@ -37,8 +38,12 @@ class PortSelection {
  public:
   /// At the start, the primary port may come up so much later than the backup.
   static constexpr Duration kStartGrace = std::chrono::seconds(3);
+  /// A primary port that fails again so soon after it was moved back to, flaps.
+  static constexpr Duration kFlapTime = std::chrono::minutes(10);
+  /// Each time, the hold-down time of the primary port doubles, up to this factor.
+  static constexpr unsigned kMaxHoldDownFactor = 32;
 
-  enum class Reason : std::uint8_t { down, no_sm, primary_is_back };
+  enum class Reason : std::uint8_t { down, silent, no_sm, primary_is_back };
   struct Move {
     PortRole to;
     Reason why;
@@ -72,8 +77,13 @@ class PortSelection {
   SelectionSettings settings_;
   PerPort<Port> ports_;
   PortRole active_ = PortRole::primary;
-  bool has_served_ = false;  ///< a port has been up
-  bool chosen_ = false;      ///< the active one, by the operator
+  [[nodiscard]] Duration hold_down(PortRole role) const;
+  void count_flap(const Move& move, TimePoint now);
+
+  std::optional<TimePoint> returned_;  ///< when the primary port was moved back to the last time
+  unsigned hold_down_factor_ = 1;      ///< of the primary port
+  bool has_served_ = false;            ///< a port has been up
+  bool chosen_ = false;                ///< the active one, by the operator
 };
 
 }  // namespace ipoib::daemon

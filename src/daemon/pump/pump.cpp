@@ -34,13 +34,11 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
              .first_request = settings.first_request,
              .arp_policy = dependencies.arp_policy},
             dependencies.queue_pair.qpn(), settings.seed),
-      host_(link_, dependencies.messages, dependencies.log, settings.hash_key,
+      host_(link_, dependencies.log, settings.hash_key,
             {.ethernet = settings.ethernet,
              .neighbours = settings.link.limits.neighbours,
              .stations = settings.stations}),
-      coalescer_(dependencies.tun) {
-  dependencies.routes.add(link_);
-}
+      coalescer_(dependencies.tun) {}
 
 bool Pump::turn(TimePoint now) {
   bool busy = from_fabric(now);
@@ -48,7 +46,7 @@ bool Pump::turn(TimePoint now) {
   if (next_deadline() <= now) {
     dependencies_.trace.record("tick", now);
     link_.tick(now);
-    host_.tick(now);
+    if (serves_host()) host_.tick(now);
     drain(now);
     busy = true;  // it may have released frames
   }
@@ -95,10 +93,16 @@ void Pump::leave_to_active_pump() {
   });
 }
 
+void Pump::on_host_changed(const HostChanged& message, TimePoint now) {
+  if (serves_host()) return host_.on_changed(message.view, now, message.routes);
+  link_.on_host_changed(message.view, now, message.routes);
+}
+
 TimePoint Pump::next_deadline() const {
   // The requests of a retired link would make peers send to its queue pair.
-  return mode_ == PumpMode::retired ? kNever
-                                    : std::min(link_.next_deadline(), host_.next_deadline());
+  if (mode_ == PumpMode::retired) return kNever;
+  const auto of_host = serves_host() ? host_.next_deadline() : kNever;
+  return std::min(link_.next_deadline(), of_host);
 }
 
 void Pump::set_mode(PumpMode mode, TimePoint now) {
@@ -111,7 +115,7 @@ void Pump::set_mode(PumpMode mode, TimePoint now) {
 }
 
 void Pump::drain(TimePoint now) {
-  auto& received = host_.received(now);
+  auto& received = serves_host() ? host_.received(now) : host_.received_in_standby();
   for (auto& packet : received) coalescer_.add(std::move(packet));
   received.clear();
   coalescer_.flush();

@@ -50,7 +50,6 @@ class Pump {
     bool ethernet = false;               ///< the TUN is a TAP
     std::size_t stations = 0;            ///< limit of those behind a TAP
   };
-
   Pump(const Settings& settings, const Dependencies& dependencies);
 
   /// Moves one batch in each direction and runs expired timers. Returns whether to call it again:
@@ -74,6 +73,8 @@ class Pump {
     return std::min(of_link, max_ip_mtu_);
   }
 
+  /// The host's configuration has changed. The pump that serves the host tells the view of it.
+  void on_host_changed(const HostChanged& message, TimePoint now);
   [[nodiscard]] link::Link& link() { return link_; }
   [[nodiscard]] HostSide& host() { return host_; }
   /// Messages for the control thread, in order; the caller removes them.
@@ -83,6 +84,7 @@ class Pump {
   }
 
  private:
+  [[nodiscard]] bool serves_host() const { return mode_ != PumpMode::standby; }
   bool from_host(TimePoint now);
   void send_pending(TimePoint now);
 

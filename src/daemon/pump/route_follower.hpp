@@ -35,8 +35,9 @@ class RouteFollower {
 
   /// For WakeSource::routes; -1 if there is none.
   [[nodiscard]] int descriptor() const { return source_ ? source_->descriptor() : -1; }
-  /// A link that follows the routes, and outlives this.
+  /// A link that follows the routes until it is removed, or outlives this.
   void add(link::Link& link) { links_.push_back(&link); }
+  void remove(const link::Link& link) { std::erase(links_, &link); }
   /// To be called at the beginning of each turn.
   void turn(TimePoint now);
   /// To be called when announcements may have come that are older than a packet.

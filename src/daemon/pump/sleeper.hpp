@@ -43,6 +43,9 @@ class EpollSleeper final : public Sleeper {
     if (descriptors.routes >= 0) poller_.add(descriptors.routes, tag(WakeSource::routes));
   }
 
+  /// Of a part of the interface that is added later; while another thread may be in sleep().
+  void add_completions(int descriptor) { poller_.add(descriptor, tag(WakeSource::completions)); }
+
   [[nodiscard]] TimePoint now() override { return monotonic_now(); }
   [[nodiscard]] WokenBy sleep(TimePoint now, TimePoint deadline) override {
     WokenBy woken;

@@ -38,6 +38,10 @@ class FakeInterface final : public PartitionInterface {
     note(of(role) + "notice");
   }
   void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
+  void replace_port(PortRole role) override { note(of(role) + "replace"); }
+  void rename(const std::string& name) override {
+    if (std::exchange(now_called, name) != name) note("rename " + name);
+  }
   void reconfigure(const Reconfigured& changes) override {
     note("reconfigure" + std::string(changes.poll ? " poll" : "") +
          (changes.neighbours.empty() ? "" : " neighbours"));

@@ -136,6 +136,7 @@ class FakeTun final : public host::PollableTun {
     carriers.push_back(on);
     return {};
   }
+  void set_speed(std::uint32_t mbps) override { speed = mbps; }
   [[nodiscard]] host::HostDrops drops() const override { return {}; }
   [[nodiscard]] bool is_up() const override { return true; }
   [[nodiscard]] bool is_gone() const override { return gone; }
@@ -145,6 +146,7 @@ class FakeTun final : public host::PollableTun {
   std::vector<std::size_t> limits;  ///< of each read
   std::size_t passed_on = 0;        ///< reads that find frames of VLANs only, which go elsewhere
   std::uint32_t mtu = 0;
+  std::uint32_t speed = 0;
   bool carrier = false;
   std::vector<bool> carriers;  ///< as set so far
   bool gone = false;

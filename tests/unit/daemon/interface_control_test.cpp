@@ -92,6 +92,10 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     EXPECT_EQ(interface, kNumber);
     modes.push_back(mode);
   }
+  void on_renamed(InterfaceNumber interface, const std::string& name) override {
+    EXPECT_EQ(interface, kNumber);
+    owner_renamed.push_back(name);
+  }
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override {
     EXPECT_EQ(beside, kNumber);
@@ -155,6 +159,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
             .renamed = [this](const std::string& name) { names.push_back(name); },
             .has_moved = [this] { return has_moved; },
             .missing_receives = [this] { return missing_receives; },
+            .port_released = [this](PortRole role) { released.push_back(role); },
             .publish = [this](const control::Event& event) { published.push_back(event); }};
   }
   void fill_mailbox() {
@@ -184,6 +189,8 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   ControlMailbox to_control{16};
   TraceRing trace{"test"};
   std::vector<PumpMode> modes;
+  std::vector<std::string> owner_renamed;
+  std::vector<PortRole> released;
   std::vector<std::string> reports;
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
@@ -408,6 +415,38 @@ TEST_F(InterfaceControlTest, FollowsARename) {
   mirror.change({});
   EXPECT_EQ(await<Renamed>().back().name, "iby");
   EXPECT_THAT(names, ElementsAre("iby"));
+  EXPECT_THAT(owner_renamed, ElementsAre("iby"));
+}
+
+TEST_F(InterfaceControlTest, ANewPartComesBeforeTheStateOfItsPort) {
+  (void)await<HostChanged>();
+  fill_mailbox();
+  control.on_response({first_link_request(kNumber, PortRole::backup), wire::SaFailure()});
+  control.on_response({first_link_request(kNumber, PortRole::primary), wire::SaFailure()});
+  control.on_port(PortRole::backup, {});
+  control.replace_port({.role = PortRole::backup});
+  control.on_port(PortRole::backup, {});
+  std::vector<ToInterface> all;
+  run_until([&] {
+    for (auto& each : taken()) all.push_back(std::move(each));
+    return !only<wire::SaResponse>(all).empty();
+  });
+  std::vector<std::size_t> kinds;
+  for (const auto& each : all) {
+    if (!std::holds_alternative<HostChanged>(each)) kinds.push_back(each.index());
+  }
+  const std::vector<std::size_t> expected{ToInterface(PortReplaced{}).index(),
+                                          ToInterface(PortChanged{}).index(),
+                                          ToInterface(SetNeighbours{}).index(),
+                                          ToInterface(wire::SaResponse{}).index()};
+  EXPECT_EQ(kinds, expected) << "the response to the old part is dropped";
+  EXPECT_EQ(port_of(only<wire::SaResponse>(all)[0].id), PortRole::primary);
+}
+
+TEST_F(InterfaceControlTest, SaysWhenAPartThatWasReplacedIsFree) {
+  ASSERT_TRUE(to_control.post(PortReleased{PortRole::backup}));
+  run_until([this] { return !released.empty(); });
+  EXPECT_THAT(released, ElementsAre(PortRole::backup));
 }
 
 TEST_F(InterfaceControlTest, ReplacesALinkLocalAddressThatHasAnotherOwner) {

@@ -285,6 +285,29 @@ TEST_F(InterfacesTest, AnInterfaceThatWasRenamedAndMovedIsFoundWhenTheDeviceIsBa
   EXPECT_THAT(discarded, IsEmpty());
 }
 
+TEST_F(InterfacesTest, VlansAreNamedAfterTheirTapWhenThatIsRenamed) {
+  options.vlans = {{kRed, VlanId(18)}};
+  Interfaces with_vlans(dependencies());
+  with_vlans.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  const auto rename_tap = [&](const std::string& name) {
+    by_name["ib0"]->now_called = name;
+    by_name["ib0"]->owner().on_renamed(by_name["ib0"]->id().number, name);
+  };
+  rename_tap("lan");
+  EXPECT_THAT(taken(), ElementsAre("ib0.18 rename lan.18"));
+  rename_tap("fifteen-letters");
+  EXPECT_THAT(taken(), IsEmpty()) << "there would be no such name";
+  rename_tap("lan2");
+  (void)taken();
+  // One that is created later, and one whose TAP was renamed under another daemon.
+  by_name["ib0.18"]->end();
+  poll();
+  with_vlans.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  with_vlans.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  EXPECT_EQ(by_name["ib0.18"]->now_called, "lan2.18");
+}
+
 TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
   interfaces.start(port_in({kDefaultPKey}));
   (void)taken();

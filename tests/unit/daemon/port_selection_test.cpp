@@ -13,6 +13,7 @@ using Reason = PortSelection::Reason;
 constexpr auto kPrimary = PortRole::primary;
 constexpr auto kBackup = PortRole::backup;
 constexpr auto kDown = PortHealth::down;
+constexpr auto kSilent = PortHealth::silent;
 constexpr auto kNoSm = PortHealth::no_sm;
 constexpr auto kReady = PortHealth::ready;
 
@@ -82,6 +83,45 @@ TEST_F(PortStates, Ports_Primary_Down_NoBackup) {
   expect_to_stay();
   set(kBackup, kReady);
   EXPECT_EQ(next(), (Move{kBackup, Reason::down}));
+}
+
+TEST_F(PortStates, Ports_Primary_Silent) {
+  be_on_primary();
+  set(kPrimary, kSilent);
+  EXPECT_EQ(next(), (Move{kBackup, Reason::silent}));
+}
+
+TEST_F(PortStates, Ports_Primary_Silent_BackupDown) {
+  be_on_primary();
+  set(kBackup, kDown);
+  set(kPrimary, kSilent);
+  expect_to_stay();
+}
+
+TEST_F(PortStates, Ports_Backup_PrimarySilent) {
+  be_on_backup();
+  set(kPrimary, kSilent);
+  expect_to_stay();
+  set(kPrimary, kReady);
+  expect_after(kHoldDown, {kPrimary, Reason::primary_is_back});
+}
+
+TEST_F(PortStates, Ports_Backup_PrimaryFailsAfterEachReturn) {
+  be_on_backup();
+  for (const int factor : {1, 2, 4, 8, 16, 32, 32}) {
+    set(kPrimary, kReady);
+    expect_after(factor * kHoldDown, {kPrimary, Reason::primary_is_back});
+    now += 1min;
+    set(kPrimary, kSilent);
+    EXPECT_EQ(next(), (Move{kBackup, Reason::silent}));
+  }
+  set(kPrimary, kReady);
+  expect_after(32 * kHoldDown, {kPrimary, Reason::primary_is_back});
+  now += PortSelection::kFlapTime;
+  set(kPrimary, kDown);
+  EXPECT_EQ(next(), (Move{kBackup, Reason::down}));
+  set(kPrimary, kReady);
+  expect_after(kHoldDown, {kPrimary, Reason::primary_is_back});
 }
 
 TEST_F(PortStates, Ports_Primary_NoSm) {

@@ -25,6 +25,7 @@ class PumpTest : public ::testing::Test {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     view.tables = test::all_on_link();
     pump.link().on_host_changed(view, now);
+    follower.add(pump.link());
   }
   ~PumpTest() override {
     pump.link().shut_down(now);

@@ -94,10 +94,10 @@ class TwoPortsTest : public ::testing::Test {
             .outbox = outbox,
             .trace = trace,
             .log = *link::silent_logger(),
-            .backup = InterfaceLoop::Backup{.port = {"mlx5_1", 2},
-                                            .pump = backup,
-                                            .queue_pair = backup_pair,
-                                            .selection = selection}};
+            .backup = BackupPort{.port = {"mlx5_1", 2},
+                                 .pump = backup,
+                                 .queue_pair = backup_pair,
+                                 .selection = selection}};
   }
   bool grant_joins() {
     std::vector<ToControl> all;
@@ -105,6 +105,7 @@ class TwoPortsTest : public ::testing::Test {
     bool has_granted = false;
     for (auto& each : all) {
       if (const auto* const report = std::get_if<LinkReport>(&each)) active = report->active;
+      if (std::holds_alternative<PortReleased>(each)) ++released;
       if (auto* const response = std::get_if<AdminResponse>(&each)) {
         responses.push_back(std::move(response->response));
       }
@@ -152,6 +153,7 @@ class TwoPortsTest : public ::testing::Test {
   Pump primary{make_pump(pair, PortRole::primary, PumpMode::active)};
   Pump backup{make_pump(backup_pair, PortRole::backup, PumpMode::standby)};
   std::vector<control::Response> responses;
+  std::size_t released = 0;  ///< parts
   PortRole active = PortRole::primary;
 };
 
@@ -181,6 +183,20 @@ TEST_F(TwoPortsTest, TheHostDoesNotSeeTheLossOfAPort) {
          ASSERT_TRUE(peer) << "its neighbours are handed over";
          EXPECT_EQ(peer->hardware, link::hardware(0x22, 9));
        }});
+}
+
+TEST_F(TwoPortsTest, TheHostSeesTheSpeedOfThePortThatServes) {
+  run({[this] {
+         auto port = port_of(PortRole::primary);
+         port.rate_mbps = 40'000;
+         set_port(PortRole::primary, port);
+         port = port_of(PortRole::backup);
+         port.rate_mbps = 10'000;
+         set_port(PortRole::backup, port);
+       },
+       [this] { EXPECT_EQ(tun.speed, 40'000U); }, lose(PortRole::primary),
+       [this] { EXPECT_EQ(tun.speed, 10'000U); }, lose(PortRole::backup),
+       [this] { EXPECT_EQ(tun.speed, 10'000U) << "a port that is down has none"; }});
 }
 
 TEST_F(TwoPortsTest, APortWhoseQueuePairCannotBeRepairedIsLost) {
@@ -282,6 +298,68 @@ TEST_F(TwoPortsTest, InformationShowsBothPorts) {
   EXPECT_FALSE(info.ports[0].active);
   EXPECT_EQ(info.ports[1].role, "backup");
   EXPECT_TRUE(info.ports[1].active);
+}
+
+TEST_F(TwoPortsTest, APortWhoseDeviceWasRepairedHasANewPart) {
+  FakeQueuePair new_pair;
+  Pump part{make_pump(new_pair, PortRole::primary, PumpMode::standby)};
+  pair.counted.send_errors = 5;
+  run({lose(PortRole::primary), ask(control::StatsRequest{}),
+       [&] {
+         EXPECT_EQ(released, 0U);
+         post(PortReplaced{PortRole::primary, &part, &new_pair});
+         post(SetNeighbours{{{kOther, link::hardware(0x33, 3), ""}}});
+         set_port(PortRole::primary, port_of(PortRole::primary));
+       },
+       ask(control::StatsRequest{}),
+       [&] {
+         EXPECT_EQ(released, 1U) << "the control thread may destroy the old one";
+         EXPECT_EQ(part.link().state(), link::LinkState::up);
+         EXPECT_EQ(part.mode(), PumpMode::standby);
+         EXPECT_TRUE(part.link().get(kOther, sleeper.time));
+         EXPECT_EQ(new_pair.sent.size(), 0U);
+       },
+       lose(PortRole::backup),
+       [&] {
+         EXPECT_EQ(active, PortRole::primary);
+         EXPECT_EQ(part.mode(), PumpMode::active);
+         EXPECT_FALSE(new_pair.sent.empty()) << "it knows the host's address";
+       }});
+  ASSERT_EQ(responses.size(), 2U);
+  const auto before = std::get<std::vector<control::Counter>>(*responses[0]);
+  const auto after = std::get<std::vector<control::Counter>>(*responses[1]);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].is_gauge) continue;
+    EXPECT_LE(before[i].value, after[i].value) << before[i].name;
+  }
+}
+
+TEST_F(TwoPortsTest, APartOfThePortThatServesIsReplacedInItsPlace) {
+  FakeQueuePair new_pair;
+  Pump part{make_pump(new_pair, PortRole::primary, PumpMode::standby)};
+  run({lose(PortRole::backup), lose(PortRole::primary),
+       [&] {
+         EXPECT_FALSE(tun.carrier);
+         post(PortReplaced{PortRole::primary, &part, &new_pair});
+         set_port(PortRole::primary, port_of(PortRole::primary));
+       },
+       [&] {
+         EXPECT_EQ(active, PortRole::primary);
+         EXPECT_EQ(part.mode(), PumpMode::active);
+         EXPECT_TRUE(tun.carrier);
+       }});
+}
+
+TEST_F(TwoPortsTest, APortThatPassesNothingIsLeft) {
+  run({[this] {
+         auto port = port_of(PortRole::primary);
+         port.silent = true;
+         set_port(PortRole::primary, port);
+       },
+       [this] { EXPECT_EQ(active, PortRole::backup); }, ask(control::InfoRequest{}), [] {}});
+  const auto info = std::get<control::InterfaceInfo>(*responses.at(0));
+  EXPECT_EQ(info.ports[0].state, "up");
+  EXPECT_NE(info.ports[0].waiting_for.find("passes nothing"), std::string::npos);
 }
 
 TEST_F(TwoPortsTest, NoCounterBecomesSmaller) {
