@@ -73,11 +73,17 @@ RouteTables::Place RouteTables::add(const RouteAdded& change) {
       }
     }
   }
+  // IPv6 replaces one with a gateway by one with a gateway, if there is one, and the same without.
+  const auto is_of_kind = [&](const HostRoute& other) {
+    return is_alike(other, route) && has_gateway(other) == has_gateway(route);
+  };
+  const bool has_kind = !route.hops.empty() && std::ranges::any_of(at(place), is_of_kind);
   remove_at(place, [&](const HostRoute& other) {
     if (!is_alike(other, route)) return false;
     if (have_same_hops(other, route)) return true;
     if (!is_ipv6) return false;
-    return where == RouteAdded::Place::instead || (has_gateway(other) && has_gateway(route));
+    if (where == RouteAdded::Place::instead) return !has_kind || is_of_kind(other);
+    return has_gateway(other) && has_gateway(route);
   });
   if (!route.hops.empty() || route.nexthop != 0) insert(std::move(route), place, where);
   return place;
