@@ -1,6 +1,8 @@
 // Received ARP and Neighbour Discovery messages: updates the neighbour cache, and replies to ARP.
 #pragma once
 
+#include <map>
+
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/token_bucket.hpp"
 #include "link/announcer.hpp"
@@ -77,10 +79,10 @@ class NeighbourInput {
   Claims claims_;
   TokenBucket reply_checks_;
   TokenBucket probe_replies_;
-  TokenBucket known_stations_;    ///< requests for addresses of stations
-  TokenBucket unknown_stations_;  ///< and for any others
-  SourceLimit sources_;           ///< of requests for paths
-  LogPause duplicates_;
+  TokenBucket known_stations_;                  ///< requests for addresses of stations
+  TokenBucket unknown_stations_;                ///< and for any others
+  SourceLimit sources_;                         ///< of requests for paths
+  std::map<Ipv4Address, LogPause> duplicates_;  ///< of the host's addresses
 };
 
 }  // namespace ipoib::link
