@@ -95,6 +95,7 @@ class Interfaces final : private InterfaceOwner {
   void remove(PKey partition);
   void discard_kept();
   void remove_at_end(PartitionInterface& interface);
+  void end_moved(PartitionInterface& interface);
   void destroy(InterfaceNumber number, StopReason why);
   void destroy_later(std::unique_ptr<PartitionInterface> interface);
   void follow(PKey partition, const PartitionInterface& interface);
