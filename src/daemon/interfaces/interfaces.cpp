@@ -276,6 +276,10 @@ void Interfaces::remove_at_end(PartitionInterface& interface) {
   interface.remove_at_end();
 }
 
+void Interfaces::on_mode(InterfaceNumber number, PumpMode mode) {
+  dependencies_.owner.on_mode(number, mode);
+}
+
 /// It was moved at the moment at which the daemon ends, or at which the device is lost.
 void Interfaces::end_moved(PartitionInterface& interface) {
   const bool waits_for_device = stopping_->kind == StopReason::Kind::failed;

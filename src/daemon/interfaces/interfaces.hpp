@@ -81,9 +81,7 @@ class Interfaces final : private InterfaceOwner {
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
   void on_report(InterfaceNumber number, const LinkReport& report) override;
-  void on_mode(InterfaceNumber number, PumpMode mode) override {
-    dependencies_.owner.on_mode(number, mode);
-  }
+  void on_mode(InterfaceNumber number, PumpMode mode) override;
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;
