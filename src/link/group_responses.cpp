@@ -150,7 +150,9 @@ bool Group::try_next_scope(group_state::Joining& joining) {
 }
 
 /// A group that no longer exists may have been created again in another scope. The old membership
-/// is used meanwhile, and stays if there is no such group.
+/// is used meanwhile, and stays if there is no such group. As long as the group exists, it is not
+/// searched in other scopes: hosts of the link may be in it, and its members do not see another
+/// one.
 bool Group::try_next_scope(group_state::Confirming& confirming) {
   if (role_ != GroupRole::broadcast) return false;
   const std::size_t next = (confirming.search.value_or(scope_) + 1) % deps_.config.scopes.size();

@@ -261,9 +261,13 @@ void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
   deps_.arp.broadcast_reply(request);
 }
 
+/// Each address has a pause of its own: one that is claimed all the time hides no other.
 void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
+  constexpr std::size_t kMostPauses = 64;
   deps_.out.counters.add(Counter::drop_duplicate_address);
-  if (!duplicates_.take(now)) return;
+  const bool is_known = duplicates_.contains(message.sender_protocol);
+  if (!is_known && duplicates_.size() >= kMostPauses) duplicates_.clear();
+  if (!duplicates_[message.sender_protocol].take(now)) return;
   deps_.log.log(message_id(events::kDuplicateAddress), spdlog::level::warn,
                 "duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
                 message.sender_hardware.to_string());

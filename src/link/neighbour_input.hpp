@@ -1,6 +1,8 @@
 // Received ARP and Neighbour Discovery messages: updates the neighbour cache, and replies to ARP.
 #pragma once
 
+#include <map>
+
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/token_bucket.hpp"
 #include "link/announcer.hpp"
@@ -80,10 +82,10 @@ class NeighbourInput {
   TokenBucket reply_checks_;
   TokenBucket proxy_checks_;  ///< of them: for what is not known to be proxied
   TokenBucket probe_replies_;
-  TokenBucket known_stations_;    ///< requests for addresses of stations
-  TokenBucket unknown_stations_;  ///< and for any others
-  SourceLimit sources_;           ///< of requests for paths
-  LogPause duplicates_;
+  TokenBucket known_stations_;                  ///< requests for addresses of stations
+  TokenBucket unknown_stations_;                ///< and for any others
+  SourceLimit sources_;                         ///< of requests for paths
+  std::map<Ipv4Address, LogPause> duplicates_;  ///< of the host's addresses
 };
 
 }  // namespace ipoib::link

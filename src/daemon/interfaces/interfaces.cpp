@@ -313,6 +313,17 @@ void Interfaces::remove_at_end(PartitionInterface& interface) {
   interface.remove_at_end();
 }
 
+void Interfaces::on_mode(InterfaceNumber number, PumpMode mode) {
+  dependencies_.owner.on_mode(number, mode);
+}
+
+/// It was moved at the moment at which the daemon ends, or at which the device is lost.
+void Interfaces::end_moved(PartitionInterface& interface) {
+  const bool waits_for_device = stopping_->kind == StopReason::Kind::failed;
+  if (!waits_for_device) return remove_at_end(interface);
+  dependencies_.kept.insert_or_assign(interface.id().name, interface.kept());
+}
+
 /// Destroys the interface later, not within its own call.
 void Interfaces::on_ended(InterfaceNumber number, const StopReason& why) {
   boost::asio::post(dependencies_.context, [this, alive = std::weak_ptr(alive_), number, why] {
@@ -359,15 +370,7 @@ void Interfaces::destroy(InterfaceNumber number, StopReason why) {
       stop({why.kind, name + ": " + why.reason});
       break;
   }
-  if (stopping_ && why.kind == StopReason::Kind::moved) {
-    // It was moved at the moment at which the device was lost.
-    const bool waits_for_device = stopping_->kind == StopReason::Kind::failed;
-    if (waits_for_device) {
-      dependencies_.kept.insert_or_assign(name, interface->kept());
-    } else {
-      remove_at_end(*interface);
-    }
-  }
+  if (stopping_ && why.kind == StopReason::Kind::moved) end_moved(*interface);
   if (deleting && !failed) {
     interface->remove_now();
     interface->forget_neighbours();

@@ -71,9 +71,7 @@ class Interfaces final : private InterfaceOwner {
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
   void on_report(InterfaceNumber number, const LinkReport& report) override;
-  void on_mode(InterfaceNumber number, PumpMode mode) override {
-    dependencies_.owner.on_mode(number, mode);
-  }
+  void on_mode(InterfaceNumber number, PumpMode mode) override;
   void on_renamed(InterfaceNumber number, const std::string& name) override;
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
@@ -87,6 +85,7 @@ class Interfaces final : private InterfaceOwner {
   void remove(PKey partition);
   void discard_kept();
   void remove_at_end(PartitionInterface& interface);
+  void end_moved(PartitionInterface& interface);
   void destroy(InterfaceNumber number, StopReason why);
   void destroy_later(std::unique_ptr<PartitionInterface> interface);
   void follow(PKey partition, const PartitionInterface& interface);

@@ -113,7 +113,8 @@ SharedMemberships::Action SharedMemberships::before(const wire::SaRequest& reque
   return Action::send;
 }
 
-/// While a leave of this daemon is outstanding, its exclusive lock remains one.
+/// While a leave of this daemon is outstanding, its exclusive lock remains one. A join of its own
+/// may be passed on meanwhile: SaClient sends it after the response to the leave.
 SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id, Byte byte) {
   const auto found = memberships_.find(byte);
   const bool is_leaving = found != memberships_.end() && found->second.leaves > 0;

@@ -36,7 +36,9 @@ class SubnetSa final : public SaBackend {
   /// Between two attempts to receive the reports.
   static constexpr Duration kClaimPause = std::chrono::seconds(10);
 
-  /// Of a join or leave that another one delays: between two attempts, and in all.
+  /// Of a join or leave that another one delays: between two attempts, and in all. A leave ends
+  /// earlier, with all its attempts. So only a daemon that hangs makes a join of another one fail;
+  /// then the link waits as after any failed join, for a send-only group Config::missing_group.
   static constexpr Duration kPostponePause = std::chrono::milliseconds(20);
   static constexpr Duration kLongestPostponement = std::chrono::seconds(20);
   static constexpr std::size_t kMaxPostponed = 1024;

@@ -144,6 +144,19 @@ TEST_F(InputRules, DuplicateAddressesAreLoggedOnceInTenSeconds) {
   EXPECT_EQ(count(Counter::drop_duplicate_address), 15U);
 }
 
+TEST_F(InputRules, ASecondDuplicateAddressIsLoggedToo) {
+  const Ipv4Address second(0x0a2c0009);
+  view.addresses.push_back({second, 24});
+  link->on_host_changed(view, now);
+  wire::Arp claim = arp_from_peer(wire::ArpOperation::request);
+  for (const Ipv4Address address : {kOwnIp, second, kOwnIp, second}) {
+    claim.sender_protocol = address;
+    receive_arp(claim, broadcast());
+  }
+  EXPECT_EQ(warnings_with("duplicate address: " + kOwnIp.to_string()), 1U);
+  EXPECT_EQ(warnings_with("duplicate address: " + second.to_string()), 1U);
+}
+
 /// Also if messages that claim another queue pair than their sender's are accepted.
 TEST_F(SourceRules, AnotherQueuePairDoesNotInvalidateThePath) {
   config.strict_arp = false;
