@@ -52,8 +52,8 @@ enum class IfMissing : std::uint8_t { create, fail };
 
 /// Makes `owner` the owner of the run folder and of what is in it, before a daemon changes to that
 /// user. Files with several links keep their owner. If `is_in_use` says that a daemon of another
-/// user needs the folder, `owner` gets /run/ipoibd.<user id> instead.
-[[nodiscard]] Result<void> give_run_folder(uid_t owner,
-                                           const std::function<bool(const Folder&)>& is_in_use);
+/// user needs the folder, `owner` gets /run/ipoibd.<user id> instead. Returns the folder.
+[[nodiscard]] Result<Folder> give_run_folder(uid_t owner,
+                                             const std::function<bool(const Folder&)>& is_in_use);
 
 }  // namespace ipoib

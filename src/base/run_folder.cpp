@@ -154,7 +154,7 @@ Result<Folder> open_run_folder_at(const std::string& path, IfMissing if_missing)
   return folder;
 }
 
-Result<void> give_run_folder(uid_t owner, const std::function<bool(const Folder&)>& is_in_use) {
+Result<Folder> give_run_folder(uid_t owner, const std::function<bool(const Folder&)>& is_in_use) {
   auto folder = open_run_folder_at(run_folders().front(), IfMissing::create);
   if (!folder) return folder.error();
   const bool is_others = owner_of(*folder) != owner && folder->path == kSystemFolder;
@@ -165,7 +165,8 @@ Result<void> give_run_folder(uid_t owner, const std::function<bool(const Folder&
   if (::fchown(folder->fd.get(), owner, static_cast<gid_t>(-1)) != 0) {
     return failed_at(folder->path, errno);
   }
-  return give_contents(*folder, owner, kLevels);
+  if (auto given = give_contents(*folder, owner, kLevels); !given) return given.error();
+  return folder;
 }
 
 }  // namespace ipoib

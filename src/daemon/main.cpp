@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -21,9 +20,9 @@
 
 #include "control/socket_folder.hpp"
 #include "daemon/find_device.hpp"
+#include "daemon/handover_checks.hpp"
 #include "daemon/interfaces/cleanup.hpp"
 #include "daemon/interfaces/configuration.hpp"
-#include "daemon/interfaces/interface_mark.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
 #include "daemon/open_ports.hpp"
 #include "daemon/options/interface_plan.hpp"
@@ -40,7 +39,7 @@
 #include "ipoib/log_event.hpp"
 #include "ipoib/run_folder.hpp"
 #include "ipoib/service_manager.hpp"
-#include "linux/link_settings.hpp"
+#include "ipoib/used_run_folder.hpp"
 #include "linux/network_namespace.hpp"
 #include "linux/tun_device.hpp"
 #include "linux/vlan_trunk.hpp"
@@ -63,18 +62,37 @@ struct Dependencies {
   NeighbourStore neighbours;
   std::unique_ptr<host::VlanTrunk> trunk;  ///< null without --vlan
   PidFile pid_file;
-  std::string privileges;  ///< what is kept, for the log
+  std::string privileges;  ///< Restricted::privileges
   bool has_logged_privileges = false;
   Takeover takeover = Takeover::no;  ///< at the start
 };
 
 /// Systemd gives the run folder to the service user, perhaps before he has a daemon.
-bool is_needed_by_its_owner(const Folder& run) {
+bool is_of_service(const Folder& run) {
   struct stat status {};
   const auto* const service = ::getpwnam(kServiceUser);
-  const bool is_of_service =
-      service != nullptr && ::fstat(run.fd.get(), &status) == 0 && status.st_uid == service->pw_uid;
-  return is_of_service || control::has_living_daemon(run);
+  return service != nullptr && ::fstat(run.fd.get(), &status) == 0 &&
+         status.st_uid == service->pw_uid;
+}
+
+bool is_needed_by_its_owner(const Folder& run) {
+  return is_of_service(run) || control::has_living_daemon(run);
+}
+
+/// The folder in which a daemon of this account creates sockets, also later, until its end. That of
+/// the service user stays, since containers mount it. Without the folder, the daemon says so when
+/// it needs it.
+std::optional<UsedRunFolder> use_run_folder(const Account& account) {
+  const bool is_root = ::geteuid() == 0;
+  const auto open = [&]() -> Result<Folder> {
+    auto run = is_root ? give_run_folder(account.user.value_or(0), is_needed_by_its_owner)
+                       : open_run_folder();
+    if (run && is_of_service(*run)) return Error(EEXIST, "stays");
+    return run;
+  };
+  const bool changes_user = is_root && account.user.value_or(0) != 0;
+  return UsedRunFolder::take(open,
+                             changes_user ? RemovalRights::are_given_up : RemovalRights::stay);
 }
 
 /// The queues outlive the device, since larger ones need a privilege that is dropped.
@@ -85,20 +103,22 @@ std::unique_ptr<host::VlanTrunk> make_trunk(const Options& options) {
   return std::make_unique<host::VlanTrunk>(vlans);
 }
 
+struct Restricted {
+  std::optional<UsedRunFolder> run_folder;
+  std::string privileges;  ///< what is kept, for the log
+};
+
 /// Before there is a second thread, and before anything of strangers is read.
-std::string drop_privileges(const Options& options) {
+Restricted drop_privileges(const Options& options) {
   const Needs needs{.has_kernel_devices = !is_on_softib(),
                     .limits_locked_memory = !raise_memory_lock_limit(),
                     .uses_files_of_others = uses_softib_of_another_user()};
   const auto account =
       choose_account(options.user, options.group, needs, management_device_files());
-  // It has to create sockets later, too. Without the folder, the daemon says so when it needs it.
-  if (::geteuid() == 0) {
-    (void)give_run_folder(account.user.value_or(0), is_needed_by_its_owner);
-  }
+  auto run_folder = use_run_folder(account);
   std::vector<gid_t> groups;
   if (options.control_access.group) groups.push_back(*options.control_access.group);
-  return give_up_privileges(account, capabilities_to_keep(needs), groups);
+  return {std::move(run_folder), give_up_privileges(account, capabilities_to_keep(needs), groups)};
 }
 
 /// Later than the privileges are dropped, so that the log has nothing but the reason if the daemon
@@ -112,54 +132,6 @@ void log_privileges(Dependencies& dependencies) {
     log.info("no sandbox: {}", *obstacle);
 }
 
-/// A VLAN comes with the descriptor of the TAP that carries it. Throws std::runtime_error if the
-/// running daemon has other VLANs.
-void check_vlans(const handover::Handover& handover, const Options& options) {
-  const auto name_of = [](const HandedInterface& one) {
-    return host::TunDevice::name_of(one.tun.get());
-  };
-  const auto trunk = handover.interfaces.find(base_partition(options.pkeys));
-  for (const auto& each : handover.interfaces) {
-    const bool is_vlan = options.vlans.contains(each.first);
-    const bool was_vlan = trunk != handover.interfaces.end() && each.first != trunk->first &&
-                          name_of(each.second) == name_of(trunk->second);
-    if (is_vlan == was_vlan) continue;
-    throw std::runtime_error("the running ipoibd " +
-                             std::string(was_vlan ? "has" : "does not have") + " the partition " +
-                             list_of({&each.first, 1}) +
-                             " as a VLAN: start with the same --vlan, or stop it first");
-  }
-}
-
-/// With which the interface of a TUN was created; it may have been renamed since.
-std::optional<std::string> first_name_of(int tun, Guid port) {
-  const auto current = host::TunDevice::name_of(tun);
-  const auto names = host::alternative_names();
-  if (!names) return std::nullopt;
-  for (const auto& [interface, alternative] : *names) {
-    const auto mark = interface == current ? parse_mark(alternative) : std::nullopt;
-    if (mark && mark->port == port) return mark->name;
-  }
-  return std::nullopt;
-}
-
-/// The kernel does not rename an interface that is up. Throws std::runtime_error if the running
-/// daemon has another name for a partition that this one will serve.
-void check_names(const handover::Handover& handover, Guid port, Dependencies& dependencies) {
-  const auto& options = dependencies.options;
-  const InterfacePlan plan(options.pkeys, options.interface, dependencies.changes, options.vlans);
-  for (const auto& [pkey, interface] : handover.interfaces) {
-    const bool is_wanted = options.pkeys.empty() || std::ranges::count(options.pkeys, pkey) > 0;
-    if (!is_wanted || options.vlans.contains(pkey)) continue;
-    const auto& home = interface.home ? *interface.home : dependencies.home;
-    const auto before = home.run([&] { return first_name_of(interface.tun.get(), port); });
-    if (!before || *before == plan.name_of(pkey)) continue;
-    throw std::runtime_error("the running ipoibd calls the interface of the partition " +
-                             list_of({&pkey, 1}) + " " + *before + ", not " + plan.name_of(pkey) +
-                             ": start with the same --name, or stop it first");
-  }
-}
-
 /// With --takeover, what a running daemon of the port hands over.
 std::optional<handover::Handover> take_over(const verbs::Device& device,
                                             Dependencies& dependencies) {
@@ -170,7 +142,7 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   auto handover = dependencies.home.run(
       [&] { return handover::request_handover(wanted, how == Takeover::required, log); });
   if (!handover) return std::nullopt;
-  check_vlans(*handover, dependencies.options);
+  handover::check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
     auto home = host::TunDevice::namespace_of(interface.tun.get());
     if (!home) throw std::runtime_error("the running ipoibd hands over an interface that has gone");
@@ -180,7 +152,8 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   dependencies.changes.added.insert(handover->offer.added.begin(), handover->offer.added.end());
   dependencies.changes.deleted.insert(handover->offer.deleted.begin(),
                                       handover->offer.deleted.end());
-  check_names(*handover, wanted.guid, dependencies);
+  handover::check_names(*handover, wanted.guid, dependencies.options, dependencies.changes,
+                        dependencies.home);
   log.info("taking over from process {}, ipoibd {}", handover->offer.pid,
            handover->offer.program_version);
   return handover;
@@ -332,7 +305,8 @@ int run(Options read, const std::vector<std::string>& arguments) {
                             .pid_file = PidFile(options.pid_file),
                             .privileges = {},
                             .takeover = options.takeover};
-  dependencies.privileges = drop_privileges(options);
+  auto restricted = drop_privileges(options);
+  dependencies.privileges = std::move(restricted.privileges);
   const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;
   const auto next_device = [&]() -> std::shared_ptr<const verbs::Device> {

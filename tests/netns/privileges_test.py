@@ -125,6 +125,36 @@ class PrivilegesTest(hosts.Pair):
         self.assertEqual((run / "ipoibd.0").owner(), "root")
         self.softib_set("partition", "2", "left", "full")
         wait_until(lambda: answers(self.left, "ib0.8002"), "left has the sockets of a new interface")
+        for host, folder in ((self.left, "ipoibd"), (self.right, "ipoibd.0")):
+            self.assertTrue((run / folder).exists())
+            self.assertEqual(host.daemon.end(), 0)
+            self.assertFalse((run / folder).exists(), list((run / folder).rglob("*")))
+
+    def test_folder_of_another_user_is_removed(self):
+        """By whom has given up the right to do so; not while another daemon of that user needs it."""
+        self.admit_other_users()
+        run = self.subnet.folder / "run"
+        run.mkdir(mode=0o755)
+        with_own_run = ("unshare", "-m", "sh", "-c", f'mount --bind {run} /run && exec "$@"', "sh")
+
+        def start(host, *options):
+            host.start_alone(*with_own_run, hosts.program("softib"), "run", "--hca", host.name, "--",
+                             hosts.program("ipoibd"), *options, command=())
+            return host.daemon
+        third = hosts.Host(self.subnet, "third")
+        self.addCleanup(third.close)
+        first = start(third)
+        wait_until(lambda: list(run.glob("ipoibd/net-*/ib0/control")), "root has the first folder")
+        daemons = start(self.left, "--user", "nobody"), start(self.right, "--user", "nobody")
+        (folder,) = run.glob("ipoibd.*")
+        self.assertEqual(folder.owner(), "nobody")
+        wait_until(lambda: len(list(folder.glob("net-*/ib0/control"))) == 2, "both use it")
+        self.assertEqual(daemons[0].end(), 0)
+        self.assertTrue(folder.exists())
+        self.assertEqual(daemons[1].end(), 0)
+        self.assertFalse(folder.exists(), list(folder.rglob("*")) if folder.exists() else None)
+        self.assertEqual(first.end(), 0)
+        self.assertEqual(list(run.glob("ipoibd*")), [])
 
     def test_unknown_user(self):
         done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",

@@ -222,6 +222,8 @@ class Takeover(Successors):
         self.left.run("ip", "link", "set", "ib0", "down")
         self.left.run("ip", "link", "set", "ib0", "name", "red")
         self.left.run("ip", "link", "set", "red", "up")
+        wait_until(lambda: self.left.run(hosts.program("ibarp"), "info", "-i", "red",
+                                         check=False).returncode == 0, "its sockets have the new name")
         old = self.start_new("--pkey", "0xffff", "--name", "red")
         self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1)
         self.left.wait_for_log("calls the interface of the partition 0xffff ib0, not red")

@@ -46,12 +46,12 @@ std::span<const CallGroup> permitted_calls() {
       CallGroup{control_thread,
                 "control sockets, netlink, and the processes of an emulated subnet",
                 {"bind", "listen", "accept", "accept4", "getsockname", "shutdown"}},
-      CallGroup{
-          control_thread,
-          "devices, settings below /proc/sys/net, locks, and folders of sockets",
-          {"stat",  "statx",   "access",   "faccessat", "faccessat2", "readlinkat", "getdents64",
-           "lseek", "pread64", "pwrite64", "mkdir",     "mkdirat",    "mknodat",    "unlink",
-           "rmdir", "chmod",   "fchmod",   "fchmodat",  "fchownat",   "getcwd",     "dup"}},
+      CallGroup{control_thread,
+                "devices, settings below /proc/sys/net, locks, and folders of sockets",
+                {"stat",       "statx",  "access",  "faccessat", "faccessat2", "readlinkat",
+                 "getdents64", "lseek",  "pread64", "pwrite64",  "mkdir",      "mkdirat",
+                 "mknodat",    "unlink", "rmdir",   "chmod",     "fchmod",     "fchmodat",
+                 "fchownat",   "getcwd", "dup",     "flock",     "unlinkat",   "wait4"}},
       CallGroup{control_thread, "network namespaces, not other ones", {"setns"}},
       CallGroup{
           control_thread, "whose files these are", {"getuid", "geteuid", "getgid", "getegid"}},

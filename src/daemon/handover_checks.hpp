@@ -1,0 +1,21 @@
+// Whether a new daemon can have what a running one hands over. What it cannot change without taking
+// the interface down has to be the same.
+#pragma once
+
+#include "daemon/interfaces/handover.hpp"
+#include "daemon/options/interface_plan.hpp"
+#include "daemon/options/options.hpp"
+#include "linux/network_namespace.hpp"
+
+namespace ipoib::daemon::handover {
+
+/// Throws std::runtime_error if the running daemon has other VLANs.
+void check_vlans(const Handover& handover, const Options& options);
+
+/// The kernel does not rename an interface that is up. Throws std::runtime_error if the running
+/// daemon has another name for a partition that this one will serve. `own` is the namespace of
+/// --netns.
+void check_names(const Handover& handover, Guid port, const Options& options,
+                 OperatorChanges& changes, const host::NetworkNamespace& own);
+
+}  // namespace ipoib::daemon::handover
