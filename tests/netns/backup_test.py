@@ -95,6 +95,24 @@ class Backup(hosts.Pair):
     def set(self, *change):
         self.subnet.softib("set", *change)
 
+    def ping(self, sender, receiver):
+        """Starts a ping every 10 ms, of which lost() counts the lost packets."""
+        name = f"{sender.name}-{receiver.replace(':', '-')}"
+        process = hosts.Process(sender.command("ping", "-n", "-i", "0.01", receiver),
+                                self.subnet.folder / f"{name}.log", self.subnet.environment)
+        self.addCleanup(process.end, signal.SIGKILL)
+        wait_until(lambda: process.output().count("bytes from") > 20, f"{name} is answered")
+        return process
+
+    @staticmethod
+    def received(process):
+        return {int(n) for n in re.findall(r"icmp_seq=(\d+) ", process.output())}
+
+    def longest_gap(self, process):
+        """The most packets in a row that were not answered."""
+        answered = sorted(self.received(process))
+        return max(after - before - 1 for before, after in zip(answered, answered[1:]))
+
 
 class LossOfAPort(Backup):
     def lose(self, hca):
@@ -222,8 +240,15 @@ class LossOfAPort(Backup):
 
     def test_a_port_that_passes_nothing_is_left(self):
         self.start("--hold-down", "0")
+        ping = self.ping(self.left, "10.44.0.2")
         self.set("link", "a", "loss", "100")
         self.wait_for_active("b")
+        count = len(self.received(ping))
+        wait_until(lambda: len(self.received(ping)) > count + 50, "it goes on")
+        ping.end(signal.SIGKILL)
+        gap = self.longest_gap(ping)
+        print(f"packets of 10 ms each that were lost: {gap}", file=sys.stderr)
+        self.assertLess(gap, 1000, "7 s in docs/states.md, and what a busy machine adds")
         self.assertEqual(self.state_of("a"), "up", "it is still ACTIVE")
         self.assert_connected()
         self.left.wait_for_log("softib1:1 serves", "softib0:1 is ACTIVE, but passes nothing")
@@ -324,24 +349,6 @@ class EthernetBackup(Backup):
     def stations(self):
         found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "stations").stdout)
         return {each["address"]: (each["mac"], each["served"]) for each in found}
-
-    def ping(self, sender, receiver):
-        """Starts a ping every 10 ms, of which lost() counts the lost packets."""
-        name = f"{sender.name}-{receiver.replace(':', '-')}"
-        process = hosts.Process(sender.command("ping", "-n", "-i", "0.01", receiver),
-                                self.subnet.folder / f"{name}.log", self.subnet.environment)
-        self.addCleanup(process.end, signal.SIGKILL)
-        wait_until(lambda: process.output().count("bytes from") > 20, f"{name} is answered")
-        return process
-
-    @staticmethod
-    def received(process):
-        return {int(n) for n in re.findall(r"icmp_seq=(\d+) ", process.output())}
-
-    def longest_gap(self, process):
-        """The most packets in a row that were not answered."""
-        answered = sorted(self.received(process))
-        return max(after - before - 1 for before, after in zip(answered, answered[1:]))
 
     def test_stations_stay_and_are_silent_for_less_than_200_ms(self):
         self.start()

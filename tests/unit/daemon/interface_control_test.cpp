@@ -435,10 +435,9 @@ TEST_F(InterfaceControlTest, ANewPartComesBeforeTheStateOfItsPort) {
   for (const auto& each : all) {
     if (!std::holds_alternative<HostChanged>(each)) kinds.push_back(each.index());
   }
-  const std::vector<std::size_t> expected{ToInterface(PortReplaced{}).index(),
-                                          ToInterface(PortChanged{}).index(),
-                                          ToInterface(SetNeighbours{}).index(),
-                                          ToInterface(wire::SaResponse{}).index()};
+  const std::vector<std::size_t> expected{
+      ToInterface(PortReplaced{}).index(), ToInterface(PortChanged{}).index(),
+      ToInterface(SetNeighbours{}).index(), ToInterface(wire::SaResponse{}).index()};
   EXPECT_EQ(kinds, expected) << "the response to the old part is dropped";
   EXPECT_EQ(port_of(only<wire::SaResponse>(all)[0].id), PortRole::primary);
 }
