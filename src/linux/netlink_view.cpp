@@ -28,6 +28,7 @@ constexpr int kIpv6GroupChanges = 38;
 struct Watch {
   int interface_index;
   int configured_index;  ///< the same, or its master
+  bool is_tap;
   LinkLocal& link_local;
   bool concerned = false;
 };
@@ -36,7 +37,8 @@ struct Watch {
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
   watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index) ||
-                      concerns_host_view(nlmsg_hdr(message), watch->configured_index);
+                      concerns_host_view(nlmsg_hdr(message), watch->configured_index) ||
+                      (watch->is_tap && concerns_ethernet_links(nlmsg_hdr(message)));
   watch->link_local.on_event(nlmsg_hdr(message));
   return NL_OK;
 }
@@ -87,6 +89,7 @@ int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 bool NetlinkView::drain_events() {
   Watch watch{.interface_index = interface_index_,
               .configured_index = configured_.index,
+              .is_tap = last_ && last_->mac,
               .link_local = link_local_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
@@ -138,6 +141,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   view->groups = std::move(*groups);
   view->mac = mac;
   view->macs = std::move(links.macs);
+  view->link_addresses = std::move(links.addresses);
   return view;
 }
 

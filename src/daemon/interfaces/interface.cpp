@@ -35,7 +35,8 @@ Pump::Settings pump_settings(const Options& options, const InterfaceId& id, Port
           .first_request = first_link_request(id.number, role),
           .mode = is_idle ? PumpMode::standby : mode,
           .ethernet = options.is_ethernet(id.pkey),
-          .stations = options.ethernet_stations};
+          .stations = options.ethernet_stations,
+          .strict_source = options.ethernet_strict_source};
 }
 
 /// The host is the same DHCP client on both ports.

@@ -17,7 +17,9 @@ HostSide::HostSide(link::Link& link, FramePool& messages, Logger& log, const Has
                    const Settings& settings)
     : link_(link), log_(log) {
   if (settings.ethernet)
-    view_.emplace(ethernet::View::Limits{settings.neighbours, settings.stations}, key, messages);
+    view_.emplace(
+        ethernet::View::Limits{settings.neighbours, settings.stations, settings.strict_source}, key,
+        messages);
 }
 
 std::size_t HostSide::headroom() const {
