@@ -145,17 +145,7 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                           deadline_ = now + times_.probe;
                           return Disposition::keep;
                         },
-                        [&](Checking& s) {
-                          if (s.answered && !s.again) {
-                            s.again = true;
-                            out.checks.push_back(address_);
-                            deadline_ = now + times_.check;
-                            return Disposition::keep;
-                          }
-                          out.services.push_back({address_, is_router_, true});
-                          report(StationEvent::Kind::appeared, out);
-                          return become_reachable(now);
-                        },
+                        [&](Checking& s) { return check_ends(s, out, now); },
                         [&](Reachable&) {
                           if (heard_ + times_.reachable > now) {
                             deadline_ = heard_ + times_.reachable;
@@ -185,6 +175,18 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                         },
                     },
                     state_);
+}
+
+Disposition StationAddress::check_ends(Checking& s, StationOutput& out, TimePoint now) {
+  if (s.answered && !s.again) {
+    s.again = true;
+    out.checks.push_back(address_);
+    deadline_ = now + times_.check;
+    return Disposition::keep;
+  }
+  out.services.push_back({address_, is_router_, true});
+  report(StationEvent::Kind::appeared, out);
+  return become_reachable(now);
 }
 
 /// The station that had the address does not answer.

@@ -131,6 +131,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   Disposition become_checking(StationOutput& out, TimePoint now);
   Disposition contest(const StationRival& rival, StationOutput& out, TimePoint now,
                       bool is_claim = true);
+  Disposition check_ends(Checking& s, StationOutput& out, TimePoint now);
   Disposition contest_ends(const Contested& last, StationOutput& out, TimePoint now);
   void ask(StationOutput& out) const { out.probes.push_back({address_, mac_}); }
   void report(StationEvent::Kind kind, StationOutput& out,

@@ -14,21 +14,10 @@
 #include "ethernet/counters.hpp"
 #include "ethernet/station_address.hpp"
 #include "ethernet/station_budget.hpp"
+#include "ethernet/station_page.hpp"
 #include "link/cache/entry_table.hpp"
 
 namespace ipoib::ethernet {
-
-struct StationInfo {
-  IpAddress address;
-  MacAddress mac;
-  StationState state = StationState::unconfirmed;
-  Duration idle{};  ///< since its last frame
-};
-
-struct StationPage {
-  std::vector<StationInfo> stations;
-  std::optional<std::uint32_t> next;
-};
 
 class StationTable {
  public:

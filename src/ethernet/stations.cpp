@@ -121,7 +121,7 @@ bool Stations::may_have(MacAddress mac, const IpAddress& address) const {
   return !deps_.host.is_local(address) || deps_.host.is_other_mac(mac);
 }
 
-StationAddress* Stations::claim(StationBudget& station, const IpAddress& address, Evidence evidence,
+StationAddress* Stations::claim(StationBudget& station, const IpAddress& address, bool is_request,
                                 TimePoint now) {
   const MacAddress mac = station.mac();
   const auto learn = [&]() -> StationAddress* {
@@ -129,21 +129,15 @@ StationAddress* Stations::claim(StationBudget& station, const IpAddress& address
     if (deps_.host.has(mac, address)) return table_.on_owned(station, address, now);
     const StationAddress* const known = table_.find(address);
     const bool is_of_other = known != nullptr && known->is_served() && known->mac() != mac;
-    return is_of_other && evidence == Evidence::request ? table_.on_seen(station, address, now)
-                                                        : table_.on_claimed(station, address, now);
+    return is_of_other && is_request ? table_.on_seen(station, address, now)
+                                     : table_.on_claimed(station, address, now);
   };
   StationAddress* const entry = learn();
   settle(now);
-  const bool passes_on = evidence == Evidence::request && !strict_;
+  const bool passes_on = is_request && !strict_;
   if (entry != nullptr && (passes_on ? entry->receives() : entry->admits(mac))) return entry;
   (void)drop(&StationCounters::drop_address);
   return nullptr;
-}
-
-/// What the host says as a proxy for others (ip neigh add proxy) does not override (RFC 4861,
-/// 7.2.8). Nor does its answer to a unicast solicitation, so the view knows what it asks for.
-bool Stations::is_proxy_advertisement(MacAddress from, const NdMessage& message) const {
-  return deps_.host.is_mac(from) && !message.overrides && table_.find(message.target) == nullptr;
 }
 
 Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, TimePoint now) {
@@ -163,8 +157,7 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
                              deps_.host.is_proxy_for(message.sender_protocol);
     if (is_of_proxy && table_.find(message.sender_protocol) == nullptr) return Verdict::end;
     const StationAddress* const entry =
-        claim(*station, message.sender_protocol,
-              is_only_request ? Evidence::request : Evidence::claim, now);
+        claim(*station, message.sender_protocol, is_only_request, now);
     if (entry == nullptr) return Verdict::drop;
     if (!is_request) {
       if (entry->is_served()) requests_.take(message.sender_protocol, replies_);
@@ -178,12 +171,15 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
 Verdict Stations::receive_discovery(const Header& header, const NdMessage& message, TimePoint now) {
   StationBudget* const station = table_.station(header.source);
   if (station == nullptr) return Verdict::drop;
-  const auto claims = [&](const Ipv6Address& address, Evidence evidence = Evidence::claim) {
-    return claim(*station, address, evidence, now);
+  const auto claims = [&](const Ipv6Address& address, bool is_request = false) {
+    return claim(*station, address, is_request, now);
   };
   switch (message.type) {
     case NdType::neighbour_advertisement: {
-      if (is_proxy_advertisement(header.source, message)) return Verdict::pass;
+      // What the host says as a proxy (ip neigh add proxy) does not override (RFC 4861, 7.2.8). Nor
+      // does its answer to a unicast solicitation, so the view knows what it asks for.
+      const bool may_be_of_proxy = deps_.host.is_mac(header.source) && !message.overrides;
+      if (may_be_of_proxy && table_.find(message.target) == nullptr) return Verdict::pass;
       StationAddress* const entry = claims(message.target);
       if (entry == nullptr) return Verdict::drop;
       table_.set_router(*entry, message.is_router);
@@ -193,8 +189,7 @@ Verdict Stations::receive_discovery(const Header& header, const NdMessage& messa
       return entry->is_served() ? Verdict::pass : Verdict::end;
     }
     case NdType::neighbour_solicitation:
-      if (!message.source.is_unspecified() &&
-          claims(message.source, Evidence::request) == nullptr) {
+      if (!message.source.is_unspecified() && claims(message.source, true) == nullptr) {
         return Verdict::drop;
       }
       if (message.target == kOfView) return Verdict::end;

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "ethernet/fabric_requests.hpp"
-#include "ethernet/host_identity.hpp"
-#include "ethernet/host_messages.hpp"
-#include "ethernet/neighbour_macs.hpp"
 #include "ethernet/recent_map.hpp"
+#include "ethernet/station_dependencies.hpp"
 #include "ethernet/station_groups.hpp"
 #include "ethernet/station_table.hpp"
 #include "wire/arp.hpp"
@@ -21,13 +19,7 @@ namespace ipoib::ethernet {
 
 class Stations {
  public:
-  /// All of these outlive it.
-  struct Dependencies {
-    const HostIdentity& host;
-    NeighbourMacs& neighbours;
-    HostMessages& messages;
-    std::vector<IpAddress>& wanted;  ///< addresses that the link is to solicit
-  };
+  using Dependencies = StationDependencies;
 
   /// `limit`: of stations; `strict`: a packet from an address that another station has is dropped.
   Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps)
@@ -93,15 +85,10 @@ class Stations {
   [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
                                           ConstBytes packet, TimePoint now);
   [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
-  /// What a message is about its sender, or about the target of an advertisement.
-  enum class Evidence : std::uint8_t {
-    claim,    ///< it says who has the address
-    request,  ///< it only comes from there
-  };
-  /// Null if it may not; counts why.
+  /// Null if it may not; counts why. `is_request`: the message only comes from the address, and
+  /// does not announce it.
   [[nodiscard]] StationAddress* claim(StationBudget& station, const IpAddress& address,
-                                      Evidence evidence, TimePoint now);
-  [[nodiscard]] bool is_proxy_advertisement(MacAddress from, const wire::NdMessage& message) const;
+                                      bool is_request, TimePoint now);
   [[nodiscard]] Verdict drop(std::uint64_t StationCounters::*why);
   void settle(TimePoint now);
   void probe(const StationOutput::Probe& probe);

@@ -31,7 +31,6 @@ namespace ipv4 {
 inline constexpr std::size_t kTotalLength = 2;
 inline constexpr std::size_t kIdentification = 4;
 inline constexpr std::size_t kFragment = 6;
-inline constexpr std::size_t kTtl = 8;
 inline constexpr std::size_t kProtocol = 9;
 inline constexpr std::size_t kChecksum = 10;
 inline constexpr std::size_t kAddresses = 12;
@@ -42,7 +41,6 @@ inline constexpr std::uint16_t kIsFragment = 0x3fff;  ///< more fragments, or an
 namespace ipv6 {
 inline constexpr std::size_t kPayloadLength = 4;
 inline constexpr std::size_t kNextHeader = 6;
-inline constexpr std::size_t kHopLimit = 7;
 inline constexpr std::size_t kAddresses = 8;
 }  // namespace ipv6
 
