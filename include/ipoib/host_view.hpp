@@ -34,6 +34,13 @@ class ArpPolicySource {
   [[nodiscard]] virtual std::optional<ArpPolicy> read(const std::string& interface) const = 0;
 };
 
+/// An address of an Ethernet interface of the host.
+struct LinkAddress {
+  MacAddress mac;
+  IpAddress address;
+  friend auto operator<=>(const LinkAddress&, const LinkAddress&) = default;
+};
+
 struct HostView {
   /// The maximum number of mirrored routes per family; `routes_left_out` counts the others.
   static constexpr std::size_t kMaxRoutes = 65536;
@@ -73,8 +80,11 @@ struct HostView {
   /// Of a TAP, or of the bridge or bond that it is a port of, whose configuration this then is; a
   /// TUN has none.
   std::optional<MacAddress> mac = {};
-  /// Of a TAP: those of all Ethernet interfaces of the host, in this network namespace.
+  /// Of a TAP: those of all Ethernet interfaces of the host, in this network namespace. Without
+  /// macvtap interfaces, whose MACs are those of virtual machines.
   std::vector<MacAddress> macs = {};
+  /// Of a TAP: the addresses of these interfaces; sorted.
+  std::vector<LinkAddress> link_addresses = {};
   friend bool operator==(const HostView&, const HostView&) = default;
 };
 

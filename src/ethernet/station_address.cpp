@@ -46,6 +46,7 @@ bool StationAddress::admits(MacAddress mac) const {
 Disposition StationAddress::on_seen(MacAddress mac, StationOutput& out, TimePoint now) {
   const bool is_same = mac == mac_;
   if (is_same) heard_ = now;
+  const bool is_heard = heard_ + times_.quiet > now;
   return std::visit(
       Overloaded{
           [&](New&) {
@@ -57,10 +58,25 @@ Disposition StationAddress::on_seen(MacAddress mac, StationOutput& out, TimePoin
             if (is_same) deadline_ = now + times_.routed;
             return Disposition::keep;
           },
-          [&](Reachable&) { return is_same ? Disposition::keep : contest(mac, out, now); },
-          [&](Probing&) { return is_same ? become_reachable(now) : contest(mac, out, now); },
+          [&](Reachable&) {
+            return is_same || is_heard ? Disposition::keep : contest(mac, out, now, false);
+          },
+          [&](Probing&) {
+            if (is_same) return become_reachable(now);
+            return is_heard ? Disposition::keep : contest(mac, out, now, false);
+          },
       },
       state_);
+}
+
+Disposition StationAddress::on_owned(MacAddress mac, StationOutput& out, TimePoint now) {
+  const bool was_served = is_served();
+  if (!was_served) out.services.push_back({address_, is_router_, true});
+  if (!was_served || mac != mac_) {
+    mac_ = mac;
+    report(was_served ? StationEvent::Kind::moved : StationEvent::Kind::appeared, out);
+  }
+  return become_reachable(now);
 }
 
 Disposition StationAddress::on_claimed(MacAddress mac, StationOutput& out, TimePoint now) {
@@ -71,8 +87,7 @@ Disposition StationAddress::on_claimed(MacAddress mac, StationOutput& out, TimeP
           [&](OneOf<New, Unconfirmed, Routed> auto&) {
             mac_ = mac;
             heard_ = now;
-            out.checks.push_back(address_);
-            return become(Checking{}, now + times_.check);
+            return become_checking(out, now);
           },
           [&](Checking&) {
             if (!is_same) report(StationEvent::Kind::duplicate, out, mac);
@@ -81,11 +96,19 @@ Disposition StationAddress::on_claimed(MacAddress mac, StationOutput& out, TimeP
           [&](Reachable&) { return is_same ? Disposition::keep : contest(mac, out, now); },
           [&](Probing&) { return is_same ? become_reachable(now) : contest(mac, out, now); },
           [&](Contested& s) {
-            if (!is_same) return Disposition::keep;
-            report(StationEvent::Kind::duplicate, out, s.rival);
+            if (!is_same) {
+              if (!s.is_claim) s = Contested{mac, true, s.probes};
+              return Disposition::keep;
+            }
+            if (s.is_claim) report(StationEvent::Kind::duplicate, out, s.rival);
             return become_reachable(now);
           },
-          [](Refused&) { return Disposition::keep; },
+          [&](Refused&) {
+            if (deadline_ - times_.refused + times_.recheck > now) return Disposition::keep;
+            mac_ = mac;
+            heard_ = now;
+            return become_checking(out, now);
+          },
       },
       state_);
 }
@@ -93,7 +116,9 @@ Disposition StationAddress::on_claimed(MacAddress mac, StationOutput& out, TimeP
 Disposition StationAddress::on_fabric(const HwAddress& host, StationOutput& out, TimePoint now) {
   return std::visit(Overloaded{
                         [](OneOf<New, Unconfirmed, Routed> auto&) { return Disposition::erase; },
-                        [&](Checking&) {
+                        [&](Checking& s) {
+                          s.answered = true;
+                          if (!s.again) return Disposition::keep;
                           report(StationEvent::Kind::duplicate, out, host);
                           return become(Refused{}, now + times_.refused);
                         },
@@ -120,11 +145,7 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                           deadline_ = now + times_.probe;
                           return Disposition::keep;
                         },
-                        [&](Checking&) {
-                          out.services.push_back({address_, is_router_, true});
-                          report(StationEvent::Kind::appeared, out);
-                          return become_reachable(now);
-                        },
+                        [&](Checking& s) { return check_ends(s, out, now); },
                         [&](Reachable&) {
                           if (heard_ + times_.reachable > now) {
                             deadline_ = heard_ + times_.reachable;
@@ -146,7 +167,7 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                         },
                         [&](Contested& s) {
                           if (s.probes >= times_.probes)
-                            return contest_ends(StationRival(s.rival), out, now);
+                            return contest_ends(Contested(s), out, now);
                           ++s.probes;
                           ask(out);
                           deadline_ = now + times_.contest;
@@ -156,15 +177,31 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                     state_);
 }
 
+Disposition StationAddress::check_ends(Checking& s, StationOutput& out, TimePoint now) {
+  if (s.answered && !s.again) {
+    s.again = true;
+    out.checks.push_back(address_);
+    deadline_ = now + times_.check;
+    return Disposition::keep;
+  }
+  out.services.push_back({address_, is_router_, true});
+  report(StationEvent::Kind::appeared, out);
+  return become_reachable(now);
+}
+
 /// The station that had the address does not answer.
-Disposition StationAddress::contest_ends(const StationRival& rival, StationOutput& out,
-                                         TimePoint now) {
-  if (const auto* const other = std::get_if<MacAddress>(&rival)) {
+Disposition StationAddress::contest_ends(const Contested& last, StationOutput& out, TimePoint now) {
+  const auto* const other = std::get_if<MacAddress>(&last.rival);
+  if (other != nullptr && last.is_claim) {
     mac_ = *other;
     report(StationEvent::Kind::moved, out);
     return become_reachable(now);
   }
-  report(StationEvent::Kind::moved_out, out, rival);
+  if (other != nullptr) {
+    report(StationEvent::Kind::left, out);
+  } else {
+    report(StationEvent::Kind::moved_out, out, last.rival);
+  }
   on_removed(out);
   return Disposition::erase;
 }
@@ -178,9 +215,17 @@ void StationAddress::set_router(bool is_router, StationOutput& out) {
   if (is_served()) out.services.push_back({address_, is_router_, true});
 }
 
-Disposition StationAddress::contest(const StationRival& rival, StationOutput& out, TimePoint now) {
+/// The host that had the address may have been asked just before it gave up the address, as the
+/// last master of VRRP is: so its first answer does not count.
+Disposition StationAddress::become_checking(StationOutput& out, TimePoint now) {
+  out.checks.push_back(address_);
+  return become(Checking{}, now + times_.check);
+}
+
+Disposition StationAddress::contest(const StationRival& rival, StationOutput& out, TimePoint now,
+                                    bool is_claim) {
   ask(out);
-  return become(Contested{rival}, now + times_.contest);
+  return become(Contested{rival, is_claim}, now + times_.contest);
 }
 
 Disposition StationAddress::become_reachable(TimePoint now) {

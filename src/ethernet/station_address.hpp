@@ -11,6 +11,9 @@
 //   - If another station, or a host of the fabric, claims a served address, the one that has it is
 //     asked. It keeps the address if it answers: that is reported, and nobody defends it. Otherwise
 //     the address has moved.
+//   - Packets from the address with another MAC are no claim: a host may have several MACs (weak
+//     host model, RFC 1122, 3.3.4.2), and several hosts may send from one address. The station that
+//     has the address is asked only if it is silent.
 #pragma once
 
 #include <array>
@@ -33,10 +36,12 @@ namespace ipoib::ethernet {
 struct StationTimes {
   Duration reachable = std::chrono::minutes(5);     ///< without a frame from it, before it is asked
   Duration probe = std::chrono::seconds(1);         ///< between two requests to a station
-  Duration check = std::chrono::milliseconds(500);  ///< that hosts of the fabric have to answer
+  Duration check = std::chrono::milliseconds(100);  ///< that hosts of the fabric have to answer
   Duration contest =
       std::chrono::milliseconds(300);           ///< between two requests about a contested one
+  Duration quiet = std::chrono::seconds(1);     ///< then another station may be asked about
   Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
+  Duration recheck = std::chrono::seconds(1);   ///< of a refused address that is claimed again
   Duration routed = std::chrono::minutes(1);    ///< without a packet from that address
   unsigned probes = 3;
 };
@@ -68,13 +73,17 @@ class StationAddress : public link::cache::Timed, public StationListHook {
     unsigned probes = 1;
   };
   struct Routed {};
-  struct Checking {};
+  struct Checking {
+    bool again = false;     ///< a host has answered, and is asked again
+    bool answered = false;  ///< by a host of the fabric
+  };
   struct Reachable {};
   struct Probing {
     unsigned probes = 1;
   };
   struct Contested {
     StationRival rival;
+    bool is_claim = true;  ///< the rival has not only sent packets from the address
     unsigned probes = 1;
   };
   struct Refused {};
@@ -90,6 +99,8 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] Disposition on_seen(MacAddress mac, StationOutput& out, TimePoint now);
   /// ARP or Neighbour Discovery of a station says that it has the address.
   [[nodiscard]] Disposition on_claimed(MacAddress mac, StationOutput& out, TimePoint now);
+  /// An interface of the host with this MAC has the address: nobody is asked.
+  [[nodiscard]] Disposition on_owned(MacAddress mac, StationOutput& out, TimePoint now);
   /// A host of the fabric says that it has the address.
   [[nodiscard]] Disposition on_fabric(const HwAddress& host, StationOutput& out, TimePoint now);
   /// A request of the fabric for the address is passed on to the station.
@@ -107,7 +118,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
   [[nodiscard]] TimePoint heard() const { return heard_; }
   [[nodiscard]] bool is_served() const;
-  /// Packets from the address, sent by the station with that MAC, may pass.
+  /// The station with that MAC has the address, or is one of the routers that forward its packets.
   [[nodiscard]] bool admits(MacAddress mac) const;
   /// Packets to the address go to mac().
   [[nodiscard]] bool receives() const { return !std::holds_alternative<Refused>(state_); }
@@ -117,8 +128,11 @@ class StationAddress : public link::cache::Timed, public StationListHook {
  private:
   Disposition become(State state, TimePoint deadline);
   Disposition become_reachable(TimePoint now);
-  Disposition contest(const StationRival& rival, StationOutput& out, TimePoint now);
-  Disposition contest_ends(const StationRival& rival, StationOutput& out, TimePoint now);
+  Disposition become_checking(StationOutput& out, TimePoint now);
+  Disposition contest(const StationRival& rival, StationOutput& out, TimePoint now,
+                      bool is_claim = true);
+  Disposition check_ends(Checking& s, StationOutput& out, TimePoint now);
+  Disposition contest_ends(const Contested& last, StationOutput& out, TimePoint now);
   void ask(StationOutput& out) const { out.probes.push_back({address_, mac_}); }
   void report(StationEvent::Kind kind, StationOutput& out,
               std::optional<StationRival> rival = {}) const {

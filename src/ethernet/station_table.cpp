@@ -7,7 +7,7 @@ namespace ipoib::ethernet {
 using Disposition = StationAddress::Disposition;
 
 StationTable::StationTable(std::size_t limit, const HashKey& key)
-    : stations_(limit, key), addresses_(limit * kAddressesShare, key) {}
+    : limit_(limit), stations_(limit, key), addresses_(limit * kAddressesShare, key) {}
 
 StationBudget* StationTable::station(MacAddress mac) {
   StationBudget* known = stations_.find(mac);
@@ -27,10 +27,10 @@ StationBudget* StationTable::station(MacAddress mac) {
 
 template <class Stimulus>
 StationAddress* StationTable::learn(StationBudget& station, const IpAddress& address, TimePoint now,
-                                    Stimulus stimulus) {
+                                    bool is_claim, Stimulus stimulus) {
   StationAddress* entry = addresses_.find(address);
-  const bool is_claim = entry == nullptr || entry->mac() != station.mac();
-  if (is_claim && !station.claims.take(now)) {
+  const bool is_new = entry == nullptr || (is_claim && entry->mac() != station.mac());
+  if (is_new && !station.claims.take(now)) {
     ++counters_.address_limit;
     return entry;
   }
@@ -41,16 +41,29 @@ StationAddress* StationTable::learn(StationBudget& station, const IpAddress& add
 
 StationAddress* StationTable::on_seen(StationBudget& station, const IpAddress& address,
                                       TimePoint now) {
-  return learn(station, address, now, [&, mac = station.mac()](StationAddress& entry) {
+  return learn(station, address, now, false, [&, mac = station.mac()](StationAddress& entry) {
     return entry.on_seen(mac, out_, now);
   });
 }
 
 StationAddress* StationTable::on_claimed(StationBudget& station, const IpAddress& address,
                                          TimePoint now) {
-  return learn(station, address, now, [&, mac = station.mac()](StationAddress& entry) {
+  return learn(station, address, now, true, [&, mac = station.mac()](StationAddress& entry) {
     return entry.on_claimed(mac, out_, now);
   });
+}
+
+StationAddress* StationTable::on_owned(StationBudget& station, const IpAddress& address,
+                                       TimePoint now) {
+  return learn(station, address, now, true, [&, mac = station.mac()](StationAddress& entry) {
+    return entry.on_owned(mac, out_, now);
+  });
+}
+
+void StationTable::on_owned(MacAddress mac, const IpAddress& address, TimePoint now) {
+  StationAddress* const entry = addresses_.find(address);
+  if (entry == nullptr || entry->mac() != mac || entry->is_served()) return;
+  call(*entry, [&](StationAddress& e) { return e.on_owned(mac, out_, now); });
 }
 
 bool StationTable::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {
@@ -75,6 +88,11 @@ void StationTable::remove(const IpAddress& address) {
   erase(*entry);
 }
 
+void StationTable::remove(MacAddress mac, const IpAddress& address) {
+  const StationAddress* const entry = addresses_.find(address);
+  if (entry != nullptr && entry->mac() == mac) remove(address);
+}
+
 void StationTable::tick(TimePoint now) {
   while (StationAddress* const entry = timers_.pop_due(now)) {
     call(*entry, [&](StationAddress& e) { return e.on_deadline(out_, now); });
@@ -84,8 +102,9 @@ void StationTable::tick(TimePoint now) {
 /// If the table is full, the unserved address that was changed longest ago makes room.
 StationAddress* StationTable::create(StationBudget& station, const IpAddress& address) {
   const auto make = [&] { return addresses_.emplace(address, address, station.mac(), times_); };
-  StationAddress* made = station.addresses < kAddressesPerStation ? make() : nullptr;
-  if (made == nullptr && station.addresses < kAddressesPerStation && !unserved_.empty()) {
+  const std::size_t limit = station.mac() == shared_ ? limit_ : kAddressesPerStation;
+  StationAddress* made = station.addresses < limit ? make() : nullptr;
+  if (made == nullptr && station.addresses < limit && !unserved_.empty()) {
     ++counters_.evicted;
     erase(unserved_.front());
     made = make();

@@ -14,21 +14,10 @@
 #include "ethernet/counters.hpp"
 #include "ethernet/station_address.hpp"
 #include "ethernet/station_budget.hpp"
+#include "ethernet/station_page.hpp"
 #include "link/cache/entry_table.hpp"
 
 namespace ipoib::ethernet {
-
-struct StationInfo {
-  IpAddress address;
-  MacAddress mac;
-  StationState state = StationState::unconfirmed;
-  Duration idle{};  ///< since its last frame
-};
-
-struct StationPage {
-  std::vector<StationInfo> stations;
-  std::optional<std::uint32_t> next;
-};
 
 class StationTable {
  public:
@@ -50,6 +39,10 @@ class StationTable {
   StationAddress* on_seen(StationBudget& station, const IpAddress& address, TimePoint now);
   /// The station says that it has the address.
   StationAddress* on_claimed(StationBudget& station, const IpAddress& address, TimePoint now);
+  /// An interface of the host with the station's MAC has the address.
+  StationAddress* on_owned(StationBudget& station, const IpAddress& address, TimePoint now);
+  /// The same if there is an entry with this MAC.
+  void on_owned(MacAddress mac, const IpAddress& address, TimePoint now);
   /// A host of the fabric says that it has the address. Returns whether a station keeps it, at
   /// least for now.
   bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
@@ -58,6 +51,10 @@ class StationTable {
   void set_router(StationAddress& entry, bool is_router) { entry.set_router(is_router, out_); }
   /// The host has the address.
   void remove(const IpAddress& address);
+  /// The same if it is that of the station with this MAC.
+  void remove(MacAddress mac, const IpAddress& address);
+  /// This MAC is that of many stations: a limit of addresses does not make sense for it.
+  void set_shared(MacAddress mac) { shared_ = mac; }
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
@@ -96,7 +93,7 @@ class StationTable {
 
   template <class Stimulus>
   StationAddress* learn(StationBudget& station, const IpAddress& address, TimePoint now,
-                        Stimulus stimulus);
+                        bool is_claim, Stimulus stimulus);
   [[nodiscard]] StationAddress* create(StationBudget& station, const IpAddress& address);
   /// Calls a stimulus of an entry, and carries out what follows. Returns null if the entry has
   /// gone.
@@ -107,6 +104,8 @@ class StationTable {
   void erase(StationAddress& entry);
 
   StationTimes times_;
+  MacAddress shared_;
+  std::size_t limit_;
   link::cache::EntryTable<StationBudget, &StationBudget::mac> stations_;
   Addresses addresses_;
   link::cache::TimerQueue<StationAddress> timers_;

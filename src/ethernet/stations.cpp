@@ -7,6 +7,7 @@
 #include "ipoib/overloaded.hpp"
 #include "ipoib/well_known_groups.hpp"
 #include "wire/group_membership.hpp"
+#include "wire/vrrp.hpp"
 
 namespace ipoib::ethernet {
 namespace {
@@ -40,9 +41,12 @@ Verdict Stations::receive(const Header& header, ConstBytes packet, TimePoint now
                         last_.mac == header.source && last_.source == source;
   if (is_known) {
     last_.entry->touch(now);
-  } else if (const Verdict verdict = admit_source(header.source, source, now);
-             verdict != Verdict::pass) {
-    return verdict;
+  } else if (!wire::is_virtual_router_mac(header.source) || !wire::is_vrrp_advertisement(packet)) {
+    // An advertisement has the virtual MAC, and the address of the router that sends it (RFC 5798,
+    // 5.1.1.1, 7.2). So do the reports of a virtual router that joins its group.
+    const bool is_strict = strict_ && !wire::changes_host_groups(packet);
+    const Verdict verdict = admit_source(header.source, source, is_strict, now);
+    if (verdict != Verdict::pass) return verdict;
   }
   if (!header.destination.is_multicast()) return Verdict::pass;
   return receive_multicast(header, addresses->destination, packet, now);
@@ -59,13 +63,7 @@ Verdict Stations::receive_multicast(const Header& header, const IpAddress& group
   if ((is_report || !is_multicast) && !station->broadcasts.take(now)) {
     return drop(&StationCounters::drop_budget);
   }
-  if (is_report) {
-    for (const IpAddress& left : groups_.on_memberships(wire::group_memberships(packet), now)) {
-      const bool is_ipv4 = family(left) == IpFamily::v4;
-      deps_.messages.query({.source = is_ipv4 ? kQuerier : kOfView, .group = left, .delay = 10},
-                           NeighbourMacs::kOfOthers);
-    }
-  }
+  if (is_report) on_memberships(wire::group_memberships(packet), now);
   if (!is_multicast || sent_to_.find(group) != nullptr || groups_.contains(group)) {
     return Verdict::pass;
   }
@@ -74,18 +72,40 @@ Verdict Stations::receive_multicast(const Header& header, const IpAddress& group
   return Verdict::pass;
 }
 
+/// The link knows the groups of its interface.
+void Stations::receive_host_report(ConstBytes packet, TimePoint now) {
+  auto memberships = wire::group_memberships(packet);
+  std::erase_if(memberships, [this](const wire::GroupMembership& one) {
+    return one.is_member && deps_.host.is_in_group(one.group);
+  });
+  on_memberships(memberships, now);
+}
+
+void Stations::on_memberships(const std::vector<wire::GroupMembership>& memberships,
+                              TimePoint now) {
+  for (const IpAddress& left : groups_.on_memberships(memberships, now)) {
+    const bool is_ipv4 = family(left) == IpFamily::v4;
+    deps_.messages.query({.source = is_ipv4 ? kQuerier : kOfView, .group = left, .delay = 10},
+                         NeighbourMacs::kOfOthers);
+  }
+}
+
 /// A packet without a source address is one of DHCP or duplicate address detection.
-Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, TimePoint now) {
+Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
+                               TimePoint now) {
   StationBudget* const station = table_.station(mac);
   if (station == nullptr) return Verdict::drop;
   const bool is_unspecified =
       std::visit([](const auto& any) { return any.is_unspecified(); }, source);
   if (is_unspecified) return Verdict::pass;
   if (!may_have(mac, source)) return drop(&StationCounters::drop_address);
-  StationAddress* const entry = table_.on_seen(*station, source, now);
+  StationAddress* const entry = deps_.host.has(mac, source) ? table_.on_owned(*station, source, now)
+                                                            : table_.on_seen(*station, source, now);
   settle(now);
   const bool is_served = entry != nullptr && entry->is_served();
-  if (entry != nullptr && !entry->admits(mac)) return drop(&StationCounters::drop_address);
+  if (entry != nullptr && !(is_strict ? entry->admits(mac) : entry->receives())) {
+    return drop(&StationCounters::drop_address);
+  }
   // Only a station that answers for it may have the address of a neighbour.
   if (!is_served && deps_.neighbours.find(source) != nullptr) {
     return drop(&StationCounters::drop_address);
@@ -101,11 +121,21 @@ bool Stations::may_have(MacAddress mac, const IpAddress& address) const {
   return !deps_.host.is_local(address) || deps_.host.is_other_mac(mac);
 }
 
-StationAddress* Stations::claim(StationBudget& station, const IpAddress& address, TimePoint now) {
-  StationAddress* const entry =
-      may_have(station.mac(), address) ? table_.on_claimed(station, address, now) : nullptr;
+StationAddress* Stations::claim(StationBudget& station, const IpAddress& address, bool is_request,
+                                TimePoint now) {
+  const MacAddress mac = station.mac();
+  const auto learn = [&]() -> StationAddress* {
+    if (!may_have(mac, address)) return nullptr;
+    if (deps_.host.has(mac, address)) return table_.on_owned(station, address, now);
+    const StationAddress* const known = table_.find(address);
+    const bool is_of_other = known != nullptr && known->is_served() && known->mac() != mac;
+    return is_of_other && is_request ? table_.on_seen(station, address, now)
+                                     : table_.on_claimed(station, address, now);
+  };
+  StationAddress* const entry = learn();
   settle(now);
-  if (entry != nullptr && entry->admits(station.mac())) return entry;
+  const bool passes_on = is_request && !strict_;
+  if (entry != nullptr && (passes_on ? entry->receives() : entry->admits(mac))) return entry;
   (void)drop(&StationCounters::drop_address);
   return nullptr;
 }
@@ -122,7 +152,12 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
     if (is_its_own) entry->touch(now);
     if (!is_request || (is_its_own && entry->is_served())) return Verdict::end;
   } else {
-    const StationAddress* const entry = claim(*station, message.sender_protocol, now);
+    const bool is_only_request = is_request && message.sender_protocol != message.target_protocol;
+    const bool is_of_proxy = !is_request && deps_.host.is_mac(header.source) &&
+                             deps_.host.is_proxy_for(message.sender_protocol);
+    if (is_of_proxy && table_.find(message.sender_protocol) == nullptr) return Verdict::end;
+    const StationAddress* const entry =
+        claim(*station, message.sender_protocol, is_only_request, now);
     if (entry == nullptr) return Verdict::drop;
     if (!is_request) {
       if (entry->is_served()) requests_.take(message.sender_protocol, replies_);
@@ -136,9 +171,15 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
 Verdict Stations::receive_discovery(const Header& header, const NdMessage& message, TimePoint now) {
   StationBudget* const station = table_.station(header.source);
   if (station == nullptr) return Verdict::drop;
-  const auto claims = [&](const Ipv6Address& address) { return claim(*station, address, now); };
+  const auto claims = [&](const Ipv6Address& address, bool is_request = false) {
+    return claim(*station, address, is_request, now);
+  };
   switch (message.type) {
     case NdType::neighbour_advertisement: {
+      // What the host says as a proxy (ip neigh add proxy) does not override (RFC 4861, 7.2.8). Nor
+      // does its answer to a unicast solicitation, so the view knows what it asks for.
+      const bool may_be_of_proxy = deps_.host.is_mac(header.source) && !message.overrides;
+      if (may_be_of_proxy && table_.find(message.target) == nullptr) return Verdict::pass;
       StationAddress* const entry = claims(message.target);
       if (entry == nullptr) return Verdict::drop;
       table_.set_router(*entry, message.is_router);
@@ -148,7 +189,7 @@ Verdict Stations::receive_discovery(const Header& header, const NdMessage& messa
       return entry->is_served() ? Verdict::pass : Verdict::end;
     }
     case NdType::neighbour_solicitation:
-      if (!message.source.is_unspecified() && claims(message.source) == nullptr) {
+      if (!message.source.is_unspecified() && claims(message.source, true) == nullptr) {
         return Verdict::drop;
       }
       if (message.target == kOfView) return Verdict::end;
@@ -209,8 +250,14 @@ bool Stations::on_asked(const IpAddress& address, TimePoint now) {
   return true;
 }
 
-void Stations::on_host_changed(TimePoint now) {
+void Stations::on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now) {
+  table_.set_shared(deps_.host.mac());
   for (const IpAddress& address : deps_.host.own()) table_.remove(address);
+  for (const IpAddress& address : deps_.host.local()) table_.remove(deps_.host.mac(), address);
+  for (const auto& [mac, address] : gone) table_.remove(mac, address);
+  for (const auto& [mac, address] : deps_.host.link_addresses()) {
+    table_.on_owned(mac, address, now);
+  }
   last_.entry = nullptr;
   settle(now);
 }

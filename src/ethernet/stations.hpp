@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "ethernet/fabric_requests.hpp"
-#include "ethernet/host_identity.hpp"
-#include "ethernet/host_messages.hpp"
-#include "ethernet/neighbour_macs.hpp"
 #include "ethernet/recent_map.hpp"
+#include "ethernet/station_dependencies.hpp"
 #include "ethernet/station_groups.hpp"
 #include "ethernet/station_table.hpp"
 #include "wire/arp.hpp"
@@ -21,17 +19,11 @@ namespace ipoib::ethernet {
 
 class Stations {
  public:
-  /// All of these outlive it.
-  struct Dependencies {
-    const HostIdentity& host;
-    NeighbourMacs& neighbours;
-    HostMessages& messages;
-    std::vector<IpAddress>& wanted;  ///< addresses that the link is to solicit
-  };
+  using Dependencies = StationDependencies;
 
-  /// `limit`: of stations.
-  Stations(std::size_t limit, const HashKey& key, const Dependencies& deps)
-      : deps_(deps), table_(limit, key), groups_(key), sent_to_(kSentTo, key) {}
+  /// `limit`: of stations; `strict`: a packet from an address that another station has is dropped.
+  Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps)
+      : deps_(deps), strict_(strict), table_(limit, key), groups_(key), sent_to_(kSentTo, key) {}
 
   /// Groups that stations have sent to, and that are remembered.
   static constexpr std::size_t kSentTo = 4096;
@@ -47,6 +39,9 @@ class Stations {
   /// Any IP packet of a station.
   [[nodiscard]] Verdict receive(const wire::EthernetHeader& header, ConstBytes packet,
                                 TimePoint now);
+  /// A report of IGMP or MLD of the host: it may be about another interface at the TAP than the
+  /// link's. keepalived sends those of its macvlan interfaces like those of the interface itself.
+  void receive_host_report(ConstBytes packet, TimePoint now);
   [[nodiscard]] Verdict receive_arp(const wire::EthernetHeader& header,
                                     const wire::EthernetArp& message, TimePoint now);
   /// Of a Neighbour Discovery message, before receive().
@@ -58,7 +53,8 @@ class Stations {
   [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
   /// The host or a station asks for the address. Returns whether a station here has it.
   [[nodiscard]] bool on_asked(const IpAddress& address, TimePoint now);
-  void on_host_changed(TimePoint now);
+  /// `gone`: the addresses that interfaces of the host do not have any more.
+  void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
     return std::min(table_.next_deadline(), groups_.next_deadline());
@@ -83,13 +79,16 @@ class Stations {
  private:
   using Header = wire::EthernetHeader;
 
-  [[nodiscard]] Verdict admit_source(MacAddress mac, const IpAddress& source, TimePoint now);
+  [[nodiscard]] Verdict admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
+                                     TimePoint now);
+  void on_memberships(const std::vector<wire::GroupMembership>& memberships, TimePoint now);
   [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
                                           ConstBytes packet, TimePoint now);
   [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
-  /// Null if it may not; counts why.
+  /// Null if it may not; counts why. `is_request`: the message only comes from the address, and
+  /// does not announce it.
   [[nodiscard]] StationAddress* claim(StationBudget& station, const IpAddress& address,
-                                      TimePoint now);
+                                      bool is_request, TimePoint now);
   [[nodiscard]] Verdict drop(std::uint64_t StationCounters::*why);
   void settle(TimePoint now);
   void probe(const StationOutput::Probe& probe);
@@ -97,6 +96,7 @@ class Stations {
   void on_moved_out(const StationEvent& event);
 
   Dependencies deps_;
+  bool strict_;
   StationTable table_;
   FabricRequests requests_;
   StationGroups groups_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ethernet/addresses_of.hpp"
+#include "wire/group_membership.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::ethernet {
@@ -54,14 +55,14 @@ std::uint64_t& drops_of(const EthernetHeader& header, Counters& counters) {
 View::View(const Limits& limits, const HashKey& key, FramePool& messages)
     : macs_(limits.neighbours, key), messages_(messages) {
   if (limits.stations == 0) return;
-  stations_.emplace(limits.stations, key,
+  stations_.emplace(limits.stations, limits.strict, key,
                     Stations::Dependencies{identity_, macs_, messages_, wanted_});
 }
 
 void View::on_host_changed(const HostView& view, TimePoint now) {
-  identity_.update(view);
+  const auto gone = identity_.update(view);
   last_header_.is_set = false;
-  if (stations_) stations_->on_host_changed(now);
+  if (stations_) stations_->on_host_changed(gone, now);
 }
 
 Counters View::counters() const {
@@ -106,13 +107,24 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
     ++counters_.drop_destination;
     return false;
   }
-  if (is_station(header) && stations_->receive(header, packet, now) != Stations::Verdict::pass) {
-    return false;
-  }
+  const auto addresses = addresses_of(packet);
+  if (addresses && !admit_packet(header, packet, addresses->source, now)) return false;
   if (header.destination == kBroadcastMac && wire::ip_version(packet) == 4) hop = kToAll;
   if (header.destination.is_multicast()) return true;
-  const auto addresses = addresses_of(packet);
   return !addresses || find_hop(header.destination, addresses->destination, hop);
+}
+
+/// Packets with the host's MAC may come from anywhere, since it may be a router.
+bool View::admit_packet(const EthernetHeader& header, ConstBytes packet, const IpAddress& source,
+                        TimePoint now) {
+  if (!stations_) return true;
+  if (!identity_.is_mac(header.source) && !identity_.is_sender(header.source, source)) {
+    return stations_->receive(header, packet, now) == Stations::Verdict::pass;
+  }
+  if (header.destination.is_multicast() && wire::changes_host_groups(packet)) {
+    stations_->receive_host_report(packet, now);
+  }
+  return true;
 }
 
 bool View::admit_sender(const EthernetHeader& header) {
@@ -153,7 +165,7 @@ void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoin
     ++counters_.drop_malformed_arp;
     return;
   }
-  if (is_station(header) &&
+  if (is_of_station(header, message->sender_protocol) &&
       stations_->receive_arp(header, *message, now) != Stations::Verdict::pass) {
     return;
   }
@@ -167,7 +179,8 @@ bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, Ti
   if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
   const auto message = NdMessage::parse(packet);
   if (!message) return false;
-  if (is_station(header) &&
+  const bool is_advertisement = message->type == NdType::neighbour_advertisement;
+  if (is_of_station(header, is_advertisement ? message->target : message->source) &&
       stations_->receive_discovery(header, *message, now) != Stations::Verdict::pass) {
     return true;
   }

@@ -39,6 +39,7 @@ class View {
   struct Limits {
     std::size_t neighbours = 0;  ///< known addresses
     std::size_t stations = 0;    ///< 0: only the host may send
+    bool strict = false;         ///< a station sends from addresses of no other one
   };
   /// `messages` outlives it; its slots have at least kMessageSize bytes.
   View(const Limits& limits, const HashKey& key, FramePool& messages);
@@ -86,8 +87,12 @@ class View {
 
  private:
   [[nodiscard]] bool admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now);
-  [[nodiscard]] bool is_station(const wire::EthernetHeader& header) const {
-    return stations_ && !identity_.is_mac(header.source);
+  [[nodiscard]] bool admit_packet(const wire::EthernetHeader& header, ConstBytes packet,
+                                  const IpAddress& source, TimePoint now);
+  /// Of ARP and Neighbour Discovery: whether the message is that of a station.
+  [[nodiscard]] bool is_of_station(const wire::EthernetHeader& header,
+                                   const IpAddress& sender) const {
+    return stations_ && !identity_.is_sender(header.source, sender);
   }
   [[nodiscard]] bool admit_sender(const wire::EthernetHeader& header);
   [[nodiscard]] bool find_hop(MacAddress mac, const IpAddress& destination,

@@ -13,7 +13,9 @@ bool is_endpoint(const HwAddress& hardware) {
 /// link asks in the names of stations, too, so replies to them are for it.
 ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAddress& own) {
   using wire::ArpOperation;
-  const bool for_us = host.is_local(message.target_protocol);
+  // The interface of the host that has a served address replies itself.
+  const bool for_us =
+      host.is_local(message.target_protocol) && !host.is_served(message.target_protocol);
   if (!is_endpoint(message.sender_hardware) || message.sender_hardware.same_endpoint(own)) {
     return ArpKind::bad_sender;
   }
@@ -44,7 +46,9 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
   const Ipv4Address target = request.target_protocol;
   const Ipv4Address sender = request.sender_protocol;
   const bool is_probe = sender.is_unspecified();
-  if (request.operation != wire::ArpOperation::request) return ArpAnswer::none;
+  if (request.operation != wire::ArpOperation::request || host.is_served(target)) {
+    return ArpAnswer::none;
+  }
   if (!host.is_local(target)) {
     if (is_probe) return ArpAnswer::none;
     if (policy.proxy || host.is_proxied(target)) return ArpAnswer::ask_routes;

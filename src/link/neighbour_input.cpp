@@ -136,7 +136,12 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
   switch (answer_to(request, deps_.host)) {
     case ArpAnswer::none:
       deps_.out.counters.add(Counter::arp_ignored);
-      return update_known(request, datagram, now);
+      update_known(request, datagram, now);
+      // Another interface of the host at the TAP may have the address, and reply itself.
+      if (deps_.config.serves_stations && !deps_.host.is_own(request.target_protocol)) {
+        pass_on(request, now);
+      }
+      return;
     case ArpAnswer::ask_proxies:
     case ArpAnswer::ask_routes:
       update_known(request, datagram, now);

@@ -1,5 +1,6 @@
 #include "linux/ethernet_links.hpp"
 
+#include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <netlink/addr.h>
@@ -11,11 +12,44 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <unordered_map>
 
+#include "linux/host_reader.hpp"
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_message.hpp"
 
 namespace ipoib::host {
+namespace {
+
+constexpr std::uint16_t kEthernet = 1;  // ARPHRD_ETHER
+
+/// By interface index.
+using MacsByIndex = std::unordered_map<int, MacAddress>;
+
+std::optional<MacAddress> mac_in(const nlattr* address) {
+  if (address == nullptr || nla_len(address) != MacAddress::kSize) return std::nullopt;
+  MacAddress::Bytes bytes;
+  std::memcpy(bytes.data(), nla_data(address), bytes.size());
+  return MacAddress(bytes);
+}
+
+Result<void> read_link_addresses(nl_sock* socket, std::uint8_t family, const MacsByIndex& macs,
+                                 std::vector<LinkAddress>& out) {
+  ifaddrmsg header{};
+  header.ifa_family = family;
+  const std::size_t before = out.size();
+  return netlink_dump(
+      socket, {.type = RTM_GETADDR, .header = bytes_of(header), .out_interface = 0},
+      [&] { out.resize(before); },
+      [&](nlmsghdr* message) {
+        const auto found = usable_address_of(message);
+        if (!found || out.size() >= kMaxLinkAddresses) return;
+        const auto link = macs.find(found->interface_index);
+        if (link != macs.end()) out.push_back({link->second, found->prefix.address});
+      });
+}
+
+}  // namespace
 
 std::optional<MacAddress> mac_of(rtnl_link* link) {
   nl_addr* const address = rtnl_link_get_addr(link);
@@ -61,27 +95,60 @@ bool is_backup_port(const nlattr* link_info) {
   return state != nullptr && nla_len(state) >= 1 && nla_get_u8(state) == kBackup;
 }
 
+bool is_tap_of_a_guest(const nlattr* link_info) {
+  if (link_info == nullptr) return false;
+  std::array<nlattr*, IFLA_INFO_MAX + 1> info{};
+  // nla_parse_nested() is not const-correct.
+  auto* const nested = const_cast<nlattr*>(link_info);
+  if (nla_parse_nested(info.data(), IFLA_INFO_MAX, nested, nullptr) < 0) return false;
+  const nlattr* const kind = info[IFLA_INFO_KIND];
+  return kind != nullptr && (nla_strcmp(kind, "macvtap") == 0 || nla_strcmp(kind, "ipvtap") == 0);
+}
+
+bool concerns_ethernet_links(nlmsghdr* message) {
+  switch (message->nlmsg_type) {
+    case RTM_NEWADDR:
+    case RTM_DELADDR:
+      return true;
+    case RTM_NEWLINK:
+    case RTM_DELLINK: {
+      // A port of a bridge is announced in the family of bridges, too.
+      const auto* const about = header_of<ifinfomsg>(message);
+      return about != nullptr && about->ifi_family == AF_UNSPEC && about->ifi_type == kEthernet;
+    }
+    default:
+      return false;
+  }
+}
+
 Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port) {
-  constexpr std::uint16_t kEthernet = 1;  // ARPHRD_ETHER
   ifinfomsg header{};
   EthernetLinks found;
+  MacsByIndex by_index;
   auto read = netlink_dump(
       socket, {.type = RTM_GETLINK, .header = bytes_of(header), .out_interface = 0},
-      [&] { found = {}; },
+      [&] {
+        found = {};
+        by_index.clear();
+      },
       [&](nlmsghdr* message) {
         const auto* const about = header_of<ifinfomsg>(message);
         if (about == nullptr || about->ifi_type != kEthernet) return;
         const auto attributes = attributes_of<IFLA_MAX>(message, sizeof *about);
         if (about->ifi_index == port) found.is_backup = is_backup_port(attributes[IFLA_LINKINFO]);
-        const nlattr* const address = attributes[IFLA_ADDRESS];
-        if (address == nullptr || nla_len(address) != MacAddress::kSize) return;
+        const auto mac = mac_in(attributes[IFLA_ADDRESS]);
+        if (!mac || is_tap_of_a_guest(attributes[IFLA_LINKINFO])) return;
         if (found.macs.size() >= kMaxMacs) return;
-        MacAddress::Bytes bytes;
-        std::memcpy(bytes.data(), nla_data(address), bytes.size());
-        found.macs.emplace_back(bytes);
+        found.macs.push_back(*mac);
+        by_index.emplace(about->ifi_index, *mac);
       });
   if (!read) return read.error();
+  for (const std::uint8_t family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
+    read = read_link_addresses(socket, family, by_index, found.addresses);
+    if (!read) return read.error();
+  }
   std::ranges::sort(found.macs);
+  std::ranges::sort(found.addresses);
   return found;
 }
 

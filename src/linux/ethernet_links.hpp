@@ -5,12 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "ipoib/host_view.hpp"
 #include "ipoib/mac_address.hpp"
 #include "ipoib/result.hpp"
 #include "linux/route_reader.hpp"
 
 struct nlattr;
 struct nl_sock;
+struct nlmsghdr;
 struct rtnl_link;
 
 namespace ipoib::host {
@@ -28,12 +30,20 @@ struct Master {
 inline constexpr int kMaxMasters = 3;
 
 struct EthernetLinks {
-  std::vector<MacAddress> macs;  ///< of all with an Ethernet address, at most kMaxMacs; sorted
-  bool is_backup = false;        ///< `port` belongs to a bond, and another of its ports is in use
+  std::vector<MacAddress> macs;        ///< HostView::macs, at most kMaxMacs; sorted
+  std::vector<LinkAddress> addresses;  ///< HostView::link_addresses, at most kMaxLinkAddresses
+  bool is_backup = false;  ///< `port` belongs to a bond, and another of its ports is in use
 };
 /// In the network namespace.
 [[nodiscard]] Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port);
 inline constexpr std::size_t kMaxMacs = 4096;
+inline constexpr std::size_t kMaxLinkAddresses = 16384;
+
+/// Whether a notification may change what read_ethernet_links() reads.
+[[nodiscard]] bool concerns_ethernet_links(nlmsghdr* message);
+
+/// By IFLA_LINKINFO: the MAC of a macvtap or ipvtap interface is that of a virtual machine.
+[[nodiscard]] bool is_tap_of_a_guest(const nlattr* link_info);
 
 /// By IFLA_LINKINFO of a port.
 [[nodiscard]] bool is_backup_port(const nlattr* link_info);

@@ -19,22 +19,6 @@ namespace {
 constexpr int kNewMulticast = RTM_GETMULTICAST - 2;
 constexpr int kDeleteMulticast = RTM_GETMULTICAST - 1;
 
-/// Returns nullopt for another interface's address, and for one that is tentative or a duplicate
-/// (RFC 4862, 5.4).
-std::optional<IpPrefix> own_address_of(nlmsghdr* message, int interface_index) {
-  const auto* const header = header_of<ifaddrmsg>(message);
-  if (header == nullptr || static_cast<int>(header->ifa_index) != interface_index) return {};
-  const auto attributes = attributes_of<IFA_MAX>(message, sizeof *header);
-  const auto flags = number_of(attributes[IFA_FLAGS]).value_or(header->ifa_flags);
-  if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return {};
-  // On point-to-point links IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only there.
-  const nlattr* const local = attributes[IFA_LOCAL];
-  const auto address =
-      address_of(local != nullptr ? local : attributes[IFA_ADDRESS], header->ifa_family);
-  if (!address) return {};
-  return IpPrefix{*address, header->ifa_prefixlen};
-}
-
 Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t family,
                             HostView& out) {
   ifaddrmsg header{};
@@ -45,8 +29,8 @@ Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t f
       socket, {.type = RTM_GETADDR, .header = bytes_of(header), .out_interface = 0},
       [&] { found.clear(); },
       [&](nlmsghdr* message) {
-        if (const auto address = own_address_of(message, interface_index))
-          found.push_back(*address);
+        const auto one = usable_address_of(message);
+        if (one && one->interface_index == interface_index) found.push_back(one->prefix);
       });
   out.addresses.insert(out.addresses.end(), found.begin(), found.end());
   return read;
@@ -84,6 +68,20 @@ Result<NetConf> read_forwarding(nl_sock* socket, int interface_index, std::uint8
 }
 
 }  // namespace
+
+std::optional<InterfaceAddress> usable_address_of(nlmsghdr* message) {
+  const auto* const header = header_of<ifaddrmsg>(message);
+  if (header == nullptr) return {};
+  const auto attributes = attributes_of<IFA_MAX>(message, sizeof *header);
+  const auto flags = number_of(attributes[IFA_FLAGS]).value_or(header->ifa_flags);
+  if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return {};
+  // On point-to-point links IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only there.
+  const nlattr* const local = attributes[IFA_LOCAL];
+  const auto address =
+      address_of(local != nullptr ? local : attributes[IFA_ADDRESS], header->ifa_family);
+  if (!address) return {};
+  return InterfaceAddress{static_cast<int>(header->ifa_index), {*address, header->ifa_prefixlen}};
+}
 
 Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                 const ArpPolicy& arp) {

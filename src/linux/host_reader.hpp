@@ -1,6 +1,8 @@
 // Reads the host's configuration of an interface from the kernel's tables.
 #pragma once
 
+#include <optional>
+
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
 #include "linux/route_reader.hpp"
@@ -15,6 +17,13 @@ namespace ipoib::host {
 /// interface.
 [[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                               const ArpPolicy& arp);
+
+struct InterfaceAddress {
+  int interface_index = 0;
+  IpPrefix prefix;
+};
+/// That of an address message; nullopt if it is tentative or a duplicate (RFC 4862, 5.4).
+[[nodiscard]] std::optional<InterfaceAddress> usable_address_of(nlmsghdr* message);
 
 /// Whether a notification may change what read_host_view() reads.
 [[nodiscard]] bool concerns_host_view(nlmsghdr* message, int interface_index);

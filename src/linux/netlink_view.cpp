@@ -28,6 +28,7 @@ constexpr int kIpv6GroupChanges = 38;
 struct Watch {
   int interface_index;
   int configured_index;  ///< the same, or its master
+  bool is_tap;
   LinkLocal& link_local;
   bool& routes_changed;
   HostMirror::Pending pending = HostMirror::Pending::none;
@@ -37,7 +38,8 @@ struct Watch {
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
   const bool concerned = concerns_host_view(nlmsg_hdr(message), watch->interface_index) ||
-                         concerns_host_view(nlmsg_hdr(message), watch->configured_index);
+                         concerns_host_view(nlmsg_hdr(message), watch->configured_index) ||
+                         (watch->is_tap && concerns_ethernet_links(nlmsg_hdr(message)));
   using Pending = HostMirror::Pending;
   if (concerned) {
     const bool is_only_routes = concerns_only_routes(nlmsg_hdr(message));
@@ -94,6 +96,7 @@ int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 void NetlinkView::drain_events() {
   Watch watch{.interface_index = interface_index_,
               .configured_index = configured_.index,
+              .is_tap = last_ && last_->mac,
               .link_local = link_local_,
               .routes_changed = routes_changed_,
               .pending = pending_};
@@ -149,6 +152,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   view->groups = std::move(*groups);
   view->mac = mac;
   view->macs = std::move(links.macs);
+  view->link_addresses = std::move(links.addresses);
   return view;
 }
 

@@ -485,6 +485,24 @@ TEST_F(BridgedTapTest, KnowsTheMacsOfAllInterfaces) {
   EXPECT_EQ(view.mac, kOfTap);
 }
 
+TEST_F(BridgedTapTest, KnowsTheAddressesOfMacvlanInterfaces) {
+  constexpr MacAddress kOfMacvlan{0x0000'5e00'0133};
+  const LinkAddress added{kOfMacvlan, *Ipv6Address::parse("fd09::9")};
+  ip("link set ib0 up");
+  ip("addr add 10.9.0.1/24 dev ib0");
+  (void)until([](const HostView& v) { return !v.addresses.empty(); });
+  ip("link add mv0 link ib0 address 00:00:5e:00:01:33 type macvlan mode bridge");
+  (void)until([&](const HostView& v) { return std::ranges::count(v.macs, kOfMacvlan) == 1; });
+  ip("addr add fd09::9/64 dev mv0 nodad");
+  ip("link set mv0 up");
+  const auto has = [&](const HostView& v) {
+    return std::ranges::count(v.link_addresses, added) == 1;
+  };
+  (void)until(has);
+  ip("addr del fd09::9/64 dev mv0");
+  (void)until([&](const HostView& v) { return !has(v); });
+}
+
 class ArpPolicyTest : public NetlinkViewTest {
  protected:
   void SetUp() override {

@@ -35,7 +35,8 @@ Pump::Settings pump_settings(const Options& options, const InterfaceId& id, Port
           .first_request = first_link_request(id.number, role),
           .mode = mode,
           .ethernet = options.is_ethernet(id.pkey),
-          .stations = options.ethernet_stations};
+          .stations = options.ethernet_stations,
+          .strict_source = options.ethernet_strict_source};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {

@@ -63,7 +63,10 @@ void add_ethernet_options(po::options_description& group, Options& out) {
       "ethernet-stations",
       number("ethernet-stations", out.ethernet_stations, 0, Options::kMaxStations),
       "limit of the virtual machines and containers behind an Ethernet interface; with 0, only the "
-      "host uses it");
+      "host uses it")(
+      "ethernet-strict-source", po::bool_switch(&out.ethernet_strict_source),
+      "drop what a station behind an Ethernet interface sends from an address that another station "
+      "has");
   const auto vlans = [&](const std::vector<std::string>& v) { out.vlans = parse_vlans("vlan", v); };
   group.add_options()(
       "vlan", po::value<std::vector<std::string>>()->value_name("ID=P")->notifier(vlans),

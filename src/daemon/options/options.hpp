@@ -57,6 +57,7 @@ struct Options {
   std::optional<SoftibTarget> softib;
   EthernetChoice ethernet;                           ///< which interfaces are TAPs
   std::size_t ethernet_stations = kDefaultStations;  ///< limit of those behind each TAP
+  bool ethernet_strict_source = false;               ///< of stations, see ethernet::View
   std::map<PKey, VlanId> vlans;  ///< of the TAP of base_partition(), by partition
   bool wait = false;             ///< wait for device and port to appear
   bool keep = false;             ///< at the end, leave the network interfaces for the next daemon

@@ -37,7 +37,8 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
       host_(link_, dependencies.log, settings.hash_key,
             {.ethernet = settings.ethernet,
              .neighbours = settings.link.limits.neighbours,
-             .stations = settings.stations}),
+             .stations = settings.stations,
+             .strict_source = settings.strict_source}),
       coalescer_(dependencies.tun) {}
 
 bool Pump::turn(TimePoint now) {

@@ -49,6 +49,7 @@ class Pump {
     PumpMode mode = PumpMode::active;    ///< at first
     bool ethernet = false;               ///< the TUN is a TAP
     std::size_t stations = 0;            ///< limit of those behind a TAP
+    bool strict_source = false;          ///< see ethernet::View::Limits
   };
   Pump(const Settings& settings, const Dependencies& dependencies);
 

@@ -211,6 +211,11 @@ TEST(OptionsTest, LimitsStationsBehindAnEthernetInterface) {
   EXPECT_THAT(error_for({"--ethernet-stations", "65537"}), HasSubstr("65536"));
 }
 
+TEST(OptionsTest, ForbidsForeignSourcesOfStations) {
+  EXPECT_FALSE(parse({}).ethernet_strict_source);
+  EXPECT_TRUE(parse({"--ethernet-strict-source"}).ethernet_strict_source);
+}
+
 TEST(OptionsTest, ChoosesInterfacesForEthernet) {
   EXPECT_EQ(parse({}).ethernet, EthernetChoice{});
   EXPECT_EQ(parse({"--ethernet=no"}).ethernet, EthernetChoice{});

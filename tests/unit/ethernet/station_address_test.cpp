@@ -27,6 +27,7 @@ class StationStates : public ::testing::Test {
   static void expect_gone(Disposition got) { EXPECT_EQ(got, Disposition::erase); }
   [[nodiscard]] Disposition seen(MacAddress mac) { return entry.on_seen(mac, out, now); }
   [[nodiscard]] Disposition claimed(MacAddress mac) { return entry.on_claimed(mac, out, now); }
+  [[nodiscard]] Disposition owned(MacAddress mac) { return entry.on_owned(mac, out, now); }
   [[nodiscard]] Disposition fabric() { return entry.on_fabric(kHost, out, now); }
   /// Passes the deadline, which is so far ahead.
   [[nodiscard]] Disposition deadline(Duration ahead) {
@@ -53,8 +54,19 @@ class StationStates : public ::testing::Test {
     be_reachable();
     expect(by_fabric ? fabric() : claimed(kOther), StationState::contested), out = {};
   }
-  void be_refused() {
+  /// Another station has sent packets from it, while the owner was silent.
+  void be_contested_by_packets() {
+    be_reachable();
+    now += times.quiet;
+    expect(seen(kOther), StationState::contested), out = {};
+  }
+  void be_checking_again() {
     be_checking();
+    (void)fabric();
+    expect(deadline(times.check), StationState::checking), out = {};
+  }
+  void be_refused() {
+    be_checking_again();
     expect(fabric(), StationState::refused), out = {};
   }
   /// The number of requests to the owner since the last state was prepared, and to nobody else.
@@ -96,6 +108,13 @@ TEST_F(StationStates, Station_New_Claimed) {
   expect(claimed(kOwner), StationState::checking);
   EXPECT_THAT(out.checks, ::testing::ElementsAre(IpAddress(kAddress)));
   EXPECT_FALSE(entry.is_served());
+}
+
+TEST_F(StationStates, Station_New_Owned) {
+  expect(owned(kOwner), StationState::reachable);
+  EXPECT_EQ(service(), true);
+  expect_event(Kind::appeared);
+  EXPECT_EQ(asked() + out.checks.size(), 0U);
 }
 
 TEST_F(StationStates, Station_Unconfirmed_Seen) {
@@ -195,8 +214,31 @@ TEST_F(StationStates, Station_Checking_Claimed_Other) {
   expect_event(Kind::duplicate, kOwner, kOther);
 }
 
+TEST_F(StationStates, Station_Checking_Owned) {
+  be_checking();
+  expect(owned(kOwner), StationState::reachable);
+  EXPECT_EQ(service(), true);
+  EXPECT_EQ(entry.deadline(), now + times.reachable);
+}
+
 TEST_F(StationStates, Station_Checking_Fabric) {
   be_checking();
+  expect(fabric(), StationState::checking);
+  expect_nothing();
+}
+
+TEST_F(StationStates, Station_Checking_Deadline_Answered) {
+  be_checking();
+  (void)fabric();
+  expect(deadline(times.check), StationState::checking);
+  EXPECT_EQ(out.checks.size(), 1U) << "the host may have given it up meanwhile";
+  EXPECT_FALSE(service());
+  expect(deadline(times.check), StationState::reachable);
+  EXPECT_EQ(service(), true);
+}
+
+TEST_F(StationStates, Station_Checking_Fabric_Again) {
+  be_checking_again();
   expect(fabric(), StationState::refused);
   expect_event(Kind::duplicate, kOwner, kHost);
   EXPECT_FALSE(service());
@@ -220,9 +262,26 @@ TEST_F(StationStates, Station_Reachable_Seen_Same) {
 
 TEST_F(StationStates, Station_Reachable_Seen_Other) {
   be_reachable();
+  expect(seen(kOther), StationState::reachable);
+  EXPECT_EQ(entry.mac(), kOwner);
+  EXPECT_FALSE(entry.admits(kOther));
+  expect_nothing();
+}
+
+TEST_F(StationStates, Station_Reachable_Seen_Other_Quiet) {
+  be_reachable();
+  now += times.quiet;
   expect(seen(kOther), StationState::contested);
   EXPECT_EQ(asked(), 1U);
-  EXPECT_FALSE(entry.admits(kOther));
+}
+
+TEST_F(StationStates, Station_Reachable_Owned) {
+  be_reachable();
+  expect(owned(kOwner), StationState::reachable);
+  expect_nothing();
+  expect(owned(kOther), StationState::reachable);
+  EXPECT_EQ(entry.mac(), kOther);
+  EXPECT_FALSE(service()) << "the fabric sees no difference";
 }
 
 TEST_F(StationStates, Station_Reachable_Claimed_Same) {
@@ -272,6 +331,13 @@ TEST_F(StationStates, Station_Probing_Seen_Same) {
 }
 
 TEST_F(StationStates, Station_Probing_Seen_Other) {
+  be_probing();
+  entry.touch(now);
+  expect(seen(kOther), StationState::probing);
+  expect_nothing();
+}
+
+TEST_F(StationStates, Station_Probing_Seen_Other_Quiet) {
   be_probing();
   expect(seen(kOther), StationState::contested);
   EXPECT_EQ(asked(), 1U);
@@ -334,6 +400,20 @@ TEST_F(StationStates, Station_Contested_Claimed_Same) {
   EXPECT_FALSE(service()) << "it is not announced again";
 }
 
+TEST_F(StationStates, Station_Contested_Claimed_Same_Packets) {
+  be_contested_by_packets();
+  expect(claimed(kOwner), StationState::reachable);
+  expect_nothing();
+}
+
+TEST_F(StationStates, Station_Contested_Claimed_Other_Packets) {
+  be_contested_by_packets();
+  expect(claimed(kOther), StationState::contested);
+  for (unsigned i = 0; i < times.probes; ++i) (void)deadline(times.contest);
+  EXPECT_EQ(entry.mac(), kOther);
+  expect_event(Kind::moved, kOther);
+}
+
 TEST_F(StationStates, Station_Contested_Claimed_Other) {
   be_contested();
   expect(claimed(kOther), StationState::contested);
@@ -362,6 +442,15 @@ TEST_F(StationStates, Station_Contested_Deadline_Last) {
   EXPECT_FALSE(service()) << "the fabric sees no difference";
 }
 
+TEST_F(StationStates, Station_Contested_Deadline_Last_Packets) {
+  be_contested_by_packets();
+  (void)deadline(times.contest);
+  (void)deadline(times.contest);
+  expect_gone(deadline(times.contest));
+  EXPECT_EQ(service(), false);
+  expect_event(Kind::left);
+}
+
 TEST_F(StationStates, Station_Contested_Deadline_Last_Fabric) {
   be_contested(true);
   (void)deadline(times.contest);
@@ -384,6 +473,14 @@ TEST_F(StationStates, Station_Refused_Claimed) {
   expect(claimed(kOwner), StationState::refused);
   expect(claimed(kOther), StationState::refused);
   expect_nothing();
+}
+
+TEST_F(StationStates, Station_Refused_Claimed_Later) {
+  be_refused();
+  now += times.recheck;
+  expect(claimed(kOther), StationState::checking);
+  EXPECT_EQ(entry.mac(), kOther);
+  EXPECT_EQ(out.checks.size(), 1U);
 }
 
 TEST_F(StationStates, Station_Refused_Fabric) {

@@ -150,7 +150,10 @@ TEST_F(StationsTest, AnAnnouncedAddressIsServedAfterTheFabricWasAsked) {
 
 TEST_F(StationsTest, AnAddressThatAHostOfTheFabricHasIsRefused) {
   announce();
-  view.on_neighbour(kStation, hardware(2), false, now);
+  for (int i = 0; i < 2; ++i) {
+    view.on_neighbour(kStation, hardware(2), false, now);
+    pass(100ms);
+  }
   pass(1s);
   EXPECT_THAT(stations().services(), IsEmpty());
   ASSERT_EQ(stations().events().size(), 1U);
@@ -348,7 +351,7 @@ TEST_F(StationsTest, AnAddressThatMovesHereIsNoNeighbourAnyMore) {
 TEST_F(StationsTest, ADuplicateIsReportedAndNotDefended) {
   serve();
   announce(kOtherMac);
-  EXPECT_FALSE(send_ip(kOtherMac, kStation));
+  EXPECT_EQ(stations().mac_of(kStation), kMac);
   send_arp(kMac, ArpOperation::reply, kStation, Ipv4Address(), NeighbourMacs::kOfOthers);
   ASSERT_EQ(stations().events().size(), 1U);
   EXPECT_EQ(stations().events()[0].kind, StationEvent::Kind::duplicate);
@@ -439,8 +442,201 @@ TEST_F(StationsTest, AnotherInterfaceOfTheHostMayHaveIt) {
   host.macs = {kMac};
   view.on_host_changed(host, now);
   EXPECT_TRUE(send_ip(kMac, kElsewhere));
-  EXPECT_FALSE(send_ip(kMac, kHost)) << "not that of the interface itself";
+  EXPECT_TRUE(send_ip(kMac, kHost)) << "weak host model";
+  EXPECT_EQ(stations().table().find(kHost), nullptr) << "nothing is learnt from it";
   EXPECT_FALSE(send_ip(kOtherMac, kElsewhere));
+  EXPECT_FALSE(send_ip(kOtherMac, kHost));
+}
+
+// --- Several MACs of one host --------------------------------------------------------------------
+
+TEST_F(StationsTest, AnAddressOfAnInterfaceOfTheHostIsServedAtOnceAndEndsWithIt) {
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kHost, 24}};
+  host.macs = {kMac};
+  view.on_host_changed(host, now);
+  announce();
+  EXPECT_THAT(stations().services(), IsEmpty()) << "it may be that of a container";
+  host.local = {{kHost, 32}, {kStation, 32}};
+  host.link_addresses = {{kMac, kStation}};
+  view.on_host_changed(host, now);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_TRUE(stations().services()[0].on);
+  EXPECT_EQ(stations().mac_of(kStation), kMac);
+  view.on_neighbour(kStation, hardware(2), false, now);
+  host.local = {{kHost, 32}};
+  host.link_addresses = {};
+  view.on_host_changed(host, now);
+  ASSERT_EQ(stations().services().size(), 2U);
+  EXPECT_FALSE(stations().services()[1].on);
+  host.link_addresses = {{kMac, kStation}};
+  view.on_host_changed(host, now);
+  view.wanted().clear();
+  announce();
+  EXPECT_EQ(stations().services().size(), 3U);
+  EXPECT_THAT(view.wanted(), IsEmpty()) << "netlink was first";
+}
+
+TEST_F(StationsTest, RequestsOfTheHostWithAnotherMacArePassedOn) {
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kHost, 24}};
+  host.macs = {kMac};
+  view.on_host_changed(host, now);
+  send_arp(kMac, ArpOperation::request, kHost, kPeer);
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer)));
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(header_of(written[0]).destination, kMac);
+  EXPECT_EQ(stations().table().find(kHost), nullptr);
+}
+
+TEST_F(StationsTest, AnAdvertisementOfAVirtualRouterClaimsNoAddress) {
+  constexpr MacAddress kVirtual{0x0000'5e00'0133};
+  constexpr Ipv4Address kRouters{0xe0000012};
+  const auto advertise = [&](MacAddress from, Ipv4Address source) {
+    std::vector<std::uint8_t> packet(32);
+    packet[0] = 0x45;
+    packet[3] = 32;
+    packet[8] = 255;
+    packet[9] = 112;
+    std::ranges::copy(source.bytes(), packet.begin() + 12);
+    std::ranges::copy(kRouters.bytes(), packet.begin() + 16);
+    send(from, wire::multicast_mac(kRouters), EtherType::ipv4, packet);
+    return !batch.empty();
+  };
+  for (const Ipv4Address source : {kHost, kStation}) {
+    EXPECT_TRUE(advertise(kVirtual, source));
+    EXPECT_EQ(stations().table().find(source), nullptr);
+  }
+  EXPECT_FALSE(advertise(kMac, kHost)) << "the host's address with the MAC of a station";
+  EXPECT_TRUE(advertise(kMac, kStation));
+  EXPECT_NE(stations().table().find(kStation), nullptr);
+}
+
+TEST_F(StationsTest, AnotherMacMaySendFromTheAddressOfAStation) {
+  serve();
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(send_ip(kOtherMac, kStation));
+  EXPECT_EQ(stations().mac_of(kStation), kMac) << "nothing is learnt from it";
+  send_arp(kOtherMac, ArpOperation::request, kStation, kPeer);
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer)));
+  EXPECT_STREQ(name(stations().table().find(kStation)->state_name()), "reachable");
+  EXPECT_EQ(count().drop_address + count().address_limit, 0U);
+  drain();
+  EXPECT_THAT(written, IsEmpty()) << "nobody is asked";
+  announce(kOtherMac);
+  EXPECT_STREQ(name(stations().table().find(kStation)->state_name()), "contested");
+}
+
+TEST_F(StationsTest, AnotherMacMayNotIfSourcesAreStrict) {
+  View strict{{.neighbours = 64, .stations = 8, .strict = true}, HashKey{1, 2}, pool};
+  HostView host;
+  host.mac = kHostMac;
+  strict.on_host_changed(host, now);
+  const auto arp = [&](MacAddress from, ArpOperation operation, Ipv4Address target) {
+    Frame made = pool.take();
+    made.window(View::kHeadroom, EthernetArp::kSize);
+    EthernetArp{operation, from, kStation, {}, target}.emit(made.bytes());
+    EthernetHeader{kBroadcastMac, from, 0x806}.emit(made.bytes().data() - EthernetHeader::kSize);
+    batch.clear();
+    batch.push_back(std::move(made));
+    strict.from_host(batch, hops, now);
+  };
+  arp(kMac, ArpOperation::request, kStation);
+  now += 1s;
+  strict.tick(now);
+  strict.wanted().clear();
+  arp(kOtherMac, ArpOperation::request, kPeer);
+  EXPECT_THAT(strict.wanted(), IsEmpty());
+  EXPECT_EQ(strict.stations()->table().counters().drop_address, 1U);
+  arp(kMac, ArpOperation::request, kPeer);
+  EXPECT_THAT(strict.wanted(), ElementsAre(IpAddress(kPeer)));
+}
+
+// --- Addresses with the host's MAC (ipvlan) ------------------------------------------------------
+
+TEST_F(StationsTest, AnotherAddressWithTheHostsMacIsServed) {
+  announce(kHostMac);
+  pass(1s);
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_EQ(stations().services()[0].address, IpAddress(kStation));
+  EXPECT_EQ(stations().mac_of(kStation), kHostMac);
+  view.on_request(request_of_peer(kStation), now);
+  drain();
+  ASSERT_FALSE(written.empty());
+  EXPECT_EQ(header_of(written.back()).destination, kHostMac);
+  send_arp(kHostMac, ArpOperation::reply, kStation, kPeer);
+  EXPECT_THAT(stations().replies(), ElementsAre(request_of_peer(kStation)));
+  EXPECT_TRUE(send_ip(kHostMac, kStation));
+}
+
+TEST_F(StationsTest, AnAdvertisementWithTheHostsMacIsAClaimUnlessItIsThatOfAProxy) {
+  NdMessage message = advertisement(kStation6, kAll);
+  EXPECT_TRUE(send_nd(kHostMac, message)) << "passes as it is";
+  EXPECT_EQ(stations().table().find(kStation6), nullptr);
+  message.overrides = true;
+  EXPECT_FALSE(send_nd(kHostMac, message));
+  pass(1s);
+  EXPECT_EQ(stations().mac_of(kStation6), kHostMac);
+  message.overrides = false;
+  EXPECT_TRUE(send_nd(kHostMac, message)) << "a reply to a unicast solicitation";
+}
+
+TEST_F(StationsTest, TheHostsOwnMessagesSayNothingAboutStations) {
+  for (const Ipv4Address address : {kHost, kElsewhere, Ipv4Address()}) {
+    send_arp(kHostMac, ArpOperation::request, address, kPeer);
+    EXPECT_EQ(stations().table().find(address), nullptr);
+  }
+  EXPECT_TRUE(send_ip(kHostMac, kStation)) << "it may be a router";
+  EXPECT_EQ(stations().table().size(), 0U);
+  HostView proxy;
+  proxy.mac = kHostMac;
+  proxy.proxied = {kStation};
+  view.on_host_changed(proxy, now);
+  send_arp(kHostMac, ArpOperation::reply, kStation, kPeer);
+  EXPECT_EQ(stations().table().size(), 0U) << "the link replies as a proxy itself";
+}
+
+TEST_F(StationsTest, TheHostTakesAddressesThatNetlinkAnnouncesLater) {
+  announce(kHostMac);
+  HostView host;
+  host.mac = kHostMac;
+  host.local = {{kStation, 32}};
+  view.on_host_changed(host, now);
+  EXPECT_EQ(stations().table().find(kStation), nullptr);
+}
+
+TEST_F(StationsTest, GroupsOfOtherInterfacesWithTheHostsMacAreKnown) {
+  constexpr Ipv4Address kRouters{0xe0000012};
+  std::vector<std::uint8_t> report(28);
+  report[0] = 0x45;
+  report[3] = 28;
+  report[9] = 2;
+  std::ranges::copy(kHost.bytes(), report.begin() + 12);
+  std::ranges::copy(kRouters.bytes(), report.begin() + 16);
+  report[20] = 0x16;  // of IGMPv2
+  std::ranges::copy(kRouters.bytes(), report.begin() + 24);
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kHost, 24}};
+  host.groups = {kRouters};
+  view.on_host_changed(host, now);
+  send(kHostMac, wire::multicast_mac(kRouters), EtherType::ipv4, report);
+  EXPECT_FALSE(stations().groups().contains(kRouters)) << "the link knows it already";
+  host.groups = {};
+  view.on_host_changed(host, now);
+  send(kHostMac, wire::multicast_mac(kRouters), EtherType::ipv4, report);
+  EXPECT_TRUE(stations().groups().contains(kRouters));
+}
+
+TEST_F(StationsTest, TheHostsMacMayHaveManyAddresses) {
+  for (std::uint8_t i = 0; i < 40; ++i) {
+    announce(kHostMac, Ipv4Address(kStation.number() + i));
+    pass(1s);
+  }
+  EXPECT_EQ(stations().table().size(), 8U) << "as many as there may be stations";
 }
 
 TEST_F(StationsTest, AnAddressThatTheHostGetsIsTakenFromItsStation) {

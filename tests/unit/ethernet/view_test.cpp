@@ -249,7 +249,6 @@ TEST_F(ViewTest, AnArpProbeIsAnswered) {
 
 TEST_F(ViewTest, AnnouncementsRepliesAndRequestsForTheHostItselfAskForNothing) {
   ask(request(kOwn, kOwn));
-  ask(request(kFar, kFar));
   ask(request(kOwn, Ipv4Address(0)));
   EthernetArp reply = request(kPeer);
   reply.operation = ArpOperation::reply;

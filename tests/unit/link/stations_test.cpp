@@ -103,6 +103,24 @@ TEST_F(LinkWithStations, PassesOnRequestsForUnknownAddressesButNotItsOwn) {
   EXPECT_EQ(link->station_requests().size(), 1U) << "an announcement asks for nothing";
 }
 
+/// keepalived sets arp_ignore, so that only its macvlan interface replies for a virtual address.
+TEST_F(LinkWithStations, RequestsForAnAddressOfAnotherInterfaceOfTheHostArePassedOn) {
+  bring_up();
+  HostView host = view;
+  host.local = {{kOwnIp, 32}, {kStation, 32}};
+  host.arp.ignore = 1;
+  link->on_host_changed(host, now);
+  forget();
+  receive_arp(request_for(kStation), broadcast());
+  EXPECT_EQ(link->station_requests().size(), 1U) << "it is not known yet";
+  link->station_requests().clear();
+  host.arp.ignore = 0;
+  link->on_host_changed(host, now);
+  serve();
+  receive_arp(request_for(kStation), broadcast());
+  EXPECT_EQ(link->station_requests().size(), 1U) << "its own interface replies";
+}
+
 TEST_F(LinkWithStations, AProbeIsPassedOnAndAnsweredToAll) {
   bring_up();
   const Arp probe = request_for(kStation, Ipv4Address());

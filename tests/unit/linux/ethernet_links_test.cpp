@@ -41,5 +41,21 @@ TEST(EthernetLinks, ABackupPortOfABondIsKnown) {
   EXPECT_FALSE(is_backup_port(nullptr));
 }
 
+bool is_guests(const char* kind) {
+  const std::unique_ptr<nl_msg, decltype(&nlmsg_free)> message(nlmsg_alloc_simple(0, 0),
+                                                               &nlmsg_free);
+  nlattr* const info = nla_nest_start(message.get(), IFLA_LINKINFO);
+  EXPECT_EQ(nla_put_string(message.get(), IFLA_INFO_KIND, kind), 0);
+  nla_nest_end(message.get(), info);
+  return is_tap_of_a_guest(nlmsg_attrdata(nlmsg_hdr(message.get()), 0));
+}
+
+TEST(EthernetLinks, TheMacOfAMacvtapIsThatOfAGuest) {
+  EXPECT_TRUE(is_guests("macvtap"));
+  EXPECT_TRUE(is_guests("ipvtap"));
+  EXPECT_FALSE(is_guests("macvlan"));
+  EXPECT_FALSE(is_tap_of_a_guest(nullptr));
+}
+
 }  // namespace
 }  // namespace ipoib::host
