@@ -63,7 +63,8 @@ class GroupTable {
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   void append_info(std::vector<GroupInfo>& out) const;
-  /// That of the IP group, unless it is known: if the host has joined it, or the MGID determines it.
+  /// That of the IP group, unless it is known: if the host has joined it, or the MGID determines
+  /// it.
   void add_address(GroupInfo& group) const {
     if (!group.address) group.address = address_of(group.mgid);
   }

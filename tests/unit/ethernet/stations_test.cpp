@@ -243,6 +243,25 @@ TEST_F(StationsTest, ARequestIsPassedOnAndAnsweredWhenTheStationAnswers) {
   EXPECT_THAT(stations().replies(), IsEmpty()) << "once";
 }
 
+/// An ARP probe (RFC 5227, 2.1) of a host without an address, or duplicate address detection.
+TEST_F(StationsTest, AnUnspecifiedSenderOwnsNothing) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  serve();
+  Arp probe = request_of_peer(kStation);
+  probe.sender_protocol = {};
+  view.on_request(probe, now);
+  constexpr Ipv4Address kBehindPeer{0x0a2d0001};
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(2))));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer))) << "the address that it is known with";
+  probe.sender_hardware = hardware(3);
+  view.on_request(probe, now);
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(3))));
+  EXPECT_THAT(hops, ElementsAre(std::nullopt)) << "the link knows better";
+  view.on_neighbour(Ipv6Address(), hardware(4), false, now);
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(4))));
+  EXPECT_THAT(hops, ElementsAre(std::nullopt));
+}
+
 TEST_F(StationsTest, ASilentStationIsFoundByARequest) {
   view.on_request(request_of_peer(kStation), now);
   drain();
