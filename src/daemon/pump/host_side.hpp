@@ -41,10 +41,12 @@ class HostSide {
  private:
   void carry_out(TimePoint now);
   void log(const ethernet::StationEvent& event, TimePoint now);
+  void log(const ethernet::GroupsLeftOut& left_out, TimePoint now);
 
   link::Link& link_;
   Logger& log_;
   LogPause duplicates_;
+  LogPause groups_left_out_;
   std::optional<ethernet::View> view_;
   std::vector<ethernet::StationEvent> station_events_;
   /// Of a batch; a member, so that its memory is reused.
