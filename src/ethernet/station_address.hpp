@@ -35,7 +35,7 @@ struct StationTimes {
   Duration probe = std::chrono::seconds(1);         ///< between two requests to a station
   Duration check = std::chrono::milliseconds(500);  ///< that hosts of the fabric have to answer
   Duration contest =
-      std::chrono::milliseconds(300);           ///< between two requests about a contested one
+      std::chrono::milliseconds(100);           ///< between two requests about a contested one
   Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
   Duration routed = std::chrono::minutes(1);    ///< without a packet from that address
   unsigned probes = 3;
