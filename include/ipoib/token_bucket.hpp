@@ -37,6 +37,8 @@ class TokenBucket {
     (void)reserve(now);
     return true;
   }
+  /// Whether the whole burst is available.
+  [[nodiscard]] bool is_full(TimePoint now) const { return next_ <= now; }
 
  private:
   Duration interval_;

@@ -20,6 +20,10 @@ MacAddress candidate(const HwAddress& hardware, std::uint8_t n) {
   return MacAddress(NeighbourMacs::kOfOthers.number() | (hash(bytes) & kLow40Bits));
 }
 
+bool is_unspecified(const IpAddress& address) {
+  return std::visit([](const auto& any) { return any.is_unspecified(); }, address);
+}
+
 }  // namespace
 
 MacAddress mac_of_interface(Guid port, PKey pkey) {
@@ -41,12 +45,17 @@ MacAddress NeighbourMacs::mac_of(const HwAddress& hardware) const {
 
 MacAddress NeighbourMacs::show(const IpAddress& address, const HwAddress& hardware) {
   const MacAddress mac = mac_of(hardware);
-  by_mac_.set(mac, {hardware, address});
+  if (!is_unspecified(address)) {
+    by_mac_.set(mac, {hardware, address});
+  } else if (by_mac_.find(mac) == nullptr) {
+    by_mac_.set(mac, {hardware, std::nullopt});
+  }
   return mac;
 }
 
 bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
   const MacAddress mac = show(address, hardware);
+  if (is_unspecified(address)) return false;
   const Neighbour* const known = by_address_.find(address);
   if (known == nullptr) {
     by_address_.set(address, {mac});
@@ -71,7 +80,7 @@ void NeighbourMacs::forget(const IpAddress& address) {
 
 const IpAddress* NeighbourMacs::address_of(MacAddress mac) {
   const Owner* const owner = by_mac_.find(mac);
-  return owner != nullptr ? &owner->address : nullptr;
+  return owner != nullptr && owner->address ? &*owner->address : nullptr;
 }
 
 }  // namespace ipoib::ethernet

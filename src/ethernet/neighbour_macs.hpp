@@ -40,7 +40,7 @@ class NeighbourMacs {
   /// A neighbour has this hardware address. Returns whether it had another one before.
   bool learn(const IpAddress& address, const HwAddress& hardware);
   /// The host's side is about to see this neighbour, which need not be a known one. Returns its
-  /// MAC.
+  /// MAC. An unspecified address, that of an ARP probe, is nobody's.
   MacAddress show(const IpAddress& address, const HwAddress& hardware);
   /// The address is no longer that of a neighbour.
   void forget(const IpAddress& address);
@@ -60,7 +60,7 @@ class NeighbourMacs {
  private:
   struct Owner {
     HwAddress hardware;
-    IpAddress address;  ///< the last one that was learnt
+    std::optional<IpAddress> address;  ///< the last one that was learnt
   };
 
   RecentMap<IpAddress, Neighbour> by_address_;

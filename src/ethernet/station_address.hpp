@@ -38,7 +38,7 @@ struct StationTimes {
   Duration probe = std::chrono::seconds(1);         ///< between two requests to a station
   Duration check = std::chrono::milliseconds(100);  ///< that hosts of the fabric have to answer
   Duration contest =
-      std::chrono::milliseconds(300);           ///< between two requests about a contested one
+      std::chrono::milliseconds(100);           ///< between two requests about a contested one
   Duration quiet = std::chrono::seconds(1);     ///< then another station may be asked about
   Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
   Duration recheck = std::chrono::seconds(1);   ///< of a refused address that is claimed again

@@ -30,6 +30,12 @@ struct StationEvent {
   MacAddress mac;                       ///< of the station that has or had it
   std::optional<StationRival> rival{};  ///< who claims it; of `duplicate` and `moved_out`
 };
+/// For the log.
+struct GroupsLeftOut {
+  MacAddress station;
+  std::size_t count = 0;
+};
+
 inline constexpr std::size_t kStationEvents = 5;
 [[nodiscard]] const char* name(StationEvent::Kind kind);
 

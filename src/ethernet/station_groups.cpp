@@ -4,28 +4,70 @@
 
 namespace ipoib::ethernet {
 
-std::vector<IpAddress> StationGroups::on_memberships(
-    const std::vector<wire::GroupMembership>& memberships, TimePoint now) {
-  std::vector<IpAddress> left;
+StationGroups::Outcome StationGroups::on_memberships(
+    MacAddress station, const std::vector<wire::GroupMembership>& memberships, TimePoint now) {
+  Outcome outcome;
   for (const auto& [group, is_member] : memberships) {
     const auto at = members_.find(group);
     if (!is_member) {
       if (at == members_.end()) continue;
+      Member& member = at->second;
       // Unless another station says that it listens, too.
-      at->second = std::min(at->second, now + kLastMember);
-      first_expiry_ = std::min(first_expiry_, at->second);
-      left.push_back(group);
+      member.until = std::min(member.until, now + kLastMember);
+      member.is_left |= member.station == station;
+      first_expiry_ = std::min(first_expiry_, member.until);
+      outcome.left.push_back(group);
     } else if (at != members_.end()) {
-      at->second = now + kMembership;
-    } else if (members_.size() >= kMax) {
-      ++left_out_;
-    } else {
-      members_.emplace(group, now + kMembership);
-      first_expiry_ = std::min(first_expiry_, now + kMembership);
-      ++version_;
+      renew(at->second, station, now);
+    } else if (!add(group, station, now)) {
+      ++outcome.left_out;
     }
   }
-  return left;
+  left_out_ += outcome.left_out;
+  join_waiting(now);
+  return outcome;
+}
+
+bool StationGroups::add(const IpAddress& group, MacAddress station, TimePoint now) {
+  if (members_.size() >= kMax) return false;
+  const auto known = holders_.find(station);
+  if (known != holders_.end() && known->second.groups >= kShare) return false;
+  members_.emplace(group, Member{.until = now + kMembership, .station = station, .heard = now});
+  ++holders_[station].groups;
+  first_expiry_ = std::min(first_expiry_, now + kMembership);
+  ++waiting_;
+  return true;
+}
+
+/// Another station is charged for it if the one that was has gone, and that one has room.
+void StationGroups::renew(Member& member, MacAddress station, TimePoint now) {
+  member.until = now + kMembership;
+  const bool is_free = member.is_left || member.heard + kMembership <= now;
+  if (station != member.station && is_free && holders_[station].groups < kShare) {
+    --holders_[member.station].groups;
+    ++holders_[station].groups;
+    member.station = station;
+  }
+  if (station != member.station) return;
+  member.heard = now;
+  member.is_left = false;
+}
+
+/// The others are tried again after kJoinInterval.
+void StationGroups::join_waiting(TimePoint now) {
+  join_at_ = kNever;
+  if (waiting_ == 0) return;
+  for (auto& [group, member] : members_) {
+    if (member.is_joined) continue;
+    TokenBucket& own = holders_[member.station].joins;
+    if (own.next_moment(now) > now) continue;
+    if (!joins_.take(now)) break;
+    (void)own.take(now);
+    member.is_joined = true;
+    --waiting_;
+    ++version_;
+  }
+  if (waiting_ > 0) join_at_ = now + kJoinInterval;
 }
 
 void StationGroups::start(TimePoint now) {
@@ -40,18 +82,42 @@ bool StationGroups::take_query(TimePoint now) {
 }
 
 void StationGroups::tick(TimePoint now) {
-  if (first_expiry_ > now) return;
-  if (std::erase_if(members_, [now](const auto& one) { return one.second <= now; }) > 0) ++version_;
-  first_expiry_ = kNever;
-  for (const auto& [group, until] : members_) first_expiry_ = std::min(first_expiry_, until);
+  expire(now);
+  if (join_at_ <= now) join_waiting(now);
 }
 
-TimePoint StationGroups::next_deadline() const { return std::min(first_expiry_, query_at_); }
+void StationGroups::expire(TimePoint now) {
+  if (first_expiry_ > now) return;
+  first_expiry_ = kNever;
+  std::erase_if(members_, [&](const auto& one) {
+    const Member& member = one.second;
+    if (member.until > now) {
+      first_expiry_ = std::min(first_expiry_, member.until);
+      return false;
+    }
+    --holders_[member.station].groups;
+    if (member.is_joined) {
+      ++version_;
+    } else {
+      --waiting_;
+    }
+    return true;
+  });
+  std::erase_if(holders_, [now](const auto& one) {
+    return one.second.groups == 0 && one.second.joins.is_full(now);
+  });
+}
+
+TimePoint StationGroups::next_deadline() const {
+  return std::min({first_expiry_, query_at_, join_at_});
+}
 
 std::vector<IpAddress> StationGroups::all() const {
   std::vector<IpAddress> out;
   out.reserve(members_.size());
-  for (const auto& [group, until] : members_) out.push_back(group);
+  for (const auto& [group, member] : members_) {
+    if (member.is_joined) out.push_back(group);
+  }
   std::ranges::sort(out);
   return out;
 }

@@ -23,13 +23,12 @@ using wire::NdType;
 constexpr Ipv6Address kOfView(Ipv6Address::Bytes{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x04, 0, 0, 0xff,
                                                  0xfe, 0, 0, 0});
 
-/// The source of queries: the dummy address of RFC 7600, 4.8. With 0.0.0.0 (RFC 4541, 2.1.1) Linux
-/// bridges would forward no multicast to the TAP.
-constexpr IpAddress kQuerier = Ipv4Address(0xc0000008);
-
 }  // namespace
 
 using Verdict = Stations::Verdict;
+
+Stations::Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps)
+    : deps_(deps), strict_(strict), table_(limit, key), multicast_(key, deps.messages, kOfView) {}
 
 // --- From stations -------------------------------------------------------------------------------
 
@@ -52,24 +51,20 @@ Verdict Stations::receive(const Header& header, ConstBytes packet, TimePoint now
   return receive_multicast(header, addresses->destination, packet, now);
 }
 
-/// Sending to a group that nobody has sent to takes requests to the SA, so that is limited; and it
-/// is what a station does that sends to random groups.
 Verdict Stations::receive_multicast(const Header& header, const IpAddress& group, ConstBytes packet,
                                     TimePoint now) {
+  using Admission = StationMulticast::Admission;
   StationBudget* const station = table_.station(header.source);
   if (station == nullptr) return Verdict::drop;
-  const bool is_report = wire::changes_host_groups(packet);
-  const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, group);
-  if ((is_report || !is_multicast) && !station->broadcasts.take(now)) {
-    return drop(&StationCounters::drop_budget);
+  switch (multicast_.receive(*station, group, packet, now)) {
+    case Admission::pass:
+      return Verdict::pass;
+    case Admission::over_budget:
+      return drop(&StationCounters::drop_budget);
+    case Admission::too_many_groups:
+      return drop(&StationCounters::drop_group);
   }
-  if (is_report) on_memberships(wire::group_memberships(packet), now);
-  if (!is_multicast || sent_to_.find(group) != nullptr || groups_.contains(group)) {
-    return Verdict::pass;
-  }
-  if (!station->groups.take(now)) return drop(&StationCounters::drop_group);
-  sent_to_.set(group, {});
-  return Verdict::pass;
+  return Verdict::drop;
 }
 
 /// The link knows the groups of its interface.
@@ -78,16 +73,7 @@ void Stations::receive_host_report(ConstBytes packet, TimePoint now) {
   std::erase_if(memberships, [this](const wire::GroupMembership& one) {
     return one.is_member && deps_.host.is_in_group(one.group);
   });
-  on_memberships(memberships, now);
-}
-
-void Stations::on_memberships(const std::vector<wire::GroupMembership>& memberships,
-                              TimePoint now) {
-  for (const IpAddress& left : groups_.on_memberships(memberships, now)) {
-    const bool is_ipv4 = family(left) == IpFamily::v4;
-    deps_.messages.query({.source = is_ipv4 ? kQuerier : kOfView, .group = left, .delay = 10},
-                         NeighbourMacs::kOfOthers);
-  }
+  multicast_.on_memberships(deps_.host.mac(), memberships, now);
 }
 
 /// A packet without a source address is one of DHCP or duplicate address detection.
@@ -264,12 +250,7 @@ void Stations::on_host_changed(const std::vector<LinkAddress>& gone, TimePoint n
 
 void Stations::tick(TimePoint now) {
   table_.tick(now);
-  groups_.tick(now);
-  if (groups_.take_query(now)) {
-    for (const IpAddress& source : {kQuerier, IpAddress(kOfView)}) {
-      deps_.messages.query({.source = source, .group = {}}, NeighbourMacs::kOfOthers);
-    }
-  }
+  multicast_.tick(now);
   settle(now);
 }
 
@@ -281,24 +262,8 @@ std::optional<MacAddress> Stations::mac_of(const IpAddress& address) const {
 
 // --- What stations cause -------------------------------------------------------------------------
 
-std::optional<std::vector<IpAddress>> Stations::take_groups() {
-  if (known_groups_ == groups_.version() && !serves_other_groups_) return std::nullopt;
-  known_groups_ = groups_.version();
-  serves_other_groups_ = false;
-  std::vector<IpAddress> all = groups_.all();
-  std::uint32_t slot = 0;
-  while (const StationAddress* const entry = table_.next(slot)) {
-    const auto* const ipv6 = std::get_if<Ipv6Address>(&entry->address());
-    if (ipv6 != nullptr && entry->is_served()) all.emplace_back(ipv6->solicited_node());
-  }
-  std::ranges::sort(all);
-  const auto [first, last] = std::ranges::unique(all);
-  all.erase(first, last);
-  return all;
-}
-
 void Stations::settle(TimePoint now) {
-  if (table_.stations() > 0) groups_.start(now);
+  if (table_.stations() > 0) multicast_.start(now);
   StationOutput& out = table_.out();
   for (const auto& one : out.probes) probe(one);
   out.probes.clear();
@@ -336,7 +301,7 @@ void Stations::probe(const StationOutput::Probe& probe) {
 
 void Stations::serve(const StationOutput::Service& service) {
   services_.push_back(service);
-  serves_other_groups_ |= family(service.address) == IpFamily::v6;
+  if (family(service.address) == IpFamily::v6) multicast_.on_served();
   if (!service.on) return;
   deps_.neighbours.forget(service.address);
   if (const auto* const ipv4 = std::get_if<Ipv4Address>(&service.address)) {

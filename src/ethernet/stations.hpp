@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "ethernet/fabric_requests.hpp"
-#include "ethernet/recent_map.hpp"
 #include "ethernet/station_dependencies.hpp"
-#include "ethernet/station_groups.hpp"
+#include "ethernet/station_multicast.hpp"
 #include "ethernet/station_table.hpp"
 #include "wire/arp.hpp"
 #include "wire/ethernet.hpp"
@@ -22,11 +21,7 @@ class Stations {
   using Dependencies = StationDependencies;
 
   /// `limit`: of stations; `strict`: a packet from an address that another station has is dropped.
-  Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps)
-      : deps_(deps), strict_(strict), table_(limit, key), groups_(key), sent_to_(kSentTo, key) {}
-
-  /// Groups that stations have sent to, and that are remembered.
-  static constexpr std::size_t kSentTo = 4096;
+  Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps);
 
   /// What becomes of a frame of a station.
   enum class Verdict : std::uint8_t {
@@ -57,7 +52,7 @@ class Stations {
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
-    return std::min(table_.next_deadline(), groups_.next_deadline());
+    return std::min(table_.next_deadline(), multicast_.next_deadline());
   }
 
   // --- State and output ------------------------------------------------------------------------
@@ -71,17 +66,18 @@ class Stations {
   [[nodiscard]] std::vector<StationOutput::Service>& services() { return services_; }
   [[nodiscard]] std::vector<wire::Arp>& replies() { return replies_; }
   [[nodiscard]] std::vector<StationEvent>& events() { return events_; }
-  /// The groups that the link is to be a member of for the stations, if they have changed since the
-  /// last call.
-  [[nodiscard]] std::optional<std::vector<IpAddress>> take_groups();
-  [[nodiscard]] const StationGroups& groups() const { return groups_; }
+  /// See StationMulticast::take_groups().
+  [[nodiscard]] std::optional<std::vector<IpAddress>> take_groups() {
+    return multicast_.take_groups(table_);
+  }
+  [[nodiscard]] StationMulticast& multicast() { return multicast_; }
+  [[nodiscard]] const StationMulticast& multicast() const { return multicast_; }
 
  private:
   using Header = wire::EthernetHeader;
 
   [[nodiscard]] Verdict admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
                                      TimePoint now);
-  void on_memberships(const std::vector<wire::GroupMembership>& memberships, TimePoint now);
   [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
                                           ConstBytes packet, TimePoint now);
   [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
@@ -99,11 +95,7 @@ class Stations {
   bool strict_;
   StationTable table_;
   FabricRequests requests_;
-  StationGroups groups_;
-  std::uint64_t known_groups_ = 0;    ///< StationGroups::version() of the last take_groups()
-  bool serves_other_groups_ = false;  ///< solicited-node groups have changed since then
-  struct SentTo {};
-  RecentMap<IpAddress, SentTo> sent_to_;
+  StationMulticast multicast_;
   std::vector<StationOutput::Service> services_;
   std::vector<wire::Arp> replies_;
   std::vector<StationEvent> events_;

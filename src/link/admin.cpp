@@ -134,8 +134,7 @@ ChangePage Link::take_changes(std::size_t limit, TimePoint now) {
       const Gid* const pinned = impl_->pins.find(neighbour->neighbour.address);
       if (pinned != nullptr) neighbour->neighbour.pinned = *pinned;
     } else {
-      GroupInfo& group = std::get<GroupChange>(change).group;
-      group.address = impl_->groups.address_of(group.mgid);
+      impl_->groups.add_address(std::get<GroupChange>(change).group);
     }
   }
   return page;

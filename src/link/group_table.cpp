@@ -196,6 +196,7 @@ std::optional<IpAddress> GroupTable::address_of(const Gid& mgid) const {
     return joined->second;
   }
   if (mgid == mgid_of(kAllNodesOfIpv6)) return kAllNodesOfIpv6;
+  if (const auto solicited = wire::solicited_node_group(mgid)) return solicited;
   return wire::ipv4_group(mgid);
 }
 

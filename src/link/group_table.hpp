@@ -63,8 +63,11 @@ class GroupTable {
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   void append_info(std::vector<GroupInfo>& out) const;
-  /// Of the IP group, if the host has joined it or the MGID determines it.
-  [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const;
+  /// That of the IP group, unless it is known: if the host has joined it, or the MGID determines
+  /// it.
+  void add_address(GroupInfo& group) const {
+    if (!group.address) group.address = address_of(group.mgid);
+  }
 
  private:
   template <class Act>
@@ -72,6 +75,7 @@ class GroupTable {
   void arm(Group& group) { timers_.arm(group, group.next_deadline()); }
   /// Null for a group that the host has not joined.
   [[nodiscard]] Group* find(const Gid& mgid);
+  [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const;
   void update_others();
 
   GroupDependencies deps_;

@@ -356,7 +356,7 @@ std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;
   impl_->groups.append_info(all);
   impl_->send_groups.append_info(all);
-  for (GroupInfo& group : all) group.address = impl_->groups.address_of(group.mgid);
+  for (GroupInfo& group : all) impl_->groups.add_address(group);
   return all;
 }
 std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }

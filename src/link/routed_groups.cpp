@@ -1,7 +1,6 @@
 #include "link/routed_groups.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "ipoib/log.hpp"
 #include "ipoib/should_log.hpp"
@@ -9,17 +8,6 @@
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
-
-namespace {
-
-/// ff02::1:ff00:0/104 (RFC 4291, 2.7.1). The scope of other IPv6 groups is unknown, since an MGID
-/// has only their low 80 bits.
-bool is_solicited_node(const Gid& mgid) {
-  constexpr std::array<std::uint8_t, 7> kPrefix{0, 0, 0, 0, 0, 1, 0xff};
-  return std::equal(kPrefix.begin(), kPrefix.end(), mgid.bytes().begin() + 6);
-}
-
-}  // namespace
 
 void RoutedGroups::set_families(bool ipv4, bool ipv6) {
   if (ipv4 == ipv4_ && ipv6 == ipv6_) return;
@@ -124,7 +112,7 @@ bool RoutedGroups::is_routed(const Gid& mgid) const {
   const auto& link = broadcast_->bytes();
   const bool has_pkey = bytes[4] == link[4] && bytes[5] == link[5];
   if (wire::scope_of(mgid) != wire::scope_of(*broadcast_) || !has_pkey) return false;
-  if (wire::is_ipv6_mgid(mgid)) return ipv6_ && !is_solicited_node(mgid);
+  if (wire::is_ipv6_mgid(mgid)) return ipv6_ && !wire::solicited_node_group(mgid);
   const auto group = wire::ipv4_group(mgid);
   return ipv4_ && group && is_routable(*group);
 }

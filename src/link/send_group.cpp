@@ -246,10 +246,11 @@ TimePoint SendGroup::next_deadline() const {
 
 GroupInfo SendGroup::info() const {
   const auto joining = [this](const ParkedFrames& parked) {
-    return GroupInfo{mgid_, Lid{}, GroupState::joining, static_cast<std::uint32_t>(parked.size())};
+    return GroupInfo{mgid_, Lid{}, GroupState::joining, static_cast<std::uint32_t>(parked.size()),
+                     address_};
   };
   const auto joined = [this](const Membership& membership) {
-    return GroupInfo{mgid_, membership.record.mlid, GroupState::send_only};
+    return GroupInfo{mgid_, membership.record.mlid, GroupState::send_only, 0, address_};
   };
   return std::visit(Overloaded{
                         [&](const send_group_state::Waiting& s) { return joining(s.parked); },
@@ -257,7 +258,7 @@ GroupInfo SendGroup::info() const {
                         [&](const send_group_state::Ready& s) { return joined(s.membership); },
                         [&](const send_group_state::Confirming& s) { return joined(s.membership); },
                         [this](const send_group_state::Missing&) {
-                          return GroupInfo{mgid_, Lid{}, GroupState::missing};
+                          return GroupInfo{mgid_, Lid{}, GroupState::missing, 0, address_};
                         },
                     },
                     state_);

@@ -79,6 +79,9 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   void on_erased() const;
 
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
+  /// The IP group, as packets to it have it: an MGID has only 80 bits of an IPv6 group.
+  [[nodiscard]] const std::optional<IpAddress>& address() const { return address_; }
+  void set_address(const std::optional<IpAddress>& address) { address_ = address; }
   [[nodiscard]] const send_group_state::State& state() const { return state_; }
   [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
   [[nodiscard]] bool is_outstanding() const;  ///< a request is
@@ -99,6 +102,7 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   const GroupDependencies& deps_;
   FailureCount& failures_;
   Gid mgid_;
+  std::optional<IpAddress> address_;
   send_group_state::State state_;
   TimePoint used_{};
   TimePoint checked_{};

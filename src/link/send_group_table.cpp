@@ -14,16 +14,21 @@ namespace ipoib::link {
 
 namespace {
 
-/// Whether an encapsulated packet may leave the link. Its group does not tell: ff02::fb and
-/// ff05::fb have one MGID.
-bool may_leave_link(ConstBytes frame) {
+/// The group that an encapsulated packet is sent to; nullopt if it is malformed. The MGID does not
+/// tell: ff02::fb and ff05::fb have one.
+std::optional<IpAddress> group_in(ConstBytes frame) {
   const ConstBytes packet = frame.subspan(wire::kEncapsulationSize);
   if (wire::ip_version(packet) == 6) {
     const auto header = wire::Ipv6Header::parse(packet);
-    return header && is_routable(header->destination);
+    return header ? std::optional<IpAddress>(header->destination) : std::nullopt;
   }
   const auto header = wire::Ipv4Header::parse(packet);
-  return header && is_routable(header->destination);
+  return header ? std::optional<IpAddress>(header->destination) : std::nullopt;
+}
+
+bool may_leave_link(ConstBytes frame) {
+  const auto group = group_in(frame);
+  return group && std::visit([](const auto& any) { return is_routable(any); }, *group);
 }
 
 }  // namespace
@@ -32,6 +37,7 @@ void SendGroupTable::send(const Gid& mgid, Frame&& frame, TimePoint now) {
   Frame taken = std::move(frame);
   SendGroup* const group = find_or_create(mgid);
   if (group == nullptr) return deps_.out.counters.add(Counter::drop_group_limit);
+  if (!group->address()) group->set_address(address_of(mgid, std::as_const(taken).bytes()));
   taken = group->on_packet(std::move(taken), now);
   start_joins();
   if (taken) send_to_routers(mgid, std::move(taken), now);
@@ -103,6 +109,21 @@ Gid SendGroupTable::all_routers(const Gid& mgid) const {
   const std::uint8_t scope = wire::scope_of(mgid);
   return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kAllRoutersOfIpv6, deps_.config.pkey, scope)
                                   : wire::multicast_gid(kAllRouters, deps_.config.pkey, scope);
+}
+
+/// A packet that is sent to the routers has another group. IPv6 groups that differ in their scope
+/// only have one MGID: the first one counts.
+std::optional<IpAddress> SendGroupTable::address_of(const Gid& mgid, ConstBytes frame) const {
+  const auto group = group_in(frame);
+  if (!group) return std::nullopt;
+  const auto to_mgid = [&](const auto& any) {
+    return wire::multicast_gid(any, deps_.config.pkey, wire::scope_of(mgid));
+  };
+  if (std::visit(to_mgid, *group) == mgid) return group;
+  if (mgid == all_routers(mgid)) {
+    return wire::is_ipv6_mgid(mgid) ? IpAddress(kAllRoutersOfIpv6) : IpAddress(kAllRouters);
+  }
+  return std::nullopt;
 }
 
 void SendGroupTable::on_notice(const Gid& mgid) {

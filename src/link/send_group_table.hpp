@@ -50,6 +50,7 @@ class SendGroupTable {
 
   [[nodiscard]] SendGroup* find_or_create(const Gid& mgid);
   [[nodiscard]] Gid all_routers(const Gid& mgid) const;
+  [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid, ConstBytes frame) const;
   void update_list(SendGroup& group);
   void start_joins();
   void send_to_routers(const Gid& missed, Frame&& frame, TimePoint now);

@@ -61,7 +61,7 @@ void add(Address group, bool is_member, std::vector<GroupMembership>& out) {
 template <class Address>
 void read_records(ConstBytes message, std::vector<GroupMembership>& out) {
   ByteReader reader(message.subspan(6));
-  const std::size_t records = std::min<std::size_t>(reader.u16(), kMaxGroupRecords);
+  const std::uint16_t records = reader.u16();
   for (std::size_t i = 0; i < records; ++i) {
     if (reader.left() < kRecord + Address::kSize) return;
     const std::uint8_t type = reader.u8();

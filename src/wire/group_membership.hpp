@@ -22,14 +22,13 @@ struct GroupMembership {
   friend bool operator==(const GroupMembership&, const GroupMembership&) = default;
 };
 
-/// Records of one message that are read; the others are ignored.
-inline constexpr std::size_t kMaxGroupRecords = 128;
+inline constexpr std::size_t kMinGroupRecord = 8;  ///< bytes of a record of IGMPv3
 
 /// Whether a well-formed IP packet is a report or a leave message, or IGMP of another kind. Cheap,
 /// since it is asked for each multicast packet.
 [[nodiscard]] bool changes_host_groups(ConstBytes packet);
 /// What a report or a leave message of a host says; empty for anything else, and for malformed
-/// ones.
+/// ones. Has at most one for each kMinGroupRecord bytes of the packet.
 [[nodiscard]] std::vector<GroupMembership> group_memberships(ConstBytes packet);
 
 /// Whether an IP packet is a query of IGMP or MLD.

@@ -1,5 +1,8 @@
 #include "wire/mgid.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "ipoib/bytes.hpp"
 
 namespace ipoib::wire {
@@ -53,6 +56,18 @@ std::optional<Ipv4Address> ipv4_group(const Gid& mgid) {
   constexpr std::uint32_t kClassD = 0xe0000000;
   if (!zero_before || (low > kLow28Bits && low != 0xffffffff)) return std::nullopt;
   return Ipv4Address(low | kClassD);
+}
+
+/// ff02::1:ff00:0/104.
+std::optional<Ipv6Address> solicited_node_group(const Gid& mgid) {
+  constexpr std::array<std::uint8_t, 7> kPrefix{0, 0, 0, 0, 0, 1, 0xff};
+  const auto* const group_id = mgid.bytes().begin() + kGroupIdOffset;
+  if (!is_ipv6_mgid(mgid) || !std::equal(kPrefix.begin(), kPrefix.end(), group_id)) {
+    return std::nullopt;
+  }
+  Ipv6Address::Bytes bytes{0xff, 0x02};
+  std::copy_n(group_id, kGroupIdSize, bytes.begin() + kGroupIdOffset);
+  return Ipv6Address(bytes);
 }
 
 bool is_ipoib_mgid(const Gid& mgid) {

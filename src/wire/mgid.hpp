@@ -25,9 +25,11 @@ inline constexpr std::uint16_t kIpv6Signature = 0x601b;
 /// The MGID of an IPv6 group, with its low 80 bits.
 [[nodiscard]] Gid multicast_gid(const Ipv6Address& group, PKey pkey,
                                 std::uint8_t scope = kLinkLocalScope);
-/// The IPv4 group or limited broadcast address of an MGID; nullopt for any other MGID. (There is no
-/// inverse for IPv6: an MGID has only 80 bits of the group.)
+/// The IPv4 group or limited broadcast address of an MGID; nullopt for any other MGID.
 [[nodiscard]] std::optional<Ipv4Address> ipv4_group(const Gid& mgid);
+/// The solicited-node group (RFC 4291, 2.7.1) of an MGID. There is no inverse for other IPv6
+/// groups: an MGID has only their low 80 bits, so neither their scope nor their flags.
+[[nodiscard]] std::optional<Ipv6Address> solicited_node_group(const Gid& mgid);
 /// Whether an MGID has one of the two IPoIB signatures.
 [[nodiscard]] bool is_ipoib_mgid(const Gid& mgid);
 [[nodiscard]] bool is_ipv6_mgid(const Gid& mgid);

@@ -104,7 +104,7 @@ void look_at_upper_layer(ConstBytes packet) {
 /// A message is a report or a query, not both.
 void look_at_group_membership(ConstBytes packet) {
   const auto memberships = wire::group_memberships(packet);
-  require(memberships.size() <= wire::kMaxGroupRecords);
+  require(memberships.size() <= packet.size() / wire::kMinGroupRecord);
   require(memberships.empty() || !wire::is_group_query(packet));
   for (const auto& one : memberships) {
     require(std::visit([](const auto& group) { return group.is_multicast(); }, one.group));

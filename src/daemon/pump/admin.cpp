@@ -119,7 +119,7 @@ void append(const ethernet::Stations& stations, std::vector<control::Counter>& o
   out.push_back({"station_duplicate_addresses", events(Kind::duplicate), false});
   out.push_back({"station_addresses_evicted", counters.evicted, false});
   out.push_back({"station_addresses_not_learnt", counters.address_limit, false});
-  out.push_back({"station_groups_left_out", stations.groups().left_out(), false});
+  out.push_back({"station_groups_left_out", stations.multicast().left_out(), false});
   out.push_back({"stations", stations.table().stations(), false, true});
   out.push_back({"station_addresses", stations.table().size(), false, true});
 }

@@ -99,6 +99,7 @@ void HostSide::carry_out(TimePoint now) {
     shared_->tell_links(*stations, now);
     for (const wire::Arp& request : stations->replies()) link_.reply_to_arp(request, now);
     stations->replies().clear();
+    if (const auto left_out = stations->multicast().take_left_out()) log(*left_out, now);
     for (auto& event : std::exchange(stations->events(), {})) {
       log(event, now);
       shared_->events().push_back(std::move(event));
@@ -106,6 +107,15 @@ void HostSide::carry_out(TimePoint now) {
   }
   for (const IpAddress& address : view_->wanted()) link_.solicit(address, now);
   view_->wanted().clear();
+}
+
+void HostSide::log(const ethernet::GroupsLeftOut& left_out, TimePoint now) {
+  if (!groups_left_out_.take(now)) return;
+  using Groups = ethernet::StationGroups;
+  log_.warn(
+      "station {} listens to too many multicast groups: {} are left out ({} at most, {} of all "
+      "stations)",
+      left_out.station.to_string(), left_out.count, Groups::kShare, Groups::kMax);
 }
 
 void HostSide::log(const ethernet::StationEvent& event, TimePoint now) {

@@ -60,10 +60,12 @@ class HostSide {
  private:
   void carry_out(TimePoint now);
   void log(const ethernet::StationEvent& event, TimePoint now);
+  void log(const ethernet::GroupsLeftOut& left_out, TimePoint now);
 
   link::Link& link_;
   Logger& log_;
   LogPause duplicates_;
+  LogPause groups_left_out_;
   std::shared_ptr<SharedView> shared_;  ///< null on a TUN
   ethernet::View* view_ = nullptr;      ///< of shared_
   std::vector<ethernet::StationEvent> no_events_;

@@ -10,16 +10,25 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+constexpr MacAddress kStation{0x0200'0000'0011};
+constexpr MacAddress kSecond{0x0200'0000'0022};
 constexpr Ipv4Address kGroup{0xef010203};
 constexpr Ipv4Address kOther{0xef010204};
 
 class StationGroupsTest : public ::testing::Test {
  protected:
   std::vector<IpAddress> join(Ipv4Address group = kGroup) {
-    return groups.on_memberships({{group, true}}, now);
+    return groups.on_memberships(kStation, {{group, true}}, now).left;
   }
   std::vector<IpAddress> leave(Ipv4Address group = kGroup) {
-    return groups.on_memberships({{group, false}}, now);
+    return groups.on_memberships(kStation, {{group, false}}, now).left;
+  }
+  /// A report of so many groups. Returns how many are left out.
+  std::size_t report(MacAddress station, std::uint32_t first, std::size_t count,
+                     bool is_member = true) {
+    std::vector<wire::GroupMembership> all;
+    for (std::uint32_t i = 0; i < count; ++i) all.push_back({Ipv4Address(first + i), is_member});
+    return groups.on_memberships(station, all, now).left_out;
   }
   void pass(Duration time) {
     const TimePoint end = now + time;
@@ -83,12 +92,74 @@ TEST_F(StationGroupsTest, TheVersionChangesWithTheGroups) {
   EXPECT_NE(groups.version(), second);
 }
 
-TEST_F(StationGroupsTest, TheNumberIsLimited) {
-  for (std::uint32_t i = 0; i < StationGroups::kMax + 3; ++i) join(Ipv4Address(0xef000000 + i));
+TEST_F(StationGroupsTest, AStationHasAShare) {
+  EXPECT_EQ(report(kStation, 0xef000000, 1024), 1024 - StationGroups::kShare);
+  EXPECT_EQ(groups.left_out(), 1024 - StationGroups::kShare);
+  EXPECT_EQ(report(kStation, 0xef000000, 3), 0U) << "they are known";
+  EXPECT_EQ(report(kSecond, 0xef000000, 3), 0U) << "another one is charged for them";
+  EXPECT_EQ(report(kSecond, 0xef010000, 3), 0U) << "another station has its own share";
+  pass(1min);
+  EXPECT_EQ(groups.all().size(), StationGroups::kShare + 3);
+  report(kStation, 0xef000000, 1, false);
+  pass(StationGroups::kLastMember);
+  EXPECT_EQ(report(kStation, 0xef020000, 2), 1U);
+}
+
+TEST_F(StationGroupsTest, AllStationsHaveATotal) {
+  report(kStation, 0xef000000, StationGroups::kShare);
+  const std::size_t rest = StationGroups::kMax - StationGroups::kShare;
+  EXPECT_EQ(report(kSecond, 0xef010000, StationGroups::kShare), StationGroups::kShare - rest);
+  pass(1min);
   EXPECT_EQ(groups.all().size(), StationGroups::kMax);
-  EXPECT_EQ(groups.left_out(), 3U);
-  join(Ipv4Address(0xef000000));
-  EXPECT_EQ(groups.left_out(), 3U) << "it is known";
+}
+
+TEST_F(StationGroupsTest, TheStationThatStillListensIsCharged) {
+  report(kStation, 0xef000000, StationGroups::kShare);
+  report(kStation, 0xef000000, StationGroups::kShare, false);
+  report(kSecond, 0xef000000, 10);
+  pass(StationGroups::kLastMember);
+  EXPECT_EQ(report(kStation, 0xef010000, StationGroups::kShare), 0U);
+  EXPECT_EQ(report(kSecond, 0xef020000, StationGroups::kMax),
+            StationGroups::kMax - (StationGroups::kMax - StationGroups::kShare - 10));
+  groups = StationGroups(HashKey{1, 2});
+  report(kStation, 0xef000000, StationGroups::kShare);
+  now += StationGroups::kMembership - 1s;
+  report(kSecond, 0xef000000, StationGroups::kShare);  // it has gone silently
+  now += 1s;
+  report(kSecond, 0xef000000, StationGroups::kShare);
+  EXPECT_EQ(report(kStation, 0xef010000, 1), 0U);
+}
+
+/// Each join is a request to the SA.
+TEST_F(StationGroupsTest, JoinsBeyondARateWait) {
+  report(kStation, 0xef000000, 300);
+  EXPECT_EQ(groups.all().size(), StationGroups::kJoinBurst);
+  EXPECT_TRUE(groups.contains(Ipv4Address(0xef000000 + 299)));
+  pass(1s);
+  EXPECT_LE(groups.all().size(), StationGroups::kJoinBurst + StationGroups::kJoins + 1);
+  pass(3s);
+  EXPECT_EQ(groups.all().size(), 300U);
+}
+
+TEST_F(StationGroupsTest, WhoLeavesAndJoinsStaysWithinTheRate) {
+  std::uint64_t joins = 0;
+  std::vector<IpAddress> before;
+  for (int i = 0; i < 20; ++i) {
+    const auto first = static_cast<std::uint32_t>(0xef000000 + 0x1000 * i);
+    report(kStation, first, StationGroups::kShare);
+    for (int part = 0; part < 10; ++part) {
+      pass(100ms);
+      const auto after = groups.all();
+      joins += static_cast<std::uint64_t>(std::ranges::count_if(
+          after, [&](const IpAddress& one) { return !std::ranges::binary_search(before, one); }));
+      before = after;
+    }
+    report(kStation, first, StationGroups::kShare, false);
+    pass(StationGroups::kLastMember);
+    before = groups.all();
+  }
+  EXPECT_LE(joins, StationGroups::kJoinBurst + 60 * StationGroups::kJoins);
+  EXPECT_GT(joins, StationGroups::kJoinBurst + 10 * StationGroups::kJoins);
 }
 
 TEST_F(StationGroupsTest, RFC3376_8_QueriesAreSentFromTheFirstStationOn) {

@@ -129,7 +129,7 @@ class StationsTest : public ::testing::Test {
   }
 
   TimePoint now{1h};
-  FramePool pool{1024, 256};
+  FramePool pool{1024, 2048};
   View view{{.neighbours = 64, .stations = 8}, HashKey{1, 2}, pool};
   std::vector<Frame> batch;
   std::vector<std::optional<IpAddress>> hops;
@@ -244,6 +244,25 @@ TEST_F(StationsTest, ARequestIsPassedOnAndAnsweredWhenTheStationAnswers) {
   stations().replies().clear();
   send_arp(kMac, ArpOperation::reply, kStation, kPeer, peer);
   EXPECT_THAT(stations().replies(), IsEmpty()) << "once";
+}
+
+/// An ARP probe (RFC 5227, 2.1) of a host without an address, or duplicate address detection.
+TEST_F(StationsTest, AnUnspecifiedSenderOwnsNothing) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  serve();
+  Arp probe = request_of_peer(kStation);
+  probe.sender_protocol = {};
+  view.on_request(probe, now);
+  constexpr Ipv4Address kBehindPeer{0x0a2d0001};
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(2))));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer))) << "the address that it is known with";
+  probe.sender_hardware = hardware(3);
+  view.on_request(probe, now);
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(3))));
+  EXPECT_THAT(hops, ElementsAre(std::nullopt)) << "the link knows better";
+  view.on_neighbour(Ipv6Address(), hardware(4), false, now);
+  EXPECT_TRUE(send_ip(kMac, kStation, kBehindPeer, view.mac_of(hardware(4))));
+  EXPECT_THAT(hops, ElementsAre(std::nullopt));
 }
 
 TEST_F(StationsTest, ASilentStationIsFoundByARequest) {
@@ -421,6 +440,33 @@ TEST_F(StationsTest, UnknownMulticastIsLimited) {
   for (std::uint32_t i = 0; i < 10'000; ++i) {
     ASSERT_TRUE(send_ip(kMac, kStation, known, wire::multicast_mac(known))) << "a stream is not";
   }
+}
+
+/// What one virtual machine can do to the multicast LIDs of the subnet.
+TEST_F(StationsTest, ManyReportsOfOneStationStayWithinItsShare) {
+  serve();
+  constexpr std::uint32_t kRecords = 128;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    std::vector<std::uint8_t> packet{0x46, 0xc0, 0,    0, 0,  0,   0x40, 0, 1,  2,       0,
+                                     0,    10,   44,   0, 17, 224, 0,    0, 22, 0x94,    4,
+                                     0,    0,    0x22, 0, 0,  0,   0,    0, 0,  kRecords};
+    for (std::uint32_t n = 0; n < kRecords; ++n) {
+      packet.insert(packet.end(), {4, 0, 0, 0});
+      const Ipv4Address group(0xef000000 + kRecords * i + n);
+      packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
+    }
+    store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
+    send(kMac, wire::multicast_mac(Ipv4Address(0xe0000016)), EtherType::ipv4, packet);
+  }
+  pass(10s);
+  const auto joined = stations().take_groups();
+  ASSERT_TRUE(joined);
+  EXPECT_EQ(joined->size(), StationGroups::kShare);
+  EXPECT_EQ(stations().multicast().left_out(), 8 * kRecords - StationGroups::kShare);
+  const auto left_out = stations().multicast().take_left_out();
+  ASSERT_TRUE(left_out);
+  EXPECT_EQ(left_out->station, kMac);
+  EXPECT_FALSE(stations().multicast().take_left_out()) << "once";
 }
 
 // --- Security ------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 // Rows of docs/states.md, "Send-only group", and SendGroupTable.
+#include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 
 #include "link/send_group_table.hpp"
@@ -380,6 +381,31 @@ TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
   EXPECT_TRUE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
   EXPECT_EQ(out.sends.size(), 2U);
   EXPECT_FALSE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
+}
+
+/// ff02::fb and ff05::fb have one MGID, which tells neither.
+TEST_F(SendGroupTableTest, AGroupHasTheAddressThatPacketsToItHave) {
+  const auto addresses = [this] {
+    std::vector<GroupInfo> all;
+    table.append_info(all);
+    std::vector<std::optional<IpAddress>> found;
+    for (const GroupInfo& one : all) found.push_back(one.address);
+    return found;
+  };
+  const Ipv6Address to = *Ipv6Address::parse("ff05::abcd");
+  const Gid of_ipv6 = wire::multicast_gid(to, kDefaultPKey);
+  table.restore(of_ipv6);
+  EXPECT_THAT(addresses(), ::testing::ElementsAre(std::nullopt));
+  Frame frame = packet();
+  frame.window(0, wire::kEncapsulationSize + wire::Ipv6Header::kSize);
+  wire::emit_encapsulation(wire::EtherType::ipv6, frame.bytes().data());
+  wire::Ipv6Header{.source = {}, .destination = to, .payload_length = 0, .next_header = 59}.emit(
+      frame.bytes().subspan(wire::kEncapsulationSize));
+  table.send(of_ipv6, std::move(frame), now);
+  EXPECT_THAT(addresses(), ::testing::ElementsAre(IpAddress(to)));
+  refuse(take_requests().at(0));  // its packet goes to the routers
+  EXPECT_THAT(addresses(), ::testing::UnorderedElementsAre(
+                               IpAddress(to), IpAddress(*Ipv6Address::parse("ff02::2"))));
 }
 
 TEST_F(SendGroupTableTest, OutstandingRequestsAreLimited) {

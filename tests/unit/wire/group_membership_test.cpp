@@ -22,6 +22,7 @@ Bytes igmp(const Bytes& message) {
   Bytes packet{0x46, 0xc0, 0, 0, 0,   0, 0x40, 0,  1,    2, 0, 0,
                10,   44,   0, 1, 224, 0, 0,    22, 0x94, 4, 0, 0};
   packet.insert(packet.end(), message.begin(), message.end());
+  packet[2] = static_cast<std::uint8_t>(packet.size() >> 8);
   packet[3] = static_cast<std::uint8_t>(packet.size());
   return packet;
 }
@@ -32,8 +33,15 @@ Bytes record(std::uint8_t type, std::uint16_t sources, Ipv4Address group,
   out.resize(out.size() + 4 * (sources + auxiliary));
   return out;
 }
-Bytes report(std::initializer_list<Bytes> records) {
-  Bytes message{0x22, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(records.size())};
+Bytes report(const std::vector<Bytes>& records) {
+  Bytes message{0x22,
+                0,
+                0,
+                0,
+                0,
+                0,
+                static_cast<std::uint8_t>(records.size() >> 8),
+                static_cast<std::uint8_t>(records.size())};
   for (const Bytes& one : records) message.insert(message.end(), one.begin(), one.end());
   return igmp(message);
 }
@@ -87,6 +95,21 @@ TEST(GroupMembershipTest, RFC3376_4_2_12_RecordTypes) {
 TEST(GroupMembershipTest, ReadsAllRecords) {
   EXPECT_THAT(group_memberships(report({record(4, 2, kGroup, 3), record(3, 0, kOther)})),
               ElementsAre(GroupMembership{kGroup, true}, GroupMembership{kOther, false}));
+}
+
+/// RFC 3376, 4.2: as many as fit; at an MTU of 4092, and with a header of 24 bytes.
+TEST(GroupMembershipTest, ReadsAllRecordsOfALargeReport) {
+  constexpr std::size_t kRecords = (4092 - 24 - 8) / 8;
+  EXPECT_EQ(group_memberships(report(std::vector<Bytes>(kRecords, record(4, 0, kGroup)))).size(),
+            kRecords);
+  constexpr std::size_t kOfMld = (4092 - 40 - 8 - 8) / 20;
+  Bytes message = mld(143, with_group6({0, 0, 0, 1, 4, 0, 0, 0}));
+  const Bytes one(message.end() - 20, message.end());
+  for (std::size_t i = 1; i < kOfMld; ++i) message.insert(message.end(), one.begin(), one.end());
+  message[5] = static_cast<std::uint8_t>((message.size() - 40) & 0xff);
+  message[4] = static_cast<std::uint8_t>((message.size() - 40) >> 8);
+  message[40 + 8 + 7] = kOfMld;
+  EXPECT_EQ(group_memberships(message).size(), kOfMld);
 }
 
 TEST(GroupMembershipTest, ReadsMld) {

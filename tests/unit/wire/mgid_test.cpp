@@ -42,6 +42,15 @@ TEST(Mgid, ReturnsTheIpv4Group) {
   }
 }
 
+TEST(Mgid, SolicitedNodeGroupsAreDetermined) {
+  const Ipv6Address group = *Ipv6Address::parse("ff02::1:ff12:3456");
+  EXPECT_EQ(solicited_node_group(multicast_gid(group, PKey(0x8012), 5)), group);
+  for (const char* text : {"ff12:601b:ffff::1", "ff12:401b:ffff::1:ff12:3456",
+                           "ff12:601b:ffff:1::1:ff12:3456", "ff12:601b:ffff::1:fe12:3456"}) {
+    EXPECT_FALSE(solicited_node_group(*Gid::parse(text))) << text;
+  }
+}
+
 TEST(Mgid, SignatureIdentifiesIpoib) {
   EXPECT_TRUE(is_ipoib_mgid(broadcast_gid(kDefaultPKey)));
   EXPECT_TRUE(is_ipoib_mgid(*Gid::parse("ff15:601b:8012::1")));
