@@ -106,9 +106,10 @@ struct StopReason {
 struct Stopped {
   StopReason why;
 };
-using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
-                               link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport,
-                               AdminResponse, Events, CacheSaved, ModeReached, PortReleased, Stopped>;
+using ToControl =
+    std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
+                 link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport, AdminResponse,
+                 Events, CacheSaved, ModeReached, PortReleased, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

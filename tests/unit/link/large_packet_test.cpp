@@ -79,7 +79,8 @@ TEST_F(LargePacket, IsParkedAsOneFrame) {
 }
 
 TEST_F(LargePacket, ParkedBytesAreLimited) {
-  config.limits.parked_bytes_per_neighbour = 3 * (ParkingBudget::kPacketOverhead + kHeadroom + 3800);
+  config.limits.parked_bytes_per_neighbour =
+      3 * (ParkingBudget::kPacketOverhead + kHeadroom + 3800);
   config.limits.parked_bytes = 5 * pool.slot_size();
   bring_up();
   for (int i = 0; i < 4; ++i) send(large(2044));
