@@ -209,13 +209,25 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   return {};
 }
 
+/// Only an interface that is down can change its type. Programs that follow the kernel's
+/// announcements, such as ifupdown, may have set a new one up already.
+bool TunDevice::set_link_type() {
+  constexpr int kTries = 5;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) == 0) {
+      return true;
+    }
+    if (errno != EBUSY || adopted_ || !change_flags(0, IFF_UP)) break;
+  }
+  return false;
+}
+
 /// The type of a TUN, or the address of a new TAP.
 Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
   auto request = request_for(name_);
   if (ioctl(control_.get(), SIOCGIFHWADDR, &request) != 0) return failure(name_, errno);
   if (!options.mac) {
-    if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND &&
-        ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) != 0) {
+    if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND && !set_link_type()) {
       return failure("link type of " + name_, errno,
                      "ip link set " + name_ + " down, then try again");
     }

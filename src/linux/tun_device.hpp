@@ -96,6 +96,7 @@ class TunDevice final : public HostDevice {
       : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
   [[nodiscard]] Result<void> configure(const TunOptions& options);
   [[nodiscard]] Result<void> configure_link_layer(const TunOptions& options);
+  [[nodiscard]] bool set_link_type();
   [[nodiscard]] Result<void> unless_gone(Error error);
   [[nodiscard]] Result<void> change_flags(short set, short clear);
   [[nodiscard]] Result<void> negotiate_offloads(bool large_packets);
