@@ -16,6 +16,7 @@ constexpr std::size_t kFragment = kHeadroom + 2044 + ParkingBudget::kPacketOverh
 class ParkedDatagrams : public LinkFixture {
  protected:
   ParkedDatagrams() : frames(1024, kSlot) {}
+  ~ParkedDatagrams() override { link.reset(); }  // it holds frames
 
   /// A datagram of the host that its kernel has split, in order.
   [[nodiscard]] std::vector<Frame> datagram(Ipv4Address to, std::uint16_t identification,
