@@ -3,10 +3,11 @@
 // nothing of them, and its loop runs a bounded number of times for what they do.
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "hostile_peer.hpp"
-#include "softib/fabric/shared_file.hpp"
+#include "softib/fabric/folder.hpp"
 #include "softib/transport/socket_engine.hpp"
 #include "softib/transport/unix_socket.hpp"
 #include "temporary_folder.hpp"
@@ -50,7 +51,7 @@ struct Receiver : WireReceiver {
 
 class Engine {
  public:
-  [[nodiscard]] GuardedFd connect() const { return connect_to(path_); }
+  [[nodiscard]] GuardedFd connect() const { return connect_to(subnet_, 0, 0); }
   [[nodiscard]] std::size_t turns() const { return receiver_.turns; }
   /// Waits until the engine has read a message that is sent now.
   void wait() {
@@ -65,10 +66,10 @@ class Engine {
 
  private:
   softib::test::TemporaryFolder folder_;
-  const std::string path_ = folder_ / "slot";
-  const FileDescriptor opened_ =
-      softib::fabric::open_folder(path_.substr(0, path_.rfind('/'))).value();
-  const GuardedFd listener_ = listen_at(opened_.get(), "slot").value();
+  const bool made_ = std::filesystem::create_directories(folder_ / "node/0");
+  const softib::fabric::SubnetFolder subnet_{folder_.path()};
+  const FileDescriptor opened_ = subnet_.open_node(0).value();
+  const GuardedFd listener_ = listen_at(opened_.get(), softib::fabric::slot_name(0)).value();
   Receiver receiver_;
   SocketEngine engine_{listener_.get(), receiver_};
   const GuardedFd own_ = connect();
