@@ -360,6 +360,7 @@ std::vector<GroupInfo> Link::groups() const {
   return all;
 }
 std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }
+std::size_t Link::unrouted_count() const { return impl_->unrouted.size(); }
 const NeighbourStatistics& Link::neighbour_statistics() const {
   return impl_->neighbour_statistics;
 }

@@ -155,6 +155,7 @@ class Link {
   [[nodiscard]] QKey qkey() const;          ///< 0 before the first join
   [[nodiscard]] std::vector<GroupInfo> groups() const;
   [[nodiscard]] std::size_t neighbour_count() const;
+  [[nodiscard]] std::size_t unrouted_count() const;  ///< packets that wait for a route
   [[nodiscard]] const NeighbourStatistics& neighbour_statistics() const;
   [[nodiscard]] const Counters& counters() const;
 

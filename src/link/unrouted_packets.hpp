@@ -36,6 +36,7 @@ class UnroutedPackets {
   /// Drops all of them, each counted as `why`.
   void drop(Counter why, Counters& counters);
   [[nodiscard]] bool empty() const { return packets_.empty(); }
+  [[nodiscard]] std::size_t size() const { return packets_.size(); }
   /// Of the first packet; kNever if there is none.
   [[nodiscard]] TimePoint next_deadline() const {
     return packets_.empty() ? kNever : deadline_of(packets_.front().since);

@@ -481,7 +481,8 @@ class Script {
     require(seen == link_.neighbour_count());
     require(unused_pins <= limits.pins);
     require(parked <= limits.parked + limits.parked_replies);
-    require(pools_.available() + parked + link_.sends().size() == pools_.capacity());
+    require(pools_.available() + parked + link_.unrouted_count() + link_.sends().size() ==
+            pools_.capacity());
   }
 
   static Config make_config(std::uint8_t how) {
