@@ -209,6 +209,7 @@ void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, boo
   const bool has_moved = macs_.learn(address, hardware);
   last_hop_.is_set = last_header_.is_set = false;
   const auto* const neighbour = macs_.find(address);
+  if (neighbour == nullptr) return;  // the address is unspecified: nobody has it
   const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
   // Of IPv6, the neighbour's own advertisement answers.
   if (ipv4 != nullptr || is_permanent) {
