@@ -19,8 +19,8 @@ namespace {
 
 /// Turns of the loop: for a step of a sender, which may connect, or a wait, and for the rest of an
 /// input.
-constexpr std::size_t kTurnsPerStep = 16;
-constexpr std::size_t kOtherTurns = 200'000;
+constexpr std::size_t kTurnsPerStep = 4;
+constexpr std::size_t kOtherTurns = 64;
 constexpr std::size_t kMostSenders = 6;
 
 struct Receiver : WireReceiver {
