@@ -5,8 +5,8 @@ Usage: leftovers.py record FILE
        leftovers.py check FILE FOLDER RUN
 
 `record` writes to FILE what the machine has before the run; nothing of it for a run that a test of another
-run has started (IPOIB_TEST_RUN is set), since the tests of that one run beside it. `check` prints what is there after it and was
-not before, and exits with 1 if a test has certainly left it:
+run has started (IPOIB_TEST_RUN is set), since the tests of that one run beside it. `check` prints what is
+there after the run and was not before, and exits with 1 if a test has certainly left it:
 
 - anything in FOLDER, which was empty and was the TMPDIR of the run;
 - processes with IPOIB_TEST_RUN=RUN in their environment; those that are just ending have a few seconds;
@@ -51,7 +51,8 @@ def processes_of(run):
         process = pathlib.Path("/proc") / name
         try:
             if mark in (process / "environ").read_bytes().split(b"\0"):
-                found[int(name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                found[int(name)] = b" ".join(words).decode(errors="replace").strip()
         except OSError:
             pass  # has ended, or belongs to somebody else
     return found

@@ -237,6 +237,13 @@ TEST_F(ViewTest, AnArpRequestIsAnsweredWhenTheNeighbourIsKnown) {
   EXPECT_THAT(written, IsEmpty()) << "once";
 }
 
+TEST_F(ViewTest, ARequestForAnUnspecifiedAddressHasNoAnswer) {
+  ask(request(Ipv4Address(0)));
+  view.on_neighbour(Ipv4Address(0), hardware(3), false, now);
+  drain();
+  EXPECT_THAT(written, IsEmpty());
+}
+
 TEST_F(ViewTest, AnArpProbeIsAnswered) {
   ask(request(kPeer, Ipv4Address(0)));
   view.on_neighbour(kPeer, hardware(2), false, now);
