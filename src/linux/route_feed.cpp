@@ -13,9 +13,9 @@
 namespace ipoib::host {
 namespace {
 
-/// For bursts: a routing daemon changes thousands of routes at a time. Without the privilege for so
-/// much, an overrun causes one dump.
-constexpr int kReceiveBuffer = 4 << 20;
+/// For bursts: a routing daemon changes ten thousand routes at a time, and an announcement takes about
+/// a kilobyte. Without the privilege for so much, an overrun causes one dump.
+constexpr int kReceiveBuffer = 16 << 20;
 /// A notification about a route with many next hops takes some kilobytes.
 constexpr std::size_t kMaxNotification = std::size_t{32} << 10;
 

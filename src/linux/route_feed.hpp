@@ -21,8 +21,9 @@ namespace ipoib::host {
 
 class RouteFeed final : public RouteSource {
  public:
-  /// Notifications that are read at a time: about a millisecond's work.
-  static constexpr std::size_t kMaxReads = 512;
+  /// Notifications that are read at a time: more than the socket holds, so that a packet follows
+  /// even the last one before it. Reading ends although further ones come.
+  static constexpr std::size_t kMaxReads = 32768;
 
   /// Subscribes in the current network namespace.
   [[nodiscard]] static Result<std::unique_ptr<RouteFeed>> open(InterfaceName interface);

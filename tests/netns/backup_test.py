@@ -413,7 +413,7 @@ class EthernetBackup(Backup):
 
     def test_vlans_have_both_ports(self):
         self.launch("--ethernet", "--vlan", "18=0x8001", "--backup-reselect", "failure")
-        wait_until(lambda: self.left.ibarp("info", "ib0.18")["state"] == "up", "the VLAN is up")
+        self.left.run(hosts.program("ibarp"), "wait", "up", "-i", "ib0.18")
         self.right.start("--pkey", "0x8001", address="10.44.0.2/24")
         station = InVlan(self.left, 11, 18, "left18")
         switch = pathlib.Path(__file__).parent / "vlan_switch.py"
