@@ -424,6 +424,22 @@ TEST_F(SocketEngineTest, DisconnectsASenderOfUnexpectedMessages) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
+/// The sender does nothing afterwards, and does not disconnect.
+TEST_F(SocketEngineTest, SleepsWhileASenderKeepsABrokenRing) {
+  const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
+  const auto memory = make_ring_memory();
+  ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, memory->get()), 0);
+  MessageReader reader;
+  ASSERT_TRUE(eventually([&] { return reader.next(sender.get()) == MessageReader::Got::message; }));
+  ASSERT_EQ(reader.kind(), MessageKind::wakeup_table);
+  auto table = WakeupView::map(reader.fd().get()).value();
+  const auto ring = RingMemory::map(memory->get()).value();
+  ring.header().written = 2 * kRingBytes;
+  ASSERT_EQ(send_message(sender.get(), MessageKind::wakeup), 0);
+  ASSERT_TRUE(eventually([&] { return counter_.malformed_ == 1; }));
+  EXPECT_TRUE(eventually([&] { return table.must_wake_engine(); })) << "the engine does not sleep";
+}
+
 TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
   const GuardedFd listener = listen(0);
   const auto before = open_descriptors();
