@@ -50,8 +50,8 @@ Error failure(const std::string& path, const std::string& why, int code) {
   return Error{code, "cannot capture to " + path + ": " + why};
 }
 
-/// A descriptor that is given by its path is opened again, so that processes can lock it against
-/// each other. Sockets, and streams of another user, cannot be opened again.
+/// A descriptor that is given by its path is opened again, so that each process has its own.
+/// Sockets, and streams of another user, cannot be opened again.
 Result<FileDescriptor> open_for_appending(const std::string& path) {
   if (!path.starts_with(kDescriptors)) {
     auto file = ipoib::open_output_file(path, O_APPEND, 0666);
@@ -66,9 +66,9 @@ Result<FileDescriptor> open_for_appending(const std::string& path) {
   return file;
 }
 
-/// Writes all bytes to a stream unless it fails. Without a reader it fails, too, instead of ending
+/// Writes all bytes unless it fails. A stream without a reader fails, too, instead of ending
 /// the program by a signal.
-ssize_t write_stream(int file, ConstBytes bytes) {
+ssize_t write_all(int file, ConstBytes bytes) {
   sigset_t pipe_signal;
   sigset_t before;
   sigset_t pending;
@@ -94,7 +94,9 @@ ssize_t write_stream(int file, ConstBytes bytes) {
   return code == 0 ? static_cast<ssize_t>(done) : -1;
 }
 
-bool write_header(int file) {
+/// Several processes may write it to an empty file at a time, so it is written where it belongs and
+/// not appended.
+bool write_header(int file, bool is_stream) {
   std::array<std::uint8_t, kFileHeaderSize> header;
   ByteWriter writer(header);
   writer.u32(kPcapMagic);
@@ -103,7 +105,10 @@ bool write_header(int file) {
   writer.zeros(8);  // time zone, accuracy
   writer.u32(kSnapLength);
   writer.u32(kLinkTypeErf);
-  return write_stream(file, header) == ssize_t{kFileHeaderSize};
+  if (is_stream) return write_all(file, header) == ssize_t{kFileHeaderSize};
+  const auto path = std::string(kDescriptors) + std::to_string(file);
+  const FileDescriptor at_start(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // without O_APPEND
+  return at_start && write_all(at_start.get(), header) == ssize_t{kFileHeaderSize};
 }
 
 void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction direction,
@@ -162,13 +167,11 @@ Result<CaptureFile> CaptureFile::open(const std::string& path, StreamHeader stre
   if (!opened) return opened.error();
   FileDescriptor file = std::move(*opened);
   struct stat status {};
-  // Locked, so that only one process finds the file empty and writes the header.
-  bool ready = ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
+  bool ready = ::fstat(file.get(), &status) == 0;
   const bool is_stream = ready && !S_ISREG(status.st_mode);
   const bool needs_header = is_stream ? stream_header == StreamHeader::write : status.st_size == 0;
-  if (ready && needs_header) ready = write_header(file.get());
+  if (ready && needs_header) ready = write_header(file.get(), is_stream);
   if (!ready) return failure(path, std::strerror(errno), errno);
-  ::flock(file.get(), LOCK_UN);
   return CaptureFile(std::move(file), path, is_stream);
 }
 
@@ -183,12 +186,13 @@ void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
 
 void CaptureFile::flush() {
   if (!file_) return;
-  // Locked, so that no other process appends after an incomplete record.
-  ::flock(file_.get(), LOCK_EX);
-  const auto written = is_stream_ ? write_stream(file_.get(), batch_)
+  // A pipe takes a batch in pieces, while its reader makes the program wait anyway. A file takes it
+  // as a whole, and whoever may read it could keep a lock for ever.
+  if (is_stream_) ::flock(file_.get(), LOCK_EX);
+  const auto written = is_stream_ ? write_all(file_.get(), batch_)
                                   : ::write(file_.get(), batch_.data(), batch_.size());
   if (written != static_cast<ssize_t>(batch_.size())) stop(written < 0 ? errno : ENOSPC, written);
-  if (file_) ::flock(file_.get(), LOCK_UN);
+  if (is_stream_ && file_) ::flock(file_.get(), LOCK_UN);
   batch_.clear();
 }
 

@@ -146,15 +146,15 @@ void LiveEndpoint::send_now(const WirePacket& packet) {
       return router_.send({&out, 1}, mode);
     }
     case WirePacket::Kind::mad:
-      return router_.send_mad(packet.bytes, on_wire, send_mode());
+      return router_.send_mad(packet.bytes, on_wire);
     case WirePacket::Kind::mad_to_node:
-      return router_.send_mad_to(packet.node, on_wire, send_mode());
+      return router_.send_mad_to(packet.node, on_wire);
   }
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
   if (is_inactive()) return;
-  if (!is_special_) return router_.send_mad(packet, send_mode());
+  if (!is_special_) return router_.send_mad(packet);
   faulty_link_.send({.kind = WirePacket::Kind::mad,
                      .bytes = {packet.begin(), packet.end()},
                      .dlid = Lid(),
@@ -163,7 +163,7 @@ void LiveEndpoint::send_mad(ConstBytes packet) {
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
   if (is_inactive()) return;
-  if (!is_special_) return router_.send_mad_to(node, {packet}, send_mode());
+  if (!is_special_) return router_.send_mad_to(node, {packet});
   faulty_link_.send({.kind = WirePacket::Kind::mad_to_node,
                      .bytes = {packet.begin(), packet.end()},
                      .dlid = Lid(),

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <string>
 
@@ -26,10 +25,9 @@ bool try_lock(int fd, std::int64_t offset) {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-void lock_shared(int fd, std::int64_t offset) {
+bool try_lock_shared(int fd, std::int64_t offset) {
   auto lock = one_byte(F_RDLCK, offset);
-  while (::fcntl(fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR) {
-  }
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
 bool is_locked(int fd, std::int64_t offset) {

@@ -9,8 +9,8 @@ namespace softib::fabric {
 
 /// Locks the byte at `offset` exclusively, without waiting. Returns false if it is locked.
 [[nodiscard]] bool try_lock(int fd, std::int64_t offset);
-/// Takes a shared lock on a byte; waits while it is locked exclusively.
-void lock_shared(int fd, std::int64_t offset);
+/// Takes a shared lock on the byte, without waiting. Returns false if it is locked exclusively.
+[[nodiscard]] bool try_lock_shared(int fd, std::int64_t offset);
 /// Whether another open file description has a lock on the byte.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);
 

@@ -47,13 +47,15 @@ Error has_windows() { return Error{EBUSY, "memory windows are bound to the memor
 }  // namespace
 
 ipoib::Result<std::uint32_t> MemoryTable::take_slot() {
-  if (free_.empty()) {
-    if (slots_.size() == kMaxMemoryRegions) return Error{ENOMEM, "too many memory regions"};
-    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+  auto index = static_cast<std::uint32_t>(slots_.size());
+  if (free_.size() < kLeastFreeSlots && index < kMaxMemoryRegions) {
     slots_.emplace_back();
+  } else if (free_.empty()) {
+    return Error{ENOMEM, "too many memory regions"};
+  } else {
+    index = free_.front();
+    free_.pop_front();
   }
-  const auto index = free_.back();
-  free_.pop_back();
   Slot& slot = slots_[index];
   const auto low = static_cast<std::uint8_t>(slot.key + 1);
   slot.key = (index + 1) << kKeyBits | low;

@@ -2,12 +2,15 @@
 //
 // The upper 24 bits of a key are the index of a slot in the table, of a region or a window. The low
 // 8 bits change each time the slot is reused, so that a stale key does not give access to the next
-// region. Those of a window change with each binding.
+// region. Those of a window change with each binding. The slot that has been free for the longest
+// time is reused, and only when there are kLeastFreeSlots or the table is full.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <variant>
 #include <vector>
 
@@ -16,6 +19,9 @@
 #include "softib/hca/registered_memory.hpp"
 
 namespace softib::hca {
+
+/// So a key repeats after 256 times as many registrations.
+inline constexpr std::size_t kLeastFreeSlots = 1024;
 
 class MemoryTable {
  public:
@@ -83,7 +89,7 @@ class MemoryTable {
 
   OnDemandMemory* on_demand_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
+  std::deque<std::uint32_t> free_;
   std::uint32_t bound_windows_ = 0;  ///< of type 2
 };
 

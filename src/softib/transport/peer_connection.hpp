@@ -43,6 +43,7 @@ class PeerConnection {
   /// Makes the receiver's engine read the ring, whoever the waiters are.
   void notify_engine();
   [[nodiscard]] std::uint64_t seen_taken() const { return ring_->seen_taken(); }
+  [[nodiscard]] bool is_half_free() const { return ring_->is_half_free(); }
   /// From any thread: see RingWriter.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const {
     ring_->wait_for_room(seen, deadline);

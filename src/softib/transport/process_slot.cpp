@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "softib/fabric/file_lock.hpp"
@@ -16,6 +18,11 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
+
+/// The subnet process has the lock for a moment, while it removes a folder. Any other process of
+/// the subnet could keep it.
+constexpr int kLockAttempts = 200;
+constexpr std::chrono::milliseconds kLockPause{5};
 
 /// Calls open_shared() and guards the descriptor.
 template <class... Arguments>
@@ -30,7 +37,10 @@ Result<GuardedFd> open_guarded(const Arguments&... arguments) {
 Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric) {
   auto attaching = open_guarded(folder.fabric(), fabric::IfMissing::fail);
   if (!attaching) return attaching;
-  fabric::lock_shared(attaching->get(), fabric::kAttachLockOffset);
+  for (int attempt = 0; !fabric::try_lock_shared(attaching->get(), fabric::kAttachLockOffset);) {
+    if (++attempt == kLockAttempts) return Error{EBUSY, "another process keeps the subnet locked"};
+    std::this_thread::sleep_for(kLockPause);
+  }
   if (!fabric.is_file(attaching->get()) ||
       !fabric::is_named(attaching->get(), AT_FDCWD, folder.fabric())) {
     return Error{ESTALE, "the subnet has just ended"};

@@ -50,9 +50,11 @@ std::size_t ReceiveRings::drain() {
   for (auto& each : rings_) {
     // Bounded by what is published now: a sender may write as fast as this loop reads.
     const auto published = each.ring.published();
-    bytes += published - each.ring.taken();
+    const auto before = each.ring.taken();
     while (each.ring.taken() < published && deliver(each.ring, kPollBudget)) {
     }
+    // Not what is published: nothing is taken from a broken ring, and its sender may leave it so.
+    bytes += each.ring.taken() - before;
   }
   return bytes;
 }

@@ -51,6 +51,7 @@ class RingWriter {
   /// The value of `taken` that put() read last.
   [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingBytes; }
   [[nodiscard]] bool is_empty() const { return taken() == written_; }
+  [[nodiscard]] bool is_half_free() const { return written_ - taken() <= kRingBytes / 2; }
   /// `taken`, checked: within kRingBytes below what is written.
   [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] ReaderState reader_state() const;

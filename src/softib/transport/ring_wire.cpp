@@ -1,14 +1,12 @@
 #include "softib/transport/ring_wire.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <utility>
 
 #include "softib/core/adaptive_mutex.hpp"
-#include "softib/transport/close_patience.hpp"
+#include "softib/transport/patience.hpp"
 #include "softib/transport/peer_connection.hpp"
 #include "softib/transport/unix_socket.hpp"
 
@@ -21,6 +19,7 @@ struct RingWire::Peer {
   void disconnect() {
     connection.reset();
     is_connected = false;
+    taken = 0;
   }
 
   const ProcessAddress address;
@@ -28,9 +27,10 @@ struct RingWire::Peer {
   std::atomic<bool> is_connected = false;
   AdaptiveMutex mutex;  ///< guards what follows, and keeps the order of messages
   std::shared_ptr<PeerConnection> connection;
-  std::uint32_t epoch = 0;  ///< of the slot when the connection was made
-  bool congested = false;
-  ClosePatience patience;
+  std::uint32_t epoch = 0;        ///< of the slot when the connection was made
+  bool congested = false;         ///< nobody waits for it
+  std::uint64_t taken = 0;        ///< of the ring; `patience` has been given for it
+  Patience patience;              ///< with whoever has the slot
   std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0: none known
 };
 
@@ -49,7 +49,6 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
                            SendMode mode, Delivery& why, std::uint64_t& lost) {
   const auto receiver = peer(to);
   Lock lock(receiver->mutex);
-  Deadline deadline{};
   std::size_t sent = 0;
   std::size_t on_this_connection = 0;
   bool reconnected = false;
@@ -64,8 +63,8 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
       return sent;
     }
     auto& connection = *receiver->connection;
+    if (receiver->congested && connection.is_half_free()) receiver->congested = false;
     const std::size_t count = connection.put(packets.subspan(sent));
-    if (count != 0 && connection.seen_taken() != 0) receiver->congested = false;
     sent += count;
     on_this_connection += count;
     if (has_ended(*receiver, mode)) {
@@ -77,29 +76,27 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
       const auto back = connection.is_closing() ? 0 : std::min(left.entries, put);
       sent -= back;
       lost += left.packets - std::min(left.packets, count_packets(packets.subspan(sent, back)));
-      receiver->congested = connection.is_closing();
       receiver->disconnect();
       if (sent == packets.size()) return sent;
       why = Delivery::lost;
       if (std::exchange(reconnected, true)) return sent;
     } else if (sent == packets.size()) {
       return sent;
-    } else if (!wait_for_ring(*receiver, lock, mode, deadline)) {
+    } else if (!wait_for_ring(*receiver, lock, mode)) {
       why = Delivery::congested;
       return sent;
     }
   }
 }
 
-Delivery RingWire::send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
-                            std::uint64_t& lost) {
+Delivery RingWire::send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) {
   const auto kind = mad.has_icrc ? MessageKind::mad_with_icrc : MessageKind::mad;
-  return transmit(to, kind, mad.bytes, mode, lost);
+  return transmit(to, kind, mad.bytes, lost);
 }
 
 bool RingWire::wake(ProcessAddress to, std::uint64_t& lost) {
   // A congested receiver has messages queued, so its engine wakes anyway.
-  return transmit(to, MessageKind::wakeup, {}, SendMode::non_blocking, lost) != Delivery::refused;
+  return transmit(to, MessageKind::wakeup, {}, lost) != Delivery::refused;
 }
 
 bool RingWire::has_untaken(ProcessAddress process) {
@@ -151,30 +148,22 @@ void RingWire::close_least_recently_used(const Peer& except) {
   lru_.erase(oldest);
 }
 
-Delivery RingWire::transmit(ProcessAddress to, MessageKind kind, ConstBytes body, SendMode mode,
+Delivery RingWire::transmit(ProcessAddress to, MessageKind kind, ConstBytes body,
                             std::uint64_t& lost) {
   const auto receiver = peer(to);
-  Lock lock(receiver->mutex);
-  Deadline deadline{};
+  const Lock lock(receiver->mutex);
   bool reconnected = false;
   for (;;) {
     const auto connected = connect(*receiver);
     if (connected != Delivery::delivered) return reconnected ? Delivery::lost : connected;
     const int error = receiver->connection->send(kind, body);
-    if (error == 0) {
-      receiver->congested = false;
-      return Delivery::delivered;
-    }
-    if (error == EAGAIN) {
-      if (!wait_for_socket(*receiver, lock, mode, deadline)) return Delivery::congested;
-      continue;
-    }
+    if (error == 0) return Delivery::delivered;
+    if (error == EAGAIN) return Delivery::congested;
     if (error == ENOBUFS || error == ENOMEM) return Delivery::refused;
     // The receiver died or is disconnecting us. Connect again and repeat the message; if another
     // process has the slot by now, it drops it.
-    (void)has_ended(*receiver, mode);
+    (void)has_ended(*receiver, SendMode::non_blocking);
     lost += receiver->connection->count_left().packets;
-    receiver->congested = receiver->connection->is_closing();
     receiver->disconnect();
     if (std::exchange(reconnected, true)) return Delivery::lost;
   }
@@ -195,7 +184,7 @@ Delivery RingWire::connect(Peer& peer) {
     socket = connect_now();
   }
   if (socket) {
-    if (std::exchange(peer.epoch, epoch) != epoch) peer.congested = false;
+    peer.epoch = epoch;
     peer.connection = std::make_shared<PeerConnection>(std::move(socket));
     peer.is_connected = true;
     return Delivery::delivered;
@@ -233,35 +222,29 @@ bool RingWire::has_ended(Peer& peer, SendMode mode) {
   return ended;
 }
 
-/// Sets `deadline` if it is not set yet. Marks the peer as congested when waiting is over.
-bool RingWire::may_wait(Peer& peer, SendMode mode, Deadline& deadline) {
-  const auto now = steady_clock::now();
-  if (deadline == Deadline{}) deadline = now + kHeadOfQueueLifetime;
-  if (mode == SendMode::non_blocking || now >= deadline) peer.congested = true;
-  return !peer.congested;
-}
-
-bool RingWire::wait_for_socket(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline) {
-  if (!may_wait(peer, mode, deadline)) return false;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
+/// Marks the peer as congested when the patience with it is used up. Whoever does not wait wakes
+/// the engine, since the thread that polls may have stopped.
+bool RingWire::wait_for_ring(Peer& peer, Lock& lock, SendMode mode) {
+  if (mode == SendMode::as_room_permits) return false;
   const auto connection = peer.connection;
+  const auto give_up = [&] {
+    connection->notify_engine();
+    return false;
+  };
+  if (mode == SendMode::non_blocking || peer.congested) return give_up();
+  const auto taken = connection->seen_taken();
+  if (taken > peer.taken) peer.patience.earn(taken - std::exchange(peer.taken, taken));
+  const auto begin = steady_clock::now();
+  const auto left = peer.patience.left(begin);
+  peer.congested = left < kLeastPatience;
+  if (peer.congested) return give_up();
+  const auto until = begin + std::min<std::chrono::nanoseconds>(left, kPollerGrace);
   lock.unlock();
-  pollfd room{connection->socket(), POLLOUT, 0};
-  (void)::poll(&room, 1, static_cast<int>(left));
+  connection->wait_for_room(taken, until);
   lock.lock();
-  return true;
-}
-
-bool RingWire::wait_for_ring(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline) {
-  if (mode == SendMode::as_room_permits || !may_wait(peer, mode, deadline)) return false;
-  const auto connection = peer.connection;
-  const auto seen = connection->seen_taken();
-  lock.unlock();
-  const auto until = std::min(deadline, steady_clock::now() + kPollerGrace);
-  connection->wait_for_room(seen, until);
-  lock.lock();
-  if (steady_clock::now() >= until) connection->notify_engine();
+  const auto end = steady_clock::now();
+  peer.patience.spend(begin, end);
+  if (end >= until) connection->notify_engine();
   return true;
 }
 

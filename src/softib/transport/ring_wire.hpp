@@ -3,9 +3,11 @@
 //
 // A full ring is back-pressure, like link-level credits: the sender waits for at most the
 // head-of-queue lifetime (IBA 18.2.5.4), then drops. From then on the receiver counts as congested,
-// and no sender waits for it until it has taken something, so a process that hangs does not slow
-// down traffic to others. The same goes for a receiver that does not finish closing. No lock is
-// held while waiting, and no lock that two destinations share is held during a system call.
+// and no sender waits for it until half of its ring is free, so a process that hangs, or takes a
+// packet now and then, does not slow down traffic to others (patience.hpp). The same goes for a
+// receiver that does not finish closing. Messages are not waited for at all: what a socket has no
+// room for is dropped. No lock is held while waiting, and no lock that two destinations share is
+// held during a system call.
 #pragma once
 
 #include <chrono>
@@ -22,7 +24,6 @@
 
 namespace softib::transport {
 
-inline constexpr std::chrono::milliseconds kHeadOfQueueLifetime{200};
 /// How long a sender leaves a full ring to the thread that polls it before it wakes the engine.
 inline constexpr std::chrono::milliseconds kPollerGrace{5};
 /// At most max_connections() connections are kept. A further receiver replaces the least recently
@@ -40,8 +41,7 @@ class RingWire : public Wire {
 
   std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets, SendMode mode,
                    Delivery& why, std::uint64_t& lost) override;
-  Delivery send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
-                    std::uint64_t& lost) override;
+  Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) override;
   [[nodiscard]] bool wake(ProcessAddress to, std::uint64_t& lost) override;
   [[nodiscard]] bool has_untaken(ProcessAddress process) override;
   /// Closes all connections.
@@ -51,17 +51,13 @@ class RingWire : public Wire {
   struct Peer;
   using Peers = std::list<std::shared_ptr<Peer>>;
   using Lock = std::unique_lock<AdaptiveMutex>;
-  using Deadline = std::chrono::steady_clock::time_point;
 
   std::shared_ptr<Peer> peer(ProcessAddress to);
   void close_least_recently_used(const Peer& except);
   Delivery connect(Peer& peer);
   Delivery connect_with_ring(Peer& peer);
-  Delivery transmit(ProcessAddress to, MessageKind kind, ConstBytes body, SendMode mode,
-                    std::uint64_t& lost);
-  bool wait_for_socket(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline);
-  bool wait_for_ring(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline);
-  [[nodiscard]] static bool may_wait(Peer& peer, SendMode mode, Deadline& deadline);
+  Delivery transmit(ProcessAddress to, MessageKind kind, ConstBytes body, std::uint64_t& lost);
+  static bool wait_for_ring(Peer& peer, Lock& lock, SendMode mode);
   [[nodiscard]] static bool has_ended(Peer& peer, SendMode mode);
 
   fabric::SubnetFolder folder_;

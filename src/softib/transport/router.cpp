@@ -131,7 +131,7 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
 }
 
 void Router::send_to_same(Packets packets, SendMode mode) {
-  if (is_mad(*packets.front())) return send_mads(packets, mode);
+  if (is_mad(*packets.front())) return send_mads(packets);
   std::uint64_t bytes = 0;
   for (const auto* packet : packets) bytes += hca::segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
@@ -154,14 +154,14 @@ void Router::unicast(Packets packets, SendMode mode) {
 }
 
 /// Packets that a queue pair sends to QP0 or QP1 of a port.
-void Router::send_mads(Packets packets, SendMode mode) {
+void Router::send_mads(Packets packets) {
   for (const auto* packet : packets) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     const std::size_t size = gather(*packet, bytes);
     if (size == 0) {
       count(fabric::PortCounter::drop_malformed, packet->gso.packets);
     } else {
-      send_mad({bytes.data(), size}, mode);
+      send_mad({bytes.data(), size});
     }
   }
 }
@@ -205,13 +205,13 @@ std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
   return count_packets(packets.first(delivered));
 }
 
-bool Router::deliver_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode) {
+bool Router::deliver_mad(ProcessAddress to, const MadOnWire& mad) {
   if (!is_occupied(to)) {
     count(fabric::PortCounter::drop_empty_place);
     return false;
   }
   std::uint64_t lost = 0;
-  const Delivery why = wire_.send_mad(to, mad, mode, lost);
+  const Delivery why = wire_.send_mad(to, mad, lost);
   count_lost(lost);
   count_undelivered(to, why, 1);
   return why == Delivery::delivered;
@@ -248,7 +248,7 @@ bool Router::may_pass(NodeIndex node, bool subnet_management) const {
   return subnet_management ? state != PortState::down : state == PortState::active;
 }
 
-void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, SendMode mode) {
+void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   const auto packet = MadPacket::parse(bytes);
   if (!packet) return count(fabric::PortCounter::drop_malformed);
   const auto header = MadHeader::parse(packet->mad);
@@ -260,15 +260,15 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, SendMode mode)
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
-  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire, mode);
+  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire);
   count_sent(on_wire.bytes);
-  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, on_wire, mode);
+  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, on_wire);
 }
 
-void Router::send_mad_to(NodeIndex node, const MadOnWire& mad, SendMode mode) {
+void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) {
   count_sent(mad.bytes);
   const auto delivered =
-      deliver_to_all(node, [&](ProcessAddress to) { return deliver_mad(to, mad, mode) ? 1U : 0U; });
+      deliver_to_all(node, [&](ProcessAddress to) { return deliver_mad(to, mad) ? 1U : 0U; });
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
 }
 

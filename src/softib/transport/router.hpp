@@ -26,11 +26,11 @@ class Router {
   [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch);
   [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
   /// Sends one MAD packet, LRH to padding.
-  void send_mad(ConstBytes packet, SendMode mode) { send_mad(packet, {packet}, mode); }
+  void send_mad(ConstBytes packet) { send_mad(packet, {packet}); }
   /// The same, but `on_wire` arrives: the packet with its ICRC, and perhaps with bit errors.
-  void send_mad(ConstBytes packet, const MadOnWire& on_wire, SendMode mode);
+  void send_mad(ConstBytes packet, const MadOnWire& on_wire);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
-  void send_mad_to(NodeIndex node, const MadOnWire& mad, SendMode mode);
+  void send_mad_to(NodeIndex node, const MadOnWire& mad);
   /// Wakes every process of a node. False if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
@@ -39,11 +39,11 @@ class Router {
   void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode);
   void send_to_same(Packets packets, SendMode mode);
   void unicast(Packets packets, SendMode mode);
-  void send_mads(Packets packets, SendMode mode);
+  void send_mads(Packets packets);
   void multicast(Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
-  bool deliver_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode);
+  bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
   template <class Deliver>
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
   [[nodiscard]] bool is_occupied(ProcessAddress process) const;

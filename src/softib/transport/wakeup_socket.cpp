@@ -67,7 +67,7 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
 }
 
 FileDescriptor WakeupSocket::make_sender() const {
-  FileDescriptor sender(::socket(AF_UNIX, kType, 0));
+  FileDescriptor sender(::socket(AF_UNIX, kType | SOCK_NONBLOCK, 0));
   const auto path = ipoib::UnixPath::of("/proc/self/fd/" + std::to_string(inode_.get()));
   if (!sender || !path || ::connect(sender.get(), path->address(), path->size()) != 0) return {};
   return sender;

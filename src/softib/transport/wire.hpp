@@ -32,8 +32,8 @@ struct MadOnWire {
   bool has_icrc = false;
 };
 
-/// Whether a sender may wait for a congested receiver. The engine thread never blocks: it drains
-/// the rings of its own process, so two engines that waited for each other would deadlock.
+/// Whether a sender of packets to queue pairs may wait for room. The engine thread never blocks: it
+/// drains the rings of its own process, so two engines that waited for each other would deadlock.
 enum class SendMode : std::uint8_t {
   blocking,
   non_blocking,
@@ -49,9 +49,9 @@ class Wire {
   /// earlier calls delivered to a process that died before it read them.
   virtual std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
                            SendMode mode, Delivery& why, std::uint64_t& lost) = 0;
-  /// Sends a MAD. `lost`: see send().
-  virtual Delivery send_mad(ProcessAddress to, const MadOnWire& mad, SendMode mode,
-                            std::uint64_t& lost) = 0;
+  /// Sends a MAD, or drops it: does not wait, since whoever answers many must not wait for one that
+  /// does not read. `lost`: see send().
+  virtual Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) = 0;
   /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
   /// that; then a process may be there that has not been woken. `lost`: see send().
   [[nodiscard]] virtual bool wake(ProcessAddress to, std::uint64_t& lost) = 0;

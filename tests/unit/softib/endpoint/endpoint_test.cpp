@@ -1,16 +1,20 @@
 // Several endpoints in one process; each has its own sockets, slot and engine.
 #include "softib/endpoint/endpoint.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
@@ -19,6 +23,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/endpoint/capture.hpp"
+#include "softib/fabric/attached_processes.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
 #include "softib/transport/socket_engine.hpp"
@@ -690,6 +695,49 @@ TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
   EXPECT_EQ(std::filesystem::file_size(path), one + 3 * record);
 }
 
+/// Whoever may read the file may lock it.
+TEST(CaptureFileTest, DoesNotWaitForALockOfAnotherUser) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "capture";
+  const std::vector<std::uint8_t> packet(100);
+  const ipoib::FileDescriptor made(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const ipoib::FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(reader.get(), LOCK_EX), 0);
+  std::atomic<bool> is_done = false;
+  std::thread program([&] {
+    for (int i = 0; i < 2; ++i) {
+      auto file = CaptureFile::open(path).value();
+      file.add(packet, Direction::sent, {});
+      file.flush();
+    }
+    is_done = true;
+  });
+  EXPECT_TRUE(eventually([&] { return is_done.load(); }));
+  ASSERT_EQ(::flock(reader.get(), LOCK_UN), 0);
+  program.join();
+  EXPECT_EQ(std::filesystem::file_size(path), 24U + 2 * (16 + 16 + 100 + 6));
+}
+
+/// Each finds it empty before one of them writes.
+TEST(CaptureFileTest, HasOneHeaderHoweverManyProcessesBeginIt) {
+  constexpr int kTimes = 200;
+  for (int time = 0; time < kTimes; ++time) {
+    const test::TemporaryFolder root;
+    const std::string path = root / "capture";
+    std::barrier start(2);
+    const auto begin = [&] {
+      start.arrive_and_wait();
+      auto file = CaptureFile::open(path).value();
+      file.add(std::vector<std::uint8_t>(100), Direction::sent, {});
+      file.flush();
+    };
+    std::thread other(begin);
+    begin();
+    other.join();
+    ASSERT_EQ(std::filesystem::file_size(path), 24U + 2 * (16 + 16 + 100 + 6));
+  }
+}
+
 TEST(CaptureFileTest, NeverFollowsASymbolicLink) {
   const test::TemporaryFolder root;
   std::filesystem::create_symlink(root / "target", root / "capture");
@@ -711,6 +759,23 @@ TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
   const auto stale = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(stale);
   EXPECT_EQ(stale.error().code, ESTALE);
+}
+
+/// Every process of the subnet may open the file for writing, and so lock it.
+TEST_F(EndpointTest, DoesNotWaitForEverToTakeASlot) {
+  auto locked = fabric::block_attach(subnet_.folder()).value();
+  auto fabric = fabric::Fabric::open(subnet_.folder().fabric()).value();
+  std::optional<ipoib::Result<transport::ProcessSlot>> slot;
+  std::atomic<bool> is_done = false;
+  std::thread program([&] {
+    slot.emplace(transport::ProcessSlot::take(subnet_.folder(), fabric, 2));
+    is_done = true;
+  });
+  EXPECT_TRUE(eventually([&] { return is_done.load(); }));
+  locked.reset();
+  program.join();
+  ASSERT_FALSE(*slot);
+  EXPECT_EQ(slot->error().code, EBUSY);
 }
 
 // MADs.

@@ -82,7 +82,7 @@ TEST_F(UnusedFolder, StaysWhileAProgramAttaches) {
   std::ofstream(folder_.fabric()) << "another version";
   auto attaching = open_shared(folder_.fabric(), IfMissing::fail);
   ASSERT_TRUE(attaching);
-  lock_shared(attaching->get(), kAttachLockOffset);
+  ASSERT_TRUE(try_lock_shared(attaching->get(), kAttachLockOffset));
   EXPECT_FALSE(remove_without_process(folder_));
   EXPECT_TRUE(std::filesystem::exists(slot_));
 }

@@ -1,5 +1,7 @@
 #include "softib/hca/memory_table.hpp"
 
+#include <set>
+
 #include "hca_fixture.hpp"
 
 namespace softib::hca {
@@ -50,6 +52,18 @@ TEST_F(MemoryTableTest, KeyOfARemovedRegionIsInvalid) {
   EXPECT_NE(next.key, old.key);
   EXPECT_EQ(table.resolve({0x1000, 1, old.key}, &pd, false).begin(), nullptr);
   EXPECT_NE(table.resolve({0x1000, 1, next.key}, &pd, false).begin(), nullptr);
+}
+
+/// A key has 8 bits that change each time that its slot is used again.
+TEST_F(MemoryTableTest, KeysRepeatLate) {
+  const auto kept = add();
+  std::set<std::uint32_t> keys;
+  for (std::uint32_t i = 0; i < 256 * kLeastFreeSlots; ++i) {
+    const auto key = add().key;
+    ASSERT_TRUE(keys.insert(key).second) << i;
+    ASSERT_TRUE(table.remove(key));
+  }
+  EXPECT_FALSE(keys.contains(kept.key));
 }
 
 TEST_F(MemoryTableTest, BadRegionsAreRefused) {
@@ -120,10 +134,15 @@ TEST_F(MemoryTableTest, AnImplicitRegionHasAllOfMemory) {
 }
 
 TEST_F(MemoryTableTest, IsBounded) {
+  std::uint32_t last = 0;
   for (std::uint32_t i = 0; i < kMaxMemoryRegions; ++i) {
-    ASSERT_TRUE(table.add(pd, memory.data(), 1, 0, 0));
+    const auto added = table.add(pd, memory.data(), 1, 0, 0);
+    ASSERT_TRUE(added);
+    last = added->key;
   }
   EXPECT_EQ(table.add(pd, memory.data(), 1, 0, 0).error().code, ENOMEM);
+  ASSERT_TRUE(table.remove(last));
+  EXPECT_TRUE(table.add(pd, memory.data(), 1, 0, 0)) << "uses the only slot again";
 }
 
 }  // namespace

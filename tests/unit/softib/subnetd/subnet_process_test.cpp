@@ -6,13 +6,18 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <semaphore>
 #include <stdexcept>
+#include <vector>
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/file_descriptor.hpp"
@@ -311,8 +316,7 @@ TEST_F(SubnetProcessTest, CountsMalformedMads) {
   transport::RingWire wire(folder_, fabric);
   const std::array<std::uint8_t, 20> garbage{};
   std::uint64_t lost = 0;
-  ASSERT_EQ(wire.send_mad({0, 0}, {garbage}, transport::SendMode::blocking, lost),
-            transport::Delivery::delivered);
+  ASSERT_EQ(wire.send_mad({0, 0}, {garbage}, lost), transport::Delivery::delivered);
   EXPECT_TRUE(
       eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_malformed) == 1; }));
 }
@@ -327,10 +331,66 @@ TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMads) {
   packet.mad[kMethod] = ipoib::wire::method::kGetResp;  // the SA does nothing about it
   const auto mad = packet.emit(bytes);
   subnet.run([&] {  // so that nothing is taken from the queue
-    for (std::size_t i = 0; i < kMaxQueuedMads + 3; ++i) a->send_mad(mad);
+    for (std::size_t i = 1; i <= kMaxQueuedMads + 3; ++i) {
+      a->send_mad(mad);
+      // What its socket has no room for would be dropped.
+      ASSERT_TRUE(eventually(
+          [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == i; }));
+    }
     EXPECT_TRUE(
         eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_mad_full) == 3; }));
   });
+}
+
+/// Takes the next response only when it has a permit.
+struct SlowReader final : endpoint::MadReceiver {
+  void receive_mad(ConstBytes /*packet*/) override { ++received, permits.acquire(); }
+  void mad_deadline(ipoib::TimePoint /*now*/) override {}
+  std::atomic<std::size_t> received = 0;
+  std::counting_semaphore<> permits{0};
+};
+
+TEST_F(SubnetProcessTest, AnswersOthersWhileAClientReadsItsAnswersSlowly) {
+  constexpr int kEnough = 1 << 20;
+  constexpr int kRounds = 15;
+  const RunningSubnet subnet(folder_);
+  const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
+  const auto slow = attach(folder_, "slow");
+  const auto other = attach(folder_, "other");
+  SlowReader reader;
+  slow->set_mad_receiver(&reader);
+  SaClient client(*other);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  const auto from_slow = node_request(*slow).emit(bytes);
+  /// The median of the times until a request that follows two of `slow` is answered.
+  const auto median_wait = [&](const std::function<void()>& before_each) {
+    std::vector<std::chrono::nanoseconds> waits;
+    for (int round = 0; round < kRounds; ++round) {
+      before_each();
+      slow->send_mad(from_slow);
+      slow->send_mad(from_slow);
+      const auto begin = std::chrono::steady_clock::now();
+      (void)client.request(node_request(*other));
+      waits.push_back(std::chrono::steady_clock::now() - begin);
+    }
+    std::ranges::nth_element(waits, waits.begin() + kRounds / 2);
+    return waits[kRounds / 2];
+  };
+  const auto usual = median_wait([] {});
+  ASSERT_TRUE(eventually([&] {
+    slow->send_mad(from_slow);
+    return counted(fabric, 0, fabric::PortCounter::drop_congested) != 0;
+  }));
+  (void)client.request(node_request(*other));  // what was sent before has been answered
+  // Takes one response, so there is room for one of the next two.
+  const auto hostile = median_wait([&] {
+    const std::size_t before = reader.received;
+    reader.permits.release();
+    ASSERT_TRUE(eventually([&] { return reader.received > before; }));
+  });
+  EXPECT_LE(hostile, 50 * usual);
+  reader.permits.release(kEnough);
+  slow->set_mad_receiver(nullptr);
 }
 
 /// As perfquery reads them.

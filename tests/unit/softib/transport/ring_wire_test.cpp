@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -123,13 +124,12 @@ TEST_F(LargeBatchTest, CountsTheSegmentsOfLargePacketsAsLost) {
 TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
   const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
   std::uint64_t lost = 0;
-  const std::vector<std::function<void()>> calls = {
-      [&] {
-        (void)wire_.send_mad({1, 0}, {mad}, SendMode::non_blocking, lost);
-      },
-      [&] {
-        (void)wire_.wake({1, 0}, lost);
-      }};
+  const std::vector<std::function<void()>> calls = {[&] {
+                                                      (void)wire_.send_mad({1, 0}, {mad}, lost);
+                                                    },
+                                                    [&] {
+                                                      (void)wire_.wake({1, 0}, lost);
+                                                    }};
   for (const auto& call : calls) {
     GuardedFd listener = listen(0);
     subnet_.fabric().advance_epoch(1, 0);
@@ -424,6 +424,22 @@ TEST_F(SocketEngineTest, DisconnectsASenderOfUnexpectedMessages) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
+/// The sender does nothing afterwards, and does not disconnect.
+TEST_F(SocketEngineTest, SleepsWhileASenderKeepsABrokenRing) {
+  const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
+  const auto memory = make_ring_memory();
+  ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, memory->get()), 0);
+  MessageReader reader;
+  ASSERT_TRUE(eventually([&] { return reader.next(sender.get()) == MessageReader::Got::message; }));
+  ASSERT_EQ(reader.kind(), MessageKind::wakeup_table);
+  auto table = WakeupView::map(reader.fd().get()).value();
+  const auto ring = RingMemory::map(memory->get()).value();
+  ring.header().written = 2 * kRingBytes;
+  ASSERT_EQ(send_message(sender.get(), MessageKind::wakeup), 0);
+  ASSERT_TRUE(eventually([&] { return counter_.malformed_ == 1; }));
+  EXPECT_TRUE(eventually([&] { return table.must_wake_engine(); })) << "the engine does not sleep";
+}
+
 TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
   const GuardedFd listener = listen(0);
   const auto before = open_descriptors();
@@ -614,6 +630,58 @@ TEST_F(LargeBatchTest, WaitsForTheNextProcessInTheSlot) {
   });
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
   starter.join();
+}
+
+/// A receiver that takes a packet now and then has room for one each time, and a full ring.
+TEST_F(LargeBatchTest, WaitsAgainWhenHalfOfTheRingIsFree) {
+  const auto fits = send_some(batch_.size(), SendMode::blocking);
+  ASSERT_EQ(why_, Delivery::congested);
+  const auto connection = accept_from(listener_.get());
+  MessageReader reader;
+  ASSERT_EQ(reader.next(connection.get()), MessageReader::Got::message);
+  const auto memory = RingMemory::map(reader.fd().get()).value();
+  RingReader ring(RingMemory::map(reader.fd().get()).value());
+  std::vector<ArrivedPacket> packets;
+  auto& sleeps = memory.header().writer_sleeps;
+  sleeps = 0;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(ring.read(packets, 1));
+    ring.release();
+    EXPECT_EQ(send_some(2, SendMode::blocking), 1U);
+    EXPECT_EQ(why_, Delivery::congested);
+    ASSERT_EQ(sleeps, 0U) << "the sender has waited";
+  }
+  for (std::size_t i = 0; i < fits / 2 + 1; ++i) {
+    ASSERT_TRUE(ring.read(packets, 1));
+    ring.release();
+  }
+  (void)send_some(batch_.size(), SendMode::blocking);
+  EXPECT_EQ(sleeps, 1U) << "the sender has not waited";
+}
+
+/// How often this thread has slept.
+long sleeps() {
+  rusage usage{};
+  EXPECT_EQ(::getrusage(RUSAGE_THREAD, &usage), 0);
+  return usage.ru_nvcsw;
+}
+
+TEST_F(RingWireTest, DropsAMadInsteadOfWaitingForRoom) {
+  const GuardedFd listener = listen(0);
+  const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
+  std::uint64_t lost = 0;
+  const auto send_mad = [&] { return wire_.send_mad({1, 0}, {mad}, lost); };
+  while (send_mad() == Delivery::delivered) {
+  }
+  const auto receiver = accept_from(listener.get());
+  MessageReader reader;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(reader.next(receiver.get()), MessageReader::Got::message);
+    const auto before = sleeps();
+    EXPECT_EQ(send_mad(), Delivery::delivered);
+    EXPECT_EQ(send_mad(), Delivery::congested);
+    EXPECT_EQ(sleeps(), before);
+  }
 }
 
 /// The engine drains the rings of its own process, so it must not sleep for room in that of
