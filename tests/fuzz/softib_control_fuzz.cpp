@@ -27,10 +27,10 @@ void try_line(std::string_view line) {
 
 /// Builds a request: the first byte selects the command, and '|' separates the members.
 std::string shape(std::string_view text) {
-  constexpr std::array<std::string_view, 12> kCommands{"set-mtu",    "set-hca",  "show",
-                                                       "set-port",   "set-lid",  "set-partition",
-                                                       "restart-sm", "set-link", "delete-partition",
-                                                       "move-pkey",  "fail-qps", "x"};
+  constexpr std::array<std::string_view, 13> kCommands{
+      "set-mtu",       "set-hca",    "show",     "set-port",         "set-lid",
+      "set-partition", "restart-sm", "set-link", "delete-partition", "move-pkey",
+      "fail-qps",      "x",          "stop"};
   constexpr std::array<std::string_view, 14> kMembers{
       "hca",  "state",     "lid",     "pkey",  "membership", "mtu",  "index",
       "loss", "duplicate", "reorder", "delay", "corrupt",    "seed", "qpn"};

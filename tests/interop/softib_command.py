@@ -3,8 +3,13 @@
 
 Usage: softib_command.py SOFTIB IPOIBD
 """
+import fcntl
 import json
 import os
+import pathlib
+import pwd
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,6 +18,7 @@ from softib_subnet import Subnet, equal, need, run_tests, wait_for
 
 SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:])
 SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop")
+F_OFD_SETLK = 37
 NOWHERE = dict(os.environ, SOFTIB_DIR="/proc/nowhere")  # no subnet can start there
 
 
@@ -133,6 +139,8 @@ def list_shows_the_subnets():
         equal(softib("list", "--dir", str(red.folder), "--subnet", "blue").stdout.count("\n"), 1)
         table = softib("list", "--dir", str(subnet.folder)).stdout.splitlines()
         equal(table[1].split()[:2], ["default", str(subnet.process.pid)])
+        owner = pwd.getpwuid(os.getuid()).pw_name
+        equal(table[1].split()[-2:], [owner, str(subnet.folder / "default")])
 
 
 def stop_ends_a_subnet_and_waits():
@@ -148,6 +156,47 @@ def stop_ends_a_subnet_and_waits():
             subnet.start_subnet()
         done = softib("stop", "/nowhere", env=subnet.environment)
         assert done.returncode == 1 and "/nowhere" in done.stderr, done
+
+
+def stop_sends_nothing_to_other_services():
+    """The folder of a hostile user: its control socket is that of a service, and its lock is held."""
+    with Subnet(SOFTIB) as subnet, tempfile.TemporaryDirectory() as other:
+        victim = subnet.folder / "default"
+        hostile = pathlib.Path(other) / "hostile"
+        hostile.mkdir(0o700)
+        for make in (os.symlink, os.link):
+            make(victim / "control", hostile / "control")
+            (hostile / "lock").write_text((victim / "lock").read_text())
+            with open(hostile / "lock", "r+b") as lock:
+                fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+                done = softib("stop", str(hostile))
+            assert done.returncode == 1 and "softib: " in done.stderr, done
+            (hostile / "control").unlink()
+            equal(subnet.process.poll(), None)
+            equal(subnet.nodes().keys(), {"softib-sm"})
+
+
+def a_service_that_is_not_the_owners_gets_no_request():
+    """What only root can try: the folder belongs to another user than the service that listens there."""
+    if os.getuid() != 0:
+        return
+    with tempfile.TemporaryDirectory() as other:
+        hostile = pathlib.Path(other) / "hostile"
+        hostile.mkdir(0o700)
+        with socket.socket(socket.AF_UNIX) as service, open(hostile / "lock", "w+b") as lock:
+            service.bind(str(hostile / "control"))
+            service.listen()
+            service.settimeout(60)
+            os.chmod(hostile / "lock", 0o666)
+            fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            try:
+                os.chown(hostile, 65534, -1)
+            except OSError:
+                return  # a user namespace without other users
+            done = softib("stop", str(hostile))
+            assert done.returncode == 1 and "user 65534" in done.stderr, done
+            client, _ = service.accept()
+            equal(client.recv(1), b"")  # it has connected, and sent nothing
 
 
 def stop_names_the_programs_that_use_the_subnet():
@@ -351,7 +400,8 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
            json_has_keys_and_rates_in_one_form,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
-           stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
+           stop_ends_a_subnet_and_waits, stop_sends_nothing_to_other_services,
+           a_service_that_is_not_the_owners_gets_no_request, stop_names_the_programs_that_use_the_subnet,
            stop_removes_what_a_killed_subnet_has_left,
            stop_removes_a_folder_without_a_usable_fabric_file, stop_says_why_a_folder_stays,
            killed_subnet_goes_on_with_its_options,

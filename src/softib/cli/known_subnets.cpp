@@ -1,5 +1,7 @@
 #include "softib/cli/known_subnets.hpp"
 
+#include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +55,14 @@ bool is_printable(const std::string& path) {
   return std::ranges::none_of(path, [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
 
+std::string owner_of(const fabric::SubnetFolder& folder) {
+  struct stat status {};
+  if (::lstat(folder.path().c_str(), &status) != 0) return "?";
+  const auto* const user = ::getpwuid(status.st_uid);
+  const std::string name = user != nullptr ? user->pw_name : "";
+  return name.empty() || !is_printable(name) ? std::to_string(status.st_uid) : name;
+}
+
 /// The folders whose lock a process has open.
 void add_folders_of(const fs::path& process, std::set<std::string>& folders) {
   std::error_code ignored;
@@ -81,7 +91,7 @@ std::vector<KnownSubnet> find_all(const std::set<std::string>& folders) {
 std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder) {
   const auto lock = fabric::open_shared(folder.lock(), fabric::IfMissing::fail);
   if (!lock) return std::nullopt;
-  KnownSubnet subnet{folder, 0, std::nullopt, 0, {}};
+  KnownSubnet subnet{folder, 0, std::nullopt, 0, {}, owner_of(folder)};
   if (fabric::is_locked(lock->get(), 0)) {
     subnet.pid = fabric::read_holder(lock->get());
     subnet.uptime = uptime_of(subnet.pid);

@@ -16,6 +16,7 @@ struct KnownSubnet {
   std::optional<std::uint64_t> uptime;  ///< seconds; nullopt if unknown
   std::size_t hcas = 0;
   std::vector<int> programs;  ///< processes that are attached to its HCAs
+  std::string owner;          ///< of the folder: a user's name, or the number if it has none
 };
 
 /// Reads the folder of a subnet; nullopt if there is none, or without permission.

@@ -27,11 +27,12 @@ std::string list_table(const std::vector<KnownSubnet>& subnets) {
                {"UPTIME", Align::right},
                {"HCAS", Align::right},
                {"PROGRAMS", Align::right},
+               {"OWNER"},
                {"FOLDER"}});
   for (const auto& subnet : subnets) {
     table.add({subnet.folder.name(), subnet.pid == 0 ? "-" : std::to_string(subnet.pid),
                subnet.uptime ? duration_text(*subnet.uptime) : "-", std::to_string(subnet.hcas),
-               std::to_string(subnet.programs.size()), subnet.folder.path()});
+               std::to_string(subnet.programs.size()), subnet.owner, subnet.folder.path()});
   }
   return table.text();
 }
@@ -43,6 +44,7 @@ json::array list_json(const std::vector<KnownSubnet>& subnets) {
     for (const int pid : subnet.programs) programs.emplace_back(pid);
     all.push_back({{"subnet", subnet.folder.name()},
                    {"folder", subnet.folder.path()},
+                   {"owner", subnet.owner},
                    {"running", subnet.pid != 0},
                    {"pid", subnet.pid != 0 ? json::value(subnet.pid) : json::value()},
                    {"uptime", subnet.uptime ? json::value(*subnet.uptime) : json::value()},

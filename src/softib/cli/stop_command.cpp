@@ -5,15 +5,16 @@
 
 #include <boost/program_options/value_semantic.hpp>
 #include <cerrno>
-#include <csignal>
-#include <cstring>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "ipoib/file_descriptor.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/known_subnets.hpp"
 #include "softib/control/client.hpp"
+#include "softib/control/protocol.hpp"
 #include "softib/core/name.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/unused_folder.hpp"
@@ -35,7 +36,8 @@ constexpr std::string_view kStopUsage =
     "the subnet keep its folder until they end. What a killed subnet process has left is "
     "removed.\n\n";
 
-constexpr int kPatience = 30;  ///< seconds
+constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::milliseconds kInterval{10};
 
 /// The subnet that the argument names, else the one chosen by the options.
 Result<fabric::SubnetFolder> wanted_subnet(const po::variables_map& options) {
@@ -71,28 +73,53 @@ Result<void> remove_what_is_left(const fabric::SubnetFolder& folder) {
                           folder.path() + ": " + list_of(left->programs)};
 }
 
-/// Sends SIGTERM to the process and waits until it has ended. `process` is a pidfd.
-Result<void> end_process(const fabric::SubnetFolder& folder, int pid) {
-  const auto failure = [&](int code) {
-    return Error{code, "cannot end process " + std::to_string(pid) + " of subnet '" +
-                           folder.name() + "': " + std::strerror(code)};
+std::string process_of(const fabric::SubnetFolder& folder, int pid) {
+  return (pid > 0 ? "process " + std::to_string(pid) : "the process") + " of subnet '" +
+         folder.name() + "'";
+}
+
+std::string kill_advice(int pid) {
+  return pid > 0 ? "; end it with kill " + std::to_string(pid) : "; end it where it was started";
+}
+
+/// Waits until nobody holds the lock of the folder, and `process` (a pidfd, or empty) has ended.
+bool has_ended_in_time(const fabric::SubnetFolder& folder, const ipoib::FileDescriptor& process) {
+  const auto has_ended = [&] {
+    if (folder.is_running()) return false;
+    pollfd ended{process.get(), POLLIN, 0};
+    return !process || ::poll(&ended, 1, 0) == 1;
   };
-  const ipoib::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return errno == ESRCH ? Result<void>() : failure(errno);
-  // By now the number may belong to another process.
-  const auto same = control::server_pid(folder);
-  if (!same || *same != pid) return folder.is_running() ? failure(EAGAIN) : Result<void>();
-  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0) != 0) {
-    return errno == ESRCH ? Result<void>() : failure(errno);
+  for (int look = 0; look < kPatience / kInterval; ++look) {
+    if (has_ended()) return true;
+    std::this_thread::sleep_for(kInterval);
   }
-  pollfd ended{process.get(), POLLIN, 0};
-  int count = 0;
-  while ((count = ::poll(&ended, 1, kPatience * 1000)) < 0 && errno == EINTR) {
+  return has_ended();
+}
+
+/// Asks the subnet process to end, and waits until it has ended.
+Result<void> end_process(const fabric::SubnetFolder& folder) {
+  const auto connection = control::Connection::open(folder);
+  const int code = connection ? 0 : connection.error().code;
+  // A process that is ending does not listen any more.
+  if (!connection && code != ENOENT && code != ECONNREFUSED) return connection.error();
+  const int pid = connection ? connection->pid() : 0;
+  const ipoib::FileDescriptor process(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))
+                                              : -1);
+  if (connection) {
+    const auto response = connection->request(control::emit(control::Stop{}));
+    const bool may_be_ending = !response && response.error().code == EPIPE;
+    if (!response && !may_be_ending) {
+      return Error{response.error().code, response.error().message + kill_advice(pid)};
+    }
+    const auto acknowledged = response ? control::parse_acknowledgement(*response) : Result<void>();
+    if (!acknowledged) {
+      return Error{acknowledged.error().code, process_of(folder, pid) + " does not end: " +
+                                                  acknowledged.error().message + kill_advice(pid)};
+    }
   }
-  if (count == 1) return {};
-  return Error{ETIMEDOUT, "process " + std::to_string(pid) + " of subnet '" + folder.name() +
-                              "' has not ended within " + std::to_string(kPatience) +
-                              " s; try kill -9 " + std::to_string(pid)};
+  if (has_ended_in_time(folder, process)) return {};
+  return Error{ETIMEDOUT, process_of(folder, pid) + " has not ended within " +
+                              std::to_string(kPatience.count()) + " s" + kill_advice(pid)};
 }
 
 }  // namespace
@@ -118,9 +145,7 @@ int stop_command(int argc, char** argv) {
     const auto removed = remove_what_is_left(*folder);
     return removed ? kSuccess : fail(removed.error());
   }
-  const auto pid = control::server_pid(*folder);
-  if (!pid) return fail(pid.error());
-  if (const auto ended = end_process(*folder, *pid); !ended) return fail(ended.error());
+  if (const auto ended = end_process(*folder); !ended) return fail(ended.error());
   fabric::remove_if_ended(*folder);
   if (const auto left = find_subnet(*folder)) {
     std::cerr << "softib: subnet '" << folder->name() << "' has ended; programs still use "

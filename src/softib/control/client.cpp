@@ -1,6 +1,7 @@
 #include "softib/control/client.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include <array>
@@ -8,7 +9,6 @@
 #include <charconv>
 #include <cstring>
 
-#include "ipoib/file_descriptor.hpp"
 #include "softib/fabric/shared_file.hpp"
 
 namespace softib::control {
@@ -90,30 +90,37 @@ std::optional<int> take_number(std::string_view& text) {
 
 }  // namespace
 
-Result<std::string> send_request(const fabric::SubnetFolder& folder, std::string_view line) {
-  const auto socket = connect(folder);
-  if (!socket) return socket.error();
-  std::string request(line);
-  if (!request.ends_with('\n')) request += '\n';
-  // A server that rejects the client writes the reason and closes; sending then fails with EPIPE.
-  const auto sent = send_all(folder, socket->get(), request);
-  if (!sent && sent.error().code != EPIPE) return sent.error();
-  return receive_line(folder, socket->get());
-}
-
-Result<int> server_pid(const fabric::SubnetFolder& folder) {
-  const auto socket = connect(folder);
+Result<Connection> Connection::open(const fabric::SubnetFolder& folder) {
+  auto socket = connect(folder);
   if (!socket) return socket.error();
   ucred server{};
   socklen_t size = sizeof server;
   if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &server, &size) != 0) {
     return socket_error(folder, errno);
   }
-  if (server.pid <= 0) {
-    return Error{ESRCH, "the process of subnet '" + folder.name() +
-                            "' runs in another PID namespace; end it there"};
+  // Whoever owns the folder may put there what he likes.
+  struct stat status {};
+  if (::lstat(folder.path().c_str(), &status) != 0) return socket_error(folder, errno);
+  if (server.uid != status.st_uid) {
+    return Error{EPERM, "the process behind " + folder.control() + " is of user " +
+                            std::to_string(server.uid) + ", and the folder of user " +
+                            std::to_string(status.st_uid)};
   }
-  return int{server.pid};
+  return Connection(folder, std::move(*socket), server.pid);
+}
+
+Result<std::string> Connection::request(std::string_view line) const {
+  std::string request(line);
+  if (!request.ends_with('\n')) request += '\n';
+  // A server that rejects the client writes the reason and closes; sending then fails with EPIPE.
+  const auto sent = send_all(folder_, socket_.get(), request);
+  if (!sent && sent.error().code != EPIPE) return sent.error();
+  return receive_line(folder_, socket_.get());
+}
+
+Result<std::string> send_request(const fabric::SubnetFolder& folder, std::string_view line) {
+  const auto connection = Connection::open(folder);
+  return connection ? connection->request(line) : connection.error();
 }
 
 std::optional<Error> error_of(std::string_view response) {

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/fabric/folder.hpp"
@@ -21,14 +23,29 @@ inline constexpr std::string_view kNodeResponse = "node ";
 /// The response to a request that failed: this, an errno value, a space and the reason.
 inline constexpr std::string_view kErrorResponse = "error ";
 
-/// Sends one line and returns the response line, both without newline. Blocks for at most a few
-/// seconds. Fails if no subnet is running, without permission, or without a response; the message
-/// says what to do.
+/// A connection to the subnet process of a folder. Errors say what to do.
+class Connection {
+ public:
+  /// ENOENT or ECONNREFUSED if no subnet is running; EPERM without permission, or if the process
+  /// that listens there is not one of the owner of the folder.
+  [[nodiscard]] static ipoib::Result<Connection> open(const fabric::SubnetFolder& folder);
+  /// Sends one line and returns the response line, both without newline. Blocks for at most a few
+  /// seconds: ETIMEDOUT. EPIPE if the process closes the connection.
+  [[nodiscard]] ipoib::Result<std::string> request(std::string_view line) const;
+  /// The process that listens, in this process's PID namespace; 0 if it is in another one.
+  [[nodiscard]] int pid() const { return pid_; }
+
+ private:
+  Connection(fabric::SubnetFolder folder, ipoib::FileDescriptor socket, int pid)
+      : folder_(std::move(folder)), socket_(std::move(socket)), pid_(pid) {}
+  fabric::SubnetFolder folder_;
+  ipoib::FileDescriptor socket_;
+  int pid_;
+};
+
+/// Sends one line over a connection of its own, and fails as that.
 [[nodiscard]] ipoib::Result<std::string> send_request(const fabric::SubnetFolder& folder,
                                                       std::string_view line);
-/// The process that serves the control socket of the folder, in this process's PID namespace. Fails
-/// as send_request().
-[[nodiscard]] ipoib::Result<int> server_pid(const fabric::SubnetFolder& folder);
 /// The error that a response line carries; nullopt if the request succeeded.
 [[nodiscard]] std::optional<ipoib::Error> error_of(std::string_view response);
 

@@ -157,6 +157,7 @@ json::object content(const MovePKey& request) {
           {"index", request.index}};
 }
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
+json::object content(const Stop&) { return {{"command", "stop"}}; }
 
 Result<json::object> parse_object(std::string_view line) {
   boost::system::error_code error;
@@ -195,6 +196,7 @@ Result<Request> parse_request(std::string_view line) {
   const auto command = members.text("command");
   if (command == "show") return members.done(Show{});
   if (command == "restart-sm") return members.done(RestartSm{});
+  if (command == "stop") return members.done(Stop{});
   if (command == "set-hca") {
     SetHca request{members.hca(), members.one_of("state", kHcaStates)};
     return members.done(request);

@@ -14,6 +14,7 @@
 //   {"command":"delete-partition","pkey":"0x0012"}
 //   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
 //   {"command":"restart-sm"}
+//   {"command":"stop"}                                              ends the subnet process
 //
 // A request without a result gets {}. A failed one gets "error CODE REASON", with an errno value.
 // A P_Key is a string of four hexadecimal digits after 0x.
@@ -72,9 +73,10 @@ struct MovePKey {
   std::uint16_t index = 0;
 };
 struct RestartSm {};
+struct Stop {};
 
 using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, SetPartition,
-                             DeletePartition, MovePKey, RestartSm>;
+                             DeletePartition, MovePKey, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);

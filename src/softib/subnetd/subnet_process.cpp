@@ -377,6 +377,14 @@ struct SubnetProcess::Commands {
     if (!restarted) return restarted.error();
     return json::object();
   }
+  /// After the response, which the server posts when this has returned.
+  Result<json::object> operator()(const control::Stop&) const {
+    process.log_.info("ending by request");
+    boost::asio::post(process.context_, [&context = process.context_] {
+      boost::asio::post(context, [&context] { context.stop(); });
+    });
+    return json::object();
+  }
 };
 
 Result<NodeIndex> SubnetProcess::attach(const fabric::HcaName& hca) {

@@ -1,6 +1,7 @@
 #include "softib/transport/peer_connection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -28,6 +29,11 @@ std::int64_t coarse_now() {
 }
 
 }  // namespace
+
+PeerConnection::~PeerConnection() {
+  if (!shared_) return;
+  for (std::size_t i = 1; i < wakeup_fds_.size(); ++i) shared_->give_back(*this);
+}
 
 int PeerConnection::make_ring() {
   const auto memory = make_ring_memory();
@@ -69,6 +75,7 @@ void PeerConnection::wake_waiter(std::size_t entry) {
     if (found != nullptr && wake(found->sender.get())) {
       return wakeup_table_->set_woken(entry, word);
     }
+    if (found == nullptr) want_wakeup_fd(waiter);
     // Its queue is full, perhaps of the wakeups of a faulty sender.
   }
   notify_engine();
@@ -137,9 +144,31 @@ bool PeerConnection::handle(MessageReader& message) {
   }
   if (!is_wakeup_sender(message.fd().get())) return false;
   std::memcpy(&number, message.body().data(), sizeof number);
-  if (wakeup_fds_.size() == kMaxWakeupFds) wakeup_fds_.erase(wakeup_fds_.begin());
-  wakeup_fds_.push_back({number, message.take_fd()});
+  if (number != wanted_) return true;  // the answer to an earlier request
+  wanted_ = Waiter::kNone;
+  keep({number, message.take_fd()});
   return true;
+}
+
+/// Only for waiters that the table names, and one after the other: a receiver cannot make this
+/// process hold descriptors that it does not use.
+void PeerConnection::want_wakeup_fd(std::uint32_t number) {
+  const auto now = coarse_now();
+  const std::chrono::nanoseconds waited(now - wanted_at_);
+  if (wanted_ != Waiter::kNone && waited < kWakeupFdPatience) return;
+  std::array<std::uint8_t, sizeof number> body;
+  std::memcpy(body.data(), &number, sizeof number);
+  if (send(MessageKind::want_wakeup_fd, body) != 0) return;
+  wanted_ = number;
+  wanted_at_ = now;
+}
+
+/// Replaces the oldest one if there is no room for another.
+void PeerConnection::keep(WakeupFd one) {
+  const bool has_room = wakeup_fds_.empty() ||
+                        (wakeup_fds_.size() < kMaxWakeupFds && (!shared_ || shared_->take(*this)));
+  if (!has_room) wakeup_fds_.erase(wakeup_fds_.begin());
+  wakeup_fds_.push_back(std::move(one));
 }
 
 const PeerConnection::WakeupFd* PeerConnection::find_wakeup_fd(std::uint32_t number) const {

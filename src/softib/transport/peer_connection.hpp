@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -10,15 +11,23 @@
 
 #include "softib/transport/fork_guard.hpp"
 #include "softib/transport/ring.hpp"
+#include "softib/transport/shared_wakeup_fds.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/transport/wire_message.hpp"
 
 namespace softib::transport {
 
+/// How long a sender waits for a wakeup descriptor before it asks for one again.
+inline constexpr std::chrono::seconds kWakeupFdPatience{1};
+
 /// Used by one thread at a time, except where stated otherwise.
 class PeerConnection {
  public:
-  explicit PeerConnection(GuardedFd socket) : socket_(std::move(socket)) {}
+  explicit PeerConnection(GuardedFd socket, std::shared_ptr<SharedWakeupFds> shared = nullptr)
+      : socket_(std::move(socket)), shared_(std::move(shared)) {}
+  PeerConnection(const PeerConnection&) = delete;
+  PeerConnection& operator=(const PeerConnection&) = delete;
+  ~PeerConnection();
 
   /// From any thread.
   [[nodiscard]] int socket() const { return socket_.get(); }
@@ -59,11 +68,16 @@ class PeerConnection {
   void read_messages();
   [[nodiscard]] bool handle(MessageReader& message);
   [[nodiscard]] const WakeupFd* find_wakeup_fd(std::uint32_t number) const;
+  void want_wakeup_fd(std::uint32_t number);
+  void keep(WakeupFd one);
 
   GuardedFd socket_;
   std::optional<RingWriter> ring_;
   std::optional<WakeupView> wakeup_table_;
-  std::vector<WakeupFd> wakeup_fds_;  ///< the last kMaxWakeupFds received
+  std::vector<WakeupFd> wakeup_fds_;         ///< the last ones received
+  std::shared_ptr<SharedWakeupFds> shared_;  ///< null: no limit but kMaxWakeupFds
+  std::uint32_t wanted_ = Waiter::kNone;     ///< the wakeup descriptor that it has asked for
+  std::int64_t wanted_at_ = 0;
   std::uint64_t taken_before_ = 0;
   std::int64_t checked_at_ = 0;  ///< when has_ended() last read the socket
   bool ended_ = false;

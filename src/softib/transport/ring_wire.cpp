@@ -41,7 +41,9 @@ std::uint32_t key_of(ProcessAddress process) {
 }  // namespace
 
 RingWire::RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric)
-    : folder_(std::move(folder)), fabric_(fabric) {}
+    : folder_(std::move(folder)),
+      fabric_(fabric),
+      wakeup_fds_(std::make_shared<SharedWakeupFds>(max_shared_wakeup_fds())) {}
 
 RingWire::~RingWire() = default;
 
@@ -185,7 +187,7 @@ Delivery RingWire::connect(Peer& peer) {
   }
   if (socket) {
     peer.epoch = epoch;
-    peer.connection = std::make_shared<PeerConnection>(std::move(socket));
+    peer.connection = std::make_shared<PeerConnection>(std::move(socket), wakeup_fds_);
     peer.is_connected = true;
     return Delivery::delivered;
   }

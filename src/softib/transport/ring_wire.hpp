@@ -19,6 +19,7 @@
 #include "softib/core/adaptive_mutex.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
+#include "softib/transport/shared_wakeup_fds.hpp"
 #include "softib/transport/wire.hpp"
 #include "softib/transport/wire_message.hpp"
 
@@ -66,6 +67,7 @@ class RingWire : public Wire {
   Peers lru_;            ///< least recently used first
   std::unordered_map<std::uint32_t, Peers::iterator> peers_;
   std::uint64_t uses_ = 0;
+  const std::shared_ptr<SharedWakeupFds> wakeup_fds_;
 };
 
 }  // namespace softib::transport

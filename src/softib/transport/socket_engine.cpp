@@ -1,7 +1,9 @@
 #include "softib/transport/socket_engine.hpp"
 
+#include <linux/sock_diag.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -35,9 +37,24 @@ WakeupTable make_wakeup_table() {
   return std::move(*table);
 }
 
+/// Whether the other end has not read all that was sent to it.
+bool has_unread(int fd) {
+  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t size = sizeof memory;
+  return ::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) == 0 &&
+         memory[SK_MEMINFO_WMEM_ALLOC] != 0;
+}
+
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
 
 }  // namespace
+
+std::size_t max_unread_answers() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastUnreadAnswers;
+  return static_cast<std::size_t>(
+      std::clamp<rlim_t>(limit.rlim_cur / 16, kLeastUnreadAnswers, kMostUnreadAnswers));
+}
 
 SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
     : listener_(listener),
@@ -70,6 +87,7 @@ void SocketEngine::stop() {
   rings_.clear();
   senders_.clear();  // closes the connections, which the senders notice
   by_activity_.clear();
+  unread_.clear();
   wakeup_table_.close_descriptor();
   epoll_.reset();
   const std::lock_guard lock(descriptors_mutex_);
@@ -117,12 +135,7 @@ void SocketEngine::turn() {
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) linger_.handled(rings_.drain());
   if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
-  if (last_wakeup_fd_ != announced_) {
-    announced_ = last_wakeup_fd_;
-    for (auto& [fd, sender] : senders_) {
-      if (sender.has_ring) announce_wakeup_fds(sender);
-    }
-  }
+  if (std::exchange(answered_, false)) limit_unread_answers();
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
 }
 
@@ -183,7 +196,9 @@ bool SocketEngine::accept_one() {
   if (senders_.size() >= max_connections()) evict(by_activity_.front());
   const int fd = socket.get();
   if (watch(fd)) {
-    senders_[fd] = {std::move(socket), by_activity_.insert(by_activity_.end(), fd)};
+    auto& sender = senders_[fd];
+    sender.socket = std::move(socket);
+    sender.activity = by_activity_.insert(by_activity_.end(), fd);
   }
   return true;
 }
@@ -221,6 +236,7 @@ void SocketEngine::forget(int fd) {
   // Closing alone would not remove it if a child, created without fork handlers, shares the socket.
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   by_activity_.erase(sender->second.activity);
+  if (sender->second.unread) unread_.erase(*sender->second.unread);
   senders_.erase(sender);
 }
 
@@ -250,28 +266,40 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
 
 /// Returns false for a message that no sender sends; its connection has to be closed.
 bool SocketEngine::handle_message(int fd) {
+  bool is_valid = true;
   if (reader_.kind() == MessageKind::mad || reader_.kind() == MessageKind::mad_with_icrc) {
     receiver_.mad_arrived({reader_.body(), reader_.kind() == MessageKind::mad_with_icrc});
   } else if (reader_.kind() == MessageKind::ring) {
-    auto ring = RingMemory::map(reader_.fd().get());
-    if (!ring) {
-      receiver_.malformed();
-      return false;
-    }
-    rings_.remove(fd);
-    rings_.add(fd, RingReader(std::move(*ring)));
-    notified_ = true;
-    auto& sender = senders_.at(fd);
-    sender.has_ring = true;
-    (void)send_message(fd, MessageKind::wakeup_table, {}, wakeup_table_.descriptor());
-    announce_wakeup_fds(sender);
+    is_valid = add_ring(fd);
   } else if (reader_.kind() == MessageKind::wakeup) {
-    notified_ = true;
+    woken_by(fd);
+  } else if (reader_.kind() == MessageKind::want_wakeup_fd) {
+    is_valid = send_wakeup_fd(fd);
   } else {
-    receiver_.malformed();
-    return false;
+    is_valid = false;
   }
+  if (!is_valid) receiver_.malformed();
+  return is_valid;
+}
+
+bool SocketEngine::add_ring(int fd) {
+  auto& sender = senders_.at(fd);
+  if (sender.has_ring) return false;
+  auto ring = RingMemory::map(reader_.fd().get());
+  if (!ring) return false;
+  rings_.add(fd, RingReader(std::move(*ring)));
+  sender.has_ring = true;
+  notified_ = true;
   return true;
+}
+
+/// A sender wakes the engine with each packet until it has the wakeup table. It gets that with its
+/// second one: many senders send only one, as in a broadcast, and read no answer.
+void SocketEngine::woken_by(int fd) {
+  notified_ = true;
+  auto& sender = senders_.at(fd);
+  if (!sender.has_ring || sender.has_wakeup_table || ++sender.wakeups < 2) return;
+  sender.has_wakeup_table = answer(fd, MessageKind::wakeup_table, {}, wakeup_table_.descriptor());
 }
 
 std::uint32_t SocketEngine::add_wakeup_fd(const WakeupSocket& socket) {
@@ -280,7 +308,6 @@ std::uint32_t SocketEngine::add_wakeup_fd(const WakeupSocket& socket) {
     return Waiter::kEngine;
   }
   wakeup_fds_[++last_wakeup_fd_] = &socket;
-  wake();
   return last_wakeup_fd_;
 }
 
@@ -289,19 +316,44 @@ void SocketEngine::remove_wakeup_fd(std::uint32_t number) {
   wakeup_fds_.erase(number);
 }
 
-/// A sender misses a descriptor if its queue is full or the system has none left; it wakes the
-/// engine instead.
-void SocketEngine::announce_wakeup_fds(Sender& sender) {
+/// Returns false for a request that no sender makes.
+bool SocketEngine::send_wakeup_fd(int fd) {
+  std::uint32_t number = 0;
+  if (reader_.body().size() != sizeof number || !senders_.at(fd).has_ring) return false;
+  std::memcpy(&number, reader_.body().data(), sizeof number);
   const std::lock_guard lock(wakeup_fds_mutex_);
-  for (auto each = wakeup_fds_.upper_bound(sender.last_announced); each != wakeup_fds_.end();
-       ++each) {
-    std::array<std::uint8_t, sizeof each->first> number;
-    std::memcpy(number.data(), &each->first, number.size());
-    if (const auto own = each->second->make_sender()) {
-      (void)send_message(sender.socket.get(), MessageKind::wakeup_fd, number, own.get());
-    }
-    sender.last_announced = each->first;
+  const auto found = wakeup_fds_.find(number);
+  if (found == wakeup_fds_.end()) return true;  // its channel has been destroyed
+  if (const auto own = found->second->make_sender()) {
+    (void)answer(fd, MessageKind::wakeup_fd, reader_.body(), own.get());
   }
+  return true;
+}
+
+/// Sends a descriptor, unless the sender has not read the one before. Whoever gets none wakes the
+/// engine instead, and asks again.
+bool SocketEngine::answer(int fd, MessageKind kind, ipoib::ConstBytes body, int descriptor) {
+  if (has_unread(fd) || send_message(fd, kind, body, descriptor) != 0) return false;
+  auto& sender = senders_.at(fd);
+  answered_ = true;
+  if (sender.unread) unread_.erase(*sender.unread);
+  sender.unread = unread_.insert(unread_.end(), fd);
+  return true;
+}
+
+void SocketEngine::limit_unread_answers() {
+  const auto most = max_unread_answers();
+  if (unread_.size() <= most) return;
+  for (auto each = unread_.begin(); each != unread_.end();) {
+    const int fd = *each;
+    if (has_unread(fd)) {
+      ++each;
+    } else {
+      each = unread_.erase(each);
+      senders_.at(fd).unread.reset();
+    }
+  }
+  while (unread_.size() > most) evict(unread_.front());
 }
 
 }  // namespace softib::transport

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "softib/transport/fork_guard.hpp"
@@ -38,8 +39,17 @@ inline constexpr std::size_t kAcceptsPerTurn = 64;
 /// buffer of a sender of this library holds (kSocketBuffer; each message takes 512 bytes or more).
 inline constexpr std::size_t kMessagesAtEviction = 2 * kSocketBuffer / 512;
 
+/// Senders that have not read the last descriptor that they were sent. The processes of a user may
+/// have as many descriptors in flight as their limit of descriptors (ETOOMANYREFS, unix(7)), so an
+/// engine has a 16th of it.
+inline constexpr std::size_t kLeastUnreadAnswers = 4;
+inline constexpr std::size_t kMostUnreadAnswers = 1024;
+[[nodiscard]] std::size_t max_unread_answers();
+
 /// Up to max_connections() senders are connected. For a further one the least recently active is
-/// disconnected: what it has sent is delivered, and it connects again when it sends more.
+/// disconnected: what it has sent is delivered, and it connects again when it sends more. The same
+/// goes for the one that has left its answer unread for longest, if there are more of those than
+/// max_unread_answers().
 class SocketEngine {
  public:
   /// Starts the thread. `listener` and `receiver` must outlive the engine.
@@ -75,7 +85,9 @@ class SocketEngine {
     GuardedFd socket;
     std::list<int>::iterator activity;
     bool has_ring = false;
-    std::uint32_t last_announced = 0;  ///< the last wakeup descriptor that was sent to it
+    bool has_wakeup_table = false;
+    std::uint32_t wakeups = 0;  ///< received before it had the wakeup table
+    std::optional<std::list<int>::iterator> unread;
   };
   void run();
   void turn();
@@ -90,7 +102,11 @@ class SocketEngine {
   void on_readable(int fd);
   [[nodiscard]] bool read_from(int fd, std::size_t limit);
   [[nodiscard]] bool handle_message(int fd);
-  void announce_wakeup_fds(Sender& sender);
+  [[nodiscard]] bool add_ring(int fd);
+  void woken_by(int fd);
+  [[nodiscard]] bool send_wakeup_fd(int fd);
+  [[nodiscard]] bool answer(int fd, MessageKind kind, ipoib::ConstBytes body, int descriptor);
+  void limit_unread_answers();
 
   int listener_;
   WireReceiver& receiver_;
@@ -99,7 +115,8 @@ class SocketEngine {
   GuardedFd wake_;
   GuardedFd timer_;
   std::map<int, Sender> senders_;
-  std::list<int> by_activity_;                  ///< of senders_, the least recently active first
+  std::list<int> by_activity_;  ///< of senders_, the least recently active first
+  std::list<int> unread_;       ///< those that have an answer to read, the oldest first
   ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< while accepting is paused
   MessageReader reader_;
   ReceiveRings rings_;
@@ -107,11 +124,11 @@ class SocketEngine {
   Linger linger_;
   bool notified_ = false;  ///< the rings have to be read
   bool deadline_passed_ = false;
+  bool answered_ = false;           ///< a sender got a descriptor
   bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one
   std::mutex wakeup_fds_mutex_;
   std::map<std::uint32_t, const WakeupSocket*> wakeup_fds_;
-  std::atomic<std::uint32_t> last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;
-  std::uint32_t announced_ = Waiter::kFirstWakeupFd - 1;  ///< up to here, sent to every sender
+  std::uint32_t last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;
   std::atomic<bool> stopping_ = false;
   const std::uint32_t generation_ = fork_generation();
   std::thread thread_;

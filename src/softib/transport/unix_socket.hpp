@@ -25,9 +25,11 @@ inline constexpr int kListenBacklog = 1024;
 [[nodiscard]] GuardedFd accept_from(int listener);
 
 /// Connections that this process may have in each direction: a quarter of its descriptor limit,
-/// since descriptors belong to the application, and at most kMaxConnections.
+/// since descriptors belong to the application, and at most kMaxConnections. Those to receivers
+/// have a wakeup descriptor each, and share max_shared_wakeup_fds() further ones.
 inline constexpr std::size_t kMaxConnections = 16384;
 [[nodiscard]] std::size_t max_connections();
+[[nodiscard]] inline std::size_t max_shared_wakeup_fds() { return max_connections() / 4; }
 
 /// Connects to the process in a slot, without blocking. Returns no descriptor and sets errno on
 /// failure: ECONNREFUSED and ENOENT mean that nobody listens, all others do not.

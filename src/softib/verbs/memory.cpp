@@ -16,12 +16,21 @@ namespace {
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr unsigned kTrafficClassShift = 20;
 
-/// Pages of other regions must be there, as if they were to be pinned.
-bool may_register(const void* memory, std::size_t length, int access) {
-  return (access & IBV_ACCESS_ON_DEMAND) != 0 || is_mapped(memory, length);
-}
+/// With these the kernel pins memory for writing (ib_access_writable() of Linux).
+constexpr int kToWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
-ipoib::Error missing_memory() { return {EFAULT, "the memory is not mapped"}; }
+/// The pages of regions that are not on-demand must be there, and permit what the region does: the
+/// errors are those of pinning.
+ipoib::Result<void> prepare(void* memory, std::size_t length, int access) {
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 || length == 0) return {};
+  if (!is_mapped(memory, length)) return ipoib::Error{EFAULT, "the memory is not mapped"};
+  const int error =
+      prefetch_pages(static_cast<std::uint8_t*>(memory), length, (access & kToWrite) != 0);
+  if (error != 0)
+    return ipoib::Error{error, "the memory is protected, or beyond the end of a file"};
+  return {};
+}
 
 /// Unlike a physical HCA, this does not pin the pages: the engine writes to the address. So the
 /// memory must stay mapped until its receives are flushed or the region is deregistered, except
@@ -29,7 +38,7 @@ ipoib::Error missing_memory() { return {EFAULT, "the memory is not mapped"}; }
 ibv_mr* register_mapped(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
                         int access) {
   return verb([&]() -> ipoib::Result<ibv_mr*> {
-    if (!may_register(memory, length, access)) return missing_memory();
+    if (auto prepared = prepare(memory, length, access); !prepared) return prepared.error();
     if ((access & IBV_ACCESS_ZERO_BASED) != 0) address = 0;
     const auto region = register_memory(pd, memory, length, address, access);
     if (!region) return region.error();
@@ -37,7 +46,7 @@ ibv_mr* register_mapped(ibv_pd* pd, void* memory, std::size_t length, std::uint6
   });
 }
 
-ipoib::Result<void> may_reregister(Mr& mr, const hca::RegionChange& change) {
+ipoib::Result<void> prepare_change(Mr& mr, const hca::RegionChange& change) {
   if (mr.device_memory != nullptr && (change.memory != nullptr || change.access)) {
     return unsupported("changes of a region of device memory, except of its domain");
   }
@@ -48,12 +57,9 @@ ipoib::Result<void> may_reregister(Mr& mr, const hca::RegionChange& change) {
     if (region == nullptr) return ipoib::Error{EINVAL, "no such memory region"};
     access = region->access;
   }
+  if (mr.device_memory != nullptr) return {};
   const bool moves = change.memory != nullptr;
-  if (mr.device_memory == nullptr &&
-      !may_register(moves ? change.memory : mr.addr, moves ? change.length : mr.length, access)) {
-    return missing_memory();
-  }
-  return {};
+  return prepare(moves ? change.memory : mr.addr, moves ? change.length : mr.length, access);
 }
 
 /// Elements of ibv_advise_mr(): whether one may be prefetched.
@@ -163,7 +169,9 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
       change.length = length;
     }
     if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) change.access = access;
-    if (auto may = may_reregister(static_cast<Mr&>(*mr), change); !may) return may;
+    if (auto prepared = prepare_change(static_cast<Mr&>(*mr), change); !prepared) {
+      return prepared;
+    }
     auto changed = of(mr->context).device.hca()->memory().change(mr->lkey, change);
     if (!changed) return changed;
     if (change.pd != nullptr) mr->pd = pd;

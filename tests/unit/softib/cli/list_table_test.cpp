@@ -18,24 +18,24 @@ TEST(ListTable, WritesDurationsInTheLargestUnit) {
 }
 
 std::vector<KnownSubnet> subnets() {
-  return {{fabric::SubnetFolder("/run/softib/default"), 77, 125, 2, {78, 79}},
-          {fabric::SubnetFolder("/tmp/killed"), 0, std::nullopt, 1, {}}};
+  return {{fabric::SubnetFolder("/run/softib/default"), 77, 125, 2, {78, 79}, "root"},
+          {fabric::SubnetFolder("/tmp/killed"), 0, std::nullopt, 1, {}, "1000"}};
 }
 
 TEST(ListTable, HasALineForEachSubnet) {
   EXPECT_EQ(list_table(subnets()),
-            "SUBNET   PID  UPTIME  HCAS  PROGRAMS  FOLDER\n"
-            "default   77      2m     2         2  /run/softib/default\n"
-            "killed     -       -     1         0  /tmp/killed\n");
-  EXPECT_EQ(list_table({}), "SUBNET  PID  UPTIME  HCAS  PROGRAMS  FOLDER\n");
+            "SUBNET   PID  UPTIME  HCAS  PROGRAMS  OWNER  FOLDER\n"
+            "default   77      2m     2         2  root   /run/softib/default\n"
+            "killed     -       -     1         0  1000   /tmp/killed\n");
+  EXPECT_EQ(list_table({}), "SUBNET  PID  UPTIME  HCAS  PROGRAMS  OWNER  FOLDER\n");
 }
 
 TEST(ListTable, JsonHasNullForWhatIsUnknown) {
   EXPECT_EQ(
       boost::json::serialize(list_json(subnets())),
-      R"([{"subnet":"default","folder":"/run/softib/default","running":true,"pid":77,"uptime":125,)"
-      R"("hcas":2,"programs":[78,79]},{"subnet":"killed","folder":"/tmp/killed","running":false,)"
-      R"("pid":null,"uptime":null,"hcas":1,"programs":[]}])");
+      R"([{"subnet":"default","folder":"/run/softib/default","owner":"root","running":true,"pid":77,)"
+      R"("uptime":125,"hcas":2,"programs":[78,79]},{"subnet":"killed","folder":"/tmp/killed",)"
+      R"("owner":"1000","running":false,"pid":null,"uptime":null,"hcas":1,"programs":[]}])");
 }
 
 }  // namespace

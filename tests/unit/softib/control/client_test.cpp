@@ -24,7 +24,7 @@ class ControlClient : public ::testing::Test {
     EXPECT_TRUE(folder_.create());
     const auto path = ipoib::UnixPath::of(folder_.control()).value();
     EXPECT_EQ(::bind(listener_.get(), path.address(), ipoib::UnixPath::size()), 0);
-    EXPECT_EQ(::listen(listener_.get(), 1), 0);
+    EXPECT_EQ(::listen(listener_.get(), 8), 0);
   }
   ~ControlClient() override {
     (void)::shutdown(listener_.get(), SHUT_RDWR);  // if no client has come
@@ -71,6 +71,21 @@ TEST_F(ControlClient, AsksForAnHcaAndItsPort) {
   serve("node 8\n");
   EXPECT_EQ(request_attach(folder_, {"a", 2}).value(), 8);
   EXPECT_EQ(request(), "attach a:2\n");
+}
+
+/// Whoever owns the folder can put any socket there, such as one that only root may use.
+TEST_F(ControlClient, AsksNoProcessOfAnotherUserThanTheOwnerOfTheFolder) {
+  constexpr uid_t kOther = 65534;
+  if (::chown(folder_.path().c_str(), kOther, static_cast<gid_t>(-1)) != 0) {
+    GTEST_SKIP() << "must be root to give a folder away";
+  }
+  const auto response = send_request(folder_, "show");
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, EPERM);
+  EXPECT_THAT(response.error().message, testing::HasSubstr(std::to_string(kOther)));
+  EXPECT_FALSE(Connection::open(folder_));
+  ASSERT_EQ(::chown(folder_.path().c_str(), ::geteuid(), static_cast<gid_t>(-1)), 0);
+  EXPECT_EQ(Connection::open(folder_).value().pid(), ::getpid());
 }
 
 TEST_F(ControlClient, TakesOnlyANodeThatCanExist) {

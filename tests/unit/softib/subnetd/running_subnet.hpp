@@ -38,6 +38,7 @@ class RunningSubnet {
     process_.reset();
   }
 
+  [[nodiscard]] bool has_ended() const { return context_.stopped(); }
   /// Calls a function in the thread of the subnet process, which does nothing else meanwhile.
   template <class Function>
   void run(Function function) {

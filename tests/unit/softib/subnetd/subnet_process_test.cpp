@@ -719,8 +719,17 @@ TEST_F(SubnetProcessTest, DeletesAPartition) {
 
 TEST_F(SubnetProcessTest, TellsTheProcessThatServes) {
   const RunningSubnet subnet(folder_);
-  EXPECT_EQ(control::server_pid(folder_).value(), ::getpid());
-  EXPECT_FALSE(control::server_pid(fabric::SubnetFolder(root_ / "nobody")));
+  EXPECT_EQ(control::Connection::open(folder_).value().pid(), ::getpid());
+  const auto none = control::Connection::open(fabric::SubnetFolder(root_ / "nobody"));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ENOENT);
+}
+
+TEST_F(SubnetProcessTest, EndsByRequest) {
+  const RunningSubnet subnet(folder_);
+  ASSERT_FALSE(subnet.has_ended());
+  EXPECT_TRUE(request(folder_, control::Stop{})) << "it responds before it ends";
+  EXPECT_TRUE(eventually([&] { return subnet.has_ended(); }));
 }
 
 TEST_F(SubnetProcessTest, RemovesItsFolder) {

@@ -32,6 +32,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/transport/peer_connection.hpp"
+#include "softib/transport/shared_wakeup_fds.hpp"
 #include "softib/transport/socket_engine.hpp"
 #include "softib/transport/unix_socket.hpp"
 #include "softib/transport/wire_message.hpp"
@@ -52,14 +53,15 @@ using test::TextPacket;
 class RingWireTest : public testing::Test {
  protected:
   RingWireTest() { subnet_.fabric().advance_epoch(1, 0); }
-  Delivery send(std::uint32_t slot) {
+  Delivery send(std::uint32_t slot) { return send(slot, wire_); }
+  static Delivery send(std::uint32_t slot, RingWire& wire) {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, slot, 1),
                             "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    (void)wire_.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
+    (void)wire.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
     return why;
   }
   /// With a DescriptorLimit. The processes of a user may have no more descriptors in flight than
@@ -208,10 +210,22 @@ class PeerConnectionTest : public testing::Test {
     ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, wakeup_table_.descriptor()),
               0);
   }
-  void send_wakeup_fd(int sender) {
-    std::array<std::uint8_t, sizeof kWakeupFd> number;
-    std::memcpy(number.data(), &kWakeupFd, number.size());
-    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, sender), 0);
+  static std::array<std::uint8_t, 4> body_of(std::uint32_t number) {
+    std::array<std::uint8_t, sizeof number> body;
+    std::memcpy(body.data(), &number, body.size());
+    return body;
+  }
+  /// The table names a waiter, and a packet wakes the engine, since the sender has to ask for the
+  /// waiter's descriptor.
+  void take_request_for(std::uint32_t number) {
+    wakeup_table_.set_waiter(QpnLayout::index(kTo), number);
+    put();
+    EXPECT_EQ(next().kind(), MessageKind::want_wakeup_fd);
+    EXPECT_TRUE(std::ranges::equal(reader_.body(), body_of(number)));
+    EXPECT_TRUE(take_request());
+  }
+  void send_wakeup_fd(int sender, std::uint32_t number = kWakeupFd) {
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, body_of(number), sender), 0);
   }
   /// Whether the engine would not sleep, but read the ring.
   bool take_request() { return reader_of_ring_.take_request(); }
@@ -234,6 +248,7 @@ class PeerConnectionTest : public testing::Test {
 
 TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
   send_wakeup_table();
+  take_request_for(kWakeupFd);
   send_wakeup_fd(woken_.make_sender().get());
   for (int i = 0; i < 3; ++i) {
     wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
@@ -254,6 +269,7 @@ TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
   }
   const auto own = woken_.make_sender();
   send_wakeup_table();
+  take_request_for(kWakeupFd);
   send_wakeup_fd(own.get());
   ASSERT_EQ(::fcntl(own.get(), F_SETFL, 0), 0) << "blocking";
   wakeup_table_.fall_asleep();
@@ -273,6 +289,7 @@ TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
 TEST_F(PeerConnectionTest, UsesTheEngineIfItsWakeupSocketWasShutDown) {
   const auto own = woken_.make_sender();
   send_wakeup_table();
+  take_request_for(kWakeupFd);
   send_wakeup_fd(own.get());
   ASSERT_EQ(::shutdown(own.get(), SHUT_RDWR), 0);
   wakeup_table_.fall_asleep();
@@ -293,12 +310,13 @@ TEST_F(PeerConnectionTest, AcceptsOnlyDescriptorsThatCannotBlock) {
     EXPECT_FALSE(is_wakeup_sender(each->get()));
   EXPECT_FALSE(is_wakeup_sender(-1));
   EXPECT_TRUE(is_wakeup_sender(woken_.make_sender().get()));
-  const auto before = open_descriptors();
   send_wakeup_table();
+  take_request_for(kWakeupFd);
+  const auto before = open_descriptors();
   send_wakeup_fd(event.get());
   put();
   EXPECT_TRUE(connection_.has_ended({}));
-  EXPECT_EQ(open_descriptors(), before) << "the ring's memory was closed before";
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
@@ -354,8 +372,41 @@ TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
   put();
   EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup table has not been read";
   put();
-  EXPECT_LE(open_descriptors(), before + kMaxWakeupFds) << "the first has been closed";
+  EXPECT_LE(open_descriptors(), before) << "it has not asked for any";
   EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wakeup is needed";
+}
+
+TEST_F(PeerConnectionTest, KeepsOneDescriptorOfItsOwnAndAShareOfTheOthers) {
+  const auto shared = std::make_shared<SharedWakeupFds>(4);
+  FileDescriptor other_far;
+  PeerConnection other(make_socket(other_far), shared);
+  ASSERT_TRUE(shared->take(other));
+  const auto before = open_descriptors();
+  far_.reset();
+  std::optional<PeerConnection> limited(std::in_place, make_socket(far_), shared);
+  ASSERT_EQ(limited->make_ring(), 0);
+  ASSERT_EQ(next().kind(), MessageKind::ring);
+  send_wakeup_table();
+  const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
+  const auto outgoing = packet.outgoing();
+  const OutgoingPacket* const alone = &outgoing;
+  const auto put_for = [&](std::uint32_t number) {
+    wakeup_table_.set_waiter(QpnLayout::index(kTo), number);
+    ASSERT_EQ(limited->put({&alone, 1}), 1U);
+  };
+  constexpr std::uint32_t kWaiters = 8;
+  for (std::uint32_t i = 0; i < kWaiters; ++i) {
+    put_for(kWakeupFd + i);
+    while (next().kind() != MessageKind::want_wakeup_fd) {
+    }
+    send_wakeup_fd(woken_.make_sender().get(), kWakeupFd + i);
+    put_for(kWakeupFd + i);
+    EXPECT_EQ(woken_.take(false), WakeupSocket::Wakeup::other) << i;
+  }
+  EXPECT_EQ(open_descriptors(), before + 1 + 2) << "of 3 shared ones that were free it has 2";
+  limited.reset();
+  EXPECT_TRUE(shared->take(other));
+  EXPECT_FALSE(shared->take(other)) << "all that the connection had are free again";
 }
 
 /// Counts what an engine delivers.
@@ -438,6 +489,145 @@ TEST_F(SocketEngineTest, SleepsWhileASenderKeepsABrokenRing) {
   ASSERT_EQ(send_message(sender.get(), MessageKind::wakeup), 0);
   ASSERT_TRUE(eventually([&] { return counter_.malformed_ == 1; }));
   EXPECT_TRUE(eventually([&] { return table.must_wake_engine(); })) << "the engine does not sleep";
+}
+
+/// A sender of the test that reads nothing.
+class SilentSender {
+ public:
+  explicit SilentSender(const fabric::SubnetFolder& folder) : socket_(connect_to(folder, 1, 0)) {
+    const auto ring = make_ring_memory();
+    EXPECT_EQ(send_message(socket_.get(), MessageKind::ring, {}, ring->get()), 0);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(wake(), 0);
+  }
+  /// Returns 0 or an errno value.
+  int wake() const { return send_message(socket_.get(), MessageKind::wakeup); }
+  int repeat_ring() const {
+    const auto ring = make_ring_memory();
+    return send_message(socket_.get(), MessageKind::ring, {}, ring->get());
+  }
+  [[nodiscard]] bool has_answer() const {
+    pollfd answer{socket_.get(), POLLIN, 0};
+    return ::poll(&answer, 1, 0) == 1;
+  }
+  [[nodiscard]] bool is_disconnected() const {
+    pollfd closed{socket_.get(), 0, 0};
+    return ::poll(&closed, 1, 0) == 1 && (closed.revents & POLLHUP) != 0;
+  }
+  [[nodiscard]] std::size_t unread_messages() const {
+    MessageReader reader;
+    std::size_t count = 0;
+    while (reader.next(socket_.get()) == MessageReader::Got::message) ++count;
+    return count;
+  }
+
+ private:
+  GuardedFd socket_;
+};
+
+TEST_F(SocketEngineTest, ASenderHasOneRing) {
+  const SilentSender sender(subnet_.folder());
+  ASSERT_TRUE(eventually([&] { return sender.has_answer(); }));
+  (void)sender.repeat_ring();
+  EXPECT_TRUE(eventually([&] { return sender.is_disconnected(); }));
+  EXPECT_EQ(counter_.malformed_, 1U);
+}
+
+/// Each is a descriptor in flight, of which the processes of a user may not have many.
+TEST_F(SocketEngineTest, SendsNoDescriptorToASenderThatHasNotReadTheLast) {
+  const auto socket = WakeupSocket::make_shared(subnet_.folder(), 1, 0).value();
+  const auto number = engine_.add_wakeup_fd(socket);
+  std::array<std::uint8_t, sizeof number> body;
+  std::memcpy(body.data(), &number, body.size());
+  GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
+  const auto ring = make_ring_memory();
+  ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
+  const auto ask = [&] {
+    const auto before = counter_.turns.load();
+    EXPECT_EQ(send_message(sender.get(), MessageKind::want_wakeup_fd, body), 0);
+    EXPECT_TRUE(eventually([&] { return counter_.turns > before; }));
+  };
+  for (int i = 0; i < 5; ++i) ask();
+  // What has been sent last is handled with it, if not before.
+  ASSERT_TRUE(send(sender));
+  ASSERT_TRUE(eventually([&] { return counter_.packets == 1; }));
+  MessageReader reader;
+  EXPECT_EQ(reader.next(sender.get()), MessageReader::Got::message);
+  EXPECT_EQ(reader.kind(), MessageKind::wakeup_fd);
+  EXPECT_EQ(reader.next(sender.get()), MessageReader::Got::nothing);
+  ask();
+  EXPECT_TRUE(eventually([&] { return reader.next(sender.get()) == MessageReader::Got::message; }))
+      << "it has read the last one";
+  engine_.remove_wakeup_fd(number);
+}
+
+TEST_F(SocketEngineTest, SendersThatReadNoAnswerAreLimited) {
+  const DescriptorLimit limit(256);
+  const auto most = max_unread_answers();
+  ASSERT_EQ(most, 16U);
+  std::vector<SilentSender> senders;
+  const auto unread = [&] {
+    return static_cast<std::size_t>(std::ranges::count_if(senders, [](const SilentSender& each) {
+      return !each.is_disconnected() && each.has_answer();
+    }));
+  };
+  for (std::size_t i = 0; i < 2 * most; ++i) {
+    senders.emplace_back(subnet_.folder());
+    ASSERT_TRUE(eventually([&] { return senders.back().has_answer(); })) << i;
+    ASSERT_TRUE(eventually([&] { return unread() <= most; })) << i;
+  }
+  EXPECT_TRUE(senders.front().is_disconnected()) << "the oldest";
+  EXPECT_FALSE(senders.back().is_disconnected());
+}
+
+TEST_F(SocketEngineTest, SendersThatReadTheirAnswersKeepTheirConnection) {
+  const DescriptorLimit limit(256);
+  std::vector<SilentSender> senders;
+  for (std::size_t i = 0; i < 2 * max_unread_answers(); ++i) {
+    senders.emplace_back(subnet_.folder());
+    ASSERT_TRUE(eventually([&] { return senders.back().has_answer(); }));
+    EXPECT_EQ(senders.back().unread_messages(), 1U);
+  }
+  EXPECT_TRUE(std::ranges::none_of(senders, &SilentSender::is_disconnected));
+}
+
+TEST_F(RingWireTest, ReceiversWithManyWaitersTakeFewDescriptors) {
+  constexpr std::uint32_t kReceivers = 10;
+  const DescriptorLimit limit(
+      160);  // 40 connections, and 10 wakeup descriptors beyond one for each
+  RingWire wire(subnet_.folder(), subnet_.fabric());
+  const auto delivers = [&](std::uint32_t slot) {
+    return eventually([&] { return send(slot, wire) == Delivery::delivered; });
+  };
+  const auto woken = WakeupSocket::make_shared(subnet_.folder(), 1, 0).value();
+  std::vector<GuardedFd> listeners;
+  std::vector<GuardedFd> connections;
+  std::vector<WakeupTable> tables;
+  for (std::uint32_t slot = 0; slot < kReceivers; ++slot) {
+    subnet_.fabric().advance_epoch(1, slot);
+    listeners.push_back(listen(slot));
+    ASSERT_TRUE(delivers(slot));
+    connections.push_back(accept_from(listeners.back().get()));
+    tables.push_back(WakeupTable::make().value());
+    ASSERT_EQ(send_message(connections.back().get(), MessageKind::wakeup_table, {},
+                           tables.back().descriptor()),
+              0);
+  }
+  const auto before = open_descriptors();
+  for (std::uint32_t number = Waiter::kFirstWakeupFd; number < 20; ++number) {
+    for (std::uint32_t slot = 0; slot < kReceivers; ++slot) {
+      tables[slot].set_waiter(1, number);
+      ASSERT_TRUE(delivers(slot));
+      MessageReader reader;
+      while (reader.next(connections[slot].get()) == MessageReader::Got::message) {
+        if (reader.kind() != MessageKind::want_wakeup_fd) continue;
+        ASSERT_EQ(send_message(connections[slot].get(), MessageKind::wakeup_fd, reader.body(),
+                               woken.make_sender().get()),
+                  0);
+      }
+    }
+  }
+  EXPECT_GE(open_descriptors(), before + kReceivers);
+  EXPECT_LE(open_descriptors(), before + kReceivers + max_shared_wakeup_fds());
 }
 
 TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {

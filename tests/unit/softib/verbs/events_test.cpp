@@ -149,18 +149,31 @@ class WakeupSender {
     EXPECT_EQ(
         transport::send_message(connection_.get(), transport::MessageKind::ring, {}, ring->get()),
         0);
-    transport::MessageReader reader;
-    EXPECT_TRUE(eventually([&] {
-      return reader.next(connection_.get()) == transport::MessageReader::Got::message &&
-             reader.kind() == transport::MessageKind::wakeup_fd;
-    }));
-    sender_ = reader.take_fd();
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(transport::send_message(connection_.get(), transport::MessageKind::wakeup), 0);
+    }
+    const auto table = transport::WakeupView::map(next(transport::MessageKind::wakeup_table).get());
+    const auto number = transport::WakeupView::waiter(table->entry(QpnLayout::index(to)));
+    std::array<std::uint8_t, sizeof number> body;
+    std::memcpy(body.data(), &number, sizeof number);
+    EXPECT_EQ(
+        transport::send_message(connection_.get(), transport::MessageKind::want_wakeup_fd, body),
+        0);
+    sender_ = next(transport::MessageKind::wakeup_fd);
   }
   bool wake() { return transport::wake(sender_.get()); }
   /// A wakeup that looks like one of the receiver's own.
   bool pretend() { return ::send(sender_.get(), "x", 1, MSG_DONTWAIT) == 1; }
 
  private:
+  ipoib::FileDescriptor next(transport::MessageKind kind) {
+    transport::MessageReader reader;
+    EXPECT_TRUE(eventually(
+        [&] { return reader.next(connection_.get()) == transport::MessageReader::Got::message; }));
+    EXPECT_EQ(reader.kind(), kind);
+    return reader.take_fd();
+  }
+
   transport::GuardedFd connection_;
   ipoib::FileDescriptor sender_;
 };

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/verbs/process_memory.hpp"
 #include "tests/support/emulator.hpp"
 #include "verbs_fixture.hpp"
@@ -90,6 +91,81 @@ TEST_F(MemoryTest, MissingMemoryCannotBeRegistered) {
       0);
   EXPECT_EQ(mr->addr, pages.at(0));
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+/// The code with which registration fails, or 0.
+int register_and_release(ibv_pd* pd, void* memory, std::size_t length, int access) {
+  auto* const mr = ibv_reg_mr(pd, memory, length, access);
+  if (mr == nullptr) return errno;
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  return 0;
+}
+
+TEST_F(MemoryTest, ProtectedMemoryCannotBeRegisteredForWriting) {
+  TwoPages pages;
+  constexpr std::array kToWrite = {int{IBV_ACCESS_LOCAL_WRITE}, int{IBV_ACCESS_MW_BIND},
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC};
+  const auto code = [&](int access) {
+    return register_and_release(near_.pd, pages.at(0), 2 * TwoPages::kPage, access);
+  };
+  for (const int access : kToWrite) EXPECT_EQ(code(access), 0) << access;
+  pages.protect_second(PROT_READ);
+  for (const int access : kToWrite) EXPECT_EQ(code(access), EFAULT) << access;
+  EXPECT_EQ(code(0), 0);
+  EXPECT_EQ(code(IBV_ACCESS_REMOTE_READ), 0);
+  pages.protect_second(PROT_NONE);
+  EXPECT_EQ(code(0), EFAULT);
+  EXPECT_EQ(code(IBV_ACCESS_REMOTE_READ), EFAULT);
+  EXPECT_EQ(code(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE), 0) << "each access is checked";
+}
+
+TEST_F(MemoryTest, ARegionOfProtectedMemoryCannotGetWriteAccess) {
+  TwoPages pages;
+  pages.protect_second(PROT_READ);
+  auto* const mr = ibv_reg_mr(near_.pd, pages.at(0), 2 * TwoPages::kPage, 0);
+  ASSERT_NE(mr, nullptr);
+  constexpr int kToWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  const auto change = [&](int flags, void* memory, std::size_t length, int access) {
+    return ibv_rereg_mr(mr, flags, nullptr, memory, length, access);
+  };
+  EXPECT_NE(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, kToWrite), 0);
+  EXPECT_NE(change(IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
+                   pages.at(TwoPages::kPage), 8, kToWrite),
+            0);
+  EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, pages.at(0), 8,
+                   kToWrite),
+            0);
+  EXPECT_NE(change(IBV_REREG_MR_CHANGE_TRANSLATION, pages.at(TwoPages::kPage), 8, 0), 0)
+      << "it has write access now";
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(MemoryTest, WhatIsBeyondTheEndOfAFileCannotBeRegistered) {
+  const ipoib::FileDescriptor file(::memfd_create("pages", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(TwoPages::kPage)), 0);
+  for (const int sharing : {MAP_SHARED, MAP_PRIVATE}) {
+    auto* const begin = static_cast<std::uint8_t*>(
+        ::mmap(nullptr, 2 * TwoPages::kPage, PROT_READ | PROT_WRITE, sharing, file.get(), 0));
+    ASSERT_NE(begin, MAP_FAILED);
+    for (const int access : {0, int{IBV_ACCESS_LOCAL_WRITE}}) {
+      EXPECT_EQ(register_and_release(near_.pd, begin, TwoPages::kPage, access), 0);
+      EXPECT_EQ(register_and_release(near_.pd, begin, TwoPages::kPage + 1, access), EFAULT);
+    }
+    ::munmap(begin, 2 * TwoPages::kPage);
+  }
+}
+
+TEST_F(MemoryTest, RegisteringChangesNoByte) {
+  TwoPages pages;
+  for (const auto offset : {std::size_t{0}, TwoPages::kPage - 1, TwoPages::kPage}) {
+    *pages.at(offset) = 7;
+  }
+  EXPECT_EQ(
+      register_and_release(near_.pd, pages.at(0), 2 * TwoPages::kPage, IBV_ACCESS_LOCAL_WRITE), 0);
+  for (const auto offset : {std::size_t{0}, TwoPages::kPage - 1, TwoPages::kPage}) {
+    EXPECT_EQ(*pages.at(offset), 7);
+  }
 }
 
 TEST_F(MemoryTest, OnDemandRegionsMayBeMissing) {

@@ -1,0 +1,31 @@
+// The wakeup descriptors that the connections of a process keep.
+#pragma once
+
+#include <mutex>
+
+#include "ipoib/fair_share.hpp"
+
+namespace softib::transport {
+
+class PeerConnection;
+
+/// Each connection has one wakeup descriptor of its own; further ones are shared. From any thread.
+class SharedWakeupFds {
+ public:
+  explicit SharedWakeupFds(std::size_t most) : places_(most) {}
+  [[nodiscard]] bool take(const PeerConnection& connection) {
+    const std::lock_guard lock(mutex_);
+    return places_.take(&connection);
+  }
+  /// Requires that the connection has one.
+  void give_back(const PeerConnection& connection) {
+    const std::lock_guard lock(mutex_);
+    places_.give_back(&connection);
+  }
+
+ private:
+  std::mutex mutex_;
+  ipoib::FairShare<const PeerConnection*> places_;
+};
+
+}  // namespace softib::transport
