@@ -128,10 +128,17 @@ Disposition StationAddress::on_fabric(const HwAddress& host, StationOutput& out,
                     state_);
 }
 
+/// It is asked only if it sends nothing in return.
+Disposition StationAddress::on_packet(TimePoint now) {
+  if (!is_silent(now)) return Disposition::keep;
+  return become(Probing{.probes = 0, .may_leave = false}, now + times_.contest);
+}
+
 /// The request is the first probe.
 Disposition StationAddress::on_asked(TimePoint now) {
+  if (auto* const probing = std::get_if<Probing>(&state_)) probing->may_leave = true;
   const bool is_reachable = std::holds_alternative<Reachable>(state_);
-  return is_reachable ? become(Probing{}, now + times_.probe) : Disposition::keep;
+  return is_reachable ? become(Probing{}, now + times_.contest) : Disposition::keep;
 }
 
 Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
@@ -152,19 +159,9 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                             return Disposition::keep;
                           }
                           ask(out);
-                          return become(Probing{}, now + times_.probe);
+                          return become(Probing{}, now + times_.contest);
                         },
-                        [&](Probing& s) {
-                          if (s.probes >= times_.probes) {
-                            report(StationEvent::Kind::left, out);
-                            on_removed(out);
-                            return Disposition::erase;
-                          }
-                          ++s.probes;
-                          ask(out);
-                          deadline_ = now + times_.probe;
-                          return Disposition::keep;
-                        },
+                        [&](Probing& s) { return probe_ends(s, out, now); },
                         [&](Contested& s) {
                           if (s.probes >= times_.probes)
                             return contest_ends(Contested(s), out, now);
@@ -187,6 +184,30 @@ Disposition StationAddress::check_ends(Checking& s, StationOutput& out, TimePoin
   out.services.push_back({address_, is_router_, true});
   report(StationEvent::Kind::appeared, out);
   return become_reachable(now);
+}
+
+/// After a few requests the fabric is asked, too. Only who was asked by ARP or Neighbour Discovery,
+/// or has long been silent, is given up in the end.
+Disposition StationAddress::probe_ends(Probing& s, StationOutput& out, TimePoint now) {
+  const bool is_last = s.probes >= (s.is_searched ? 2 : 1) * times_.probes;
+  if (!s.is_searched && is_last) {
+    s.is_searched = true;
+    if (out.limits.searches.take(now)) out.searches.push_back(address_);
+    deadline_ = now + times_.search;
+    return Disposition::keep;
+  }
+  if (!s.may_leave && (s.is_searched || !out.limits.probes.take(now))) {
+    return become(Reachable{}, heard_ + times_.reachable);
+  }
+  if (is_last) {
+    report(StationEvent::Kind::left, out);
+    on_removed(out);
+    return Disposition::erase;
+  }
+  ++s.probes;
+  ask(out);
+  deadline_ = now + (s.is_searched ? times_.probe : times_.contest);
+  return Disposition::keep;
 }
 
 /// The station that had the address does not answer.
@@ -224,8 +245,10 @@ Disposition StationAddress::become_checking(StationOutput& out, TimePoint now) {
 
 Disposition StationAddress::contest(const StationRival& rival, StationOutput& out, TimePoint now,
                                     bool is_claim) {
+  const auto* const probing = std::get_if<Probing>(&state_);
+  const unsigned before = probing != nullptr ? probing->probes : 0;
   ask(out);
-  return become(Contested{rival, is_claim}, now + times_.contest);
+  return become(Contested{rival, is_claim, before + 1}, now + times_.contest);
 }
 
 Disposition StationAddress::become_reachable(TimePoint now) {

@@ -11,6 +11,8 @@
 //   - If another station, or a host of the fabric, claims a served address, the one that has it is
 //     asked. It keeps the address if it answers: that is reported, and nobody defends it. Otherwise
 //     the address has moved.
+//   - If a packet comes for a station that has been silent, it is asked, and if it does not answer,
+//     the fabric: the station may have moved to another host without saying so.
 //   - Packets from the address with another MAC are no claim: a host may have several MACs (weak
 //     host model, RFC 1122, 3.3.4.2), and several hosts may send from one address. The station that
 //     has the address is asked only if it is silent.
@@ -38,7 +40,9 @@ struct StationTimes {
   Duration probe = std::chrono::seconds(1);         ///< between two requests to a station
   Duration check = std::chrono::milliseconds(100);  ///< that hosts of the fabric have to answer
   Duration contest =
-      std::chrono::milliseconds(100);           ///< between two requests about a contested one
+      std::chrono::milliseconds(100);  ///< between two requests about a contested or suspect one
+  Duration silent = std::chrono::milliseconds(250);  ///< then a packet to it makes it suspect
+  Duration search = std::chrono::milliseconds(500);  ///< that the fabric has to answer about it
   Duration quiet = std::chrono::seconds(1);     ///< then another station may be asked about
   Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
   Duration recheck = std::chrono::seconds(1);   ///< of a refused address that is claimed again
@@ -80,6 +84,8 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   struct Reachable {};
   struct Probing {
     unsigned probes = 1;
+    bool may_leave = true;     ///< not if only a packet has come for it: it may sleep
+    bool is_searched = false;  ///< the fabric was asked where it is
   };
   struct Contested {
     StationRival rival;
@@ -103,6 +109,9 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] Disposition on_owned(MacAddress mac, StationOutput& out, TimePoint now);
   /// A host of the fabric says that it has the address.
   [[nodiscard]] Disposition on_fabric(const HwAddress& host, StationOutput& out, TimePoint now);
+  /// A packet to the address is passed on to its station; if is_silent(), which the fast path
+  /// looks at.
+  [[nodiscard]] Disposition on_packet(TimePoint now);
   /// A request of the fabric for the address is passed on to the station.
   [[nodiscard]] Disposition on_asked(TimePoint now);
   [[nodiscard]] Disposition on_deadline(StationOutput& out, TimePoint now);
@@ -120,6 +129,10 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] bool is_served() const;
   /// The station with that MAC has the address, or is one of the routers that forward its packets.
   [[nodiscard]] bool admits(MacAddress mac) const;
+  /// Whether a packet to it makes it suspect.
+  [[nodiscard]] bool is_silent(TimePoint now) const {
+    return std::holds_alternative<Reachable>(state_) && heard_ + times_.silent <= now;
+  }
   /// Packets to the address go to mac().
   [[nodiscard]] bool receives() const { return !std::holds_alternative<Refused>(state_); }
   /// A packet from its station, without any effect but this: for the fast path.
@@ -131,6 +144,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   Disposition become_checking(StationOutput& out, TimePoint now);
   Disposition contest(const StationRival& rival, StationOutput& out, TimePoint now,
                       bool is_claim = true);
+  Disposition probe_ends(Probing& s, StationOutput& out, TimePoint now);
   Disposition check_ends(Checking& s, StationOutput& out, TimePoint now);
   Disposition contest_ends(const Contested& last, StationOutput& out, TimePoint now);
   void ask(StationOutput& out) const { out.probes.push_back({address_, mac_}); }

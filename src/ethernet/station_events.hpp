@@ -10,6 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"
+#include "ipoib/token_bucket.hpp"
 
 namespace ipoib::ethernet {
 
@@ -52,9 +53,18 @@ struct StationOutput {
   };
   std::vector<Probe> probes;      ///< requests to stations
   std::vector<IpAddress> checks;  ///< requests to the fabric
+  std::vector<IpAddress> searches;  ///< requests to all of the fabric for an address that is served
   std::vector<Service> services;
   std::vector<StationEvent> events;
   std::array<std::uint64_t, kStationEvents> event_counts{};  ///< by kind, of all so far
+
+  /// Of all stations, per second; a quarter of it at once.
+  struct Limits {
+    static constexpr std::uint32_t kProbes = 1000;   ///< to those that packets have come for
+    static constexpr std::uint32_t kSearches = 100;  ///< each a broadcast on the fabric
+    TokenBucket probes{kProbes};
+    TokenBucket searches{kSearches};
+  } limits;
 };
 
 }  // namespace ipoib::ethernet

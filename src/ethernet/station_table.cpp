@@ -74,6 +74,10 @@ bool StationTable::on_fabric(const IpAddress& address, const HwAddress& host, Ti
   return after != nullptr && after->is_served();
 }
 
+void StationTable::on_packet(StationAddress& entry, TimePoint now) {
+  call(entry, [now](StationAddress& e) { return e.on_packet(now); });
+}
+
 std::optional<MacAddress> StationTable::on_asked(const IpAddress& address, TimePoint now) {
   StationAddress* const entry = addresses_.find(address);
   if (entry == nullptr || entry->state_name() != StationState::reachable) return std::nullopt;

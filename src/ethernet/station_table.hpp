@@ -48,6 +48,8 @@ class StationTable {
   bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
   /// A request of the fabric is passed on: to this MAC, or to all if there is none.
   [[nodiscard]] std::optional<MacAddress> on_asked(const IpAddress& address, TimePoint now);
+  /// A packet to the address of the entry, which is_silent().
+  void on_packet(StationAddress& entry, TimePoint now);
   void set_router(StationAddress& entry, bool is_router) { entry.set_router(is_router, out_); }
   /// The host has the address.
   void remove(const IpAddress& address);

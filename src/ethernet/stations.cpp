@@ -254,10 +254,9 @@ void Stations::tick(TimePoint now) {
   settle(now);
 }
 
-std::optional<MacAddress> Stations::mac_of(const IpAddress& address) const {
-  const StationAddress* const entry = table_.find(address);
-  if (entry == nullptr || !entry->receives()) return std::nullopt;
-  return entry->mac();
+StationAddress* Stations::receiver(const IpAddress& address) const {
+  StationAddress* const entry = table_.find(address);
+  return entry != nullptr && entry->receives() ? entry : nullptr;
 }
 
 // --- What stations cause -------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class Stations {
   [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
   /// The host or a station asks for the address. Returns whether a station here has it.
   [[nodiscard]] bool on_asked(const IpAddress& address, TimePoint now);
+  /// A packet to the address of an entry, which is_silent().
+  void on_packet(StationAddress& entry, TimePoint now) { table_.on_packet(entry, now); }
   /// `gone`: the addresses that interfaces of the host do not have any more.
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   void tick(TimePoint now);
@@ -58,13 +60,21 @@ class Stations {
   // --- State and output ------------------------------------------------------------------------
   /// Whether a station has sent from this MAC.
   [[nodiscard]] bool has(MacAddress mac) const { return table_.has(mac); }
+  /// The entry of an address whose packets go to its station, or null; valid as long as version()
+  /// is the same.
+  [[nodiscard]] StationAddress* receiver(const IpAddress& address) const;
   /// The station that gets packets to this address.
-  [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
+  [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const {
+    const StationAddress* const entry = receiver(address);
+    return entry != nullptr ? std::optional(entry->mac()) : std::nullopt;
+  }
   [[nodiscard]] const StationTable& table() const { return table_; }
   [[nodiscard]] std::uint64_t version() const { return table_.version(); }
-  // The caller takes these out; replies() are to requests of the fabric.
+  // The caller takes these out; replies() are to requests of the fabric, searches() addresses that
+  // the link is to search though it speaks for them.
   [[nodiscard]] std::vector<StationOutput::Service>& services() { return services_; }
   [[nodiscard]] std::vector<wire::Arp>& replies() { return replies_; }
+  [[nodiscard]] std::vector<IpAddress>& searches() { return table_.out().searches; }
   [[nodiscard]] std::vector<StationEvent>& events() { return events_; }
   /// See StationMulticast::take_groups().
   [[nodiscard]] std::optional<std::vector<IpAddress>> take_groups() {

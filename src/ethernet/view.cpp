@@ -103,15 +103,23 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
     return false;
   }
   if (wire::ip_version(packet) == 6 && receive_discovery(header, packet, now)) return false;
+  const auto addresses = addresses_of(packet);
   if (!header.destination.is_multicast() && !NeighbourMacs::may_be_of_link(header.destination)) {
+    if (addresses) see_flooded(header.destination, addresses->destination, now);
     ++counters_.drop_destination;
     return false;
   }
-  const auto addresses = addresses_of(packet);
   if (addresses && !admit_packet(header, packet, addresses->source, now)) return false;
   if (header.destination == kBroadcastMac && wire::ip_version(packet) == 4) hop = kToAll;
   if (header.destination.is_multicast()) return true;
   return !addresses || find_hop(header.destination, addresses->destination, hop);
+}
+
+/// A bridge floods frames for a station that has moved away, or has not sent anything for long.
+void View::see_flooded(MacAddress mac, const IpAddress& destination, TimePoint now) {
+  StationAddress* const station = stations_ ? stations_->receiver(destination) : nullptr;
+  const bool is_for_it = station != nullptr && station->mac() == mac;
+  if (is_for_it && station->is_silent(now)) stations_->on_packet(*station, now);
 }
 
 /// Packets with the host's MAC may come from anywhere, since it may be a router.
@@ -222,14 +230,14 @@ void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, boo
   messages_.announce(*ipv4, neighbour->mac);
 }
 
-void View::to_host(std::vector<Frame>& packets) {
-  std::erase_if(packets, [this](Frame& frame) { return !translate(frame); });
+void View::to_host(std::vector<Frame>& packets, TimePoint now) {
+  std::erase_if(packets, [&](Frame& frame) { return !translate(frame, now); });
   std::ranges::move(messages_.waiting(), std::back_inserter(packets));
   messages_.waiting().clear();
 }
 
 /// Writes the Ethernet header before the packet. Returns false if the host is not to get it.
-bool View::translate(Frame& frame) {
+bool View::translate(Frame& frame, TimePoint now) {
   const auto addresses = addresses_of(std::as_const(frame).bytes());
   if (!addresses) return false;
   const ConstBytes packet = std::as_const(frame).bytes();
@@ -239,20 +247,24 @@ bool View::translate(Frame& frame) {
     return false;
   }
   assert(frame.headroom() >= EthernetHeader::kSize);
-  header_for(addresses->source, addresses->destination)
+  header_for(addresses->source, addresses->destination, now)
       .emit(frame.bytes().data() - EthernetHeader::kSize);
   return true;
 }
 
-EthernetHeader View::header_for(const IpAddress& source, const IpAddress& destination) {
+EthernetHeader View::header_for(const IpAddress& source, const IpAddress& destination,
+                                TimePoint now) {
   const std::uint64_t version = stations_ ? stations_->version() : 0;
   if (!last_header_.is_set || last_header_.stations != version || last_header_.source != source ||
       last_header_.destination != destination) {
     const auto* const sender = macs_.find(source);
     const MacAddress from = sender != nullptr ? sender->mac : NeighbourMacs::kOfOthers;
-    last_header_ = {source, destination, header(destination_of(destination), from, type_of(source)),
-                    version, true};
+    StationAddress* const station = stations_ ? stations_->receiver(destination) : nullptr;
+    const MacAddress to = station != nullptr ? station->mac() : destination_of(destination);
+    last_header_ = {source, destination, header(to, from, type_of(source)), station, version, true};
   }
+  StationAddress* const station = last_header_.station;
+  if (station != nullptr && station->is_silent(now)) stations_->on_packet(*station, now);
   return last_header_.header;
 }
 
@@ -264,9 +276,7 @@ MacAddress View::destination_of(const IpAddress& address) const {
   const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
   const bool is_broadcast =
       ipv4 != nullptr && (ipv4->is_limited_broadcast() || identity_.is_broadcast(address));
-  if (is_broadcast) return kBroadcastMac;
-  const auto station = stations_ ? stations_->mac_of(address) : std::nullopt;
-  return station.value_or(identity_.mac());
+  return is_broadcast ? kBroadcastMac : identity_.mac();
 }
 
 /// Adds the option of the node that the message tells about. Returns false if nobody waits for it.

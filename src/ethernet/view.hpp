@@ -72,7 +72,7 @@ class View {
                  TimePoint now);
   /// Takes IP packets for the host, with Frame::headroom() for an Ethernet header, and leaves the
   /// frames to write, with answers to requests.
-  void to_host(std::vector<Frame>& packets);
+  void to_host(std::vector<Frame>& packets, TimePoint now);
 
   // --- Output ----------------------------------------------------------------------------------
   /// Addresses that the link is to solicit; the caller removes them.
@@ -95,6 +95,7 @@ class View {
     return stations_ && !identity_.is_sender(header.source, sender);
   }
   [[nodiscard]] bool admit_sender(const wire::EthernetHeader& header);
+  void see_flooded(MacAddress mac, const IpAddress& destination, TimePoint now);
   [[nodiscard]] bool find_hop(MacAddress mac, const IpAddress& destination,
                               std::optional<IpAddress>& hop);
   void receive_arp(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
@@ -103,11 +104,12 @@ class View {
                                        TimePoint now);
   void ask(const IpAddress& target, const Asker& asker, TimePoint now);
 
-  [[nodiscard]] bool translate(Frame& frame);
+  [[nodiscard]] bool translate(Frame& frame, TimePoint now);
   [[nodiscard]] bool translate_discovery(Frame& frame);
   [[nodiscard]] bool is_awaited(const wire::NdMessage& advertisement, MacAddress mac);
   [[nodiscard]] wire::EthernetHeader header_for(const IpAddress& source,
-                                                const IpAddress& destination);
+                                                const IpAddress& destination, TimePoint now);
+  /// Unless it is that of a station.
   [[nodiscard]] MacAddress destination_of(const IpAddress& address) const;
 
   void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router);
@@ -131,7 +133,8 @@ class View {
     IpAddress source;
     IpAddress destination;
     wire::EthernetHeader header;
-    std::uint64_t stations = 0;  ///< Stations::version()
+    StationAddress* station = nullptr;  ///< that it goes to
+    std::uint64_t stations = 0;         ///< Stations::version()
     bool is_set = false;
   } last_header_;
 };

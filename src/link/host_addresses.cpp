@@ -69,10 +69,12 @@ bool HostAddresses::serve(const IpAddress& address, bool is_router) {
 }
 
 /// In an ordered set, one of the two addresses beside a target has the longest prefix in common
-/// with it. Unspecified if no station has an address of this family.
+/// with it. Unspecified if no other station has an address of this family.
 template <class Address>
 Address HostAddresses::nearest_station(const Address& target) const {
-  const auto after = served_.lower_bound(target);
+  const auto at = served_.lower_bound(target);
+  const bool is_served = at != served_.end() && at->first == IpAddress(target);
+  const auto after = is_served ? std::next(at) : at;
   const Address* best = nullptr;
   std::size_t most = 0;
   const auto compare = [&](const IpAddress& one) {
@@ -85,7 +87,7 @@ Address HostAddresses::nearest_station(const Address& target) const {
     most = std::max(most, common);
   };
   if (after != served_.end()) compare(after->first);
-  if (after != served_.begin()) compare(std::prev(after)->first);
+  if (at != served_.begin()) compare(std::prev(at)->first);
   return best == nullptr ? Address{} : *best;
 }
 

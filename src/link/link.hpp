@@ -101,6 +101,9 @@ class Link {
   /// neighbours say about themselves in requests for it. Again: changes `is_router` (of IPv6).
   void serve(const IpAddress& address, bool is_router, TimePoint now);
   void withdraw(const IpAddress& address);
+  /// Asks all hosts once for the address of a station which does not answer any more. If one has
+  /// it, it is in known_neighbours(). The caller limits the rate.
+  void search(const IpAddress& address, TimePoint now);
   /// The multicast groups that stations listen to; the link is a member of them as of the host's.
   void set_station_groups(std::vector<IpAddress> groups);
 

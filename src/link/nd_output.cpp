@@ -18,7 +18,13 @@ Ipv6Address NdOutput::source_for(const Ipv6Address& target, ConstBytes prompt) c
     const auto header = wire::Ipv6Header::parse(prompt.subspan(wire::kEncapsulationSize));
     if (header && deps_.host.speaks_for(header->source)) return header->source;
   }
-  return deps_.host.source_for(target);
+  return source_for(target);
+}
+
+Ipv6Address NdOutput::source_for(const Ipv6Address& target) const {
+  const Ipv6Address found = deps_.host.source_for(target);
+  if (!found.is_unspecified() || !deps_.config.serves_stations) return found;
+  return wire::link_local_address(deps_.own.gid.guid());
 }
 
 wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target,
@@ -34,17 +40,27 @@ wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target,
 
 void NdOutput::multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now) {
   wire::NdMessage message = solicitation_for(target, source_for(target, prompt));
-  if (message.source.is_unspecified()) return;
   message.destination = target.solicited_node();
-  Frame frame = make(message);
+  multicast(message, now);
+}
+
+void NdOutput::search(const Ipv6Address& target, TimePoint now) {
+  wire::NdMessage message = solicitation_for(target, source_for(target));
+  message.destination = kAllNodesOfIpv6;
+  multicast(message, now);
+}
+
+void NdOutput::multicast(const wire::NdMessage& solicitation, TimePoint now) {
+  if (solicitation.source.is_unspecified()) return;
+  Frame frame = make(solicitation);
   if (!frame) return;
   deps_.out.counters.add(Counter::nd_solicitations_multicast);
-  deps_.groups.send(message.destination, std::move(frame), now);
+  deps_.groups.send(solicitation.destination, std::move(frame), now);
 }
 
 void NdOutput::unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                                     const PathData& path) {
-  const wire::NdMessage message = solicitation_for(target, deps_.host.source_for(target));
+  const wire::NdMessage message = solicitation_for(target, source_for(target));
   if (message.source.is_unspecified()) return;
   if (Frame frame = make(message)) {
     deps_.out.counters.add(Counter::nd_solicitations_unicast);

@@ -27,11 +27,14 @@ class NdOutput {
 
   explicit NdOutput(const Dependencies& deps) : deps_(deps) {}
 
-  // Without an IPv6 address of the host no solicitation is sent: it would look like duplicate
-  // address detection (RFC 4862, 5.4.2).
+  // Without an IPv6 address of the host, a solicitation would look like duplicate address detection
+  // (RFC 4862, 5.4.2). So none is sent; for stations it comes from the link-local address of the
+  // port (RFC 4391, 8).
   /// Sends to the target's solicited-node group (RFC 4861, 7.2.2). The source is that of the
   /// datagram that caused it, `prompt`, if it is an address of the host.
   void multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now);
+  /// The same to all nodes.
+  void search(const Ipv6Address& target, TimePoint now);
   void unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                             const PathData& path);
   /// Sends an unsolicited advertisement (RFC 4861, 7.2.6).
@@ -39,6 +42,8 @@ class NdOutput {
 
  private:
   [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target, ConstBytes prompt) const;
+  [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target) const;
+  void multicast(const wire::NdMessage& solicitation, TimePoint now);
   [[nodiscard]] wire::NdMessage solicitation_for(const Ipv6Address& target,
                                                  const Ipv6Address& source) const;
   [[nodiscard]] Frame make(const wire::NdMessage& message);

@@ -44,6 +44,14 @@ void Solicitor::solicit_all(const IpAddress& target, ConstBytes prompt, TimePoin
       target);
 }
 
+void Solicitor::search(const IpAddress& target, TimePoint now) {
+  std::visit(Overloaded{
+                 [&](Ipv4Address ipv4) { deps_.arp.broadcast_request(ipv4, {}, now); },
+                 [&](const Ipv6Address& ipv6) { deps_.nd.search(ipv6, now); },
+             },
+             target);
+}
+
 void Solicitor::solicit(const IpAddress& target, const HwAddress& hardware, const PathData& path) {
   std::visit(
       Overloaded{

@@ -38,6 +38,9 @@ class Solicitor {
   /// By broadcast, or to the solicited-node group. `prompt` is the waiting datagram, which begins
   /// with the encapsulation header; empty if there is none.
   void solicit_all(const IpAddress& target, ConstBytes prompt, TimePoint now);
+  /// To all hosts; of IPv6, too: the one that has the target now need not be a member of its
+  /// solicited-node group yet.
+  void search(const IpAddress& target, TimePoint now);
   /// By unicast to the last known address.
   void solicit(const IpAddress& target, const HwAddress& hardware, const PathData& path);
 

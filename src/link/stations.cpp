@@ -14,6 +14,10 @@ void Link::serve(const IpAddress& address, bool is_router, TimePoint now) {
 
 void Link::withdraw(const IpAddress& address) { (void)impl_->host.withdraw(address); }
 
+void Link::search(const IpAddress& address, TimePoint now) {
+  if (impl_->bring_up.is_up()) impl_->solicitor.search(address, now);
+}
+
 void Link::set_station_groups(std::vector<IpAddress> groups) {
   impl_->station_groups = std::move(groups);
   impl_->update_host_groups();

@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     batch.push_back(frame_of(pool, {to, kHost, kTypes[kind % kTypes.size()]}, packet));
     if ((kind & 0x80) != 0) (void)fit_discovery(batch.front().bytes());
     if ((kind & 0x20) != 0) {
-      view.to_host(batch);
+      view.to_host(batch, now);
       for (const Frame& frame : batch) check_written(frame);
       continue;
     }
@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     now += std::chrono::seconds(kind & 0x03);
   }
   std::vector<Frame> answers;
-  view.to_host(answers);
+  view.to_host(answers, now);
   for (const Frame& frame : answers) check_written(frame);
   return 0;
 }

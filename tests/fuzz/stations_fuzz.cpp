@@ -167,7 +167,7 @@ class Machine {
     }
     require(served == served_.size());
     std::vector<Frame> frames;
-    view_.to_host(frames);
+    view_.to_host(frames, now_);
     for (const Frame& one : frames) {
       const auto header = EthernetHeader::parse(one.bytes().data() - EthernetHeader::kSize);
       require(header.source.bytes()[0] == 0x06);

@@ -1,5 +1,5 @@
-// Stations behind the TAP of a simulated host: a bridge that floods, and hosts with an ARP cache
-// that never expires.
+// Stations behind the TAP of a simulated host: a bridge that learns where MACs are, and hosts with
+// an ARP cache that never expires.
 #pragma once
 
 #include <map>
@@ -39,6 +39,7 @@ class Station {
   std::vector<Ipv4Address> conflicts;  ///< of ARP messages from its own address
   Bridge* bridge = nullptr;            ///< null: unplugged
   bool answers = true;
+  bool echoes = false;  ///< sends each packet back
 
  private:
   void send_waiting();
@@ -58,9 +59,11 @@ class Bridge {
     station.bridge = this;
     stations_.push_back(&station);
   }
+  /// Forgets what was behind its port, as a bridge does when a port loses its carrier.
   void unplug(Station& station) {
     station.bridge = nullptr;
     std::erase(stations_, &station);
+    std::erase_if(ports_, [&](const auto& learnt) { return learnt.second == &station; });
   }
   /// Delivers what the host's TAP has got from the fabric. Returns whether there was anything.
   bool turn() {
@@ -68,22 +71,27 @@ class Bridge {
     for (const auto& frame : frames) deliver(frame, nullptr);
     return !frames.empty();
   }
-  void forward(const Station::Frame& frame, const Station* from) {
-    deliver(frame, from);
-    host_->send(frame);
-  }
+  void forward(const Station::Frame& frame, const Station* from) { deliver(frame, from); }
 
  private:
+  /// `from`: the port that the frame comes from; null: the TAP.
   void deliver(const Station::Frame& frame, const Station* from) {
     const auto header = wire::EthernetHeader::parse(frame.data());
+    ports_[header.source] = from;
+    const auto known = header.destination.is_multicast() ? ports_.end()
+                                                         : ports_.find(header.destination);
+    const bool is_flooded = known == ports_.end();
+    const Station* const to = is_flooded ? nullptr : known->second;
     for (Station* const station : std::vector(stations_)) {
       const bool is_for = header.destination.is_multicast() || header.destination == station->mac();
-      if (station != from && is_for) station->receive(frame);
+      if (station != from && is_for && (is_flooded || station == to)) station->receive(frame);
     }
+    if (from != nullptr && (is_flooded || to == nullptr)) host_->send(frame);
   }
 
   Host* host_;
   std::vector<Station*> stations_;
+  std::map<MacAddress, const Station*> ports_;  ///< null: the TAP
 };
 
 inline void Station::receive(const Frame& frame) {
@@ -92,8 +100,10 @@ inline void Station::receive(const Frame& frame) {
   if (is_type(header, wire::EtherType::ipv4)) {
     const Ipv4Address to(load_be<std::uint32_t>(&packet[16]));
     if (to == ip_) {
-      received.emplace_back(Ipv4Address(load_be<std::uint32_t>(&packet[12])),
-                            load_be<std::uint32_t>(&packet[20]));
+      const Ipv4Address sender(load_be<std::uint32_t>(&packet[12]));
+      const auto number = load_be<std::uint32_t>(&packet[20]);
+      received.emplace_back(sender, number);
+      if (echoes) send(sender, number);
     }
     return;
   }

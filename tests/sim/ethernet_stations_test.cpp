@@ -61,6 +61,41 @@ class StationsSim : public Sim {
     }
     return false;
   }
+  /// Sends to a station every 10 ms.
+  struct Stream {
+    Ipv4Address from;
+    std::function<void(std::uint32_t)> send;
+  };
+  [[nodiscard]] static Stream stream(Station& from, const Station& to) {
+    return {from.ip(), [&](std::uint32_t number) { from.send(to.ip(), number); }};
+  }
+  [[nodiscard]] static Stream stream(Host& from, const Station& to) {
+    return {from.ip(), [&](std::uint32_t number) { from.send(to.ip(), number); }};
+  }
+  /// Lets the streams run for this time. Returns for each the longest time in which nothing of it
+  /// has arrived at the station.
+  [[nodiscard]] std::vector<Duration> silence(Station& to, const std::vector<Stream>& streams,
+                                              Duration time) {
+    std::vector<Duration> longest(streams.size());
+    std::vector<TimePoint> last(streams.size(), world.now());
+    const TimePoint end = world.now() + time;
+    while (world.now() < end) {
+      for (const Stream& one : streams) one.send(++number_);
+      to.received.clear();
+      run(10ms);
+      for (std::size_t i = 0; i < streams.size(); ++i) {
+        longest[i] = std::max(longest[i], world.now() - last[i]);
+        const bool arrives = std::ranges::any_of(
+            to.received, [&](const auto& got) { return got.first == streams[i].from; });
+        if (arrives) last[i] = world.now();
+      }
+    }
+    return longest;
+  }
+  void move(Station& station, std::size_t to) {
+    station.bridge->unplug(station);
+    bridge_of.at(to)->plug(station);
+  }
   [[nodiscard]] static const ethernet::StationTable& table_of(const Host& host) {
     return host.ethernet()->stations()->table();
   }
@@ -162,6 +197,55 @@ TEST_F(StationsSim, AStationMovesToAnotherBridge) {
   peer.send(mover.ip(), 202);
   EXPECT_TRUE(until([&] { return has_got(mover, peer.ip(), 202); }, 1s));
   EXPECT_EQ(events(a(), Kind::duplicate) + events(b(), Kind::duplicate), 0U);
+}
+
+/// A virtual machine that is moved, and says nothing.
+class SilentMove : public StationsSim, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(SilentMove, IsFoundByTheHostThatItHasLeft) {
+  bridges(3, 2);
+  Host& peer = add(9);
+  bring_up();
+  Station& mover = station(1, 1);
+  mover.echoes = GetParam();
+  const std::vector<Stream> streams{stream(station(1, 2), mover), stream(station(2, 1), mover),
+                                    stream(station(3, 1), mover), stream(peer, mover)};
+  (void)silence(mover, streams, 3s);
+  const std::array kNames{"behind host 0", "behind host 1", "behind host 2", "a host with a TUN"};
+  for (const std::size_t to : {1U, 2U, 0U}) {
+    move(mover, to);
+    const auto silent = silence(mover, streams, 5s);
+    for (std::size_t i = 0; i < silent.size(); ++i) {
+      if (i == to) continue;  // behind the same bridge now
+      EXPECT_LT(silent[i] / 1ms, 1000) << kNames[i] << ", move to " << to;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(StationsSim, SilentMove, ::testing::Bool());
+
+TEST_F(StationsSim, AStationThatIsAwayForSecondsIsFoundWhenItIsBack) {
+  bridges(2, 1);
+  Host& peer = add(9);
+  bring_up();
+  Station& mover = station(1, 1);
+  (void)silence(mover, {stream(peer, mover)}, 2s);
+  bridge_of[0]->unplug(mover);
+  (void)silence(mover, {stream(peer, mover)}, 7s);
+  bridge_of[1]->plug(mover);
+  const auto silent = silence(mover, {stream(peer, mover)}, 3s);
+  EXPECT_LT(silent[0] / 1ms, 1100) << "a search every 0.9 s, and the check";
+}
+
+TEST_F(StationsSim, AStationThatSleepsGetsAllPackets) {
+  bridges(1, 1);
+  Host& peer = add(9);
+  bring_up();
+  Station& sleeper = station(1, 1);
+  (void)silence(sleeper, {stream(peer, sleeper)}, 2s);
+  sleeper.answers = false;
+  const auto silent = silence(sleeper, {stream(peer, sleeper)}, 20s);
+  EXPECT_LE(silent[0] / 1ms, 10);
+  EXPECT_EQ(events(a(), Kind::left), 0U);
 }
 
 TEST_F(StationsSim, AStationMovesBack) {

@@ -64,16 +64,16 @@ std::vector<Frame>& HostSide::received(TimePoint now) {
   for (const wire::Arp& request : link_.station_requests()) view_->on_request(request, now);
   link_.station_requests().clear();
   carry_out(now);
-  view_->to_host(link_.to_host());
+  view_->to_host(link_.to_host(), now);
   return link_.to_host();
 }
 
 /// What this link learns may be older than what the other one has learnt.
-std::vector<Frame>& HostSide::received_in_standby() {
+std::vector<Frame>& HostSide::received_in_standby(TimePoint now) {
   if (!view_) return link_.to_host();
   link_.known_neighbours().clear();
   link_.station_requests().clear();
-  view_->to_host(link_.to_host());
+  view_->to_host(link_.to_host(), now);
   return link_.to_host();
 }
 
@@ -99,6 +99,8 @@ void HostSide::carry_out(TimePoint now) {
     shared_->tell_links(*stations, now);
     for (const wire::Arp& request : stations->replies()) link_.reply_to_arp(request, now);
     stations->replies().clear();
+    for (const IpAddress& address : stations->searches()) link_.search(address, now);
+    stations->searches().clear();
     if (const auto left_out = stations->multicast().take_left_out()) log(*left_out, now);
     for (auto& event : std::exchange(stations->events(), {})) {
       log(event, now);

@@ -42,7 +42,7 @@ class HostSide {
   /// The packets for the host; the caller takes them out.
   [[nodiscard]] std::vector<Frame>& received(TimePoint now);
   /// The same while another port serves the interface: the view does not learn from this link.
-  [[nodiscard]] std::vector<Frame>& received_in_standby();
+  [[nodiscard]] std::vector<Frame>& received_in_standby(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
   /// The host's configuration has changed.

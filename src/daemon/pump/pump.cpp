@@ -116,7 +116,7 @@ void Pump::set_mode(PumpMode mode, TimePoint now) {
 }
 
 void Pump::drain(TimePoint now) {
-  auto& received = serves_host() ? host_.received(now) : host_.received_in_standby();
+  auto& received = serves_host() ? host_.received(now) : host_.received_in_standby(now);
   for (auto& packet : received) coalescer_.add(std::move(packet));
   received.clear();
   coalescer_.flush();

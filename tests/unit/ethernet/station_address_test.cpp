@@ -50,6 +50,20 @@ class StationStates : public ::testing::Test {
     be_reachable();
     expect(deadline(times.reachable), StationState::probing), out = {};
   }
+  /// A packet has come for it, and it was silent.
+  void be_suspect() {
+    be_reachable();
+    now += times.silent;
+    expect(entry.on_packet(now), StationState::probing), out = {};
+  }
+  /// It has not answered any request, and the fabric was asked.
+  void be_searched() {
+    for (unsigned i = 0; i <= times.probes && out.searches.empty(); ++i) {
+      (void)deadline(times.contest);
+    }
+    ASSERT_EQ(out.searches.size(), 1U);
+    out = {};
+  }
   void be_contested(bool by_fabric = false) {
     be_reachable();
     expect(by_fabric ? fabric() : claimed(kOther), StationState::contested), out = {};
@@ -87,7 +101,9 @@ class StationStates : public ::testing::Test {
     return out.services.empty() ? std::nullopt : std::optional(out.services.back().on);
   }
   void expect_nothing() const {
-    EXPECT_EQ(asked() + out.checks.size() + out.services.size() + out.events.size(), 0U);
+    EXPECT_EQ(asked() + out.checks.size() + out.services.size() + out.events.size() +
+                  out.searches.size(),
+              0U);
   }
 
   TimePoint now{1h};
@@ -307,7 +323,27 @@ TEST_F(StationStates, Station_Reachable_Asked) {
   be_reachable();
   expect(entry.on_asked(now), StationState::probing);
   EXPECT_EQ(asked(), 0U) << "the request is passed on by the caller";
-  EXPECT_EQ(entry.deadline(), now + times.probe);
+  EXPECT_EQ(entry.deadline(), now + times.contest);
+}
+
+TEST_F(StationStates, Station_Reachable_Packet) {
+  be_reachable();
+  now += times.silent - 1ns;
+  expect(entry.on_packet(now), StationState::reachable);
+  now += 1ns;
+  entry.touch(now);
+  expect(entry.on_packet(now), StationState::reachable);
+  expect_nothing();
+}
+
+TEST_F(StationStates, Station_Reachable_Packet_Silent) {
+  be_reachable();
+  now += times.silent;
+  expect(entry.on_packet(now), StationState::probing);
+  expect_nothing();
+  EXPECT_TRUE(entry.receives());
+  expect(deadline(times.contest), StationState::probing);
+  EXPECT_EQ(asked(), 1U) << "it has not replied to the packet";
 }
 
 TEST_F(StationStates, Station_Reachable_Deadline_Heard) {
@@ -361,25 +397,99 @@ TEST_F(StationStates, Station_Probing_Fabric) {
   EXPECT_EQ(asked(), 1U);
 }
 
+TEST_F(StationStates, Station_Probing_Fabric_Searched) {
+  be_suspect();
+  be_searched();
+  expect(fabric(), StationState::contested);
+  EXPECT_EQ(asked(), 1U) << "once more";
+  expect_gone(deadline(times.contest));
+  EXPECT_EQ(service(), false);
+  expect_event(Kind::moved_out, kOwner, kHost);
+}
+
+TEST_F(StationStates, Station_Probing_Packet) {
+  be_probing();
+  const TimePoint before = entry.deadline();
+  expect(entry.on_packet(now), StationState::probing);
+  EXPECT_EQ(entry.deadline(), before);
+  expect_nothing();
+}
+
 TEST_F(StationStates, Station_Probing_Asked) {
   be_probing();
   const TimePoint before = entry.deadline();
-  now += times.probe / 2;
+  now += times.contest / 2;
   expect(entry.on_asked(now), StationState::probing);
   EXPECT_EQ(entry.deadline(), before) << "requests of the fabric do not keep it";
 }
 
+TEST_F(StationStates, Station_Probing_Asked_Packet) {
+  be_suspect();
+  be_searched();
+  expect(entry.on_asked(now), StationState::probing);
+  expect(deadline(times.search), StationState::probing);
+  EXPECT_EQ(asked(), 1U) << "it has to answer now";
+}
+
 TEST_F(StationStates, Station_Probing_Deadline) {
   be_probing();
+  expect(deadline(times.contest), StationState::probing);
+  expect(deadline(times.contest), StationState::probing);
+  EXPECT_EQ(asked(), 2U) << "three in all";
+  EXPECT_EQ(out.searches.size(), 0U);
+}
+
+TEST_F(StationStates, Station_Probing_Deadline_Search) {
+  be_probing();
+  (void)deadline(times.contest);
+  (void)deadline(times.contest);
+  expect(deadline(times.contest), StationState::probing);
+  EXPECT_THAT(out.searches, ::testing::ElementsAre(IpAddress(kAddress)));
+  EXPECT_TRUE(entry.is_served());
+}
+
+TEST_F(StationStates, Station_Probing_Deadline_Search_Limit) {
+  be_probing();
+  while (out.limits.searches.take(now + times.probes * times.contest)) {
+  }
+  for (unsigned i = 0; i < times.probes; ++i) (void)deadline(times.contest);
+  EXPECT_EQ(out.searches.size(), 0U);
+  EXPECT_EQ(entry.deadline(), now + times.search);
+}
+
+TEST_F(StationStates, Station_Probing_Deadline_Searched) {
+  be_probing();
+  be_searched();
+  expect(deadline(times.search), StationState::probing);
   expect(deadline(times.probe), StationState::probing);
-  EXPECT_EQ(asked(), 1U);
+  EXPECT_EQ(asked(), 2U);
+}
+
+TEST_F(StationStates, Station_Probing_Deadline_Searched_Packet) {
+  be_suspect();
+  const TimePoint heard = entry.heard();
+  be_searched();
+  expect(deadline(times.search), StationState::reachable);
+  EXPECT_EQ(entry.heard(), heard);
+  EXPECT_EQ(entry.deadline(), heard + times.reachable);
+  expect_nothing();
+  expect(entry.on_packet(now), StationState::probing);
+}
+
+TEST_F(StationStates, Station_Probing_Deadline_Limit) {
+  be_suspect();
+  while (out.limits.probes.take(now + times.contest)) {
+  }
+  expect(deadline(times.contest), StationState::reachable);
+  expect_nothing();
 }
 
 TEST_F(StationStates, Station_Probing_Deadline_Last) {
   be_probing();
-  (void)deadline(times.probe);
-  (void)deadline(times.probe);
-  EXPECT_EQ(asked(), 2U) << "three in all";
+  be_searched();
+  (void)deadline(times.search);
+  for (unsigned i = 1; i < times.probes; ++i) (void)deadline(times.probe);
+  EXPECT_EQ(asked(), times.probes) << "as many as before";
   expect_gone(deadline(times.probe));
   EXPECT_EQ(service(), false);
   expect_event(Kind::left);

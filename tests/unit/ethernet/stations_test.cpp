@@ -100,6 +100,18 @@ class StationsTest : public ::testing::Test {
     }
     now = end;
   }
+  /// A packet of the peer.
+  void receive_ip(Ipv4Address to) {
+    Frame packet = pool.take();
+    packet.window(View::kHeadroom, 28);
+    std::ranges::fill(packet.bytes(), std::uint8_t{0});
+    packet.bytes()[0] = 0x45;
+    std::ranges::copy(kPeer.bytes(), packet.bytes().begin() + 12);
+    std::ranges::copy(to.bytes(), packet.bytes().begin() + 16);
+    written.clear();
+    written.push_back(std::move(packet));
+    view.to_host(written, now);
+  }
   /// The station has its address.
   void serve() {
     announce();
@@ -112,7 +124,7 @@ class StationsTest : public ::testing::Test {
   /// Takes out what the view sends.
   void drain() {
     written.clear();
-    view.to_host(written);
+    view.to_host(written, now);
     view.wanted().clear();
   }
   [[nodiscard]] Stations& stations() { return *view.stations(); }
@@ -289,15 +301,7 @@ TEST_F(StationsTest, RequestsAreLimited) {
 
 TEST_F(StationsTest, PacketsGoToTheStationThatHasTheAddress) {
   const auto mac_for = [&](Ipv4Address to) {
-    Frame packet = pool.take();
-    packet.window(View::kHeadroom, 28);
-    std::ranges::fill(packet.bytes(), std::uint8_t{0});
-    packet.bytes()[0] = 0x45;
-    std::ranges::copy(kPeer.bytes(), packet.bytes().begin() + 12);
-    std::ranges::copy(to.bytes(), packet.bytes().begin() + 16);
-    written.clear();
-    written.push_back(std::move(packet));
-    view.to_host(written);
+    receive_ip(to);
     return header_of(written.at(0)).destination;
   };
   EXPECT_EQ(mac_for(kStation), kHostMac);
@@ -309,6 +313,64 @@ TEST_F(StationsTest, PacketsGoToTheStationThatHasTheAddress) {
   pass(1s);
   drain();
   EXPECT_EQ(mac_for(kStation), kOtherMac);
+}
+
+TEST_F(StationsTest, TheFabricIsAskedForAStationThatDoesNotAnswerAnyMore) {
+  serve();
+  for (int i = 0; i < 100 && stations().searches().empty(); ++i) {
+    receive_ip(kStation);
+    pass(10ms);
+  }
+  EXPECT_THAT(stations().searches(), ElementsAre(IpAddress(kStation)));
+  EXPECT_EQ(stations().mac_of(kStation), kMac) << "it may only sleep";
+  EXPECT_THAT(stations().services(), IsEmpty());
+}
+
+TEST_F(StationsTest, AStationThatAnswersIsNotSearched) {
+  serve();
+  for (int i = 0; i < 1000; ++i) {
+    receive_ip(kStation);
+    pass(10ms);
+    if (i % 20 == 0) (void)send_ip(kMac, kStation);
+  }
+  drain();
+  EXPECT_THAT(written, IsEmpty()) << "nor asked";
+  EXPECT_THAT(stations().searches(), IsEmpty());
+}
+
+TEST_F(StationsTest, AFrameForAStationThatTheBridgeFloodsMakesItSuspect) {
+  serve();
+  (void)send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kPeer, kMac);
+  pass(1s);
+  EXPECT_THAT(stations().searches(), IsEmpty()) << "not for its address";
+  (void)send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kStation, kMac);
+  pass(1s);
+  EXPECT_THAT(stations().searches(), ElementsAre(IpAddress(kStation)));
+}
+
+TEST_F(StationsTest, RequestsAndSearchesBecauseOfPacketsAreLimited) {
+  constexpr std::uint32_t kMany = 2000;
+  StationTable table(kMany, HashKey{1, 2});
+  std::vector<StationAddress*> entries;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    StationBudget* const station = table.station(MacAddress(0x0200'0001'0000 + i));
+    ASSERT_NE(station, nullptr);
+    entries.push_back(table.on_owned(*station, Ipv4Address(0x0a2c0000 + i), now));
+  }
+  now += 1s;
+  table.out().probes.clear();
+  for (int i = 0; i < 10; ++i) {
+    for (StationAddress* const entry : entries) {
+      if (entry->is_silent(now)) table.on_packet(*entry, now);
+    }
+    now += 100ms;
+    while (table.next_deadline() <= now) table.tick(now);
+  }
+  using Limits = StationOutput::Limits;
+  EXPECT_LE(table.out().probes.size(), Limits::kProbes * 5 / 4 + 1);
+  EXPECT_GT(table.out().probes.size(), Limits::kProbes / 2);
+  EXPECT_LE(table.out().searches.size(), Limits::kSearches * 5 / 4 + 1);
+  EXPECT_GT(table.out().searches.size(), 0U);
 }
 
 TEST_F(StationsTest, RequestsBetweenStationsAreNotForTheFabric) {

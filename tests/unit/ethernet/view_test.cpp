@@ -107,12 +107,12 @@ class ViewTest : public ::testing::Test {
   /// Passes a packet of the link to the host.
   void to_host(ConstBytes packet) {
     written.push_back(frame({}, packet));
-    view.to_host(written);
+    view.to_host(written, now);
   }
   /// Takes the answers.
   void drain() {
     written.clear();
-    view.to_host(written);
+    view.to_host(written, now);
   }
   [[nodiscard]] static EthernetHeader header_of(const Frame& frame) {
     return EthernetHeader::parse(frame.bytes().data() - EthernetHeader::kSize);

@@ -239,6 +239,44 @@ TEST_F(LinkWithStations, AsksFromTheNearestStationIfTheHostHasNoAddress) {
   EXPECT_EQ(sent_arp()[1].sender_protocol, Ipv4Address(0x0a2c0011));
 }
 
+/// From another address: whoever checks an address takes a request without one for a conflict.
+TEST_F(LinkWithStations, SearchesAnAddressThatItServes) {
+  view.addresses.clear();
+  bring_up();
+  for (const IpAddress& address : {IpAddress(kStation), IpAddress(kOther), IpAddress(kStation6)}) {
+    serve(address);
+  }
+  tick_to(now + 10s);
+  grant_joins();
+  forget();
+  link->search(kStation, now);
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].target_protocol, kStation);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, kOther);
+  link->withdraw(kOther);
+  link->search(kStation, now);
+  EXPECT_TRUE(sent_arp().at(1).sender_protocol.is_unspecified()) << "there is no other one";
+
+  forget();
+  link->search(kStation6, now);
+  ASSERT_EQ(link->sends().size(), 1U);
+  const auto message = wire::NdMessage::parse(link->sends()[0].frame.bytes().subspan(kHeadroom));
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->target, kStation6);
+  EXPECT_EQ(message->destination, kAllNodesOfIpv6) << "not all members of its group are known";
+  EXPECT_EQ(message->source, wire::link_local_address(link->hardware_address().gid.guid()));
+  EXPECT_EQ(message->source_link_layer, link->hardware_address());
+}
+
+/// The host has no IPv6 address, and no station has one yet.
+TEST_F(LinkWithStations, AnIpv6AddressIsCheckedWithoutAnAddressOfItsOwn) {
+  bring_up();
+  link->solicit(kPeer6, now);
+  tick_to(now + 10ms);
+  const auto& counters = link->counters();
+  EXPECT_EQ(counters[Counter::nd_solicitations_multicast], 1U);
+}
+
 TEST_F(LinkWithStations, ASolicitationForAStationCreatesAnEntryForItsSender) {
   bring_up();
   wire::NdMessage message;
