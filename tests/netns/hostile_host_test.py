@@ -5,6 +5,11 @@ on, what the attacker sends is counted and dropped, and the victim's neighbours 
 scripts/bench measures how much slower the stream is then (part "hostile").
 """
 
+import re
+import signal
+import statistics
+import threading
+
 import attacks
 import hosts
 import streams
@@ -13,6 +18,36 @@ from hosts import wait_until
 MESSAGES = 800
 # Of connections to attackers that have gone, and that the victim has not noticed yet.
 DESCRIPTORS = 20
+# Broadcasts a second that fill a ring several times while the slow receiver does not run.
+SHOUTS = 6000
+PINGS = 300
+# At most so many times as long is a round trip beside the slow receiver. It was 100 and more when the
+# sender waited for each packet that the receiver took.
+SLOWER = 25
+
+
+class SlowReceiver:
+    """Lets a host run only for a moment, eight times a second, while this object is entered."""
+
+    PAUSE, MOMENT = 0.125, 0.0002
+
+    def __init__(self, host):
+        self.send_signal = host.daemon.popen.send_signal
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.is_over.wait(self.MOMENT):
+            self.send_signal(signal.SIGSTOP)
+            self.is_over.wait(self.PAUSE)
+            self.send_signal(signal.SIGCONT)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
 
 
 class HostileHost(hosts.Pair):
@@ -49,6 +84,23 @@ class HostileHost(hosts.Pair):
             with self.subTest(attack.name):
                 self.check(attack, scene, stream)
         stream.end()
+
+    def round_trip(self):
+        """Returns the median in milliseconds."""
+        pings = self.right.ping("10.44.0.1", "-n", "-i", "0.01", "-c", str(PINGS)).stdout
+        return statistics.median(map(float, re.findall(r"time=([\d.]+)", pings)))
+
+    def test_slow_receiver_delays_nobody_else(self):
+        scene = self.set_up_scene()
+        shouts = scene.script(attacks.SHOUTS, "10.44.255.255", SHOUTS, 10**9, host=self.right)
+        self.addCleanup(shouts.end)
+        willing = self.round_trip()
+        before = scene.counters()
+        with SlowReceiver(scene.hostile):
+            wait_until(lambda: scene.counters()["hca drop_congested"]
+                       > before["hca drop_congested"] + SHOUTS / 10, "broadcasts are dropped", 120)
+            slow = self.round_trip()
+        self.assertLess(slow, SLOWER * willing)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,9 @@ Result<FileDescriptor> open_for_appending(const std::string& path) {
     if (!file) return Error{file.error().code, "cannot capture to " + file.error().message};
     return file;
   }
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  // O_NONBLOCK, since a pipe whose reader has ended would be waited for.
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC));
+  if (file) (void)::fcntl(file.get(), F_SETFL, O_APPEND);
   if (!file && (errno == ENXIO || errno == EACCES)) {
     file.reset(::fcntl(std::atoi(path.c_str() + kDescriptors.size()), F_DUPFD_CLOEXEC, 0));
   }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <csignal>
@@ -716,6 +717,56 @@ TEST(CaptureFileTest, DoesNotWaitForALockOfAnotherUser) {
   ASSERT_EQ(::flock(reader.get(), LOCK_UN), 0);
   program.join();
   EXPECT_EQ(std::filesystem::file_size(path), 24U + 2 * (16 + 16 + 100 + 6));
+}
+
+/// The reader ends, and later the HCA is restored, and the capture opened again.
+TEST(CaptureFileTest, DoesNotWaitForAnotherReaderOfAPipe) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  ipoib::FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const ipoib::FileDescriptor kept(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const auto given = "/proc/self/fd/" + std::to_string(kept.get());
+  std::atomic<int> opened = 0;
+  const auto capture = [&] {
+    auto file = CaptureFile::open(given).value();
+    file.add(std::vector<std::uint8_t>(100), Direction::sent, {});
+    file.flush();
+    ++opened;
+  };
+  capture();
+  std::array<std::uint8_t, 4096> buffer;
+  EXPECT_EQ(::read(reader.get(), buffer.data(), buffer.size()), 16 + 16 + 100 + 6);
+  reader.reset();
+  std::thread program(capture);
+  EXPECT_TRUE(eventually([&] { return opened == 2; }));
+  reader.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  program.join();
+}
+
+/// While a pipe is full, the program waits.
+TEST(CaptureFileTest, WaitsForTheReaderOfAPipe) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const ipoib::FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const ipoib::FileDescriptor kept(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  constexpr int kPackets = 1000;  // more than the pipe has room for
+  std::thread program([&] {
+    auto file = CaptureFile::open("/proc/self/fd/" + std::to_string(kept.get())).value();
+    for (int i = 0; i < kPackets; ++i) {
+      file.add(std::vector<std::uint8_t>(1000), Direction::sent, {});
+      file.flush();
+    }
+  });
+  std::size_t bytes = 0;
+  std::array<std::uint8_t, 4096> buffer;
+  EXPECT_TRUE(eventually([&] {
+    const auto more = ::read(reader.get(), buffer.data(), buffer.size());
+    if (more > 0) bytes += static_cast<std::size_t>(more);
+    return bytes == kPackets * (16 + 16 + 1000 + 6);
+  })) << bytes;
+  program.join();
 }
 
 /// Each finds it empty before one of them writes.
