@@ -58,6 +58,8 @@ class Stations {
   // --- State and output ------------------------------------------------------------------------
   /// Whether a station has sent from this MAC.
   [[nodiscard]] bool has(MacAddress mac) const { return table_.has(mac); }
+  /// Whether that station has an address.
+  [[nodiscard]] bool has_address(MacAddress mac) const { return table_.has_address(mac); }
   /// The station that gets packets to this address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
   [[nodiscard]] const StationTable& table() const { return table_; }
