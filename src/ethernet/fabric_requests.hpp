@@ -1,10 +1,13 @@
-// ARP requests of the fabric that were passed on to stations, and wait for an answer.
+// ARP requests of the fabric that were passed on to stations, and wait for an answer. Hosts of the
+// fabric share the limit fairly.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <vector>
 
+#include "ipoib/address.hpp"
+#include "ipoib/fair_share.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/time.hpp"
 #include "wire/arp.hpp"
@@ -13,22 +16,22 @@ namespace ipoib::ethernet {
 
 class FabricRequests {
  public:
-  static constexpr std::size_t kMax = 256;
+  static constexpr std::size_t kMax = 512;  ///< of one host half of them
   static constexpr Duration kPatience = std::chrono::seconds(3);
 
   /// Returns false if too many wait. A repetition waits for longer.
   [[nodiscard]] bool add(const wire::Arp& request, TimePoint now) {
-    std::erase_if(waiting_, [&](const Waiting& one) {
+    erase_if([&](const Waiting& one) {
       return one.until <= now || (one.request.target_protocol == request.target_protocol &&
                                   one.request.sender_hardware == request.sender_hardware);
     });
-    if (waiting_.size() >= kMax) return false;
+    if (!places_.take(request.sender_hardware)) return false;
     waiting_.push_back({request, now + kPatience});
     return true;
   }
   /// Moves the requests for `target` to the end of `out`.
   void take(Ipv4Address target, std::vector<wire::Arp>& out) {
-    std::erase_if(waiting_, [&](const Waiting& one) {
+    erase_if([&](const Waiting& one) {
       const bool is_for = one.request.target_protocol == target;
       if (is_for) out.push_back(one.request);
       return is_for;
@@ -40,7 +43,17 @@ class FabricRequests {
     wire::Arp request;
     TimePoint until;
   };
+  template <class Predicate>
+  void erase_if(Predicate is_obsolete) {
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      if (!is_obsolete(one)) return false;
+      places_.give_back(one.request.sender_hardware);
+      return true;
+    });
+  }
+
   std::vector<Waiting> waiting_;
+  FairShare<HwAddress> places_{kMax};
 };
 
 }  // namespace ipoib::ethernet

@@ -1,15 +1,31 @@
 // Requests of the host's side for the hardware address of a neighbour, by ARP or Neighbour
 // Discovery, that wait for the neighbour's response.
+//
+// Stations may ask for anything, under any MAC. So the host has a limit of its own, and so have the
+// stations with an address; each limit is shared fairly by MAC. Stations also have a part of the
+// rate at which the link solicits new neighbours.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
+#include "ipoib/fair_share.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"
 #include "ipoib/time.hpp"
+#include "ipoib/token_bucket.hpp"
 
 namespace ipoib::ethernet {
+
+/// Who shares a limit.
+enum class AskerKind : std::uint8_t {
+  host,
+  station,   ///< one that has an address
+  newcomer,  ///< one that has none (yet)
+  count_
+};
 
 /// Who has asked.
 struct Asker {
@@ -20,12 +36,22 @@ struct Asker {
 
 class Requests {
  public:
-  static constexpr std::size_t kMax = 256;
+  static constexpr std::size_t kMax = 512;  ///< of each kind; of one asker half of them
+  // Percent of the solicitations of new neighbours.
+  static constexpr std::uint32_t kStationShare = 70;
+  static constexpr std::uint32_t kNewcomerShare = 10;
   /// As long as the link asks for an unknown neighbour (link::Ageing).
   static constexpr Duration kPatience = std::chrono::seconds(3);
 
-  /// Returns false if too many wait. A repetition waits for longer.
-  [[nodiscard]] bool add(const IpAddress& target, const Asker& asker, TimePoint now);
+  /// `solicitations`: of new neighbours per second, by the link.
+  explicit Requests(std::uint32_t solicitations)
+      : stations_(solicitations * kStationShare / 100),
+        newcomers_(solicitations * kNewcomerShare / 100) {}
+
+  /// Returns false if too many wait, or the asker has to wait before he may ask again. A repetition
+  /// waits for longer.
+  [[nodiscard]] bool add(const IpAddress& target, const Asker& asker, AskerKind kind,
+                         TimePoint now);
   /// Removes and returns those who have asked for `target`.
   [[nodiscard]] std::vector<Asker> take(const IpAddress& target);
 
@@ -35,7 +61,17 @@ class Requests {
     Asker asker;
     TimePoint until;
   };
-  std::vector<Waiting> waiting_;
+  struct Limited {
+    std::vector<Waiting> waiting;
+    FairShare<MacAddress> places{kMax};
+    template <class Predicate>
+    void erase_if(Predicate is_obsolete);
+  };
+  [[nodiscard]] bool may_ask(AskerKind kind, TimePoint now);
+
+  std::array<Limited, static_cast<std::size_t>(AskerKind::count_)> kinds_;
+  TokenBucket stations_;
+  TokenBucket newcomers_;
 };
 
 }  // namespace ipoib::ethernet

@@ -25,7 +25,7 @@ namespace ipoib::ethernet {
 
 class StationGroups {
  public:
-  static constexpr std::size_t kMax = 512;     ///< groups that stations listen to
+  static constexpr std::size_t kMax = 384;     ///< groups that stations listen to
   static constexpr std::size_t kShare = 320;   ///< of these, groups of one station
   static constexpr std::uint32_t kJoins = 50;  ///< of one station, per second
   static constexpr std::uint32_t kJoinBurst = 128;

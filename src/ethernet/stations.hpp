@@ -63,6 +63,8 @@ class Stations {
   /// The entry of an address whose packets go to its station, or null; valid as long as version()
   /// is the same.
   [[nodiscard]] StationAddress* receiver(const IpAddress& address) const;
+  /// Whether that station has an address.
+  [[nodiscard]] bool has_address(MacAddress mac) const { return table_.has_address(mac); }
   /// The station that gets packets to this address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const {
     const StationAddress* const entry = receiver(address);

@@ -53,7 +53,7 @@ std::uint64_t& drops_of(const EthernetHeader& header, Counters& counters) {
 }  // namespace
 
 View::View(const Limits& limits, const HashKey& key, FramePool& messages)
-    : macs_(limits.neighbours, key), messages_(messages) {
+    : macs_(limits.neighbours, key), messages_(messages), requests_(limits.solicitations) {
   if (limits.stations == 0) return;
   stations_.emplace(limits.stations, limits.strict, key,
                     Stations::Dependencies{identity_, macs_, messages_, wanted_});
@@ -173,13 +173,14 @@ void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoin
     ++counters_.drop_malformed_arp;
     return;
   }
-  if (is_of_station(header, message->sender_protocol) &&
-      stations_->receive_arp(header, *message, now) != Stations::Verdict::pass) {
+  const bool is_station = is_of_station(header, message->sender_protocol);
+  if (is_station && stations_->receive_arp(header, *message, now) != Stations::Verdict::pass) {
     return;
   }
   if (message->operation != wire::ArpOperation::request) return;
   if (message->sender_protocol == message->target_protocol) return;
-  ask(message->target_protocol, {message->sender_hardware, message->sender_protocol}, now);
+  ask(message->target_protocol, {message->sender_hardware, message->sender_protocol},
+      kind_of(header.source, is_station), now);
 }
 
 /// Requests for the MAC of a neighbour end here. Duplicate address detection goes on to the fabric.
@@ -188,21 +189,28 @@ bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, Ti
   const auto message = NdMessage::parse(packet);
   if (!message) return false;
   const bool is_advertisement = message->type == NdType::neighbour_advertisement;
-  if (is_of_station(header, is_advertisement ? message->target : message->source) &&
+  const bool is_station =
+      is_of_station(header, is_advertisement ? message->target : message->source);
+  if (is_station &&
       stations_->receive_discovery(header, *message, now) != Stations::Verdict::pass) {
     return true;
   }
   if (message->type != NdType::neighbour_solicitation || message->source.is_unspecified()) {
     return false;
   }
-  ask(message->target, {header.source, message->source}, now);
+  ask(message->target, {header.source, message->source}, kind_of(header.source, is_station), now);
   return true;
 }
 
-void View::ask(const IpAddress& target, const Asker& asker, TimePoint now) {
+AskerKind View::kind_of(MacAddress mac, bool is_station) const {
+  if (!is_station) return AskerKind::host;
+  return stations_->has_address(mac) ? AskerKind::station : AskerKind::newcomer;
+}
+
+void View::ask(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now) {
   if (identity_.is_own(target) || (stations_ && stations_->on_asked(target, now))) return;
   ++counters_.requests;
-  if (!requests_.add(target, asker, now)) {
+  if (!requests_.add(target, asker, kind, now)) {
     ++counters_.drop_request_limit;
     return;
   }

@@ -37,9 +37,10 @@ namespace ipoib::ethernet {
 class View {
  public:
   struct Limits {
-    std::size_t neighbours = 0;  ///< known addresses
-    std::size_t stations = 0;    ///< 0: only the host may send
-    bool strict = false;         ///< a station sends from addresses of no other one
+    std::size_t neighbours = 0;         ///< known addresses
+    std::size_t stations = 0;           ///< 0: only the host may send
+    bool strict = false;                ///< a station sends from addresses of no other one
+    std::uint32_t solicitations = 500;  ///< of new neighbours per second, by the link
   };
   /// `messages` outlives it; its slots have at least kMessageSize bytes.
   View(const Limits& limits, const HashKey& key, FramePool& messages);
@@ -102,7 +103,8 @@ class View {
   /// Returns whether the message ends here.
   [[nodiscard]] bool receive_discovery(const wire::EthernetHeader& header, ConstBytes packet,
                                        TimePoint now);
-  void ask(const IpAddress& target, const Asker& asker, TimePoint now);
+  [[nodiscard]] AskerKind kind_of(MacAddress mac, bool is_station) const;
+  void ask(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now);
 
   [[nodiscard]] bool translate(Frame& frame, TimePoint now);
   [[nodiscard]] bool translate_discovery(Frame& frame);

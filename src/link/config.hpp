@@ -81,7 +81,10 @@ struct Limits {
   std::size_t pending = 512;
   /// New GIDs per second that the ARP and ND messages of one port may name; as many at once.
   std::uint32_t paths_per_source = 20;
-  std::size_t host_groups = 1024;    ///< that the host is a member of
+  /// That the host and its stations are members of. A subnet manager may have as few as 1,024
+  /// multicast LIDs, and give a port half of them.
+  std::size_t host_groups = 480;
+  std::size_t station_groups = 416;  ///< of these, groups of stations; the host has what they leave
   std::size_t send_groups = 1024;    ///< that it only sends to
   std::size_t routed_groups = 1024;  ///< that its multicast routers receive
   std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait

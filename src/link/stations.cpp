@@ -1,4 +1,5 @@
 // Stations behind the host, which have addresses of their own.
+#include <algorithm>
 #include <utility>
 
 #include "link/link_impl.hpp"
@@ -23,10 +24,13 @@ void Link::set_station_groups(std::vector<IpAddress> groups) {
   impl_->update_host_groups();
 }
 
-/// Those of the host come first: the table has a limit.
+/// The table has a limit, which neither the host's programs nor stations can use up alone.
 void Link::Impl::update_host_groups() {
-  std::vector<IpAddress> all = host_groups;
-  all.insert(all.end(), station_groups.begin(), station_groups.end());
+  const auto first = std::min(station_groups.size(), config.limits.station_groups);
+  const auto middle = station_groups.begin() + static_cast<std::ptrdiff_t>(first);
+  std::vector<IpAddress> all(station_groups.begin(), middle);
+  all.insert(all.end(), host_groups.begin(), host_groups.end());
+  all.insert(all.end(), middle, station_groups.end());
   groups.set_host_groups(all);
 }
 

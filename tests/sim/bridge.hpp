@@ -2,8 +2,10 @@
 // an ARP cache that never expires.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,11 +33,14 @@ class Station {
   }
   void announce() { request(ip_); }
   void request(Ipv4Address target) { send_arp(wire::ArpOperation::request, target, kBroadcastMac); }
+  /// Reports `count` groups from this one on (IGMPv3).
+  void join(Ipv4Address first, std::uint32_t count);
   /// A frame that its port of the bridge has received.
   void receive(const Frame& frame);
 
   std::map<Ipv4Address, MacAddress> cache;
   std::vector<std::pair<Ipv4Address, std::uint32_t>> received;  ///< senders and numbers
+  std::set<Ipv4Address> heard;         ///< groups of the packets that it has got
   std::vector<Ipv4Address> conflicts;  ///< of ARP messages from its own address
   Bridge* bridge = nullptr;            ///< null: unplugged
   bool answers = true;
@@ -99,6 +104,7 @@ inline void Station::receive(const Frame& frame) {
   const ConstBytes packet = ConstBytes(frame).subspan(wire::EthernetHeader::kSize);
   if (is_type(header, wire::EtherType::ipv4)) {
     const Ipv4Address to(load_be<std::uint32_t>(&packet[16]));
+    if (to.is_multicast()) heard.insert(to);
     if (to == ip_) {
       const Ipv4Address sender(load_be<std::uint32_t>(&packet[12]));
       const auto number = load_be<std::uint32_t>(&packet[20]);
@@ -136,6 +142,27 @@ inline void Station::send_waiting() {
     } else {
       transmit(at->second, wire::EtherType::ipv4, ip_packet(ip_, to, number));
     }
+  }
+}
+
+inline void Station::join(Ipv4Address first, std::uint32_t count) {
+  constexpr std::uint32_t kMostRecords = 128;
+  constexpr std::uint8_t kChangeToExclude = 4;
+  constexpr Ipv4Address kRouters(0xe0000016);
+  for (std::uint32_t sent = 0; sent < count; sent += kMostRecords) {
+    const std::uint32_t records = std::min(count - sent, kMostRecords);
+    std::vector<std::uint8_t> packet{0x46, 0xc0, 0, 0, 0,    0, 0x40, 0, 1,    2, 0, 0, 0, 0, 0, 0,
+                                     0,    0,    0, 0, 0x94, 4, 0,    0, 0x22, 0, 0, 0, 0, 0, 0, 0};
+    std::ranges::copy(ip_.bytes(), packet.begin() + 12);
+    std::ranges::copy(kRouters.bytes(), packet.begin() + 16);
+    packet[31] = static_cast<std::uint8_t>(records);
+    for (std::uint32_t n = 0; n < records; ++n) {
+      packet.insert(packet.end(), {kChangeToExclude, 0, 0, 0});
+      const Ipv4Address group(first.number() + sent + n);
+      packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
+    }
+    store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
+    transmit(wire::multicast_mac(kRouters), wire::EtherType::ipv4, packet);
   }
 }
 

@@ -10,11 +10,11 @@ namespace {
 class StationsSim : public Sim {
  protected:
   /// Hosts with a bridge and so many stations each; station i of host h is 10.44.h.i.
-  void bridges(std::uint32_t count, std::uint32_t stations_each) {
+  void bridges(std::uint32_t count, std::uint32_t stations_each, std::size_t limit = 64) {
     for (std::uint32_t h = 1; h <= count; ++h) {
       HostOptions chosen = options(h);
       chosen.mac = MacAddress(0x0200'0000'0000 + h);
-      chosen.stations = 64;
+      chosen.stations = limit;
       add(chosen);
       bridge_of.push_back(std::make_unique<Bridge>(*hosts.back()));
       for (std::uint32_t i = 1; i <= stations_each; ++i) {
@@ -330,6 +330,77 @@ TEST_F(StationsSim, AFloodOfRequestsStaysWithinTheBudgetOfItsStation) {
   EXPECT_LT(requests, 4 * ethernet::StationBudget::kRequests);
   EXPECT_GT(table_of(a()).counters().drop_budget, 1000U);
   EXPECT_TRUE(reaches(other, far, 2s));
+}
+
+/// 5,000 requests a second of 500 MACs, which may be one guest.
+TEST_F(StationsSim, AFloodOfRequestsFromManyMacsLeavesRoomForTheHostAndForStations) {
+  bridges(2, 2, 1024);
+  Host& peer = add(9);
+  bring_up();
+  Station host(MacAddress(0x0200'0000'0001), a().ip());
+  bridge_of.front()->plug(host);
+  Station& other = station(1, 2);
+  Station& far = station(2, 1);
+  std::vector<std::unique_ptr<Station>> flooders;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    flooders.push_back(std::make_unique<Station>(MacAddress(0x0200'0002'0000 + i), Ipv4Address(0)));
+    bridge_of.front()->plug(*flooders.back());
+  }
+  std::uint32_t sent = 0;
+  const auto flood = [&] {
+    for (int i = 0; i < 5; ++i, ++sent) {
+      flooders[sent % flooders.size()]->request(address_of(0x4000 + sent % 0x8000));
+    }
+  };
+  const auto until_flooded = [&](const std::function<bool()>& holds, Duration limit = 3s) {
+    return until([&] { return flood(), holds(); }, limit);
+  };
+  (void)until_flooded([] { return false; }, 1s);
+  other.send(far.ip(), 1);
+  EXPECT_TRUE(until_flooded([&] { return has_got(far, other.ip(), 1); }));
+  host.send(peer.ip(), 2);
+  EXPECT_TRUE(until_flooded([&] { return peer.received_from(a().ip()) == 1; }));
+  EXPECT_GT(a().ethernet()->counters().drop_request_limit, 2000U);
+}
+
+/// Programs of the host have joined 1,100 groups, which is more than the subnet has multicast LIDs.
+/// Those of the station and of other hosts are joined nevertheless.
+TEST_F(StationsSim, AHostWithManyGroupsLeavesRoomForStations) {
+  constexpr std::uint32_t kGroups = 300;
+  const Ipv4Address of_station(0xef020000);
+  bridges(1, 1);
+  Host& peer = add(9);
+  bring_up();
+  std::vector<IpAddress> many;
+  for (std::uint32_t i = 0; i < 1100; ++i) many.emplace_back(Ipv4Address(0xef010000 + i));
+  a().set_groups(many);
+  run(60s);
+  const auto groups_of = [&](const Host& host) {
+    return std::ranges::count_if(world.subnet().groups(), [&](const auto& group) {
+      return std::ranges::any_of(group.members, [&](const auto& member) {
+        return member.node == host.node() && member.join_state == wire::McMemberRecord::kFullMember;
+      });
+    });
+  };
+  EXPECT_LE(groups_of(a()), std::ptrdiff_t{softib::kMaxGroups} / 2);
+  Station& one = station(1, 1);
+  one.join(of_station, kGroups);
+  run(60s);
+  for (std::uint32_t i = 0; i < kGroups; ++i) {
+    peer.send(Ipv4Address(of_station.number() + i), i);
+    run(20ms);
+  }
+  run(5s);
+  for (std::uint32_t i = 0; i < kGroups; ++i) {
+    EXPECT_TRUE(one.heard.contains(Ipv4Address(of_station.number() + i))) << i;
+  }
+  EXPECT_LE(groups_of(a()), std::ptrdiff_t{softib::kMaxGroups} / 2);
+  many.resize(100);
+  for (IpAddress& group : many)
+    group = Ipv4Address(std::get<Ipv4Address>(group).number() + 0x20000);
+  peer.set_groups(many);
+  run(30s);
+  EXPECT_GE(groups_of(peer), 100);
 }
 
 TEST_F(StationsSim, SurvivesLoss) {

@@ -18,7 +18,9 @@ namespace {
 std::shared_ptr<SharedView> make_view(const HostSide::Settings& settings, const HashKey& key) {
   if (!settings.ethernet) return nullptr;
   return std::make_shared<SharedView>(
-      ethernet::View::Limits{settings.neighbours, settings.stations, settings.strict_source}, key);
+      ethernet::View::Limits{settings.neighbours, settings.stations, settings.strict_source,
+                             settings.solicitations},
+      key);
 }
 
 }  // namespace

@@ -16,10 +16,11 @@ namespace ipoib::daemon {
 class HostSide {
  public:
   struct Settings {
-    bool ethernet = false;       ///< the TUN is a TAP
-    std::size_t neighbours = 0;  ///< limit of the addresses that the view knows
-    std::size_t stations = 0;    ///< limit of the stations behind a TAP
-    bool strict_source = false;  ///< see ethernet::View::Limits
+    bool ethernet = false;            ///< the TUN is a TAP
+    std::size_t neighbours = 0;       ///< limit of the addresses that the view knows
+    std::size_t stations = 0;         ///< limit of the stations behind a TAP
+    bool strict_source = false;       ///< see ethernet::View::Limits
+    std::uint32_t solicitations = 0;  ///< the same
   };
   /// `link` and `log` outlive it.
   HostSide(link::Link& link, Logger& log, const HashKey& key, const Settings& settings);

@@ -38,7 +38,8 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
             {.ethernet = settings.ethernet,
              .neighbours = settings.link.limits.neighbours,
              .stations = settings.stations,
-             .strict_source = settings.strict_source}),
+             .strict_source = settings.strict_source,
+             .solicitations = settings.link.limits.solicitations / 2}),
       coalescer_(dependencies.tun) {}
 
 bool Pump::turn(TimePoint now) {

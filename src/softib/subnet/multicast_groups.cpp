@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "ipoib/fair_share.hpp"
+
 namespace softib::subnet {
 
 std::size_t McGroup::full_members() const {
@@ -20,8 +22,17 @@ NodeSet McGroup::receivers() const {
   return set;
 }
 
-McGroup* MulticastGroups::create(const ipoib::wire::McMemberRecord& record, bool permanent) {
+bool MulticastGroups::has_share_left(NodeIndex requester) const {
+  const auto held = std::count_if(groups_.begin(), groups_.end(), [&](const auto& group) {
+    return group && !group->permanent && group->charged == requester;
+  });
+  return ipoib::has_fair_share_left(static_cast<std::size_t>(held), kMaxGroups - by_mgid_.size());
+}
+
+McGroup* MulticastGroups::create(const ipoib::wire::McMemberRecord& record, NodeIndex requester,
+                                 bool permanent) {
   assert(!by_mgid_.contains(record.mgid) && record.mgid.is_multicast());
+  if (!permanent && !has_share_left(requester)) return nullptr;
   const auto index = choose_index(record.mgid, record.mlid);
   if (!index) return nullptr;
   McGroup& group = groups_[*index].emplace();
@@ -31,6 +42,7 @@ McGroup* MulticastGroups::create(const ipoib::wire::McMemberRecord& record, bool
   group.record.join_state = 0;
   group.record.proxy_join = false;
   group.permanent = permanent;
+  group.charged = requester;
   by_mgid_[record.mgid] = *index;
   changed_.set(*index);
   return &group;
@@ -67,6 +79,9 @@ std::uint8_t MulticastGroups::leave(McGroup& group, NodeIndex node, std::uint8_t
   const std::uint8_t left = entry->second.join_state;
   if (left == 0) group.members.erase(entry);
   changed_.set(index);
+  if (left == 0 && node == group.charged && !group.members.empty()) {
+    group.charged = group.members.begin()->first;
+  }
   if (!existed || group.full_members() != 0) return left;
 
   // The group ends with its last full member.

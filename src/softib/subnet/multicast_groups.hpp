@@ -2,8 +2,9 @@
 //
 // A group exists as long as it has a full member (of either kind), or permanently if the partition
 // configuration created it (IBA 15.2.5.17.2). A restart discards all groups, and members must join
-// again with their parameters. Until the end of a grace period the former receivers keep receiving,
-// and each MLID stays reserved for its MGID.
+// again with their parameters. A group is charged to the port that has created it, and when that
+// leaves to another member, so that no port can take all MLIDs. Until the end of a grace period the
+// former receivers keep receiving, and each MLID stays reserved for its MGID.
 #pragma once
 
 #include <bitset>
@@ -31,6 +32,7 @@ struct McGroup {
   /// Parameters common to all members; PortGID, JoinState and ProxyJoin are zero.
   ipoib::wire::McMemberRecord record;
   bool permanent = false;
+  NodeIndex charged = 0;  ///< the port that occupies the MLID
   std::map<NodeIndex, McMember> members;
 
   [[nodiscard]] std::size_t full_members() const;
@@ -47,8 +49,10 @@ class MulticastGroups {
  public:
   /// Creates a group for `record.mgid`, which must not exist. Its MLID is the one that the MGID had
   /// before a restart, else `record.mlid` if free, else the lowest free one. Returns null if no
-  /// MLID is free.
-  McGroup* create(const ipoib::wire::McMemberRecord& record, bool permanent);
+  /// MLID is free, or if `requester` has its fair share of them, unless the group is permanent.
+  /// MLIDs that are reserved after a restart count as free.
+  McGroup* create(const ipoib::wire::McMemberRecord& record, NodeIndex requester,
+                  bool permanent = false);
   [[nodiscard]] McGroup* find(const Gid& mgid);
   [[nodiscard]] const McGroup* find(const Gid& mgid) const;
   /// All groups by MLID.
@@ -83,6 +87,7 @@ class MulticastGroups {
 
  private:
   [[nodiscard]] std::size_t index_of(const McGroup& group) const;
+  [[nodiscard]] bool has_share_left(NodeIndex requester) const;
   [[nodiscard]] std::optional<std::size_t> choose_index(const Gid& mgid, Lid wanted) const;
   void erase(std::size_t index);
   void stop_previous(std::size_t index, NodeIndex node);

@@ -205,7 +205,7 @@ SaResponse join_group(const SaRequest& request, const SubnetManager& manager,
   const auto status = check_port(request, *wanted, *port, draft.record);
   if (status != SaStatus::ok) return status;
   if (group != nullptr && !may_modify(request, *group, *index)) return SaStatus::request_invalid;
-  if (group == nullptr) group = groups.create(draft.record, false);
+  if (group == nullptr) group = groups.create(draft.record, request.requester);
   if (group == nullptr) return SaStatus::no_resources;
 
   const std::uint8_t states = groups.join(*group, *index, wanted->join_state, is_proxy);

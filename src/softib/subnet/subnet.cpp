@@ -72,7 +72,7 @@ void Subnet::State::create_permanent_groups() {
   for (const auto& partition : manager.partitions()) {
     if (!partition.broadcast_group) continue;
     const auto record = broadcast_group(partition, manager.mtu());
-    if (groups.find(record.mgid) == nullptr) groups.create(record, true);
+    if (groups.find(record.mgid) == nullptr) groups.create(record, SubnetManager::kSmNode, true);
   }
 }
 

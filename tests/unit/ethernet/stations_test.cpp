@@ -290,10 +290,15 @@ TEST_F(StationsTest, ASilentStationIsFoundByARequest) {
 }
 
 TEST_F(StationsTest, RequestsAreLimited) {
-  for (std::uint32_t i = 0; i < FabricRequests::kMax + 3; ++i) {
+  constexpr std::uint32_t kOfOne = FabricRequests::kMax / 2;
+  for (std::uint32_t i = 0; i < kOfOne + 3; ++i) {
     view.on_request(request_of_peer(Ipv4Address(0x0b000000 + i)), now);
   }
   EXPECT_EQ(count().request_limit, 3U);
+  Arp other = request_of_peer(kStation);
+  other.sender_hardware = hardware(3);
+  view.on_request(other, now);
+  EXPECT_EQ(count().request_limit, 3U) << "another host has room";
   now += FabricRequests::kPatience;
   view.on_request(request_of_peer(kStation), now);
   EXPECT_EQ(count().request_limit, 3U);

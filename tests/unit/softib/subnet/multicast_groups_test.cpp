@@ -7,10 +7,11 @@ namespace {
 
 using ipoib::wire::McMemberRecord;
 
-McMemberRecord record(std::uint8_t number, PKey pkey) {
+McMemberRecord record(std::uint16_t number, PKey pkey) {
   McMemberRecord group;
   Gid::Bytes bytes{0xff, 0x12, 0x40, 0x1b};
-  bytes[15] = number;
+  bytes[14] = static_cast<std::uint8_t>(number >> 8);
+  bytes[15] = static_cast<std::uint8_t>(number);
   group.mgid = Gid(bytes);
   group.pkey = pkey;
   return group;
@@ -19,8 +20,8 @@ McMemberRecord record(std::uint8_t number, PKey pkey) {
 class MulticastGroupsTest : public ::testing::Test {
  protected:
   MulticastGroups groups_;
-  McGroup& one_ = *groups_.create(record(1, PKey(0x8012)), true);
-  McGroup& two_ = *groups_.create(record(2, PKey(0x8013)), false);
+  McGroup& one_ = *groups_.create(record(1, PKey(0x8012)), 0, true);
+  McGroup& two_ = *groups_.create(record(2, PKey(0x8013)), 1);
   const Gid first_ = one_.record.mgid;
 };
 
@@ -51,8 +52,64 @@ TEST_F(MulticastGroupsTest, FormerReceiversOfADeletedPartitionReceiveNothing) {
   ASSERT_TRUE(groups_.forwarding(0).receivers[5]);
   groups_.remove_partition(PKey(0x8012));
   EXPECT_EQ(groups_.forwarding(0), GroupForwarding{});
-  McGroup* const other = groups_.create(record(3, PKey(0x8013)), false);
+  McGroup* const other = groups_.create(record(3, PKey(0x8013)), 1);
   EXPECT_EQ(other->record.mlid, Lid(0xc000)) << "the MLID is free";
+}
+
+/// A port that creates as many groups as it can.
+class MulticastShareTest : public ::testing::Test {
+ protected:
+  static constexpr PKey kPKey{0xffff};
+
+  McGroup* create(NodeIndex port, bool permanent = false) {
+    McGroup* const group = groups_.create(record(++number_, kPKey), port, permanent);
+    if (group != nullptr && !permanent) {
+      groups_.join(*group, port, McMemberRecord::kFullMember, false);
+    }
+    return group;
+  }
+  std::size_t create_all(NodeIndex port) {
+    std::size_t count = 0;
+    while (create(port) != nullptr) ++count;
+    return count;
+  }
+
+  MulticastGroups groups_;
+  std::uint16_t number_ = 0;
+};
+
+TEST_F(MulticastShareTest, OnePortHasAtMostHalfOfTheMulticastLids) {
+  EXPECT_EQ(create_all(1), kMaxGroups / 2);
+  const auto second = create_all(2);
+  EXPECT_GE(second, kMaxGroups / 4);
+  for (NodeIndex port = 3; port < 40; ++port) {
+    EXPECT_NE(create(port), nullptr) << port;
+  }
+  EXPECT_NE(create(1, true), nullptr) << "that of a partition";
+}
+
+TEST_F(MulticastShareTest, WhatAPortLeavesIsFreeAgain) {
+  McGroup* const first = create(1);
+  (void)create_all(1);
+  EXPECT_EQ(create(1), nullptr);
+  EXPECT_EQ(groups_.leave(*first, 1, McMemberRecord::kFullMember), 0);
+  EXPECT_NE(create(1), nullptr);
+}
+
+TEST_F(MulticastShareTest, AGroupIsChargedToThoseWhoAreStillMembers) {
+  McGroup* const shared = create(1);
+  groups_.join(*shared, 2, McMemberRecord::kFullMember, false);
+  (void)create_all(1);
+  (void)groups_.leave(*shared, 1, McMemberRecord::kFullMember);
+  EXPECT_EQ(shared->charged, 2);
+  EXPECT_NE(create(1), nullptr);
+}
+
+TEST_F(MulticastShareTest, APortGetsItsGroupsBackAfterARestart) {
+  const auto all = create_all(1);
+  groups_.restart(ipoib::TimePoint());
+  number_ = 0;
+  EXPECT_EQ(create_all(1), all);
 }
 
 }  // namespace
