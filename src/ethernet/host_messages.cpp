@@ -21,9 +21,8 @@ EthernetHeader frame_header(MacAddress to, MacAddress from, EtherType type) {
 
 }  // namespace
 
-void HostMessages::arp(const EthernetArp& message, MacAddress to) {
-  if (Frame frame =
-          make(EthernetArp::kSize, frame_header(to, message.sender_hardware, EtherType::arp))) {
+void HostMessages::arp(const EthernetArp& message, MacAddress to, MacAddress from) {
+  if (Frame frame = make(EthernetArp::kSize, frame_header(to, from, EtherType::arp))) {
     message.emit(frame.bytes());
     waiting_.push_back(std::move(frame));
   }
@@ -38,8 +37,9 @@ void HostMessages::announce(Ipv4Address address, MacAddress mac) {
       kBroadcastMac);
 }
 
-void HostMessages::advertisement(const NdMessage& message, MacAddress mac, MacAddress to) {
-  discovery(message, LinkLayerOption::target, frame_header(to, mac, EtherType::ipv6), mac);
+void HostMessages::advertisement(const NdMessage& message, MacAddress mac, MacAddress to,
+                                 MacAddress from) {
+  discovery(message, LinkLayerOption::target, frame_header(to, from, EtherType::ipv6), mac);
 }
 
 void HostMessages::solicitation(const NdMessage& message, MacAddress mac, MacAddress to) {
@@ -56,12 +56,14 @@ void HostMessages::discovery(const NdMessage& message, LinkLayerOption option,
   waiting_.push_back(std::move(frame));
 }
 
-void HostMessages::query(const wire::GroupQuery& query, MacAddress mac) {
+void HostMessages::query(const wire::GroupQuery& query, MacAddress mac,
+                         std::optional<MacAddress> to) {
   const IpAddress group = query.destination();
-  const MacAddress to = std::visit([](const auto& any) { return wire::multicast_mac(any); }, group);
+  const MacAddress of_group =
+      std::visit([](const auto& any) { return wire::multicast_mac(any); }, group);
   const bool is_ipv4 = family(group) == IpFamily::v4;
   Frame frame = make(wire::GroupQuery::kMaxEmitted,
-                     frame_header(to, mac, is_ipv4 ? EtherType::ipv4 : EtherType::ipv6));
+                     frame_header(to.value_or(of_group), mac, is_ipv4 ? EtherType::ipv4 : EtherType::ipv6));
   if (!frame) return;
   frame.window(kHeadroom, query.emit(frame.bytes()));
   waiting_.push_back(std::move(frame));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ipoib/frame.hpp"
@@ -21,16 +22,25 @@ class HostMessages {
   /// `frames` outlives it; its slots have at least kSize bytes.
   explicit HostMessages(FramePool& frames) : frames_(frames) {}
 
-  void arp(const wire::EthernetArp& message, MacAddress to);
+  // A bridge learns from the source MAC of a frame, `from`, where that MAC is: so it is one of the
+  // view, also in messages about the MAC of a station.
+  void arp(const wire::EthernetArp& message, MacAddress to) {
+    arp(message, to, message.sender_hardware);
+  }
+  void arp(const wire::EthernetArp& message, MacAddress to, MacAddress from);
   /// A gratuitous request to all (RFC 5227, 3).
   void announce(Ipv4Address address, MacAddress mac);
   /// A neighbour advertisement about `mac`.
-  void advertisement(const wire::NdMessage& message, MacAddress mac, MacAddress to);
+  void advertisement(const wire::NdMessage& message, MacAddress mac, MacAddress to) {
+    advertisement(message, mac, to, mac);
+  }
+  void advertisement(const wire::NdMessage& message, MacAddress mac, MacAddress to,
+                     MacAddress from);
   /// A neighbour solicitation from `mac`.
   void solicitation(const wire::NdMessage& message, MacAddress mac, MacAddress to);
 
-  /// A query of IGMP or MLD from `mac`.
-  void query(const wire::GroupQuery& query, MacAddress mac);
+  /// A query of IGMP or MLD from `mac`: to the members of its destination, or to one station.
+  void query(const wire::GroupQuery& query, MacAddress mac, std::optional<MacAddress> to = {});
 
   [[nodiscard]] std::vector<Frame>& waiting() { return waiting_; }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  ///< no buffer was free

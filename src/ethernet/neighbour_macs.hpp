@@ -54,6 +54,11 @@ class NeighbourMacs {
   [[nodiscard]] bool is_of_link(MacAddress mac) const {
     return may_be_of_link(mac) && (mac == kOfOthers || by_mac_.peek(mac) != nullptr);
   }
+  /// Calls visit(address) for at most `limit` neighbours, those of the recently used half first.
+  template <class Visit>
+  void visit_recent(std::size_t limit, Visit visit) const {
+    by_address_.visit_recent(limit, visit);
+  }
   /// The MAC that a neighbour has or would get.
   [[nodiscard]] MacAddress mac_of(const HwAddress& hardware) const;
 

@@ -46,6 +46,17 @@ class RecentMap {
     young_.erase(key);
     old_.erase(key);
   }
+  /// Calls visit(key) for at most `limit` entries, the recently used ones first.
+  template <class Visit>
+  void visit_recent(std::size_t limit, Visit visit) const {
+    for (const Map* const each : {&young_, &old_}) {
+      for (const auto& [key, value] : *each) {
+        if (limit == 0) return;
+        --limit;
+        visit(key);
+      }
+    }
+  }
   [[nodiscard]] std::size_t size() const { return young_.size() + old_.size(); }
 
  private:

@@ -122,6 +122,10 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   // --- State -----------------------------------------------------------------------------------
   [[nodiscard]] const IpAddress& address() const { return address_; }
   [[nodiscard]] MacAddress mac() const { return mac_; }
+  [[nodiscard]] bool is_router() const { return is_router_; }
+  /// The MAC of the neighbour that had the address before, as stations may still know it.
+  [[nodiscard]] std::optional<MacAddress> was_at() const { return was_at_; }
+  void set_was_at(MacAddress mac) { was_at_ = mac; }
   [[nodiscard]] const State& state() const { return state_; }
   [[nodiscard]] StationState state_name() const;
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
@@ -158,6 +162,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   IpAddress address_;
   MacAddress mac_;
   bool is_router_ = false;
+  std::optional<MacAddress> was_at_;
   TimePoint heard_{};
   TimePoint deadline_ = kNever;
   State state_;

@@ -22,11 +22,19 @@ class StationBudget : public StationBudgetHook {
   static constexpr std::uint32_t kGroups = 20;  ///< multicast groups that are new
   static constexpr std::uint32_t kGroupBurst = 64;
 
+  // Because of frames to a MAC where the destination is no more.
+  static constexpr std::uint32_t kCorrections = 200;  ///< answers, or requests to a neighbour
+  static constexpr std::uint32_t kGuesses = 10;       ///< of them, for unknown ones: broadcasts
+  static constexpr std::uint32_t kArrivals = 4;       ///< announcements without an address, by RARP
+
   explicit StationBudget(MacAddress mac)
       : requests(kRequests),
         broadcasts(kBroadcasts),
         claims(kClaims),
         groups(kGroups, kGroupBurst),
+        corrections(kCorrections),
+        guesses(kGuesses),
+        arrivals(kArrivals),
         mac_(mac) {}
 
   [[nodiscard]] const MacAddress& mac() const { return mac_; }
@@ -35,6 +43,9 @@ class StationBudget : public StationBudgetHook {
   TokenBucket broadcasts;
   TokenBucket claims;
   TokenBucket groups;
+  TokenBucket corrections;
+  TokenBucket guesses;
+  TokenBucket arrivals;
   std::size_t addresses = 0;  ///< that are known
 
  private:

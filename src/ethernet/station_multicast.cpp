@@ -14,6 +14,7 @@ constexpr IpAddress kQuerier = Ipv4Address(0xc0000008);
 
 constexpr std::uint16_t kAfterLeave =
     10;  ///< tenths of a second to answer, StationGroups::kLastMember
+constexpr std::uint16_t kAtOnce = 1;
 
 }  // namespace
 
@@ -46,9 +47,16 @@ void StationMulticast::on_memberships(MacAddress station,
 }
 
 void StationMulticast::query(IpFamily family, const std::optional<IpAddress>& group,
-                             std::uint16_t delay) {
+                             std::uint16_t delay, std::optional<MacAddress> to) {
   const IpAddress source = family == IpFamily::v4 ? kQuerier : IpAddress(ipv6_source_);
-  messages_.query({.source = source, .group = group, .delay = delay}, NeighbourMacs::kOfOthers);
+  messages_.query({.source = source, .group = group, .delay = delay}, NeighbourMacs::kOfOthers,
+                  to);
+}
+
+void StationMulticast::ask(MacAddress station) {
+  for (const IpFamily family : {IpFamily::v4, IpFamily::v6}) {
+    query(family, std::nullopt, kAtOnce, station);
+  }
 }
 
 void StationMulticast::tick(TimePoint now) {

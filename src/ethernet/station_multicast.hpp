@@ -35,6 +35,8 @@ class StationMulticast {
   /// What a report or leave message says; the station that has sent it is charged.
   void on_memberships(MacAddress station, const std::vector<wire::GroupMembership>& memberships,
                       TimePoint now);
+  /// Asks one station, which says by what it answers that it has an address.
+  void ask(MacAddress station);
   /// There are stations to ask.
   void start(TimePoint now) { groups_.start(now); }
   /// IPv6 addresses that are served have changed.
@@ -54,7 +56,8 @@ class StationMulticast {
   }
 
  private:
-  void query(IpFamily family, const std::optional<IpAddress>& group, std::uint16_t delay);
+  void query(IpFamily family, const std::optional<IpAddress>& group, std::uint16_t delay,
+             std::optional<MacAddress> to = {});
 
   HostMessages& messages_;
   Ipv6Address ipv6_source_;

@@ -81,9 +81,10 @@ class StationTable {
   [[nodiscard]] std::size_t size() const { return addresses_.size(); }
   [[nodiscard]] std::size_t stations() const { return stations_.size(); }
   [[nodiscard]] bool has(MacAddress station) const { return stations_.find(station) != nullptr; }
-  [[nodiscard]] bool has_address(MacAddress station) const {
-    const auto* const known = stations_.find(station);
-    return known != nullptr && known->addresses != 0;
+  /// Whether the station has an address, or seems to have one.
+  [[nodiscard]] bool has_addresses(MacAddress station) const {
+    const StationBudget* const known = stations_.find(station);
+    return known != nullptr && known->addresses > 0;
   }
   /// At most `limit` addresses, from the slot `from` on.
   [[nodiscard]] StationPage list(std::uint32_t from, std::size_t limit, TimePoint now) const;

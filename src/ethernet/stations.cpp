@@ -200,6 +200,24 @@ Verdict Stations::drop(std::uint64_t StationCounters::*why) {
   return Verdict::drop;
 }
 
+void Stations::on_arrival(MacAddress mac, TimePoint now) {
+  StationBudget* const station = table_.station(mac);
+  if (station == nullptr) return;
+  if (!station->arrivals.take(now) || !arrivals_.take(now)) {
+    return void(drop(&StationCounters::drop_budget));
+  }
+  deps_.neighbours.visit_recent(kAskedOnArrival,
+                                [&](const IpAddress& address) { probe({address, mac}); });
+  multicast_.ask(mac);
+}
+
+bool Stations::may_correct(MacAddress mac, bool is_known, TimePoint now) {
+  StationBudget* const station = table_.station(mac);
+  if (station == nullptr) return false;
+  if (is_known) return station->corrections.take(now);
+  return station->guesses.take(now) && guesses_.take(now);
+}
+
 // --- From the fabric -----------------------------------------------------------------------------
 
 /// As the neighbour would ask on Ethernet; one station only if that is known to have the address.
@@ -302,6 +320,11 @@ void Stations::serve(const StationOutput::Service& service) {
   services_.push_back(service);
   if (family(service.address) == IpFamily::v6) multicast_.on_served();
   if (!service.on) return;
+  if (const auto* const neighbour = deps_.neighbours.find(service.address)) {
+    if (StationAddress* const entry = table_.find(service.address)) {
+      entry->set_was_at(neighbour->mac);
+    }
+  }
   deps_.neighbours.forget(service.address);
   if (const auto* const ipv4 = std::get_if<Ipv4Address>(&service.address)) {
     requests_.take(*ipv4, replies_);

@@ -19,6 +19,11 @@ namespace ipoib::ethernet {
 class Stations {
  public:
   using Dependencies = StationDependencies;
+  /// Addresses for which a station that has arrived is asked at once.
+  static constexpr std::size_t kAskedOnArrival = 128;
+  // Of all stations, per second; see StationBudget.
+  static constexpr std::uint32_t kArrivals = 20;
+  static constexpr std::uint32_t kGuesses = 20;
 
   /// `limit`: of stations; `strict`: a packet from an address that another station has is dropped.
   Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps);
@@ -42,6 +47,9 @@ class Stations {
   /// Of a Neighbour Discovery message, before receive().
   [[nodiscard]] Verdict receive_discovery(const wire::EthernetHeader& header,
                                           const wire::NdMessage& message, TimePoint now);
+  /// A station has arrived behind another port of a bridge, or another bridge, and says only that
+  /// (RARP, as QEMU sends it): it is asked whether it has an address of a neighbour.
+  void on_arrival(MacAddress station, TimePoint now);
   /// An ARP request of the fabric for an address that is not the host's.
   void on_request(const wire::Arp& request, TimePoint now);
   /// A host of the fabric says that it has the address. Returns whether a station keeps it.
@@ -57,14 +65,18 @@ class Stations {
     return std::min(table_.next_deadline(), multicast_.next_deadline());
   }
 
+  /// Whether a frame of a station to a MAC where the destination is no more may cause an answer, or
+  /// a request: to a known neighbour, or else to all.
+  [[nodiscard]] bool may_correct(MacAddress station, bool is_known, TimePoint now);
+
   // --- State and output ------------------------------------------------------------------------
   /// Whether a station has sent from this MAC.
   [[nodiscard]] bool has(MacAddress mac) const { return table_.has(mac); }
   /// The entry of an address whose packets go to its station, or null; valid as long as version()
   /// is the same.
   [[nodiscard]] StationAddress* receiver(const IpAddress& address) const;
-  /// Whether that station has an address.
-  [[nodiscard]] bool has_address(MacAddress mac) const { return table_.has_address(mac); }
+  /// Whether that station has an address, or seems to have one.
+  [[nodiscard]] bool has_addresses(MacAddress mac) const { return table_.has_addresses(mac); }
   /// The station that gets packets to this address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const {
     const StationAddress* const entry = receiver(address);
@@ -108,6 +120,8 @@ class Stations {
   StationTable table_;
   FabricRequests requests_;
   StationMulticast multicast_;
+  TokenBucket arrivals_{kArrivals};
+  TokenBucket guesses_{kGuesses};
   std::vector<StationOutput::Service> services_;
   std::vector<wire::Arp> replies_;
   std::vector<StationEvent> events_;

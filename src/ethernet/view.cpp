@@ -62,7 +62,15 @@ View::View(const Limits& limits, const HashKey& key, FramePool& messages)
 void View::on_host_changed(const HostView& view, TimePoint now) {
   const auto gone = identity_.update(view);
   last_header_.is_set = false;
+  is_ipv6_router_ = view.is_ipv6_router;
   if (stations_) stations_->on_host_changed(gone, now);
+}
+
+void View::on_link_address(const HwAddress& hardware) {
+  if (link_address_ == hardware) return;
+  link_address_ = hardware;
+  mac_of_link_ = macs_.mac_of(hardware);
+  last_hop_.is_set = false;
 }
 
 Counters View::counters() const {
@@ -90,12 +98,16 @@ void View::from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddr
 }
 
 /// Whether the frame is one for the link; then sets its next hop.
-bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now) {
+bool View::admit(Frame& frame, std::optional<IpAddress>& hop, TimePoint now) {
   const EthernetHeader header = header_before(frame);
-  const ConstBytes packet = frame.bytes();
+  const ConstBytes packet = std::as_const(frame).bytes();
   if (!admit_sender(header)) return false;
   if (is_type(header, EtherType::arp)) {
     receive_arp(header, packet, now);
+    return false;
+  }
+  if (is_type(header, EtherType::rarp) && stations_ && !identity_.is_mac(header.source)) {
+    receive_rarp(header, packet, now);
     return false;
   }
   if (!is_type(header, EtherType::ipv4) && !is_type(header, EtherType::ipv6)) {
@@ -103,23 +115,49 @@ bool View::admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint no
     return false;
   }
   if (wire::ip_version(packet) == 6 && receive_discovery(header, packet, now)) return false;
+  const bool is_multicast = header.destination.is_multicast();
+  const bool is_for_link = is_multicast || NeighbourMacs::may_be_of_link(header.destination);
   const auto addresses = addresses_of(packet);
-  if (!header.destination.is_multicast() && !NeighbourMacs::may_be_of_link(header.destination)) {
-    if (addresses) see_flooded(header.destination, addresses->destination, now);
+  if (!is_for_link && (!stations_ || !addresses ||
+                       is_flooded_for_station(header.destination, addresses->destination, now))) {
     ++counters_.drop_destination;
     return false;
   }
   if (addresses && !admit_packet(header, packet, addresses->source, now)) return false;
   if (header.destination == kBroadcastMac && wire::ip_version(packet) == 4) hop = kToAll;
-  if (header.destination.is_multicast()) return true;
-  return !addresses || find_hop(header.destination, addresses->destination, hop);
+  if (is_multicast || !addresses) return true;
+  if (is_for_link) return find_hop(frame, header, *addresses, hop, now);
+  return find_hop_of_flooded(header, *addresses, hop, now);
 }
 
 /// A bridge floods frames for a station that has moved away, or has not sent anything for long.
-void View::see_flooded(MacAddress mac, const IpAddress& destination, TimePoint now) {
-  StationAddress* const station = stations_ ? stations_->receiver(destination) : nullptr;
-  const bool is_for_it = station != nullptr && station->mac() == mac;
-  if (is_for_it && station->is_silent(now)) stations_->on_packet(*station, now);
+bool View::is_flooded_for_station(MacAddress mac, const IpAddress& destination, TimePoint now) {
+  if (identity_.is_mac(mac) || identity_.is_other_mac(mac) || identity_.is_own(destination)) {
+    return true;
+  }
+  StationAddress* const station = stations_->receiver(destination);
+  if (station == nullptr) return false;
+  if (station->mac() == mac && station->is_silent(now)) stations_->on_packet(*station, now);
+  return true;
+}
+
+/// To a MAC that is not one of the link. A station that has moved here may still use those of
+/// stations behind the bridge that it has left; so may stations here for one that has moved away.
+bool View::find_hop_of_flooded(const EthernetHeader& header, const Addresses& addresses,
+                               std::optional<IpAddress>& hop, TimePoint now) {
+  const bool is_known = macs_.find(addresses.destination) != nullptr;
+  // It may be a router, which sends the packet on.
+  const bool is_here = stations_->table().has_addresses(header.destination);
+  if ((is_known || !is_here) && stations_->may_correct(header.source, is_known, now)) {
+    want(addresses.destination, {header.source, addresses.source},
+         kind_of(header.source, is_of_station(header, addresses.source)), now);
+  }
+  if (!is_known || is_here) {
+    ++counters_.drop_destination;
+    return false;
+  }
+  hop = addresses.destination;
+  return true;
 }
 
 /// Packets with the host's MAC may come from anywhere, since it may be a router.
@@ -143,27 +181,102 @@ bool View::admit_sender(const EthernetHeader& header) {
   return false;
 }
 
-/// The neighbour itself, or a gateway. The kernel may know a MAC from before a restart; then the
-/// link chooses the next hop by the routes. Returns false if a bridge has flooded the frame, which
-/// is for a station.
-bool View::find_hop(MacAddress mac, const IpAddress& destination, std::optional<IpAddress>& hop) {
+/// The neighbour itself, or a gateway. Returns false if a bridge has flooded the frame, which is for
+/// a station, or if it goes back.
+bool View::find_hop(Frame& frame, const EthernetHeader& header, const Addresses& addresses,
+                    std::optional<IpAddress>& hop, TimePoint now) {
+  const MacAddress mac = header.destination;
+  const IpAddress& destination = addresses.destination;
   const std::uint64_t version = stations_ ? stations_->version() : 0;
   if (last_hop_.is_set && last_hop_.stations == version && last_hop_.mac == mac &&
       last_hop_.destination == destination) {
     hop = last_hop_.hop;
     return true;
   }
+  if (send_back(frame, header, addresses, now)) return false;
   const auto* const neighbour = macs_.find(destination);
   if (neighbour != nullptr && neighbour->mac == mac) {
     hop = destination;
   } else if (const IpAddress* const gateway = macs_.address_of(mac)) {
     hop = *gateway;
+  } else if (stations_ && !identity_.is_mac(header.source)) {
+    return find_hop_of_unknown(header, addresses, hop, now);
   } else if (stations_ && stations_->has(mac)) {
     ++counters_.drop_destination;
     return false;
   }
   last_hop_ = {mac, destination, hop, version, true};
   return true;
+}
+
+/// To a MAC that may be one of the link, and which the view does not know: of a neighbour from
+/// before a restart, or that the station knows from another host, or that has another MAC now.
+bool View::find_hop_of_unknown(const EthernetHeader& header, const Addresses& addresses,
+                               std::optional<IpAddress>& hop, TimePoint now) {
+  const IpAddress& destination = addresses.destination;
+  const bool is_for_station = stations_->receiver(destination) != nullptr;
+  if (is_for_station || stations_->table().has_addresses(header.destination)) {
+    (void)is_flooded_for_station(header.destination, destination, now);
+    ++counters_.drop_destination;
+    return false;
+  }
+  if (macs_.find(destination) != nullptr) {
+    if (stations_->may_correct(header.source, true, now)) {
+      want(destination, {header.source, addresses.source},
+           kind_of(header.source, is_of_station(header, addresses.source)), now);
+    }
+    hop = destination;
+    return true;
+  }
+  // If the host has addresses, its routes tell.
+  const auto is_same_family = [&](const IpAddress& own) {
+    return family(own) == family(destination);
+  };
+  if (std::ranges::any_of(identity_.own(), is_same_family)) return true;
+  if (!stations_->may_correct(header.source, false, now)) {
+    ++counters_.drop_destination;
+    return false;
+  }
+  hop = destination;
+  return true;
+}
+
+/// The MAC of a neighbour whose address is that of a station here now, or of the host itself: a
+/// station has moved here that knows it from elsewhere, or the neighbour has moved. Frames for the
+/// neighbour's other addresses go to the neighbour, which may be a router.
+bool View::send_back(Frame& frame, const EthernetHeader& header, const Addresses& addresses,
+                     TimePoint now) {
+  if (!stations_) return false;
+  StationAddress* const station = stations_->receiver(addresses.destination);
+  const bool is_of_link = header.destination == mac_of_link_;
+  const bool was_there = station != nullptr && station->was_at() == header.destination;
+  if (!is_of_link && !was_there) return false;
+  const bool is_to_station = station != nullptr;
+  if (is_to_station || identity_.is_own(addresses.destination)) {
+    tell({header.source, addresses.source}, addresses.destination, station, now);
+  }
+  if (is_to_station && station->is_silent(now)) stations_->on_packet(*station, now);
+  const MacAddress to = is_to_station ? station->mac() : identity_.mac();
+  if (frame.is_large() || to == header.source || to.is_zero()) {
+    ++counters_.drop_destination;
+    return true;
+  }
+  // As of a packet that a router has forwarded: the bridge must not look for the sender here.
+  EthernetHeader{to, NeighbourMacs::kOfOthers, header.type}.emit(frame.bytes().data() -
+                                                                EthernetHeader::kSize);
+  messages_.waiting().push_back(std::move(frame));
+  return true;
+}
+
+/// Which MAC an address behind the TAP has; `station`: null: that of the host.
+void View::tell(const Asker& asker, const IpAddress& target, const StationAddress* station,
+                TimePoint now) {
+  const bool has_address =
+      std::visit([](const auto& any) { return !any.is_unspecified(); }, asker.address);
+  if (!has_address || !stations_->may_correct(asker.mac, true, now)) return;
+  const MacAddress mac = station != nullptr ? station->mac() : identity_.mac();
+  const bool is_router = station != nullptr ? station->is_router() : is_ipv6_router_;
+  answer(asker, target, mac, is_router, NeighbourMacs::kOfOthers);
 }
 
 /// The link announces addresses itself, and asks for no others.
@@ -180,7 +293,16 @@ void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoin
   if (message->operation != wire::ArpOperation::request) return;
   if (message->sender_protocol == message->target_protocol) return;
   ask(message->target_protocol, {message->sender_hardware, message->sender_protocol},
-      kind_of(header.source, is_station), now);
+      kind_of(header.source, is_station), header.destination, now);
+}
+
+/// The hypervisor says that a virtual machine is here, but does not know its addresses.
+void View::receive_rarp(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
+  if (wire::reverse_request_sender(packet) != header.source) {
+    ++counters_.drop_malformed_arp;
+    return;
+  }
+  stations_->on_arrival(header.source, now);
 }
 
 /// Requests for the MAC of a neighbour end here. Duplicate address detection goes on to the fabric.
@@ -198,17 +320,30 @@ bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, Ti
   if (message->type != NdType::neighbour_solicitation || message->source.is_unspecified()) {
     return false;
   }
-  ask(message->target, {header.source, message->source}, kind_of(header.source, is_station), now);
+  ask(message->target, {header.source, message->source}, kind_of(header.source, is_station),
+      header.destination, now);
   return true;
 }
 
 AskerKind View::kind_of(MacAddress mac, bool is_station) const {
   if (!is_station) return AskerKind::host;
-  return stations_->has_address(mac) ? AskerKind::station : AskerKind::newcomer;
+  return stations_->has_addresses(mac) ? AskerKind::station : AskerKind::newcomer;
 }
 
-void View::ask(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now) {
-  if (identity_.is_own(target) || (stations_ && stations_->on_asked(target, now))) return;
+/// A request to the MAC of a neighbour does not reach a station that has the target now.
+void View::ask(const IpAddress& target, const Asker& asker, AskerKind kind, MacAddress to,
+               TimePoint now) {
+  if (identity_.is_own(target)) {
+    if (stations_ && to == mac_of_link_) tell(asker, target, nullptr, now);
+    return;
+  }
+  if (!stations_ || !stations_->on_asked(target, now)) return want(target, asker, kind, now);
+  const StationAddress* const station = stations_->receiver(target);
+  const bool is_misled = station != nullptr && !to.is_multicast() && to != station->mac();
+  if (is_misled) tell(asker, target, station, now);
+}
+
+void View::want(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now) {
   ++counters_.requests;
   if (!requests_.add(target, asker, kind, now)) {
     ++counters_.drop_request_limit;
@@ -328,7 +463,8 @@ bool View::is_awaited(const NdMessage& advertisement, MacAddress mac) {
 
 // --- Messages to the host ------------------------------------------------------------------------
 
-void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router) {
+void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router,
+                  MacAddress from) {
   ++counters_.answers;
   if (const auto* const ipv4 = std::get_if<Ipv4Address>(&target)) {
     return messages_.arp({.operation = wire::ArpOperation::reply,
@@ -336,7 +472,7 @@ void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, b
                           .sender_protocol = *ipv4,
                           .target_hardware = asker.mac,
                           .target_protocol = std::get<Ipv4Address>(asker.address)},
-                         asker.mac);
+                         asker.mac, from);
   }
   NdMessage message;
   message.type = NdType::neighbour_advertisement;
@@ -344,7 +480,7 @@ void View::answer(const Asker& asker, const IpAddress& target, MacAddress mac, b
   message.destination = std::get<Ipv6Address>(asker.address);
   message.is_router = is_router;
   message.is_solicited = message.overrides = true;
-  messages_.advertisement(message, mac, asker.mac);
+  messages_.advertisement(message, mac, asker.mac, from);
 }
 
 }  // namespace ipoib::ethernet

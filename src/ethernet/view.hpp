@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "ethernet/addresses_of.hpp"
 #include "ethernet/counters.hpp"
 #include "ethernet/host_identity.hpp"
 #include "ethernet/host_messages.hpp"
@@ -54,6 +55,8 @@ class View {
 
   // --- Stimuli ---------------------------------------------------------------------------------
   void on_host_changed(const HostView& view, TimePoint now);
+  /// Of the link that serves the interface.
+  void on_link_address(const HwAddress& hardware);
   /// A neighbour has this hardware address; `is_permanent`: set by the operator.
   void on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent,
                     TimePoint now);
@@ -87,7 +90,7 @@ class View {
   [[nodiscard]] const Stations* stations() const { return stations_ ? &*stations_ : nullptr; }
 
  private:
-  [[nodiscard]] bool admit(const Frame& frame, std::optional<IpAddress>& hop, TimePoint now);
+  [[nodiscard]] bool admit(Frame& frame, std::optional<IpAddress>& hop, TimePoint now);
   [[nodiscard]] bool admit_packet(const wire::EthernetHeader& header, ConstBytes packet,
                                   const IpAddress& source, TimePoint now);
   /// Of ARP and Neighbour Discovery: whether the message is that of a station.
@@ -96,15 +99,30 @@ class View {
     return stations_ && !identity_.is_sender(header.source, sender);
   }
   [[nodiscard]] bool admit_sender(const wire::EthernetHeader& header);
-  void see_flooded(MacAddress mac, const IpAddress& destination, TimePoint now);
-  [[nodiscard]] bool find_hop(MacAddress mac, const IpAddress& destination,
-                              std::optional<IpAddress>& hop);
+  [[nodiscard]] bool is_flooded_for_station(MacAddress mac, const IpAddress& destination,
+                                            TimePoint now);
+  [[nodiscard]] bool find_hop_of_flooded(const wire::EthernetHeader& header,
+                                         const Addresses& addresses, std::optional<IpAddress>& hop,
+                                         TimePoint now);
+  [[nodiscard]] bool find_hop(Frame& frame, const wire::EthernetHeader& header,
+                              const Addresses& addresses, std::optional<IpAddress>& hop,
+                              TimePoint now);
+  [[nodiscard]] bool find_hop_of_unknown(const wire::EthernetHeader& header,
+                                         const Addresses& addresses, std::optional<IpAddress>& hop,
+                                         TimePoint now);
+  [[nodiscard]] bool send_back(Frame& frame, const wire::EthernetHeader& header,
+                               const Addresses& addresses, TimePoint now);
+  void tell(const Asker& asker, const IpAddress& target, const StationAddress* station,
+            TimePoint now);
+  void receive_rarp(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
   void receive_arp(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
   /// Returns whether the message ends here.
   [[nodiscard]] bool receive_discovery(const wire::EthernetHeader& header, ConstBytes packet,
                                        TimePoint now);
   [[nodiscard]] AskerKind kind_of(MacAddress mac, bool is_station) const;
-  void ask(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now);
+  void ask(const IpAddress& target, const Asker& asker, AskerKind kind, MacAddress to,
+           TimePoint now);
+  void want(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now);
 
   [[nodiscard]] bool translate(Frame& frame, TimePoint now);
   [[nodiscard]] bool translate_discovery(Frame& frame);
@@ -114,12 +132,19 @@ class View {
   /// Unless it is that of a station.
   [[nodiscard]] MacAddress destination_of(const IpAddress& address) const;
 
-  void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router);
+  void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router) {
+    answer(asker, target, mac, is_router, mac);
+  }
+  void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router,
+              MacAddress from);
 
   NeighbourMacs macs_;
   HostMessages messages_;
   Requests requests_;
   HostIdentity identity_;
+  HwAddress link_address_;
+  MacAddress mac_of_link_;  ///< under which stations behind other hosts see this one
+  bool is_ipv6_router_ = false;
   std::vector<IpAddress> wanted_;
   std::optional<Stations> stations_;
   Counters counters_;

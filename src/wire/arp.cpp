@@ -75,6 +75,19 @@ void BasicArp<Hardware>::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
+std::optional<MacAddress> reverse_request_sender(ConstBytes packet) {
+  constexpr std::uint16_t kReverseRequest = 3;
+  ByteReader reader(packet);
+  const bool is_one = reader.u16() == kHardwareType<MacAddress> &&
+                      reader.u16() == static_cast<std::uint16_t>(EtherType::ipv4) &&
+                      reader.u8() == MacAddress::kSize && reader.u8() == Ipv4Address::kSize &&
+                      reader.u16() == kReverseRequest;
+  MacAddress sender;
+  read(reader, sender);
+  if (!is_one || packet.size() < EthernetArp::kSize) return std::nullopt;
+  return sender;
+}
+
 template struct BasicArp<HwAddress>;
 template struct BasicArp<MacAddress>;
 

@@ -36,4 +36,8 @@ struct BasicArp {
 using Arp = BasicArp<HwAddress>;
 using EthernetArp = BasicArp<MacAddress>;
 
+/// The sender's hardware address of a reverse request (RFC 903) over Ethernet, which has the format
+/// of ARP; nullopt if it is not one.
+[[nodiscard]] std::optional<MacAddress> reverse_request_sender(ConstBytes packet);
+
 }  // namespace ipoib::wire

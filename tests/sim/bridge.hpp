@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "ipoib/well_known_groups.hpp"
 #include "tests/sim/host.hpp"
 #include "wire/arp.hpp"
 #include "wire/ethernet.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::sim {
 
@@ -32,21 +36,36 @@ class Station {
     if (!waiting_.empty()) request(to);
   }
   void announce() { request(ip_); }
+  void announce_by_rarp();
   void request(Ipv4Address target) { send_arp(wire::ArpOperation::request, target, kBroadcastMac); }
   /// Reports `count` groups from this one on (IGMPv3).
   void join(Ipv4Address first, std::uint32_t count);
   /// A frame that its port of the bridge has received.
   void receive(const Frame& frame);
 
-  std::map<Ipv4Address, MacAddress> cache;
-  std::vector<std::pair<Ipv4Address, std::uint32_t>> received;  ///< senders and numbers
-  std::set<Ipv4Address> heard;         ///< groups of the packets that it has got
+  std::set<Ipv4Address> heard;  ///< groups of the packets that it has got
+  // The same by IPv6, if it has an address.
+  void send(const Ipv6Address& to, std::uint32_t number) {
+    waiting6_.emplace_back(to, number);
+    send_waiting();
+    if (!waiting6_.empty()) solicit(to);
+  }
+  void announce_by_ipv6() {
+    advertise(kAllNodesOfIpv6, wire::multicast_mac(kAllNodesOfIpv6));
+  }
+
+  std::optional<Ipv6Address> ip6;
+  std::map<IpAddress, MacAddress> cache;
+  std::vector<std::pair<IpAddress, std::uint32_t>> received;  ///< senders and numbers
   std::vector<Ipv4Address> conflicts;  ///< of ARP messages from its own address
   Bridge* bridge = nullptr;            ///< null: unplugged
   bool answers = true;
   bool echoes = false;  ///< sends each packet back
 
  private:
+  void receive_ipv6(ConstBytes packet);
+  void solicit(const Ipv6Address& target);
+  void advertise(const Ipv6Address& to, MacAddress mac);
   void send_waiting();
   void send_arp(wire::ArpOperation operation, Ipv4Address target, MacAddress to);
   void transmit(MacAddress to, wire::EtherType type, ConstBytes packet);
@@ -54,6 +73,7 @@ class Station {
   MacAddress mac_;
   Ipv4Address ip_;
   std::vector<std::pair<Ipv4Address, std::uint32_t>> waiting_;
+  std::vector<std::pair<Ipv6Address, std::uint32_t>> waiting6_;
 };
 
 class Bridge {
@@ -77,6 +97,9 @@ class Bridge {
     return !frames.empty();
   }
   void forward(const Station::Frame& frame, const Station* from) { deliver(frame, from); }
+  [[nodiscard]] MacAddress host_mac() const { return *host_->mac(); }
+
+  std::vector<Station::Frame> to_host;  ///< from the TAP
 
  private:
   /// `from`: the port that the frame comes from; null: the TAP.
@@ -92,6 +115,7 @@ class Bridge {
       if (station != from && is_for && (is_flooded || station == to)) station->receive(frame);
     }
     if (from != nullptr && (is_flooded || to == nullptr)) host_->send(frame);
+    if (from == nullptr && header.destination == host_mac()) to_host.push_back(frame);
   }
 
   Host* host_;
@@ -108,11 +132,12 @@ inline void Station::receive(const Frame& frame) {
     if (to == ip_) {
       const Ipv4Address sender(load_be<std::uint32_t>(&packet[12]));
       const auto number = load_be<std::uint32_t>(&packet[20]);
-      received.emplace_back(sender, number);
+      received.emplace_back(IpAddress(sender), number);
       if (echoes) send(sender, number);
     }
     return;
   }
+  if (is_type(header, wire::EtherType::ipv6)) return receive_ipv6(packet);
   const auto arp = wire::EthernetArp::parse(packet);
   if (!is_type(header, wire::EtherType::arp) || !arp) return;
   if (arp->sender_protocol == ip_ && arp->sender_hardware != mac_) {
@@ -134,7 +159,61 @@ inline void Station::receive(const Frame& frame) {
   send_waiting();
 }
 
+inline void Station::receive_ipv6(ConstBytes packet) {
+  const auto header = wire::Ipv6Header::parse(packet);
+  const auto message = wire::NdMessage::parse(packet);
+  if (!ip6 || !header) return;
+  if (!message) {
+    if (header->destination != *ip6) return;
+    received.emplace_back(header->source,
+                          load_be<std::uint32_t>(&packet[wire::Ipv6Header::kSize]));
+    return;
+  }
+  const MacAddress mac(ByteReader(packet.last(MacAddress::kSize)).array<MacAddress::kSize>());
+  if (message->type == wire::NdType::neighbour_advertisement) {
+    const bool waits = std::ranges::any_of(
+        waiting6_, [&](const auto& one) { return one.first == message->target; });
+    if (waits || cache.contains(message->target)) cache[message->target] = mac;
+    send_waiting();
+  } else if (message->type == wire::NdType::neighbour_solicitation && message->target == *ip6 &&
+             answers) {
+    advertise(message->source, mac);
+  }
+}
+
+inline void Station::solicit(const Ipv6Address& target) {
+  wire::NdMessage message;
+  message.source = *ip6;
+  message.target = target;
+  message.destination = target.solicited_node();
+  std::vector<std::uint8_t> bytes(wire::NdMessage::kMaxEmitted);
+  bytes.resize(wire::append_link_layer_option(bytes, message.emit(bytes),
+                                              wire::LinkLayerOption::source, mac_));
+  transmit(wire::multicast_mac(message.destination), wire::EtherType::ipv6, bytes);
+}
+
+inline void Station::advertise(const Ipv6Address& to, MacAddress mac) {
+  wire::NdMessage message;
+  message.type = wire::NdType::neighbour_advertisement;
+  message.source = message.target = *ip6;
+  message.destination = to;
+  message.overrides = true;
+  message.is_solicited = !to.is_multicast();
+  std::vector<std::uint8_t> bytes(wire::NdMessage::kMaxEmitted);
+  bytes.resize(wire::append_link_layer_option(bytes, message.emit(bytes),
+                                              wire::LinkLayerOption::target, mac_));
+  transmit(mac, wire::EtherType::ipv6, bytes);
+}
+
 inline void Station::send_waiting() {
+  for (auto& [to, number] : std::exchange(waiting6_, {})) {
+    const auto at = cache.find(to);
+    if (at == cache.end()) {
+      waiting6_.emplace_back(to, number);
+    } else {
+      transmit(at->second, wire::EtherType::ipv6, ip_packet(*ip6, to, number));
+    }
+  }
   for (auto& [to, number] : std::exchange(waiting_, {})) {
     const auto at = cache.find(to);
     if (at == cache.end()) {
@@ -170,6 +249,13 @@ inline void Station::send_arp(wire::ArpOperation operation, Ipv4Address target, 
   std::vector<std::uint8_t> bytes(wire::EthernetArp::kSize);
   wire::EthernetArp{operation, mac_, ip_, {}, target}.emit(bytes);
   transmit(to, wire::EtherType::arp, bytes);
+}
+
+inline void Station::announce_by_rarp() {
+  std::vector<std::uint8_t> bytes(wire::EthernetArp::kSize);
+  wire::EthernetArp{wire::ArpOperation::request, mac_, {}, mac_, {}}.emit(bytes);
+  bytes[7] = 3;  // a reverse request
+  transmit(kBroadcastMac, wire::EtherType::rarp, bytes);
 }
 
 inline void Station::transmit(MacAddress to, wire::EtherType type, ConstBytes packet) {

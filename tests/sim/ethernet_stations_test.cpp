@@ -48,7 +48,8 @@ class StationsSim : public Sim {
   }
   [[nodiscard]] static bool has_got(const Station& station, Ipv4Address from,
                                     std::uint32_t number) {
-    return std::ranges::find(station.received, std::pair(from, number)) != station.received.end();
+    const std::pair<IpAddress, std::uint32_t> wanted(from, number);
+    return std::ranges::find(station.received, wanted) != station.received.end();
   }
   /// Sends again and again, as a program does.
   [[nodiscard]] bool reaches(Station& from, Station& to, Duration limit = 10s) {
@@ -63,7 +64,7 @@ class StationsSim : public Sim {
   }
   /// Sends to a station every 10 ms.
   struct Stream {
-    Ipv4Address from;
+    IpAddress from;
     std::function<void(std::uint32_t)> send;
   };
   [[nodiscard]] static Stream stream(Station& from, const Station& to) {
@@ -71,6 +72,10 @@ class StationsSim : public Sim {
   }
   [[nodiscard]] static Stream stream(Host& from, const Station& to) {
     return {from.ip(), [&](std::uint32_t number) { from.send(to.ip(), number); }};
+  }
+  /// By IPv6.
+  [[nodiscard]] static Stream stream6(Station& from, const Station& to) {
+    return {*from.ip6, [&](std::uint32_t number) { from.send(*to.ip6, number); }};
   }
   /// Lets the streams run for this time. Returns for each the longest time in which nothing of it
   /// has arrived at the station.
@@ -80,8 +85,8 @@ class StationsSim : public Sim {
     std::vector<TimePoint> last(streams.size(), world.now());
     const TimePoint end = world.now() + time;
     while (world.now() < end) {
-      for (const Stream& one : streams) one.send(++number_);
       to.received.clear();
+      for (const Stream& one : streams) one.send(++number_);
       run(10ms);
       for (std::size_t i = 0; i < streams.size(); ++i) {
         longest[i] = std::max(longest[i], world.now() - last[i]);
@@ -216,12 +221,145 @@ TEST_P(SilentMove, IsFoundByTheHostThatItHasLeft) {
     move(mover, to);
     const auto silent = silence(mover, streams, 5s);
     for (std::size_t i = 0; i < silent.size(); ++i) {
-      if (i == to) continue;  // behind the same bridge now
       EXPECT_LT(silent[i] / 1ms, 1000) << kNames[i] << ", move to " << to;
     }
   }
 }
 INSTANTIATE_TEST_SUITE_P(StationsSim, SilentMove, ::testing::Bool());
+
+/// As QEMU announces a virtual machine after its migration.
+TEST_F(StationsSim, AMoveThatIsAnnouncedByRarpIsFoundAtOnce) {
+  bridges(2, 2);
+  Host& peer = add(9);
+  bring_up();
+  Station& mover = station(1, 1);
+  const std::vector<Stream> streams{stream(station(1, 2), mover), stream(station(2, 1), mover),
+                                    stream(peer, mover)};
+  (void)silence(mover, streams, 3s);
+  for (const std::size_t to : {1U, 0U, 1U}) {
+    move(mover, to);
+    mover.announce_by_rarp();
+    const auto silent = silence(mover, streams, 3s);
+    const std::array kNames{"behind host 0", "behind host 1", "a host with a TUN"};
+    for (std::size_t i = 0; i < silent.size(); ++i) {
+      EXPECT_LT(silent[i] / 1ms, i == 1 - to ? 500 : 200) << kNames[i] << ", move to " << to;
+    }
+  }
+}
+
+/// The station that moves sends to the MACs that it knows from there.
+TEST_F(StationsSim, AStationMovesWithItsArpCache) {
+  bridges(3, 2);
+  Host& peer = add(9);
+  bring_up();
+  Station& mover = station(1, 1);
+  std::vector<Station*> others{&station(1, 2), &station(2, 1), &station(3, 1)};
+  for (Station* const other : others) ASSERT_TRUE(reaches(mover, *other));
+  ASSERT_TRUE(until([&, n = 0U]() mutable {
+    mover.send(peer.ip(), ++n);
+    return peer.received_from(mover.ip()) > 0;
+  }, 5s));
+  for (const bool is_announced : {true, false}) {
+    for (const std::size_t to : {1U, 2U, 0U}) {
+      move(mover, to);
+      if (is_announced) mover.announce();
+      const auto before = peer.received_from(mover.ip());
+      for (Station* const other : others) {
+        mover.received.clear();
+        const auto silent = silence(*other, {stream(mover, *other)}, 2s);
+        EXPECT_LT(silent[0] / 1ms, 1000) << other->ip().to_string() << ", move to " << to;
+      }
+      mover.send(peer.ip(), 1);
+      EXPECT_TRUE(until([&] { return peer.received_from(mover.ip()) > before; }, 1s));
+    }
+  }
+}
+
+/// Announced by an unsolicited advertisement, or not at all.
+class MoveByIpv6 : public StationsSim, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(MoveByIpv6, IsSilentForLessThanASecond) {
+  bridges(3, 2);
+  for (const auto& one : stations) {
+    Ipv6Address::Bytes bytes{0xfd, 0x44};
+    std::ranges::copy(one->ip().bytes(), bytes.end() - Ipv4Address::kSize);
+    one->ip6 = Ipv6Address(bytes);
+    one->announce_by_ipv6();
+  }
+  run(2s);
+  Station& mover = station(1, 1);
+  const std::vector<Stream> streams{stream6(station(1, 2), mover), stream6(station(2, 1), mover),
+                                    stream6(station(3, 1), mover)};
+  (void)silence(mover, streams, 3s);
+  Station& other = station(2, 2);
+  (void)silence(other, {stream6(mover, other)}, 2s);
+  for (const std::size_t to : {1U, 2U, 0U}) {
+    move(mover, to);
+    if (GetParam()) mover.announce_by_ipv6();
+    const auto silent = silence(mover, streams, 5s);
+    for (std::size_t i = 0; i < silent.size(); ++i) {
+      EXPECT_LT(silent[i] / 1ms, 1000) << "behind host " << i << ", move to " << to;
+    }
+    const auto from_it = silence(other, {stream6(mover, other)}, 2s);
+    EXPECT_LT(from_it[0] / 1ms, 1000) << "from it, move to " << to;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(StationsSim, MoveByIpv6, ::testing::Bool());
+
+/// The host is a station itself in a VLAN, and has its own addresses nowhere else. Its bond sends a
+/// gratuitous ARP request, and goes on with its cache.
+TEST_F(StationsSim, ABondInAVlanFailsOver) {
+  bridges(3, 1);
+  Host& peer = add(9);
+  bring_up();
+  for (Host* const host : {&a(), &b()}) host->remove_addresses();
+  Station& bond = station(1, 1);
+  Station& far = station(3, 1);
+  ASSERT_TRUE(reaches(bond, far));
+  bond.send(peer.ip(), 1);
+  const std::vector<Stream> streams{stream(far, bond), stream(peer, bond)};
+  (void)silence(bond, streams, 3s);
+  for (const std::size_t to : {1U, 0U, 1U}) {
+    move(bond, to);
+    bond.announce();
+    const auto silent = silence(bond, streams, 2s);
+    EXPECT_LT(silent[0] / 1ms, 1000) << "a station, to " << to;
+    EXPECT_LT(silent[1] / 1ms, 1000) << "a host with a TUN, to " << to;
+    move(bond, 1 - to);
+    bond.announce();
+    EXPECT_LT(silence(far, {stream(bond, far)}, 2s)[0] / 1ms, 1000) << "from it, to " << 1 - to;
+    const auto before = peer.received_from(bond.ip());
+    bond.send(peer.ip(), 2);
+    EXPECT_TRUE(until([&] { return peer.received_from(bond.ip()) > before; }, 1s));
+    move(bond, to);
+    bond.announce();
+    run(3s);
+  }
+}
+
+/// It sends to hosts themselves, of which one has the bridge that it moves to.
+TEST_F(StationsSim, AStationThatMovesToTheHostThatItSendsToStillReachesIt) {
+  bridges(2, 1);
+  Station& mover = station(1, 1);
+  const auto hears = [&](std::size_t host) {
+    return [&, host] {
+      return std::ranges::any_of(bridge_of[host]->to_host, [&](const Station::Frame& frame) {
+        return Ipv4Address(load_be<std::uint32_t>(&frame[wire::EthernetHeader::kSize + 12])) ==
+               mover.ip();
+      });
+    };
+  };
+  mover.send(b().ip(), 1);
+  run(1s);
+  ASSERT_TRUE(mover.cache.contains(b().ip()));
+  move(mover, 1);
+  mover.announce();
+  run(1s);
+  bridge_of[1]->to_host.clear();
+  mover.send(b().ip(), 2);
+  EXPECT_TRUE(until(hears(1), 100ms));
+  EXPECT_EQ(mover.cache.at(b().ip()), bridge_of[1]->host_mac()) << "it has been told";
+}
 
 TEST_F(StationsSim, AStationThatIsAwayForSecondsIsFoundWhenItIsBack) {
   bridges(2, 1);

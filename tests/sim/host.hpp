@@ -63,6 +63,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] Ipv6Address ipv6() const {
     return std::get<Ipv6Address>(view_.addresses.back().address);
   }
+  [[nodiscard]] const std::optional<MacAddress>& mac() const { return view_.mac; }
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
     return pump_->link().counters()[counter];
   }

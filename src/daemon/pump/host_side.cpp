@@ -51,6 +51,7 @@ std::size_t HostSide::headroom() const {
 
 void HostSide::send(std::vector<Frame>& packets, TimePoint now) {
   if (!view_) return link_.from_host(packets, now);
+  view_->on_link_address(link_.hardware_address());
   view_->from_host(packets, hops_, now);
   carry_out(now);
   link_.from_host(packets, now, hops_);

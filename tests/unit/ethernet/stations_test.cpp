@@ -378,6 +378,185 @@ TEST_F(StationsTest, RequestsAndSearchesBecauseOfPacketsAreLimited) {
   EXPECT_GT(table.out().searches.size(), 0U);
 }
 
+// --- Stations that have moved here, or away ------------------------------------------------------
+
+class MovedStations : public StationsTest {
+ protected:
+  static constexpr Ipv4Address kMover{0x0a2c0033};
+  static constexpr MacAddress kMoversMac{0x0200'0000'0033};
+  static constexpr MacAddress kOfAnotherBridge{0x0200'0000'0044};
+
+  MovedStations() {
+    view.on_link_address(hardware(1));
+    serve();
+    serve_mover();
+  }
+  void serve_mover() {
+    announce(kMoversMac, kMover);
+    pass(1s);
+    drain();
+    EXPECT_TRUE(stations().table().find(kMover)->is_served());
+  }
+  /// The ARP messages to a MAC.
+  [[nodiscard]] std::vector<EthernetArp> arps_to(MacAddress mac) {
+    drain();
+    std::vector<EthernetArp> out;
+    for (const Frame& frame : written) {
+      const auto arp = EthernetArp::parse(frame.bytes());
+      if (header_of(frame).destination == mac && is_type(header_of(frame), EtherType::arp) && arp) {
+        EXPECT_EQ(header_of(frame).source, NeighbourMacs::kOfOthers) << "not that of a station";
+        out.push_back(*arp);
+      }
+    }
+    return out;
+  }
+};
+
+TEST_F(MovedStations, AFrameForAnUnknownMacGoesToTheNeighbourThatHasItsDestination) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kPeer, kOfAnotherBridge));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer)));
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer))) << "so that the station can be told";
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  drain();
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(header_of(written[0]).destination, kMoversMac);
+  EXPECT_EQ(*EthernetArp::parse(written[0].bytes()),
+            (EthernetArp{ArpOperation::reply, view.mac_of(hardware(2)), kPeer, kMoversMac, kMover}));
+}
+
+TEST_F(MovedStations, AFrameForAnUnknownMacAndDestinationIsDroppedAndTheFabricAsked) {
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kOfAnotherBridge));
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer)));
+  view.wanted().clear();
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    EXPECT_FALSE(send_ip(kMoversMac, kMover, Ipv4Address(0x0a2c1000 + i), kOfAnotherBridge));
+  }
+  EXPECT_LE(view.wanted().size(), StationBudget::kGuesses) << "each is a broadcast";
+  EXPECT_EQ(view.counters().drop_destination, 101U);
+}
+
+TEST_F(MovedStations, GuessesOfAllStationsAreLimited) {
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const std::uint32_t number = i % 4;
+    (void)send_ip(MacAddress(0x0200'0000'0060 + number), Ipv4Address(0x0a2c0060 + number),
+                  Ipv4Address(0x0a2c1000 + i), kOfAnotherBridge);
+  }
+  EXPECT_LE(view.wanted().size(), Stations::kGuesses / 4);
+}
+
+/// It may be a router, and will send the packet itself.
+TEST_F(MovedStations, AFrameForAStationThatIsHereIsNotForwarded) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kMac));
+  EXPECT_EQ(view.counters().drop_destination, 1U);
+}
+
+TEST_F(MovedStations, AFrameForTheHostOrAStationIsNotForwarded) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kHostMac));
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kHost, kOfAnotherBridge));
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kStation, kOfAnotherBridge));
+  EXPECT_THAT(view.wanted(), IsEmpty());
+}
+
+/// The station knows this host's stations from behind another one.
+TEST_F(MovedStations, AFrameForTheMacOfThisLinkGoesBackToTheStation) {
+  const MacAddress of_link = view.mac_of(hardware(1));
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kStation, of_link));
+  const auto told = arps_to(kMoversMac);
+  EXPECT_THAT(told,
+              ElementsAre(EthernetArp{ArpOperation::reply, kMac, kStation, kMoversMac, kMover}));
+  ASSERT_EQ(written.size(), 2U);
+  EXPECT_EQ(header_of(written[1]),
+            (EthernetHeader{kMac, NeighbourMacs::kOfOthers, header_of(written[1]).type}));
+}
+
+TEST_F(MovedStations, AFrameForTheMacOfThisLinkGoesBackToTheHost) {
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kHost, view.mac_of(hardware(1))));
+  EXPECT_THAT(arps_to(kMoversMac),
+              ElementsAre(EthernetArp{ArpOperation::reply, kHostMac, kHost, kMoversMac, kMover}));
+  EXPECT_EQ(header_of(written.at(1)).destination, kHostMac);
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, Ipv4Address(0x08080808), view.mac_of(hardware(1))));
+  drain();
+  ASSERT_EQ(written.size(), 1U) << "the host may be a router";
+  EXPECT_EQ(header_of(written[0]).destination, kHostMac);
+}
+
+TEST_F(MovedStations, AFrameForTheMacThatAStationHadElsewhereGoesToIt) {
+  constexpr Ipv4Address kLate(0x0a2c0055);
+  constexpr MacAddress kLateMac(0x0200'0000'0055);
+  view.on_neighbour(kLate, hardware(5), false, now);
+  view.on_neighbour(kPeer, hardware(5), false, now);  // another station there
+  announce(kLateMac, kLate);
+  pass(1s);
+  drain();
+  const MacAddress before = view.mac_of(hardware(5));
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kLate, before));
+  EXPECT_THAT(arps_to(kMoversMac),
+              ElementsAre(EthernetArp{ArpOperation::reply, kLateMac, kLate, kMoversMac, kMover}));
+  EXPECT_EQ(header_of(written.at(1)).destination, kLateMac);
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kPeer, before)) << "it is still there";
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kStation, before)) << "it may be a router";
+}
+
+TEST_F(MovedStations, AnUnknownMacOfTheLinkIsThatOfTheDestinationIfTheHostHasNoRoutes) {
+  const MacAddress unknown = view.mac_of(hardware(77));
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kPeer, unknown));
+  EXPECT_THAT(hops, ElementsAre(std::nullopt)) << "the routes tell";
+  HostView host;
+  host.mac = kHostMac;
+  view.on_host_changed(host, now);
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kPeer, unknown));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer)));
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    (void)send_ip(kMoversMac, kMover, Ipv4Address(0x0a2c1000 + i), unknown);
+  }
+  EXPECT_GE(view.counters().drop_destination, 100 - StationBudget::kGuesses);
+}
+
+/// The station's own request does not reach the one that is here.
+TEST_F(MovedStations, ARequestToTheMacOfThisLinkIsAnswered) {
+  send_arp(kMoversMac, ArpOperation::request, kMover, kStation, view.mac_of(hardware(1)));
+  EXPECT_THAT(arps_to(kMoversMac),
+              ElementsAre(EthernetArp{ArpOperation::reply, kMac, kStation, kMoversMac, kMover}));
+  send_arp(kMoversMac, ArpOperation::request, kMover, kHost, view.mac_of(hardware(1)));
+  EXPECT_EQ(arps_to(kMoversMac).size(), 1U);
+  send_arp(kMoversMac, ArpOperation::request, kMover, kHost);
+  EXPECT_THAT(arps_to(kMoversMac), IsEmpty()) << "the host answers itself";
+}
+
+TEST_F(MovedStations, AnArrivalByRarpIsAskedForTheAddressesOfNeighbours) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  view.on_neighbour(kPeer6, hardware(2), false, now);
+  std::vector<std::uint8_t> bytes(EthernetArp::kSize);
+  EthernetArp{ArpOperation::request, kOtherMac, {}, kOtherMac, {}}.emit(bytes);
+  bytes[7] = 3;
+  const auto arrive = [&](MacAddress from) { send(from, kBroadcastMac, EtherType::rarp, bytes); };
+  arrive(kMoversMac);
+  drain();
+  EXPECT_THAT(written, IsEmpty()) << "from another MAC";
+  arrive(kOtherMac);
+  EXPECT_THAT(arps_to(kOtherMac),
+              ElementsAre(EthernetArp{
+                  ArpOperation::request, NeighbourMacs::kOfOthers, {}, {}, kPeer}));
+  EXPECT_EQ(written.size(), 4U) << "a solicitation, and queries of IGMP and MLD";
+  for (const Frame& frame : written) EXPECT_EQ(header_of(frame).destination, kOtherMac);
+  for (int i = 0; i < 100; ++i) arrive(kOtherMac);
+  drain();
+  EXPECT_LE(written.size(), 4 * StationBudget::kArrivals);
+  EXPECT_GE(count().drop_budget, 100 - StationBudget::kArrivals);
+}
+
+TEST_F(MovedStations, AnArrivalClaimsNothing) {
+  std::vector<std::uint8_t> bytes(EthernetArp::kSize);
+  EthernetArp{ArpOperation::request, kOtherMac, kPeer, kOtherMac, kPeer}.emit(bytes);
+  bytes[7] = 3;
+  send(kOtherMac, kBroadcastMac, EtherType::rarp, bytes);
+  EXPECT_EQ(stations().table().find(kPeer), nullptr);
+  EXPECT_THAT(view.wanted(), IsEmpty());
+}
+
 TEST_F(StationsTest, RequestsBetweenStationsAreNotForTheFabric) {
   serve();
   send_arp(kOtherMac, ArpOperation::request, Ipv4Address(0x0a2c0012), kStation);
@@ -430,8 +609,8 @@ TEST_F(StationsTest, AnAddressThatMovesHereIsNoNeighbourAnyMore) {
   pass(1s);
   ASSERT_EQ(stations().services().size(), 1U);
   EXPECT_TRUE(send_ip(kMac, kStation));
-  (void)send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kStation, before);
-  EXPECT_THAT(hops, ElementsAre(std::nullopt));
+  EXPECT_FALSE(send_ip(kOtherMac, Ipv4Address(0x0a2c0012), kStation, before));
+  EXPECT_THAT(hops, IsEmpty()) << "it goes back to the station";
 }
 
 TEST_F(StationsTest, ADuplicateIsReportedAndNotDefended) {

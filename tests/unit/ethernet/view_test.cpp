@@ -170,7 +170,7 @@ TEST_F(ViewTest, MulticastAndBroadcastGoOn) {
 }
 
 TEST_F(ViewTest, FramesForOthersBehindABridgeAreDropped) {
-  from_host(header(kStranger, EtherType::ipv4), ipv4_packet(kOwn, kPeer));
+  from_host(header(kStranger, EtherType::ipv4), ipv4_packet(kOwn, kFar));
   EXPECT_THAT(batch, IsEmpty());
   EXPECT_EQ(view.counters().drop_destination, 1U);
 }

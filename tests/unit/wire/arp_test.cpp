@@ -46,6 +46,21 @@ TEST(Arp, HasTheLayoutOfItsRfc) {
   });
 }
 
+TEST(Arp, ReadsTheSenderOfAReverseRequest) {
+  auto bytes = ethernet().bytes;
+  EXPECT_EQ(reverse_request_sender(bytes), std::nullopt) << "a request";
+  bytes[7] = 3;
+  EXPECT_EQ(reverse_request_sender(bytes), MacAddress(0x02c9'0300'0001));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(reverse_request_sender(ConstBytes(bytes).first(size)), std::nullopt);
+  }
+  for (std::size_t at = 0; at < 8; ++at) {
+    auto other = bytes;
+    other[at] ^= 1;
+    EXPECT_EQ(reverse_request_sender(other), std::nullopt) << at;
+  }
+}
+
 TEST(Arp, RefusesEveryTruncation) {
   for_both([]<class Message>(const Sample<Message>& sample) {
     expect_truncations_refused<Message>(sample.bytes);
