@@ -17,10 +17,10 @@ enum class PortCounter : std::uint8_t {
   drop_port_not_active,  ///< our port or the destination's
   drop_unknown_lid,      ///< no node, or no group, has the destination LID
   drop_empty_place,      ///< no process has the slot that the destination QPN names
-  drop_congested,    ///< the receiver did not drain its ring in time, or the system had no memory
-  drop_lost_peer,    ///< the receiver died before it read the packet
-  drop_no_receiver,  ///< the receiving process has not opened the device
-  drop_unknown_qp,   ///< no such queue pair, or one that does not receive
+  drop_congested,        ///< the receiver has not read what was sent before, or there was no memory
+  drop_lost_peer,        ///< the receiver died before it read the packet
+  drop_no_receiver,      ///< the receiving process has not opened the device
+  drop_unknown_qp,       ///< no such queue pair, or one that does not receive
   drop_qkey,
   drop_pkey,
   drop_no_receive,      ///< no receive was posted

@@ -21,7 +21,7 @@ struct ProcessAddress {
 enum class Delivery : std::uint8_t {
   delivered,
   no_process,  ///< no process has the slot
-  congested,   ///< the receiver did not drain its ring in time
+  congested,   ///< the receiver has not read its ring in time, or its messages
   refused,     ///< the system had no descriptor or memory for the connection
   lost,        ///< the receiver died while we sent
 };
