@@ -62,8 +62,9 @@ void HostMessages::query(const wire::GroupQuery& query, MacAddress mac,
   const MacAddress of_group =
       std::visit([](const auto& any) { return wire::multicast_mac(any); }, group);
   const bool is_ipv4 = family(group) == IpFamily::v4;
-  Frame frame = make(wire::GroupQuery::kMaxEmitted,
-                     frame_header(to.value_or(of_group), mac, is_ipv4 ? EtherType::ipv4 : EtherType::ipv6));
+  Frame frame =
+      make(wire::GroupQuery::kMaxEmitted,
+           frame_header(to.value_or(of_group), mac, is_ipv4 ? EtherType::ipv4 : EtherType::ipv6));
   if (!frame) return;
   frame.window(kHeadroom, query.emit(frame.bytes()));
   waiting_.push_back(std::move(frame));

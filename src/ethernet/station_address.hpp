@@ -43,7 +43,7 @@ struct StationTimes {
       std::chrono::milliseconds(100);  ///< between two requests about a contested or suspect one
   Duration silent = std::chrono::milliseconds(250);  ///< then a packet to it makes it suspect
   Duration search = std::chrono::milliseconds(500);  ///< that the fabric has to answer about it
-  Duration quiet = std::chrono::seconds(1);     ///< then another station may be asked about
+  Duration quiet = std::chrono::seconds(1);          ///< then another station may be asked about
   Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
   Duration recheck = std::chrono::seconds(1);   ///< of a refused address that is claimed again
   Duration routed = std::chrono::minutes(1);    ///< without a packet from that address

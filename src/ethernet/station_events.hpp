@@ -51,8 +51,8 @@ struct StationOutput {
     bool is_router = false;
     bool on = true;
   };
-  std::vector<Probe> probes;      ///< requests to stations
-  std::vector<IpAddress> checks;  ///< requests to the fabric
+  std::vector<Probe> probes;        ///< requests to stations
+  std::vector<IpAddress> checks;    ///< requests to the fabric
   std::vector<IpAddress> searches;  ///< requests to all of the fabric for an address that is served
   std::vector<Service> services;
   std::vector<StationEvent> events;

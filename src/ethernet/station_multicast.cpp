@@ -49,8 +49,7 @@ void StationMulticast::on_memberships(MacAddress station,
 void StationMulticast::query(IpFamily family, const std::optional<IpAddress>& group,
                              std::uint16_t delay, std::optional<MacAddress> to) {
   const IpAddress source = family == IpFamily::v4 ? kQuerier : IpAddress(ipv6_source_);
-  messages_.query({.source = source, .group = group, .delay = delay}, NeighbourMacs::kOfOthers,
-                  to);
+  messages_.query({.source = source, .group = group, .delay = delay}, NeighbourMacs::kOfOthers, to);
 }
 
 void StationMulticast::ask(MacAddress station) {

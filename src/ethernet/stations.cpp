@@ -206,8 +206,9 @@ void Stations::on_arrival(MacAddress mac, TimePoint now) {
   if (!station->arrivals.take(now) || !arrivals_.take(now)) {
     return void(drop(&StationCounters::drop_budget));
   }
-  deps_.neighbours.visit_recent(kAskedOnArrival,
-                                [&](const IpAddress& address) { probe({address, mac}); });
+  deps_.neighbours.visit_recent(kAskedOnArrival, [&](const IpAddress& address) {
+    probe({address, mac});
+  });
   multicast_.ask(mac);
 }
 

@@ -181,8 +181,8 @@ bool View::admit_sender(const EthernetHeader& header) {
   return false;
 }
 
-/// The neighbour itself, or a gateway. Returns false if a bridge has flooded the frame, which is for
-/// a station, or if it goes back.
+/// The neighbour itself, or a gateway. Returns false if a bridge has flooded the frame, which is
+/// for a station, or if it goes back.
 bool View::find_hop(Frame& frame, const EthernetHeader& header, const Addresses& addresses,
                     std::optional<IpAddress>& hop, TimePoint now) {
   const MacAddress mac = header.destination;
@@ -263,7 +263,7 @@ bool View::send_back(Frame& frame, const EthernetHeader& header, const Addresses
   }
   // As of a packet that a router has forwarded: the bridge must not look for the sender here.
   EthernetHeader{to, NeighbourMacs::kOfOthers, header.type}.emit(frame.bytes().data() -
-                                                                EthernetHeader::kSize);
+                                                                 EthernetHeader::kSize);
   messages_.waiting().push_back(std::move(frame));
   return true;
 }

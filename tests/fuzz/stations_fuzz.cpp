@@ -5,7 +5,9 @@
 // An input is a sequence of: action (1 byte), operand (1 byte); for a raw frame its size and
 // content follow.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "cost.hpp"
 #include "ethernet/view.hpp"
@@ -47,6 +49,7 @@ class Machine {
     host.addresses = {{kHostIp, 24}};
     host.local = {{kHostIp, 32}};
     view_.on_host_changed(host, now_);
+    view_.on_link_address(hardware(1));
   }
 
   void step(std::uint8_t action, std::uint8_t operand, ByteReader& input) {
@@ -64,7 +67,7 @@ class Machine {
         arp(mac(low), ArpOperation::request, ip(high), ip(action >> 4));
         break;
       case 3:
-        packet(mac(low), ip(high), ip(action >> 4));
+        packet(mac(low), destination(operand), ip(high), ip(action >> 4));
         break;
       case 4:
         advertise(mac(low), ip6(high), (action & 0x80) != 0);
@@ -84,6 +87,7 @@ class Machine {
       case 7:
         now_ += std::chrono::milliseconds(operand) * (1 << (action >> 5));
         view_.tick(now_);
+        received_ = ip(operand);
         break;
       case 8:
         raw(mac(low), action, input);
@@ -113,11 +117,24 @@ class Machine {
     EthernetArp{operation, from, sender, {}, target}.emit(bytes);
     send(from, kBroadcastMac, EtherType::arp, bytes);
   }
-  void packet(MacAddress from, Ipv4Address source, Ipv4Address to) {
+  /// A MAC of a neighbour, of a station, of the link itself, or one that the view does not know.
+  [[nodiscard]] MacAddress destination(std::uint8_t operand) const {
+    switch (operand >> 6) {
+      case 0:
+        return view_.mac_of(hardware(2 + (operand & 7)));
+      case 1:
+        return mac(operand >> 3);
+      case 2:
+        return view_.mac_of(hardware(1));
+      default:
+        return MacAddress(0x0600'0000'0001);
+    }
+  }
+  void packet(MacAddress from, MacAddress mac, Ipv4Address source, Ipv4Address to) {
     std::array<std::uint8_t, 28> bytes{0x45, 0, 0, 28};
     std::ranges::copy(source.bytes(), bytes.begin() + 12);
     std::ranges::copy(to.bytes(), bytes.begin() + 16);
-    send(from, view_.mac_of(hardware(2)), EtherType::ipv4, bytes);
+    send(from, mac, EtherType::ipv4, bytes);
   }
   void advertise(MacAddress from, const Ipv6Address& address, bool is_router) {
     wire::NdMessage message;
@@ -154,6 +171,7 @@ class Machine {
     }
     stations.replies().clear();
     stations.events().clear();
+    stations.searches().clear();
     (void)stations.take_groups();
     view_.wanted().clear();
     const StationTable& table = stations.table();
@@ -167,6 +185,11 @@ class Machine {
     }
     require(served == served_.size());
     std::vector<Frame> frames;
+    if (const auto to = std::exchange(received_, std::nullopt)) {
+      std::array<std::uint8_t, 28> bytes{0x45, 0, 0, 28};
+      std::ranges::copy(to->bytes(), bytes.begin() + 16);
+      frames.push_back(frame({}, bytes));
+    }
     view_.to_host(frames, now_);
     for (const Frame& one : frames) {
       const auto header = EthernetHeader::parse(one.bytes().data() - EthernetHeader::kSize);
@@ -178,6 +201,7 @@ class Machine {
   FramePool pool_{600, kSlot};
   View view_{{.neighbours = 16, .stations = kStations}, HashKey{1, 2}, pool_};
   std::set<IpAddress> served_;
+  std::optional<Ipv4Address> received_;  ///< a packet of the fabric for this address
 };
 
 }  // namespace

@@ -64,6 +64,15 @@ class Station(hosts.Host):
     def unplug(self):
         self.bridged_by.run("ip", "link", "delete", f"to-{self.name}")
 
+    def move(self, host):
+        """Puts its port on another bridge. It keeps its addresses, and what it knows of its neighbours."""
+        port, left = f"to-{self.name}", self.bridged_by
+        left.run("ip", "link", "set", port, "netns", host.namespace)
+        host.run("ip", "link", "set", port, "master", "br0", "up")
+        self.bridged_by = host
+        wait_until(lambda: "forwarding" in host.run("bridge", "link", "show", "dev", port).stdout,
+                   "its port forwards")
+
     def neighbour(self, address):
         found = json.loads(self.run("ip", "-json", "neigh", "show", "dev", "eth0").stdout)
         return next((entry.get("lladdr") for entry in found if entry["dst"] == address), None)
@@ -160,6 +169,22 @@ class Stations(Bridged):
             wait_until(lambda o=other: o.reaches(mover.address6), f"{other.name}, by IPv6")
         for address in (mover.address, mover.address6):  # its link-local address was not announced
             self.assertFalse(self.right.logged("duplicate address", f"has {address},"))
+
+    def test_station_moves_and_goes_on_with_its_cache(self):
+        """Nothing announces it: it has its entries set, so it and the others do not ask either."""
+        mover, near, far = *self.behind[self.left][:2], self.behind[self.right][0]
+        for other in (near, far):
+            wait_until(lambda o=other: mover.reaches(o.address), f"it reaches {other.name}")
+            for one, to in ((mover, other), (other, mover)):
+                mac = one.neighbour(to.address)
+                one.run("ip", "neigh", "replace", to.address, "lladdr", mac, "dev", "eth0", "nud",
+                        "noarp")
+        mover.run("sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=1")
+        mover.move(self.right)
+        wait_until(lambda: mover.reaches(near.address), "it reaches one behind the old host")
+        wait_until(lambda: near.reaches(mover.address), "and that one reaches it")
+        wait_until(lambda: far.reaches(mover.address), "one behind the new host reaches it")
+        self.assertGreaterEqual(self.count(self.left, "station_addresses_moved"), 1)
 
     @needs("arping")
     def test_duplicate_address_is_reported(self):

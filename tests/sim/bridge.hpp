@@ -50,9 +50,7 @@ class Station {
     send_waiting();
     if (!waiting6_.empty()) solicit(to);
   }
-  void announce_by_ipv6() {
-    advertise(kAllNodesOfIpv6, wire::multicast_mac(kAllNodesOfIpv6));
-  }
+  void announce_by_ipv6() { advertise(kAllNodesOfIpv6, wire::multicast_mac(kAllNodesOfIpv6)); }
 
   std::optional<Ipv6Address> ip6;
   std::map<IpAddress, MacAddress> cache;
@@ -106,8 +104,8 @@ class Bridge {
   void deliver(const Station::Frame& frame, const Station* from) {
     const auto header = wire::EthernetHeader::parse(frame.data());
     ports_[header.source] = from;
-    const auto known = header.destination.is_multicast() ? ports_.end()
-                                                         : ports_.find(header.destination);
+    const auto known =
+        header.destination.is_multicast() ? ports_.end() : ports_.find(header.destination);
     const bool is_flooded = known == ports_.end();
     const Station* const to = is_flooded ? nullptr : known->second;
     for (Station* const station : std::vector(stations_)) {
@@ -165,8 +163,7 @@ inline void Station::receive_ipv6(ConstBytes packet) {
   if (!ip6 || !header) return;
   if (!message) {
     if (header->destination != *ip6) return;
-    received.emplace_back(header->source,
-                          load_be<std::uint32_t>(&packet[wire::Ipv6Header::kSize]));
+    received.emplace_back(header->source, load_be<std::uint32_t>(&packet[wire::Ipv6Header::kSize]));
     return;
   }
   const MacAddress mac(ByteReader(packet.last(MacAddress::kSize)).array<MacAddress::kSize>());

@@ -255,10 +255,12 @@ TEST_F(StationsSim, AStationMovesWithItsArpCache) {
   Station& mover = station(1, 1);
   std::vector<Station*> others{&station(1, 2), &station(2, 1), &station(3, 1)};
   for (Station* const other : others) ASSERT_TRUE(reaches(mover, *other));
-  ASSERT_TRUE(until([&, n = 0U]() mutable {
-    mover.send(peer.ip(), ++n);
-    return peer.received_from(mover.ip()) > 0;
-  }, 5s));
+  ASSERT_TRUE(until(
+      [&, n = 0U]() mutable {
+        mover.send(peer.ip(), ++n);
+        return peer.received_from(mover.ip()) > 0;
+      },
+      5s));
   for (const bool is_announced : {true, false}) {
     for (const std::size_t to : {1U, 2U, 0U}) {
       move(mover, to);

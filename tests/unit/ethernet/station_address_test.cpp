@@ -101,9 +101,9 @@ class StationStates : public ::testing::Test {
     return out.services.empty() ? std::nullopt : std::optional(out.services.back().on);
   }
   void expect_nothing() const {
-    EXPECT_EQ(asked() + out.checks.size() + out.services.size() + out.events.size() +
-                  out.searches.size(),
-              0U);
+    EXPECT_EQ(
+        asked() + out.checks.size() + out.services.size() + out.events.size() + out.searches.size(),
+        0U);
   }
 
   TimePoint now{1h};

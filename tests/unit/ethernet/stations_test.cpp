@@ -421,8 +421,9 @@ TEST_F(MovedStations, AFrameForAnUnknownMacGoesToTheNeighbourThatHasItsDestinati
   drain();
   ASSERT_EQ(written.size(), 1U);
   EXPECT_EQ(header_of(written[0]).destination, kMoversMac);
-  EXPECT_EQ(*EthernetArp::parse(written[0].bytes()),
-            (EthernetArp{ArpOperation::reply, view.mac_of(hardware(2)), kPeer, kMoversMac, kMover}));
+  EXPECT_EQ(
+      *EthernetArp::parse(written[0].bytes()),
+      (EthernetArp{ArpOperation::reply, view.mac_of(hardware(2)), kPeer, kMoversMac, kMover}));
 }
 
 TEST_F(MovedStations, AFrameForAnUnknownMacAndDestinationIsDroppedAndTheFabricAsked) {
@@ -537,9 +538,9 @@ TEST_F(MovedStations, AnArrivalByRarpIsAskedForTheAddressesOfNeighbours) {
   drain();
   EXPECT_THAT(written, IsEmpty()) << "from another MAC";
   arrive(kOtherMac);
-  EXPECT_THAT(arps_to(kOtherMac),
-              ElementsAre(EthernetArp{
-                  ArpOperation::request, NeighbourMacs::kOfOthers, {}, {}, kPeer}));
+  EXPECT_THAT(
+      arps_to(kOtherMac),
+      ElementsAre(EthernetArp{ArpOperation::request, NeighbourMacs::kOfOthers, {}, {}, kPeer}));
   EXPECT_EQ(written.size(), 4U) << "a solicitation, and queries of IGMP and MLD";
   for (const Frame& frame : written) EXPECT_EQ(header_of(frame).destination, kOtherMac);
   for (int i = 0; i < 100; ++i) arrive(kOtherMac);
