@@ -21,9 +21,9 @@ namespace ipoib::host {
 
 class RouteFeed final : public RouteSource {
  public:
-  /// Notifications that are read at a time: more than the socket holds, so that a packet follows
-  /// even the last one before it. Reading ends although further ones come.
-  static constexpr std::size_t kMaxReads = 32768;
+  /// Notifications that are read at a time: more than the bursts of a routing daemon, so that a
+  /// packet follows even the last one before it. They take tens of milliseconds.
+  static constexpr std::size_t kMaxReads = 16384;
 
   /// Subscribes in the current network namespace.
   [[nodiscard]] static Result<std::unique_ptr<RouteFeed>> open(InterfaceName interface);

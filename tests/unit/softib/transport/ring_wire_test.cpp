@@ -480,6 +480,7 @@ TEST_F(SocketEngineTest, SleepsWhileASenderKeepsABrokenRing) {
   const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
   const auto memory = make_ring_memory();
   ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, memory->get()), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(send_message(sender.get(), MessageKind::wakeup), 0);
   MessageReader reader;
   ASSERT_TRUE(eventually([&] { return reader.next(sender.get()) == MessageReader::Got::message; }));
   ASSERT_EQ(reader.kind(), MessageKind::wakeup_table);
