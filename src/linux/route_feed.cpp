@@ -13,8 +13,8 @@
 namespace ipoib::host {
 namespace {
 
-/// For bursts: a routing daemon changes ten thousand routes at a time, and an announcement takes about
-/// a kilobyte. Without the privilege for so much, an overrun causes one dump.
+/// For bursts: a routing daemon changes ten thousand routes at a time, and an announcement takes
+/// about a kilobyte. Without the privilege for so much, an overrun causes one dump.
 constexpr int kReceiveBuffer = 16 << 20;
 /// A notification about a route with many next hops takes some kilobytes.
 constexpr std::size_t kMaxNotification = std::size_t{32} << 10;

@@ -179,7 +179,8 @@ TEST_F(RouteFeedTest, ReadsALimitedNumberAtATime) {
   int buffer = 0;
   socklen_t size = sizeof buffer;
   ASSERT_EQ(::getsockopt(feed_->descriptor(), SOL_SOCKET, SO_RCVBUF, &buffer, &size), 0);
-  if (buffer < 1 << 20) GTEST_SKIP() << "large socket buffers need CAP_NET_ADMIN outside namespaces";
+  if (buffer < 1 << 20)
+    GTEST_SKIP() << "large socket buffers need CAP_NET_ADMIN outside namespaces";
   constexpr std::size_t kMore = 1000;
   change_many(RouteFeed::kMaxReads + kMore);
   const std::size_t first = changes().size();
