@@ -1,7 +1,8 @@
 // The libibverbs ABI of libsoftib.so with the arguments that programs may pass: any values, but
 // only objects that exist. The input is a script: a byte selects the next call, the bytes after it
-// are its arguments. Posted work requests complete at most once, memory outside the regions stays
-// as it was, and everything can be destroyed at the end.
+// are its arguments. Meanwhile the port changes, also to values that only a faulty process on the
+// subnet writes. Posted work requests complete at most once, memory outside the regions stays as it
+// was, and everything can be destroyed at the end.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 
@@ -15,6 +16,7 @@
 
 #include "cost.hpp"
 #include "require.hpp"
+#include "softib/fabric/fabric_layout.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "test_subnet.hpp"
@@ -27,25 +29,46 @@ namespace {
 constexpr std::size_t kMaxSteps = 128;
 constexpr std::size_t kMaxObjects = 8;  ///< of each kind
 constexpr std::size_t kMemory = 65536;
+constexpr std::size_t kMaxChain = 80;  ///< more than the HCA sends at a time
 constexpr std::size_t kBeyond = 64;
 constexpr std::uint64_t kMaxCost = 2'000'000;
 constexpr std::uint8_t kGuard = 0xa5;
 
-struct World {
-  test::TestSubnet subnet{2};
-
+class World {
+ public:
   World() {
-    const std::string& path = subnet.folder().path();
+    const std::string& path = subnet_.folder().path();
     ::setenv(fabric::kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
-    ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);
+    ::setenv(fabric::kSubnetVariable, subnet_.folder().name().c_str(), 1);
     ::setenv(fabric::kHcaVariable, "host1", 1);
   }
+
+  void restore_port() { subnet_.fabric().set_node(kNode, node_); }
+  void set_port_state(PortState state) { subnet_.set_port_state(kNode, state); }
+  /// One word of the record of the port, unless the HCA would be another one, and lost for ever.
+  void write_record(std::size_t word, std::uint64_t value) {
+    auto words = fabric::encode(subnet_.fabric().node(kNode).value());
+    words[word % words.size()] = value;
+    const auto changed = fabric::decode(words);
+    if (changed && changed->port.serves(node_.port.generation) && changed->name == node_.name) {
+      subnet_.fabric().set_node(kNode, *changed);
+    }
+  }
+
+ private:
+  static constexpr NodeIndex kNode = 1;
+  test::TestSubnet subnet_{2};
+  const subnet::Node node_ = subnet_.fabric().node(kNode).value();
 };
 
+World& world() {
+  static World& one = *new World;  // never destroyed, as the endpoint of the process
+  return one;
+}
+
 ibv_context* device() {
-  static World& world = *new World;  // never destroyed, as the endpoint of the process
   static ibv_context* const context = [] {
-    (void)world;
+    (void)world();
     ibv_device** const list = ibv_get_device_list(nullptr);
     ibv_context* const opened = ibv_open_device(list[0]);
     ibv_free_device_list(list);
@@ -57,7 +80,7 @@ ibv_context* device() {
 
 class Script {
  public:
-  explicit Script(ConstBytes input) : in_(input) {}
+  explicit Script(ConstBytes input) : in_(input) { world().restore_port(); }
 
   ~Script() {
     for (const auto& [qp, gid, lid] : attached_) require(ibv_detach_mcast(qp, &gid, lid) == 0);
@@ -85,7 +108,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 34) {
+    switch (what % 35) {
       case 0:
         return add(pds_, [] { return ibv_alloc_pd(device()); });
       case 1:
@@ -155,7 +178,18 @@ class Script {
         return in_.u8() % 4 == 0 ? prefetch() : bind();
       case 33:
         return post_connected();
+      case 34:
+        return change_port();
     }
+  }
+
+  void change_port() {
+    constexpr std::uint8_t kWords = 64;
+    const std::uint8_t what = in_.u8();
+    if (what < kWords) return world().write_record(what, in_.u64());
+    if (what < 2 * kWords) return world().write_record(what, std::uint64_t{1} << in_.u8() % 64);
+    if (what < 3 * kWords) return world().restore_port();
+    world().set_port_state(static_cast<PortState>(1 + what % 4));
   }
 
   // --- Objects ----------------------------------------------------------------------------------
@@ -295,7 +329,7 @@ class Script {
     attr.ah_attr.dlid = 2;
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                            IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
-    attr.path_mtu = IBV_MTU_256;
+    attr.path_mtu = in_.u8() % 2 == 0 ? IBV_MTU_256 : active_mtu();
     attr.dest_qp_num = (peer != nullptr ? peer : qp)->qp_num;
     attr.max_dest_rd_atomic = attr.max_rd_atomic = in_.u8() % 4;
     attr.timeout = 20;
@@ -314,6 +348,11 @@ class Script {
                        : reliable                      ? retries
                                                        : 0;
     (void)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | timers);
+  }
+  [[nodiscard]] static ibv_mtu active_mtu() {
+    ibv_port_attr port{};
+    require(ibv_query_port(device(), 1, &port) == 0);
+    return port.active_mtu;
   }
   [[nodiscard]] ibv_srq* make_srq() {
     ibv_pd* const pd = any(pds_);
@@ -402,8 +441,8 @@ class Script {
     ibv_ah* const ah = any(ahs_);
     if (qp == nullptr || ah == nullptr || qp->qp_type != IBV_QPT_UD) return;
     std::array<std::array<ibv_sge, 4>, 2> lists{};
-    std::array<ibv_send_wr, 2> chain{};
-    for (std::size_t i = 0; i < chain.size(); ++i) {
+    std::array<ibv_send_wr, kMaxChain> chain{};
+    for (std::size_t i = 0; i < lists.size(); ++i) {
       auto& wr = chain[i];
       auto& elements = lists[i];
       wr.wr_id = in_.u8();
@@ -417,11 +456,14 @@ class Script {
       wr.wr.ud = {ah, in_.u8() % 4 != 0 ? qp->qp_num : in_.u24(), 0x0b1b};
       wr.tso = {memory_.data() + kBeyond, in_.u16(), in_.u16()};
     }
-    if (in_.u8() % 4 == 0) chain[0].next = &chain[1];
+    constexpr std::array<std::size_t, 4> kLengths = {1, 1, 2, kMaxChain};
+    const std::size_t length = kLengths[in_.u8() % kLengths.size()];
+    for (std::size_t i = 2; i < length; ++i) chain[i] = chain[i % 2];
+    for (std::size_t i = 1; i < length; ++i) chain[i - 1].next = &chain[i];
     ibv_send_wr* bad = nullptr;
     const int result = ibv_post_send(qp, chain.data(), &bad);
     require((result == 0) == (bad == nullptr));
-    sends_ += result == 0 && chain[0].next == nullptr ? 1 : 2;
+    sends_ += bad == nullptr ? length : static_cast<std::size_t>(bad - chain.data());
   }
   /// The remote side is often a region of this process, or a window on it.
   void post_connected() {

@@ -152,6 +152,25 @@ def check_byte_order(root):
                 yield f"{name}:{number}: byte order conversions belong in include/ipoib/bytes.hpp"
 
 
+# Other users write in a subnet's folder, so what is there is opened in one way.
+BY_PATH = r"(?<!\w)::(open|openat|creat|fopen|connect|chmod|fchmodat|truncate|mkfifo|mkfifoat)\("
+BY_PATH_IN = {
+    "fabric/shared_file.cpp": "the way",
+    "endpoint/capture_file.cpp": "descriptors of the process itself; files by base/output_file.cpp",
+    "cli/capture_target.cpp": "a named pipe that the user names, and no file of a subnet",
+    "verbs/sysfs.cpp": "/sys",
+}
+
+
+def check_shared_folders(root):
+    for name, path in files(root, ["src/softib"], CODE):
+        if name.removeprefix("src/softib/") in BY_PATH_IN:
+            continue
+        for number, line in enumerate(lines(path), 1):
+            if re.search(BY_PATH, without_comment(line)):
+                yield f"{name}:{number}: files of a subnet are opened by src/softib/fabric/shared_file.hpp"
+
+
 UNFINISHED = r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|not (yet )?impl" + r"emented"
 
 
@@ -236,8 +255,8 @@ def check_documents(root):
                         yield f"{where}: there is no fuzz target {name}"
 
 
-CHECKS = [check_includes, check_private, check_byte_order, check_unfinished, check_exports,
-          check_conformance, check_documents]
+CHECKS = [check_includes, check_private, check_byte_order, check_shared_folders, check_unfinished,
+          check_exports, check_conformance, check_documents]
 
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
@@ -257,6 +276,8 @@ VIOLATIONS = [
     (check_private, "src/sa/a.cpp", "auto now = std::chrono::steady_clock::now();\n"),
     (check_byte_order, "src/link/a.cpp", "auto x = htons(1);\n"),
     (check_byte_order, "src/wire/a.hpp", "struct __attribute__((packed)) A {};\n"),
+    (check_shared_folders, "src/softib/transport/a.cpp", "  if (::open(path, O_RDONLY) < 0) return;\n"),
+    (check_shared_folders, "src/softib/cli/a.cpp", "  return ::connect(socket, address, size);\n"),
     (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
     (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
     (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),

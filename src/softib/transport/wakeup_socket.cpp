@@ -1,15 +1,16 @@
 #include "softib/transport/wakeup_socket.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "ipoib/refuse_descriptors.hpp"
 #include "ipoib/unix_path.hpp"
+#include "softib/fabric/shared_file.hpp"
 
 namespace softib::transport {
 
@@ -55,10 +56,10 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
   if (!path) return path.error();
   ::unlinkat(at->get(), name.c_str(), 0);  // left by a process that was killed
   if (::bind(made.fd(), path->address(), ipoib::UnixPath::size()) != 0) return failure(errno);
-  made.inode_.reset(::openat(at->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  const int code = errno;
+  auto inode = fabric::open_socket(at->get(), name);
   ::unlinkat(at->get(), name.c_str(), 0);
-  if (!made.inode_) return failure(code);
+  if (!inode) return inode.error();
+  made.inode_ = std::move(*inode);
   made.own_sender_ = made.make_sender();
   // Whoever may write to the folder could have put another socket there.
   made.wake();
@@ -68,8 +69,7 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
 
 FileDescriptor WakeupSocket::make_sender() const {
   FileDescriptor sender(::socket(AF_UNIX, kType | SOCK_NONBLOCK, 0));
-  const auto path = ipoib::UnixPath::of("/proc/self/fd/" + std::to_string(inode_.get()));
-  if (!sender || !path || ::connect(sender.get(), path->address(), path->size()) != 0) return {};
+  if (!sender || fabric::connect_socket(sender.get(), inode_) != 0) return {};
   return sender;
 }
 

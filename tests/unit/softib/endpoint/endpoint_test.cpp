@@ -798,6 +798,23 @@ TEST(CaptureFileTest, NeverFollowsASymbolicLink) {
   EXPECT_FALSE(std::filesystem::exists(root / "target"));
 }
 
+TEST(CaptureFileTest, EmptiesNoFileBehindALink) {
+  const test::TemporaryFolder root;
+  const auto fill = [](const std::string& path) {
+    std::ofstream(path) << "a file of another user";
+  };
+  fill(root / "victim");
+  fill(root / "capture");
+  const auto before = std::filesystem::file_size(root / "victim");
+  std::filesystem::create_symlink(root / "victim", root / "link");
+  std::filesystem::create_hard_link(root / "victim", root / "hard");
+  EXPECT_FALSE(CaptureFile::begin(root / "link"));
+  EXPECT_FALSE(CaptureFile::begin(root / "hard"));
+  EXPECT_EQ(std::filesystem::file_size(root / "victim"), before);
+  EXPECT_TRUE(CaptureFile::begin(root / "capture"));
+  EXPECT_EQ(std::filesystem::file_size(root / "capture"), std::size_t{24}) << "the file header";
+}
+
 // Process slots of a subnet that ends.
 
 TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
