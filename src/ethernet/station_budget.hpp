@@ -47,6 +47,7 @@ class StationBudget : public StationBudgetHook {
   TokenBucket guesses;
   TokenBucket arrivals;
   std::size_t addresses = 0;  ///< that are known
+  bool has_moved = false;     ///< an address of it is on the fabric; it has sent nothing since
 
  private:
   MacAddress mac_;

@@ -18,11 +18,18 @@ StationBudget* StationTable::station(MacAddress mac) {
   }
   if (known == nullptr) {
     ++counters_.drop_station_limit;
-  } else if (known->addresses == 0) {
+    return nullptr;
+  }
+  known->has_moved = false;
+  if (known->addresses == 0) {
     known->unlink();
     without_any_.push_back(*known);
   }
   return known;
+}
+
+void StationTable::on_moved_out(MacAddress mac) {
+  if (StationBudget* const known = stations_.find(mac)) known->has_moved = true;
 }
 
 template <class Stimulus>

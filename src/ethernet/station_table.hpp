@@ -55,6 +55,8 @@ class StationTable {
   void remove(const IpAddress& address);
   /// The same if it is that of the station with this MAC.
   void remove(MacAddress mac, const IpAddress& address);
+  /// A host of the fabric has an address of the station with this MAC.
+  void on_moved_out(MacAddress mac);
   /// This MAC is that of many stations: a limit of addresses does not make sense for it.
   void set_shared(MacAddress mac) { shared_ = mac; }
   void tick(TimePoint now);
@@ -81,10 +83,11 @@ class StationTable {
   [[nodiscard]] std::size_t size() const { return addresses_.size(); }
   [[nodiscard]] std::size_t stations() const { return stations_.size(); }
   [[nodiscard]] bool has(MacAddress station) const { return stations_.find(station) != nullptr; }
-  /// Whether the station has an address, or seems to have one.
+  /// Whether the station has an address here, or seems to have one. Not if one has moved to the
+  /// fabric: the station may have moved with the others, too.
   [[nodiscard]] bool has_addresses(MacAddress station) const {
     const StationBudget* const known = stations_.find(station);
-    return known != nullptr && known->addresses > 0;
+    return known != nullptr && known->addresses > 0 && !known->has_moved;
   }
   /// At most `limit` addresses, from the slot `from` on.
   [[nodiscard]] StationPage list(std::uint32_t from, std::size_t limit, TimePoint now) const;

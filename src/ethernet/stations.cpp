@@ -336,6 +336,7 @@ void Stations::serve(const StationOutput::Service& service) {
 void Stations::on_moved_out(const StationEvent& event) {
   const auto* const host = event.rival ? std::get_if<HwAddress>(&*event.rival) : nullptr;
   if (host == nullptr) return;
+  table_.on_moved_out(event.mac);
   (void)deps_.neighbours.learn(event.address, *host);
   const MacAddress mac = deps_.neighbours.mac_of(*host);
   std::visit(Overloaded{

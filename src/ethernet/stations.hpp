@@ -75,7 +75,7 @@ class Stations {
   /// The entry of an address whose packets go to its station, or null; valid as long as version()
   /// is the same.
   [[nodiscard]] StationAddress* receiver(const IpAddress& address) const;
-  /// Whether that station has an address, or seems to have one.
+  /// See StationTable.
   [[nodiscard]] bool has_addresses(MacAddress mac) const { return table_.has_addresses(mac); }
   /// The station that gets packets to this address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const {

@@ -49,6 +49,7 @@ struct World {
 
 World& world() {
   static World& one = *new World;  // never destroyed, as the endpoint of the process
+  static const test::FolderAtExit removed(one.subnet.folder());
   return one;
 }
 

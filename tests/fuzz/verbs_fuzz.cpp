@@ -43,6 +43,7 @@ class World {
     ::setenv(fabric::kHcaVariable, "host1", 1);
   }
 
+  [[nodiscard]] const fabric::SubnetFolder& folder() const { return subnet_.folder(); }
   void restore_port() { subnet_.fabric().set_node(kNode, node_); }
   void set_port_state(PortState state) { subnet_.set_port_state(kNode, state); }
   /// One word of the record of the port, unless the HCA would be another one, and lost for ever.
@@ -63,6 +64,7 @@ class World {
 
 World& world() {
   static World& one = *new World;  // never destroyed, as the endpoint of the process
+  static const test::FolderAtExit removed(one.folder());
   return one;
 }
 

@@ -10,8 +10,9 @@ import hosts
 import streams
 from hosts import wait_until
 
-FLOOD = 10000
 BULK_MIB = int(os.environ.get("IPOIB_BULK_MIB", "1024"))
+# Pings, one after the other; with sanitizers, as the bulk transfers, fewer.
+FLOOD = 10 * BULK_MIB
 
 
 class TwoHosts(hosts.Pair):

@@ -1,7 +1,9 @@
 // A subnet without a subnet process: a fabric file with nodes in it.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/fabric/fabric.hpp"
@@ -29,6 +31,22 @@ class TestSubnet {
   TemporaryFolder root_;
   fabric::SubnetFolder folder_;
   fabric::FabricWriter fabric_;
+};
+
+/// Removes the folder of a TestSubnet that is never destroyed, when the process ends.
+class FolderAtExit {
+ public:
+  explicit FolderAtExit(const fabric::SubnetFolder& subnet)
+      : path_(std::filesystem::path(subnet.path()).parent_path()) {}
+  FolderAtExit(const FolderAtExit&) = delete;
+  FolderAtExit& operator=(const FolderAtExit&) = delete;
+  ~FolderAtExit() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+ private:
+  std::filesystem::path path_;
 };
 
 }  // namespace softib::test

@@ -453,6 +453,20 @@ TEST_F(MovedStations, AFrameForAStationThatIsHereIsNotForwarded) {
   EXPECT_EQ(view.counters().drop_destination, 1U);
 }
 
+/// It still has another address here, as far as the view knows.
+TEST_F(MovedStations, AFrameForAStationThatHasMovedIsForwarded) {
+  constexpr Ipv4Address kSecond{0x0a2c0034};
+  announce(kMoversMac, kSecond);
+  pass(1s);
+  view.on_neighbour(kMover, hardware(2), false, now);
+  pass(2s);
+  view.on_neighbour(kMover, hardware(2), false, now);
+  ASSERT_TRUE(stations().table().find(kSecond)->is_served());
+  EXPECT_TRUE(send_ip(kMac, kStation, kMover, kMoversMac));
+  announce(kMoversMac, kSecond);
+  EXPECT_FALSE(send_ip(kMac, kStation, kMover, kMoversMac)) << "it is here, and may be a router";
+}
+
 TEST_F(MovedStations, AFrameForTheHostOrAStationIsNotForwarded) {
   view.on_neighbour(kPeer, hardware(2), false, now);
   EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kHostMac));

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -78,25 +77,9 @@ struct World {
   }
 };
 
-/// Removes the folder of the world, which no destructor does, when the process ends.
-class FolderAtExit {
- public:
-  explicit FolderAtExit(const fabric::SubnetFolder& subnet)
-      : path_(std::filesystem::path(subnet.path()).parent_path()) {}
-  FolderAtExit(const FolderAtExit&) = delete;
-  FolderAtExit& operator=(const FolderAtExit&) = delete;
-  ~FolderAtExit() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
 World& world() {
   static World& one = *new World;
-  static const FolderAtExit removed(one.subnet.folder());
+  static const test::FolderAtExit removed(one.subnet.folder());
   return one;
 }
 
