@@ -800,6 +800,7 @@ TEST(CaptureFileTest, NeverFollowsASymbolicLink) {
 
 TEST(CaptureFileTest, EmptiesNoFileBehindALink) {
   const test::TemporaryFolder root;
+  std::filesystem::permissions(root.path(), std::filesystem::perms::all);  // like that of /tmp
   const auto fill = [](const std::string& path) {
     std::ofstream(path) << "a file of another user";
   };
