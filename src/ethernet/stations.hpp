@@ -56,8 +56,10 @@ class Stations {
   [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
   /// The host or a station asks for the address. Returns whether a station here has it.
   [[nodiscard]] bool on_asked(const IpAddress& address, TimePoint now);
-  /// A packet to the address of an entry, which is_silent().
-  void on_packet(StationAddress& entry, TimePoint now) { table_.on_packet(entry, now); }
+  /// A packet to the address of an entry, which mostly changes nothing: for the fast path.
+  void on_packet(StationAddress& entry, TimePoint now) {
+    if (entry.is_silent(now)) table_.on_packet(entry, now);
+  }
   /// `gone`: the addresses that interfaces of the host do not have any more.
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   void tick(TimePoint now);

@@ -137,7 +137,7 @@ bool View::is_flooded_for_station(MacAddress mac, const IpAddress& destination, 
   }
   StationAddress* const station = stations_->receiver(destination);
   if (station == nullptr) return false;
-  if (station->mac() == mac && station->is_silent(now)) stations_->on_packet(*station, now);
+  if (station->mac() == mac) stations_->on_packet(*station, now);
   return true;
 }
 
@@ -147,10 +147,9 @@ bool View::find_hop_of_flooded(const EthernetHeader& header, const Addresses& ad
                                std::optional<IpAddress>& hop, TimePoint now) {
   const bool is_known = macs_.find(addresses.destination) != nullptr;
   // It may be a router, which sends the packet on.
-  const bool is_here = stations_->table().has_addresses(header.destination);
+  const bool is_here = stations_->has_addresses(header.destination);
   if ((is_known || !is_here) && stations_->may_correct(header.source, is_known, now)) {
-    want(addresses.destination, {header.source, addresses.source},
-         kind_of(header.source, is_of_station(header, addresses.source)), now);
+    want_for(header, addresses, now);
   }
   if (!is_known || is_here) {
     ++counters_.drop_destination;
@@ -215,16 +214,13 @@ bool View::find_hop_of_unknown(const EthernetHeader& header, const Addresses& ad
                                std::optional<IpAddress>& hop, TimePoint now) {
   const IpAddress& destination = addresses.destination;
   const bool is_for_station = stations_->receiver(destination) != nullptr;
-  if (is_for_station || stations_->table().has_addresses(header.destination)) {
+  if (is_for_station || stations_->has_addresses(header.destination)) {
     (void)is_flooded_for_station(header.destination, destination, now);
     ++counters_.drop_destination;
     return false;
   }
   if (macs_.find(destination) != nullptr) {
-    if (stations_->may_correct(header.source, true, now)) {
-      want(destination, {header.source, addresses.source},
-           kind_of(header.source, is_of_station(header, addresses.source)), now);
-    }
+    if (stations_->may_correct(header.source, true, now)) want_for(header, addresses, now);
     hop = destination;
     return true;
   }
@@ -255,7 +251,7 @@ bool View::send_back(Frame& frame, const EthernetHeader& header, const Addresses
   if (is_to_station || identity_.is_own(addresses.destination)) {
     tell({header.source, addresses.source}, addresses.destination, station, now);
   }
-  if (is_to_station && station->is_silent(now)) stations_->on_packet(*station, now);
+  if (is_to_station) stations_->on_packet(*station, now);
   const MacAddress to = is_to_station ? station->mac() : identity_.mac();
   if (frame.is_large() || to == header.source || to.is_zero()) {
     ++counters_.drop_destination;
@@ -352,6 +348,12 @@ void View::want(const IpAddress& target, const Asker& asker, AskerKind kind, Tim
   wanted_.push_back(target);
 }
 
+/// For the sender of a packet, who has not asked, but has a MAC where the destination is no more.
+void View::want_for(const EthernetHeader& header, const Addresses& addresses, TimePoint now) {
+  want(addresses.destination, {header.source, addresses.source},
+       kind_of(header.source, is_of_station(header, addresses.source)), now);
+}
+
 // --- Fabric to host ------------------------------------------------------------------------------
 
 void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent,
@@ -407,7 +409,7 @@ EthernetHeader View::header_for(const IpAddress& source, const IpAddress& destin
     last_header_ = {source, destination, header(to, from, type_of(source)), station, version, true};
   }
   StationAddress* const station = last_header_.station;
-  if (station != nullptr && station->is_silent(now)) stations_->on_packet(*station, now);
+  if (station != nullptr) stations_->on_packet(*station, now);
   return last_header_.header;
 }
 

@@ -123,6 +123,7 @@ class View {
   void ask(const IpAddress& target, const Asker& asker, AskerKind kind, MacAddress to,
            TimePoint now);
   void want(const IpAddress& target, const Asker& asker, AskerKind kind, TimePoint now);
+  void want_for(const wire::EthernetHeader& header, const Addresses& addresses, TimePoint now);
 
   [[nodiscard]] bool translate(Frame& frame, TimePoint now);
   [[nodiscard]] bool translate_discovery(Frame& frame);
