@@ -7,15 +7,11 @@ namespace ipoib::ethernet {
 using Disposition = StationAddress::Disposition;
 
 StationTable::StationTable(std::size_t limit, const HashKey& key)
-    : limit_(limit), stations_(limit, key), addresses_(limit * kAddressesShare, key) {}
+    : limit_(limit), stations_(limit + kSharedMacs, key), addresses_(limit * kAddressesShare, key) {}
 
 StationBudget* StationTable::station(MacAddress mac) {
   StationBudget* known = stations_.find(mac);
-  if (known == nullptr) known = stations_.emplace(mac, mac);
-  if (known == nullptr && !without_any_.empty()) {
-    stations_.erase(without_any_.front());
-    known = stations_.emplace(mac, mac);
-  }
+  if (known == nullptr && (mac == shared_ || make_room())) known = stations_.emplace(mac, mac);
   if (known == nullptr) {
     ++counters_.drop_station_limit;
     return nullptr;
@@ -26,6 +22,21 @@ StationBudget* StationTable::station(MacAddress mac) {
     without_any_.push_back(*known);
   }
   return known;
+}
+
+/// If there are as many stations as may be, the one without an address that was heard longest ago
+/// makes room. Returns false if all have addresses.
+bool StationTable::make_room() {
+  if (stations() < limit_) return true;
+  const auto found = std::ranges::find_if(
+      without_any_, [this](const StationBudget& one) { return one.mac() != shared_; });
+  if (found == without_any_.end()) return false;
+  stations_.erase(*found);
+  return true;
+}
+
+std::size_t StationTable::stations() const {
+  return stations_.size() - (has(shared_) ? kSharedMacs : 0);
 }
 
 void StationTable::on_moved_out(MacAddress mac) {

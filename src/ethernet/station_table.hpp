@@ -24,6 +24,8 @@ class StationTable {
   static constexpr std::size_t kAddressesPerStation = 32;
   /// Addresses in all, for each station that may be known.
   static constexpr std::size_t kAddressesShare = 4;
+  /// Places for MACs that are not limited: that of the host.
+  static constexpr std::size_t kSharedMacs = 1;
 
   /// `limit`: of stations, at least 1.
   StationTable(std::size_t limit, const HashKey& key);
@@ -57,7 +59,8 @@ class StationTable {
   void remove(MacAddress mac, const IpAddress& address);
   /// A host of the fabric has an address of the station with this MAC.
   void on_moved_out(MacAddress mac);
-  /// This MAC is that of many stations: a limit of addresses does not make sense for it.
+  /// The MAC of the host, which may be that of many stations, too: no limit of addresses makes sense
+  /// for it, and it takes no station's room.
   void set_shared(MacAddress mac) { shared_ = mac; }
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
@@ -81,7 +84,9 @@ class StationTable {
     return out_.event_counts;
   }
   [[nodiscard]] std::size_t size() const { return addresses_.size(); }
-  [[nodiscard]] std::size_t stations() const { return stations_.size(); }
+  /// Without the host.
+  [[nodiscard]] std::size_t stations() const;
+  [[nodiscard]] bool has_heard_any() const { return stations_.size() > 0; }
   [[nodiscard]] bool has(MacAddress station) const { return stations_.find(station) != nullptr; }
   /// Whether the station has an address here, or seems to have one. Not if one has moved to the
   /// fabric: the station may have moved with the others, too.
@@ -104,6 +109,7 @@ class StationTable {
   template <class Stimulus>
   StationAddress* learn(StationBudget& station, const IpAddress& address, TimePoint now,
                         bool is_claim, Stimulus stimulus);
+  [[nodiscard]] bool make_room();
   [[nodiscard]] StationAddress* create(StationBudget& station, const IpAddress& address);
   /// Calls a stimulus of an entry, and carries out what follows. Returns null if the entry has
   /// gone.

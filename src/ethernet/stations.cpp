@@ -281,7 +281,7 @@ StationAddress* Stations::receiver(const IpAddress& address) const {
 // --- What stations cause -------------------------------------------------------------------------
 
 void Stations::settle(TimePoint now) {
-  if (table_.stations() > 0) multicast_.start(now);
+  if (table_.has_heard_any()) multicast_.start(now);
   StationOutput& out = table_.out();
   for (const auto& one : out.probes) probe(one);
   out.probes.clear();

@@ -77,6 +77,27 @@ TEST_F(StationTableTest, StationsWithoutAnAddressMakeRoom) {
   for (std::uint32_t i = 1; i < kStations; ++i) EXPECT_NE(table.find(ip(i)), nullptr);
 }
 
+TEST_F(StationTableTest, TheHostTakesNoRoomOfAStation) {
+  table.set_shared(mac(50));
+  serve(50, 50);
+  for (std::uint32_t i = 1; i <= kStations; ++i) serve(i, i);
+  EXPECT_EQ(table.stations(), kStations);
+  EXPECT_EQ(table.counters().drop_station_limit, 0U);
+  EXPECT_EQ(claim(99, 99), nullptr);
+  EXPECT_NE(table.find(ip(50)), nullptr);
+}
+
+TEST_F(StationTableTest, TheHostHasRoomWithAndWithoutAnAddress) {
+  table.set_shared(mac(50));
+  ASSERT_NE(table.station(mac(50)), nullptr);
+  for (std::uint32_t i = 1; i <= kStations; ++i) (void)table.station(mac(i));
+  table.station(mac(50))->requests = TokenBucket(1, 1);
+  for (std::uint32_t i = 1; i <= kStations; ++i) serve(100 + i, i);
+  ASSERT_TRUE(table.station(mac(50))->requests.take(now));
+  EXPECT_FALSE(table.station(mac(50))->requests.take(now)) << "it has still its own bucket";
+  serve(50, 50);
+}
+
 TEST_F(StationTableTest, TheStationHeardLongestAgoMakesRoom) {
   for (std::uint32_t i = 1; i <= kStations; ++i) (void)table.station(mac(i));
   (void)table.station(mac(1));
