@@ -174,6 +174,8 @@ Disposition StationAddress::on_deadline(StationOutput& out, TimePoint now) {
                     state_);
 }
 
+/// The host that had the address may have been asked just before it gave up the address, as the
+/// last master of VRRP is: so its first answer does not count.
 Disposition StationAddress::check_ends(Checking& s, StationOutput& out, TimePoint now) {
   if (s.answered && !s.again) {
     s.again = true;
@@ -236,8 +238,6 @@ void StationAddress::set_router(bool is_router, StationOutput& out) {
   if (is_served()) out.services.push_back({address_, is_router_, true});
 }
 
-/// The host that had the address may have been asked just before it gave up the address, as the
-/// last master of VRRP is: so its first answer does not count.
 Disposition StationAddress::become_checking(StationOutput& out, TimePoint now) {
   out.checks.push_back(address_);
   return become(Checking{}, now + times_.check);
