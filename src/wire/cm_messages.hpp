@@ -85,15 +85,15 @@ enum class CmSidrStatus : std::uint8_t {
 
 /// A path as REQ has it, 44 bytes. "Local" is the side that sends REQ.
 struct CmPath {
-  Lid local_lid;
-  Lid remote_lid;
-  Gid local_gid;
-  Gid remote_gid;
+  Lid local_lid{};
+  Lid remote_lid{};
+  Gid local_gid{};
+  Gid remote_gid{};
   std::uint32_t flow_label = 0;  ///< 20 bits
   std::uint8_t rate = 0;         ///< IBA code, 6 bits
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
-  ServiceLevel sl;
+  ServiceLevel sl{};
   bool is_subnet_local = false;
   std::uint8_t ack_timeout = 0;  ///< 4.096 us * 2^ack_timeout, 5 bits
 
@@ -103,27 +103,27 @@ struct CmPath {
 /// IBA 12.6.5. Times are codes: 4.096 us * 2^code, 5 bits.
 struct CmReq {
   static constexpr std::uint16_t kAttribute = 0x0010;
-  CommId local_id;
-  ServiceId service_id;
-  Guid ca_guid;
-  QKey qkey;
-  Qpn qpn;
+  CommId local_id{};
+  ServiceId service_id{};
+  Guid ca_guid{};
+  QKey qkey{};
+  Qpn qpn{};
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::uint8_t remote_response_timeout = 0;  ///< what the passive side may take
   CmTransport transport = CmTransport::reliable;
   bool flow_control = false;                ///< end to end
-  Psn starting_psn;                         ///< of what the passive side sends
+  Psn starting_psn{};                       ///< of what the passive side sends
   std::uint8_t local_response_timeout = 0;  ///< what the active side may take
   std::uint8_t retry_count = 0;             ///< 3 bits
-  PKey pkey;
+  PKey pkey{};
   std::uint8_t mtu = 0;              ///< IBA code, 4 bits
   std::uint8_t rnr_retry_count = 0;  ///< 3 bits
   std::uint8_t max_cm_retries = 0;   ///< 4 bits
   bool srq = false;
   std::uint8_t extended_transport = 0;  ///< 3 bits
-  CmPath primary;
-  CmPath alternate;  ///< all zero: there is none
+  CmPath primary{};
+  CmPath alternate{};  ///< all zero: there is none
   PrivateData<92> private_data{};
 
   [[nodiscard]] bool has_alternate() const {
@@ -135,8 +135,8 @@ struct CmReq {
 /// IBA 12.6.6.
 struct CmMra {
   static constexpr std::uint16_t kAttribute = 0x0011;
-  CommId local_id;
-  CommId remote_id;
+  CommId local_id{};
+  CommId remote_id{};
   CmSubject subject = CmSubject::req;
   std::uint8_t service_timeout = 0;  ///< until the answer: 4.096 us * 2^code, 5 bits
   PrivateData<222> private_data{};
@@ -146,11 +146,11 @@ struct CmMra {
 /// IBA 12.6.7.
 struct CmRej {
   static constexpr std::uint16_t kAttribute = 0x0012;
-  CommId local_id;   ///< 0 if the sender has none
-  CommId remote_id;  ///< 0 with reason `timeout`, if none is known
+  CommId local_id{};   ///< 0 if the sender has none
+  CommId remote_id{};  ///< 0 with reason `timeout`, if none is known
   CmSubject subject = CmSubject::req;
   CmRejReason reason = CmRejReason::consumer;
-  CmAdditionalInfo info;
+  CmAdditionalInfo info{};
   PrivateData<148> private_data{};
   friend bool operator==(const CmRej&, const CmRej&) = default;
 };
@@ -160,11 +160,11 @@ struct CmRep {
   static constexpr std::uint16_t kAttribute = 0x0013;
   /// Failover Accepted: the alternate path is not used.
   static constexpr std::uint8_t kFailoverUnsupported = 1;
-  CommId local_id;
-  CommId remote_id;
-  QKey qkey;
-  Qpn qpn;
-  Psn starting_psn;  ///< of what the active side sends
+  CommId local_id{};
+  CommId remote_id{};
+  QKey qkey{};
+  Qpn qpn{};
+  Psn starting_psn{};  ///< of what the active side sends
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::uint8_t target_ack_delay = 0;  ///< 4.096 us * 2^code, 5 bits
@@ -172,7 +172,7 @@ struct CmRep {
   bool flow_control = false;          ///< end to end
   std::uint8_t rnr_retry_count = 0;   ///< 3 bits
   bool srq = false;
-  Guid ca_guid;
+  Guid ca_guid{};
   PrivateData<196> private_data{};
   friend bool operator==(const CmRep&, const CmRep&) = default;
 };
@@ -180,8 +180,8 @@ struct CmRep {
 /// IBA 12.6.9.
 struct CmRtu {
   static constexpr std::uint16_t kAttribute = 0x0014;
-  CommId local_id;
-  CommId remote_id;
+  CommId local_id{};
+  CommId remote_id{};
   PrivateData<224> private_data{};
   friend bool operator==(const CmRtu&, const CmRtu&) = default;
 };
@@ -189,9 +189,9 @@ struct CmRtu {
 /// IBA 12.6.10.
 struct CmDreq {
   static constexpr std::uint16_t kAttribute = 0x0015;
-  CommId local_id;
-  CommId remote_id;
-  Qpn remote_qpn;  ///< of the receiver
+  CommId local_id{};
+  CommId remote_id{};
+  Qpn remote_qpn{};  ///< of the receiver
   PrivateData<220> private_data{};
   friend bool operator==(const CmDreq&, const CmDreq&) = default;
 };
@@ -199,8 +199,8 @@ struct CmDreq {
 /// IBA 12.6.11.
 struct CmDrep {
   static constexpr std::uint16_t kAttribute = 0x0016;
-  CommId local_id;
-  CommId remote_id;
+  CommId local_id{};
+  CommId remote_id{};
   PrivateData<224> private_data{};
   friend bool operator==(const CmDrep&, const CmDrep&) = default;
 };
@@ -208,9 +208,9 @@ struct CmDrep {
 /// IBA 12.11.1.
 struct CmSidrReq {
   static constexpr std::uint16_t kAttribute = 0x0017;
-  CommId request_id;
-  PKey pkey;
-  ServiceId service_id;
+  CommId request_id{};
+  PKey pkey{};
+  ServiceId service_id{};
   PrivateData<216> private_data{};
   friend bool operator==(const CmSidrReq&, const CmSidrReq&) = default;
 };
@@ -218,12 +218,12 @@ struct CmSidrReq {
 /// IBA 12.11.2.
 struct CmSidrRep {
   static constexpr std::uint16_t kAttribute = 0x0018;
-  CommId request_id;
+  CommId request_id{};
   CmSidrStatus status = CmSidrStatus::valid;
-  Qpn qpn;
-  ServiceId service_id;
-  QKey qkey;
-  CmAdditionalInfo info;
+  Qpn qpn{};
+  ServiceId service_id{};
+  QKey qkey{};
+  CmAdditionalInfo info{};
   PrivateData<136> private_data{};
   friend bool operator==(const CmSidrRep&, const CmSidrRep&) = default;
 };
@@ -231,8 +231,8 @@ struct CmSidrRep {
 /// IBA 12.8.1, of which only the IDs count: alternate paths are not supported.
 struct CmLap {
   static constexpr std::uint16_t kAttribute = 0x0019;
-  CommId local_id;
-  CommId remote_id;
+  CommId local_id{};
+  CommId remote_id{};
   friend bool operator==(const CmLap&, const CmLap&) = default;
 };
 
@@ -241,8 +241,8 @@ struct CmApr {
   static constexpr std::uint16_t kAttribute = 0x001a;
   static constexpr std::uint8_t kInvalidCommId = 1;
   static constexpr std::uint8_t kUnsupported = 2;
-  CommId local_id;
-  CommId remote_id;
+  CommId local_id{};
+  CommId remote_id{};
   std::uint8_t status = kUnsupported;
   friend bool operator==(const CmApr&, const CmApr&) = default;
 };
