@@ -33,7 +33,8 @@ struct QpParameters {
 [[nodiscard]] constexpr std::uint8_t ack_timeout_of(std::uint8_t packet_lifetime,
                                                     std::uint8_t ack_delay) {
   const unsigned round_trip = packet_lifetime + 1U;
-  const auto [less, more] = std::minmax<unsigned>(round_trip, ack_delay);
+  const unsigned more = std::max<unsigned>(round_trip, ack_delay);
+  const unsigned less = std::min<unsigned>(round_trip, ack_delay);
   constexpr unsigned kMaxCode = 31;
   return static_cast<std::uint8_t>(std::min(more + (less + 1 >= more ? 1 : 0), kMaxCode));
 }
