@@ -197,15 +197,17 @@ void CommunicationManager::reply(const Incoming& in, const wire::CmMessage& mess
   out_.send(Route::back(in.packet), in.transaction_id, message);
 }
 
-/// The connection that a message of its peer names: both IDs have to fit, and the port. The active
-/// side learns the peer's ID from the first message.
+/// The connection that a message of its peer names: both IDs have to fit, and the port. Before REP,
+/// anybody at the port may answer, also with another ID than an MRA had: the request may have been
+/// forgotten since, or its process may have gone. Who rejects a REQ need not have an ID.
 template <class Message>
 CommunicationManager::Entry* CommunicationManager::find(const Message& message,
                                                         const Incoming& in) {
   const auto found = connections_.find(message.remote_id);
   if (found == connections_.end() || found->second.peer != in.peer()) return nullptr;
-  const CommId known = found->second.connection.remote_id();
-  return known == CommId() || known == message.local_id ? &found->second : nullptr;
+  const Connection& connection = found->second.connection;
+  const bool fits = connection.awaits_rep() || connection.remote_id() == message.local_id;
+  return fits ? &found->second : nullptr;
 }
 
 CommunicationManager::Entry* CommunicationManager::find_other_with_qp(const Entry& entry, Qpn qpn) {
@@ -258,19 +260,13 @@ void CommunicationManager::on_message(const wire::CmMra& mra, const Incoming& in
   update(*entry);
 }
 
-/// A REJ of an active side that has had no answer names no ID of ours (IBA 12.6.7.2, reason 4). One
-/// of a passive side that has no ID has none of its own.
+/// An active side that gives up before it has had an answer knows no ID of ours (IBA 12.6.7.2,
+/// reason 4).
 void CommunicationManager::on_message(const wire::CmRej& rej, const Incoming& in) {
   Entry* entry = find(rej, in);
   if (entry == nullptr && rej.remote_id == CommId() && rej.reason == CmRejReason::timeout) {
     const auto request = by_request_.find({in.peer(), rej.local_id});
     if (request != by_request_.end()) entry = &connections_.at(request->second);
-  }
-  if (entry == nullptr && rej.local_id == CommId()) {
-    const auto found = connections_.find(rej.remote_id);
-    const bool fits = found != connections_.end() && found->second.peer == in.peer() &&
-                      found->second.connection.awaits_rep();
-    if (fits) entry = &found->second;
   }
   if (entry == nullptr) return out_.drop(Drop::no_connection);
   entry->connection.on_rej(rej, dependencies(), in.now);

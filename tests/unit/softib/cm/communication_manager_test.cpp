@@ -374,6 +374,15 @@ TEST_F(CommunicationManagerTest, ARequestThatWasDelayedByAGoneProcessIsRepeated)
   EXPECT_EQ(told(), Words{"Accepted"});
 }
 
+TEST_F(CommunicationManagerTest, ARequestThatWasDelayedMayBeAcceptedByAnotherId) {
+  connect();
+  receive(mra(CmSubject::req));
+  CmRep of_another = rep();
+  of_another.local_id = CommIdLayout::make(kTheirEpoch, kTheirSlot, 1);
+  receive(of_another);
+  EXPECT_EQ(told(), Words{"Accepted"}) << "the request was forgotten, and repeated";
+}
+
 TEST_F(CommunicationManagerTest, RefusesCallsThatDoNotFit) {
   const auto refusals = [&] {
     return std::vector<int>{manager.accept(handle, {}, now).error().code,
