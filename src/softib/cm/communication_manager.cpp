@@ -58,13 +58,9 @@ Error no_connection() { return {EINVAL, "no such connection"}; }
 
 // --- Calls of the user ---------------------------------------------------------------------------
 
-/// An ID is used again as late as possible, since late messages may name it.
 Handle CommunicationManager::new_handle() {
-  for (;;) {
-    const Handle handle = CommIdLayout::make(self_.epoch, self_.slot, next_index_);
-    next_index_ = (next_index_ + 1) % CommIdLayout::kIndices;
-    if (!connections_.contains(handle) && !resolution_.has(handle)) return handle;
-  }
+  return handles_.next(
+      [&](Handle handle) { return connections_.contains(handle) || resolution_.has(handle); });
 }
 
 CommunicationManager::Entry* CommunicationManager::owned(Handle handle) {

@@ -24,6 +24,7 @@
 #include "ipoib/time.hpp"
 #include "softib/cm/connection.hpp"
 #include "softib/cm/deadlines.hpp"
+#include "softib/cm/handle_sequence.hpp"
 #include "softib/cm/limits.hpp"
 #include "softib/cm/listeners.hpp"
 #include "softib/cm/output.hpp"
@@ -33,7 +34,7 @@ namespace softib::cm {
 
 class CommunicationManager {
  public:
-  explicit CommunicationManager(const Self& self) : self_(self) {}
+  explicit CommunicationManager(const Self& self) : self_(self), handles_(self.epoch, self.slot) {}
   CommunicationManager(const CommunicationManager&) = delete;
   CommunicationManager& operator=(const CommunicationManager&) = delete;
 
@@ -167,7 +168,7 @@ class CommunicationManager {
   Output out_;
   Listeners listeners_;
   ServiceResolution resolution_{out_};
-  std::uint32_t next_index_ = 0;
+  HandleSequence handles_;
   std::unordered_map<Handle, Entry> connections_;  ///< peers do not choose the keys
   std::map<RequestKey, Handle> by_request_;        ///< of the passive side
   std::map<QpKey, Handle> by_qp_;

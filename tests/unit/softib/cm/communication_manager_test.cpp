@@ -428,24 +428,16 @@ TEST_F(CommunicationManagerTest, StopsListening) {
   EXPECT_EQ(sent(), Words{"REJ 8"});
 }
 
-TEST_F(CommunicationManagerTest, UsesIdsAgainAsLateAsPossible) {
-  connect();
-  const Handle first = handle;
-  destroy();
-  connect();
-  EXPECT_NE(handle, first);
-  for (std::uint32_t i = 2; i < CommIdLayout::kIndices; ++i) {
-    const auto next =
-        manager.connect(request_to_connect(kOurQpn), path_between(ours, theirs), ours, now);
-    ASSERT_NE(*next, first);
-    manager.destroy(*next, now);
-    if (i % 1024 == 0) forget_output();
+TEST(HandleSequence, UsesEachAgainAsLateAsPossible) {
+  HandleSequence handles(2, 1);
+  const auto nothing = [](Handle) { return false; };
+  const Handle first = handles.next(nothing);
+  for (std::uint32_t i = 1; i < CommIdLayout::kIndices; ++i) {
+    ASSERT_NE(handles.next(nothing), first);
   }
-  const Handle kept = handle;
-  connect();
-  EXPECT_EQ(handle, first);
-  connect();
-  EXPECT_NE(handle, kept) << "still in use";
+  EXPECT_NE(handles.next([&](Handle handle) { return handle == first; }), first) << "in use";
+  EXPECT_EQ(CommIdLayout::slot(first), 1U);
+  EXPECT_EQ(CommIdLayout::epoch(first), 2U);
 }
 
 TEST_F(CommunicationManagerTest, BoundsConnections) {

@@ -398,9 +398,9 @@ TEST(CmFaults, WithoutFaultsEachConnectionIsAnsweredAtOnce) {
 }
 
 TEST(CmFaults, EachConnectionEndsTheSameWayOnBothSides) {
-  for (std::uint32_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    World world(seed, {.loss = seed * 4, .duplicates = 10, .late = 5}, kConnects);
+    World world(seed, {.loss = seed * 6, .duplicates = 10, .late = 5}, kConnects);
     world.run();
     world.check();
     EXPECT_EQ(world.unanswered(), 0U);
@@ -410,9 +410,9 @@ TEST(CmFaults, EachConnectionEndsTheSameWayOnBothSides) {
 }
 
 TEST(CmFaults, ProcessesThatDieLeaveNothing) {
-  for (std::uint32_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    World world(seed, {.loss = seed * 4, .duplicates = 10, .late = 5, .deaths = 20}, kConnects);
+    World world(seed, {.loss = seed * 6, .duplicates = 10, .late = 5, .deaths = 20}, kConnects);
     world.run();
     world.check();
     EXPECT_GT(world.established(), kAll / 2);
