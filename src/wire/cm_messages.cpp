@@ -38,7 +38,6 @@
 #include <cassert>
 #include <concepts>
 #include <type_traits>
-#include <utility>
 
 namespace ipoib::wire {
 
@@ -360,9 +359,9 @@ std::optional<CmMad> CmMad::parse(ConstBytes mad) {
     return std::nullopt;
   }
   ByteReader reader(mad.subspan(kMadHeaderSize));
-  auto message = read_message(header->attribute_id, reader);
+  const auto message = read_message(header->attribute_id, reader);
   if (!message) return std::nullopt;
-  return CmMad{header->transaction_id, std::move(*message)};
+  return CmMad{header->transaction_id, *message};
 }
 
 void CmMad::emit(MutableBytes to) const {

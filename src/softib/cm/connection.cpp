@@ -45,17 +45,18 @@ std::array<std::uint8_t, sizeof(std::uint64_t)> bytes_of(Guid guid) {
 
 }  // namespace
 
-Connection::Connection(Route route, const wire::CmReq& req, const wire::PathRecord& path,
+Connection::Connection(const Route& route, const wire::CmReq& req, const wire::PathRecord& path,
                        const Dependencies& deps, TimePoint now)
     : handle_(req.local_id),
       local_qpn_(req.qpn),
-      route_(std::move(route)),
+      route_(route),
       transaction_id_(transaction_of(handle_, wire::CmReq::kAttribute)),
       interval_(std::max(time_of(req.remote_response_timeout) + 2 * time_of(path.lifetime),
                          kMinInterval)),
       retries_(req.max_cm_retries) {
   parameters_.transport = req.transport;
   parameters_.path = path;
+  parameters_.path.service_id = req.service_id.value();
   parameters_.rq_psn = req.starting_psn;
   parameters_.responder_resources = req.responder_resources;
   parameters_.initiator_depth = req.initiator_depth;
@@ -65,12 +66,12 @@ Connection::Connection(Route route, const wire::CmReq& req, const wire::PathReco
   state_ = ReqSent{repeated(deps.out.send(route_, transaction_id_, req), now)};
 }
 
-Connection::Connection(Handle handle, Route route, std::uint64_t transaction_id,
+Connection::Connection(Handle handle, const Route& route, std::uint64_t transaction_id,
                        const wire::CmReq& req)
     : handle_(handle),
       remote_id_(req.local_id),
       remote_guid_(req.ca_guid),
-      route_(std::move(route)),
+      route_(route),
       transaction_id_(transaction_id),
       interval_(std::max(time_of(req.local_response_timeout) + time_of(req.primary.ack_timeout),
                          kMinInterval)),
@@ -110,7 +111,8 @@ Result<void> Connection::confirm(wire::CmRtu rtu, const Dependencies& deps) {
   rtu.local_id = handle_;
   rtu.remote_id = remote_id_;
   was_established_ = true;
-  state_ = Established{kept(deps.out.send(route_, transaction_id_, rtu))};
+  Packet sent = kept(deps.out.send(route_, transaction_id_, rtu));
+  state_ = Established{std::move(sent)};
   return {};
 }
 
@@ -444,12 +446,12 @@ Repeated Connection::repeated(const MadPacket& packet, TimePoint now) const {
   return {packet, retries_, interval_, now + interval_};
 }
 
-void Connection::tell(decltype(Event::what) what, const Dependencies& deps) {
-  if (!released_) deps.out.events.push_back({handle_, std::move(what)});
+void Connection::tell(const What& what, const Dependencies& deps) {
+  if (!released_) deps.out.events.push_back({handle_, what});
 }
 
-void Connection::tell_last(decltype(Event::what) what, const Dependencies& deps) {
-  tell(std::move(what), deps);
+void Connection::tell_last(const What& what, const Dependencies& deps) {
+  tell(what, deps);
   released_ = true;
 }
 
@@ -496,7 +498,7 @@ void Connection::withdraw_rep(const wire::CmRej& rej, const Dependencies& deps, 
   const auto transaction = transaction_of(handle_, wire::CmDreq::kAttribute);
   Repeated message = repeated(route_.packet({transaction, dreq}), now);
   ++message.left;  // has not been sent yet
-  state_ = DreqSent{std::move(message), true};
+  state_ = DreqSent{message, true};
 }
 
 void Connection::wait(TimePoint now, Packet rejection, Packet drep) {

@@ -69,10 +69,11 @@ class Connection : private ConnectionStates {
   };
 
   /// The active side: sends `req`, which is complete.
-  Connection(Route route, const wire::CmReq& req, const wire::PathRecord& path,
+  Connection(const Route& route, const wire::CmReq& req, const wire::PathRecord& path,
              const Dependencies& deps, ipoib::TimePoint now);
   /// The passive side, whose REQ came by this transaction.
-  Connection(Handle handle, Route route, std::uint64_t transaction_id, const wire::CmReq& req);
+  Connection(Handle handle, const Route& route, std::uint64_t transaction_id,
+             const wire::CmReq& req);
 
   [[nodiscard]] Handle handle() const { return handle_; }
   [[nodiscard]] const Route& route() const { return route_; }
@@ -124,9 +125,11 @@ class Connection : private ConnectionStates {
   void refuse_stale_rep(const wire::CmRep& rep, const Dependencies& deps);
 
  private:
+  using What = decltype(Event::what);
+
   [[nodiscard]] Repeated repeated(const MadPacket& packet, ipoib::TimePoint now) const;
-  void tell(decltype(Event::what) what, const Dependencies& deps);
-  void tell_last(decltype(Event::what) what, const Dependencies& deps);
+  void tell(const What& what, const Dependencies& deps);
+  void tell_last(const What& what, const Dependencies& deps);
   void tell_rejected(wire::CmRejReason reason, const Dependencies& deps);
   [[nodiscard]] wire::CmRej rejection(wire::CmRejReason reason) const;
   const MadPacket& send_rej(wire::CmRej rej, const Dependencies& deps);

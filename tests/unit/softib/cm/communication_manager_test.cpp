@@ -93,6 +93,7 @@ TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsWhatWasAgreed) {
   EXPECT_EQ(qp.retry_count, 6);
   EXPECT_EQ(qp.rnr_retry_count, 5);
   EXPECT_EQ(qp.ack_timeout, kTimeCode) << "2 * 2^16 and 2^17 are 2^18";
+  EXPECT_EQ(qp.path.service_id, kService.value());
   EXPECT_EQ(qp.path.dlid, theirs.lid);
   EXPECT_EQ(qp.path.mtu, 4);
 }
@@ -109,6 +110,7 @@ TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsWhatWasAgreed) {
   EXPECT_EQ(qp.retry_count, 6);
   EXPECT_EQ(qp.rnr_retry_count, 7);
   EXPECT_EQ(qp.ack_timeout, kTimeCode - 1);
+  EXPECT_EQ(qp.path.service_id, kService.value());
   EXPECT_EQ(qp.path.dlid, theirs.lid);
   EXPECT_EQ(qp.path.slid, ours.lid);
   EXPECT_EQ(qp.path.dgid, theirs.gid());
