@@ -1,0 +1,179 @@
+// The communication manager of one process (IBA volume 1, chapter 12): connections, listeners and
+// service resolution. It has no descriptor, clock, thread or lock. The caller passes in calls of
+// the user, MADs and `now`, and takes the MADs to send and the events from lists.
+//
+//   active side                                   passive side
+//     connect()   REQ  --------------------------> ConnectionRequested
+//     Accepted         <-------------------- REP   accept()
+//     confirm()   RTU  --------------------------> Established
+//     disconnect() DREQ -------------------------> Disconnected, awaits_answer
+//     Disconnected     <------------------- DREP   disconnect()
+//     TimeWaitOver                                 TimeWaitOver
+//
+// Alternate paths are not supported: LAP is refused.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ipoib/fair_share.hpp"
+#include "ipoib/result.hpp"
+#include "ipoib/time.hpp"
+#include "softib/cm/connection.hpp"
+#include "softib/cm/deadlines.hpp"
+#include "softib/cm/handle_sequence.hpp"
+#include "softib/cm/limits.hpp"
+#include "softib/cm/listeners.hpp"
+#include "softib/cm/output.hpp"
+#include "softib/cm/service_resolution.hpp"
+
+namespace softib::cm {
+
+class CommunicationManager {
+ public:
+  explicit CommunicationManager(const Self& self) : self_(self), handles_(self.epoch, self.slot) {}
+  CommunicationManager(const CommunicationManager&) = delete;
+  CommunicationManager& operator=(const CommunicationManager&) = delete;
+
+  // --- Calls of the user. EINVAL: no such handle, or its state does not permit the call. --------
+
+  /// See Listeners::add(). The service is free for REQ and SIDR_REQ of any peer.
+  [[nodiscard]] ipoib::Result<ListenerId> listen(wire::ServiceId service,
+                                                 std::uint64_t mask = Listeners::kExact) {
+    return listeners_.add(service, mask);
+  }
+  /// Requests that have been reported stay.
+  void stop_listening(ListenerId listener) { listeners_.remove(listener); }
+
+  /// Sends a REQ. Sets its communication ID, CA GUID, and what `path` says: primary path, P_Key,
+  /// MTU; there is no alternate path. EINVAL: a transport other than RC, UC and XRC. ENOMEM:
+  /// kMaxConnections.
+  [[nodiscard]] ipoib::Result<Handle> connect(wire::CmReq req, const wire::PathRecord& path,
+                                              const PortAttributes& port, ipoib::TimePoint now);
+  /// Answers ConnectionRequested. Sets communication IDs, CA GUID, ACK delay and failover.
+  [[nodiscard]] ipoib::Result<void> accept(Handle handle, const wire::CmRep& rep,
+                                           ipoib::TimePoint now);
+  /// Answers Accepted. Sets the communication IDs.
+  [[nodiscard]] ipoib::Result<void> confirm(Handle handle, const wire::CmRtu& rtu,
+                                            ipoib::TimePoint now);
+  /// Answers ConnectionRequested or Accepted, also after accept(); ends the handle. Sets
+  /// communication IDs and subject.
+  [[nodiscard]] ipoib::Result<void> reject(Handle handle, const wire::CmRej& rej,
+                                           ipoib::TimePoint now);
+  /// The answer to ConnectionRequested or Accepted will take long: MRAs answer duplicates. Sets
+  /// communication IDs and subject.
+  [[nodiscard]] ipoib::Result<void> prepare_mra(Handle handle, const wire::CmMra& mra,
+                                                ipoib::TimePoint now);
+  /// Data of the peer have arrived on the accepted connection, so its RTU was lost. EISCONN: it has
+  /// come.
+  [[nodiscard]] ipoib::Result<void> communication_established(Handle handle, ipoib::TimePoint now);
+  /// Ends an established connection, or answers Disconnected.
+  [[nodiscard]] ipoib::Result<void> disconnect(Handle handle,
+                                               const wire::PrivateData<220>& private_data,
+                                               ipoib::TimePoint now);
+  /// Forgets ConnectionRequested without an answer, so that the peer repeats its request.
+  [[nodiscard]] ipoib::Result<void> forget(Handle handle, ipoib::TimePoint now);
+
+  /// Sends a SIDR_REQ. Sets its request ID and P_Key. ENOMEM: kMaxResolutions.
+  [[nodiscard]] ipoib::Result<Handle> resolve(wire::CmSidrReq req, const wire::PathRecord& path,
+                                              const Retries& retries, const PortAttributes& port,
+                                              ipoib::TimePoint now);
+  /// Answers ServiceRequested, and ends the handle. Sets request ID and service ID.
+  [[nodiscard]] ipoib::Result<void> answer(Handle handle, const wire::CmSidrRep& rep,
+                                           ipoib::TimePoint now);
+
+  /// Ends a handle: tells the peer what fits the state, and drops events that were not taken. A
+  /// handle that has ended is ignored.
+  void destroy(Handle handle, ipoib::TimePoint now);
+
+  // --- Stimuli ----------------------------------------------------------------------------------
+
+  /// A MAD of class 7. The caller has checked Q_Key, P_Key and GRH.
+  void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
+  void on_time(ipoib::TimePoint now);
+  [[nodiscard]] ipoib::TimePoint next_deadline() const;
+  /// The process in this slot of the port with this LID has gone, which had this epoch. `lmc` is
+  /// that of all ports of the subnet.
+  void process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot, std::uint32_t epoch,
+                    ipoib::TimePoint now);
+
+  // --- Output -----------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<MadPacket> take_outgoing() { return std::exchange(out_.packets, {}); }
+  [[nodiscard]] std::vector<Event> take_events() { return std::exchange(out_.events, {}); }
+  [[nodiscard]] const Counters& counters() const { return out_.counters; }
+
+  /// Null if the user has no such connection. Valid until the next call.
+  [[nodiscard]] const Connection* connection(Handle handle) const;
+  /// All, also those that are released.
+  template <class Function>
+  void for_each_connection(Function&& function) const {
+    for (const auto& [handle, entry] : connections_) function(entry.connection);
+  }
+  [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
+  [[nodiscard]] std::size_t resolution_count() const { return resolution_.size(); }
+  /// Of kMaxRequests.
+  [[nodiscard]] std::size_t pending_requests() const { return kMaxRequests - requests_.free(); }
+
+ private:
+  using RequestKey = std::pair<Lid, CommId>;  ///< base LID and local ID of the active side
+  using QpKey = std::pair<Lid, Qpn>;          ///< base LID and queue pair of the peer
+  struct Entry {
+    Connection connection;
+    Lid peer;  ///< base LID
+    std::optional<RequestKey> request{};
+    std::optional<QpKey> qp{};
+    bool is_pending = false;  ///< counts in requests_
+    ipoib::TimePoint deadline = ipoib::kNever;
+  };
+  struct Incoming {
+    const MadPacket& packet;
+    const PortAttributes& port;
+    std::uint64_t transaction_id;
+    ipoib::TimePoint now;
+
+    [[nodiscard]] Lid peer() const { return ipoib::base_lid(packet.slid, port.lmc); }
+  };
+
+  [[nodiscard]] Connection::Dependencies dependencies() { return {self_, out_}; }
+  [[nodiscard]] Handle new_handle();
+  [[nodiscard]] Entry* owned(Handle handle);
+  /// Makes a call on a connection of the user.
+  template <class Call>
+  [[nodiscard]] ipoib::Result<void> call(Handle handle, Call&& make);
+  void update(Entry& entry);
+
+  void on_message(const wire::CmReq& req, const Incoming& in);
+  void on_message(const wire::CmMra& mra, const Incoming& in);
+  void on_message(const wire::CmRej& rej, const Incoming& in);
+  void on_message(const wire::CmRep& rep, const Incoming& in);
+  void on_message(const wire::CmRtu& rtu, const Incoming& in);
+  void on_message(const wire::CmDreq& dreq, const Incoming& in);
+  void on_message(const wire::CmDrep& drep, const Incoming& in);
+  void on_message(const wire::CmSidrReq& req, const Incoming& in);
+  void on_message(const wire::CmSidrRep& rep, const Incoming& in);
+  void on_message(const wire::CmLap& lap, const Incoming& in);
+  void on_message(const wire::CmApr& apr, const Incoming& in);
+
+  void reply(const Incoming& in, const wire::CmMessage& message);
+  template <class Message>
+  [[nodiscard]] Entry* find(const Message& message, const Incoming& in);
+  [[nodiscard]] Entry* find_other_with_qp(const Entry& entry, Qpn qpn);
+  void end_stale(Entry& entry, ipoib::TimePoint now);
+
+  const Self self_;
+  Output out_;
+  Listeners listeners_;
+  ServiceResolution resolution_{out_};
+  HandleSequence handles_;
+  std::unordered_map<Handle, Entry> connections_;  ///< peers do not choose the keys
+  std::map<RequestKey, Handle> by_request_;        ///< of the passive side
+  std::map<QpKey, Handle> by_qp_;
+  ipoib::FairShare<Lid> requests_{kMaxRequests};
+  Deadlines deadlines_;
+};
+
+}  // namespace softib::cm

@@ -1,0 +1,36 @@
+// The services that the process listens on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "ipoib/result.hpp"
+#include "softib/cm/events.hpp"
+
+namespace softib::cm {
+
+class Listeners {
+ public:
+  static constexpr std::uint64_t kExact = ~std::uint64_t{0};
+
+  /// Listens on all services that equal `service` in the bits of `mask`. EBUSY: a listener has one
+  /// of them. ENOMEM: kMaxListeners.
+  [[nodiscard]] ipoib::Result<ListenerId> add(wire::ServiceId service, std::uint64_t mask);
+  void remove(ListenerId listener);
+  [[nodiscard]] std::optional<ListenerId> find(wire::ServiceId service) const;
+  [[nodiscard]] std::size_t size() const { return listeners_.size(); }
+
+ private:
+  struct Range {
+    std::uint64_t mask = 0;
+    std::uint64_t service = 0;  ///< without the bits that the mask lacks
+    friend auto operator<=>(const Range&, const Range&) = default;
+  };
+  std::map<ListenerId, Range> listeners_;
+  /// Sorted by mask: there are few, so a look-up is a few searches.
+  std::map<Range, ListenerId> by_range_;
+  std::uint32_t next_ = 1;
+};
+
+}  // namespace softib::cm

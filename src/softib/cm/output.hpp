@@ -1,0 +1,58 @@
+// What the parts of the communication manager produce.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ipoib/time.hpp"
+#include "softib/cm/counters.hpp"
+#include "softib/cm/events.hpp"
+#include "softib/core/mad_packet.hpp"
+
+namespace softib::cm {
+
+/// Where the MADs of a connection go. A reply takes the way of the MAD that it replies to (IBA
+/// 13.5.4).
+struct Route {
+  Lid slid;
+  Lid dlid;
+  ServiceLevel sl;
+  PKey pkey = ipoib::kDefaultPKey;
+  std::optional<wire::Grh> grh;
+
+  /// Along `path`, from the port of `path.slid`. `needs_grh`: also within the subnet.
+  [[nodiscard]] static Route along(const wire::PathRecord& path, bool needs_grh);
+  [[nodiscard]] static Route back(const MadPacket& received);
+  [[nodiscard]] MadPacket packet(const wire::CmMad& mad) const;
+};
+
+struct Output {
+  std::vector<MadPacket> packets;
+  std::vector<Event> events;
+  Counters counters;
+
+  /// Sends a message, and returns it as it was sent.
+  const MadPacket& send(const Route& route, std::uint64_t transaction_id,
+                        const wire::CmMessage& message);
+  /// Sends a message of a kind that is known to be `Message` again.
+  template <class Message>
+  void send_again(const MadPacket& packet) {
+    constexpr std::size_t kIndex = wire::CmMessage(Message()).index();
+    ++counters.sent[kIndex];
+    ++counters.retries[kIndex];
+    packets.push_back(packet);
+  }
+  void drop(Drop why) { ++counters.drops[static_cast<std::size_t>(why)]; }
+};
+
+/// A message that is sent until it is answered.
+struct Repeated {
+  MadPacket packet;
+  unsigned left = 0;  ///< times that it is sent again
+  ipoib::Duration interval{};
+  ipoib::TimePoint deadline;
+};
+
+}  // namespace softib::cm
