@@ -17,6 +17,7 @@ NUMBER = re.compile(r"(0[xX])?([0-9a-fA-F']+?)([uUlLzZ]*|_?[a-z]+)")
 NAME = re.compile(r"[A-Za-z_]\w*")
 INTEGERS = {TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG,
             TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, TypeKind.LONGLONG}
+ERRORS = [name for _, name in sorted(errno.errorcode.items())]
 FUNCTIONS = {Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR, Kind.FUNCTION_TEMPLATE,
              Kind.CONVERSION_FUNCTION}
 CLASSES = {Kind.CLASS_DECL, Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.CLASS_TEMPLATE,
@@ -49,13 +50,21 @@ class Fault(typing.NamedTuple):
     is_statement: bool
 
 
+def kind_of(cursor):
+    """Returns the kind of a cursor; the Python package does not know those of concepts."""
+    try:
+        return cursor.kind
+    except ValueError:
+        return Kind.INVALID_CODE
+
+
 class Node:
     """A cursor with its place in the file."""
 
     __slots__ = ("cursor", "kind", "begin", "end", "children", "parent")
 
     def __init__(self, cursor, parent=None):
-        self.cursor, self.parent, self.kind = cursor, parent, cursor.kind
+        self.cursor, self.parent, self.kind = cursor, parent, kind_of(cursor)
         extent = cursor.extent
         self.begin, self.end = extent.start.offset, extent.end.offset
         self.children = [Node(each, self) for each in cursor.get_children()]
@@ -190,14 +199,15 @@ class Deriver:
 
     def declaration(self, cursor, owner=""):
         """Finds the faults in a namespace, a class or a function."""
-        if cursor.kind in FUNCTIONS:
+        kind = kind_of(cursor)
+        if kind in FUNCTIONS:
             if cursor.is_definition() and not cursor.is_default_method():
                 self.definition(cursor)
-        elif cursor.kind == Kind.FIELD_DECL:
+        elif kind == Kind.FIELD_DECL:
             owner_of = cursor.semantic_parent
             self.enter(owner_of.spelling, owner_of, "")
             self.initialiser(Node(cursor), is_member=True)
-        elif cursor.kind in GROUPS:
+        elif kind in GROUPS:
             for each in cursor.get_children():
                 self.declaration(each)
 
@@ -378,7 +388,7 @@ class Deriver:
         if text in ("true", "false"):
             self.add("constant", node, node.begin, node.end, "false" if text == "true" else "true")
         elif hasattr(errno, text):
-            self.add("enumerator", node, node.begin, node.end, neighbour(sorted(errno.errorcode.values()), text))
+            self.add("enumerator", node, node.begin, node.end, neighbour(ERRORS, errno.errorcode[getattr(errno, text)]))
         elif number := NUMBER.fullmatch(text):
             value = int(number[2].replace("'", ""), 16 if number[1] else 10)
             for other in {value + 1, max(value - 1, 0)} - {value}:
@@ -394,7 +404,7 @@ class Deriver:
             return
         if to.kind == Kind.ENUM_CONSTANT_DECL:
             names = [each.spelling for each in to.semantic_parent.get_children()
-                     if each.kind == Kind.ENUM_CONSTANT_DECL]
+                     if kind_of(each) == Kind.ENUM_CONSTANT_DECL]
             if len(names) > 1:
                 self.add("enumerator", node, node.end - len(name), node.end, neighbour(names, name))
         elif to.kind == Kind.VAR_DECL and to.type.is_const_qualified() and \
@@ -413,7 +423,7 @@ class Deriver:
             return
         of = type_name(to)
         names = [each.spelling for each in to.semantic_parent.get_children()
-                 if each.kind == Kind.FIELD_DECL and each.spelling and type_name(each) == of]
+                 if kind_of(each) == Kind.FIELD_DECL and each.spelling and type_name(each) == of]
         if of and len(names) > 1:
             self.add("member", node, at, at + len(name), neighbour(names, name))
 

@@ -136,14 +136,13 @@ def sample(folder, options, judged):
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
         found = {fault for some in pool.map(derive, units) for fault in some}
         known = {each[:3] for each in judged}
-        texts = {file: sources.read(file) for file in {fault.file for fault in found}}
-        keys = {fault: (fault.function, *sources.before_and_after(fault, texts[fault.file])) for fault in found}
+        functions = {each.function for each in judged}
+        keys = {fault: (fault.function, *sources.before_and_after(fault)) for fault in found if fault.function in functions}
         if not areas:
-            derived = set(keys.values())
             for each in judged:
-                if each[:3] not in derived:
+                if each[:3] not in keys.values():
                     raise sources.SourceError(f"{each.where}: no fault of {each.function} is any more: {each.after}")
-        wanted = [fault for fault in found if is_in(area_of(fault.file), areas) and keys[fault] not in known and
+        wanted = [fault for fault in found if is_in(area_of(fault.file), areas) and keys.get(fault) not in known and
                   (changed is None or fault.line in changed[fault.file])]
         print(f"{len(found)} faults in {len(units)} translation units, {len(wanted)} to draw from", flush=True)
         drawn = draw(wanted, options.sample, options.seed)
@@ -177,7 +176,7 @@ def summarize(counts):
 
 def describe(number, fault, reaching):
     """Prints a survivor. Three lines, with the reason, can go into equivalent.txt."""
-    before, after = sources.before_and_after(fault, sources.read(fault.file))
+    before, after = sources.before_and_after(fault)
     names = [each.name for each in sorted(reaching, key=lambda each: each.seconds)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     print(f"\nsurvived: {number} {fault.file}:{fault.line} ({fault.kind})\n{fault.function}\n- {before}\n+ {after}\n"

@@ -1,5 +1,6 @@
 """The copy of the sources that has the faults of a sample, each behind a switch, and how it is compiled."""
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ class SourceError(Exception):
     """Sources that cannot be compiled, or a file that does not fit them."""
 
 
+@functools.cache
 def read(file):
     """Returns the source below ROOT. An offset into it is a number of bytes, as clang counts."""
     return (ROOT / file).read_text(encoding="latin-1")
@@ -30,8 +32,9 @@ def one_line(text):
     return re.sub(r"\s+", " ", "".join(kept)).strip()
 
 
-def before_and_after(fault, source):
+def before_and_after(fault):
     """Returns the lines that the fault changes, and what they become, each as one line."""
+    source = read(fault.file)
     begin = source.rfind("\n", 0, fault.at) + 1
     end = source.find("\n", max(fault.to - 1, fault.at))
     return one_line(source[begin:end]), one_line(source[begin:fault.at] + fault.new + source[fault.to:end])
@@ -73,14 +76,18 @@ def mutated(numbered):
 def at_fault(places, faults):
     """Returns the faults that have caused errors at these places, pairs of file and line: those whose lines have
     one; or if none, since a function lacks a return statement, those in the same function."""
+    lines = collections.defaultdict(set)
+    for file, line in places:
+        lines[file].add(line)
+
     def those(lines_of):
-        return {fault for fault in faults for file, line in places
-                if file == fault.file and lines_of(fault)[0] <= line <= lines_of(fault)[1]}
+        return {fault for fault in faults if fault.file in lines and
+                any(lines_of(fault)[0] <= line <= lines_of(fault)[1] for line in lines[fault.file])}
 
-    found = those(lambda fault: switched_lines(fault))
-    return found or those(lambda fault: fault.lines)
+    return those(switched_lines) or those(lambda fault: fault.lines)
 
 
+@functools.cache
 def switched_lines(fault):
     """Returns the first and last line of what the switch of a fault chooses."""
     source = read(fault.file)
