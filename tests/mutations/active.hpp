@@ -12,11 +12,12 @@
 
 namespace ipoib_mutation {
 
-/// What the environment variable IPOIB_MUTATION says: the number of a fault, or the path of a file with a byte
-/// for each fault, which becomes 1 when its switch is reached.
+/// What the environment variable IPOIB_MUTATION says: the number of a fault, or the path of a file
+/// with a byte for each fault, which becomes 1 when its switch is reached.
 struct Selection {
   Selection() {
-    const std::string_view text = std::getenv("IPOIB_MUTATION") != nullptr ? std::getenv("IPOIB_MUTATION") : "";
+    const std::string_view text =
+        std::getenv("IPOIB_MUTATION") != nullptr ? std::getenv("IPOIB_MUTATION") : "";
     if (!text.starts_with('/')) {
       number = std::atoi(text.data());
       return;
@@ -24,7 +25,8 @@ struct Selection {
     const int file = ::open(text.data(), O_RDWR | O_CLOEXEC);
     struct stat status {};
     if (file < 0 || ::fstat(file, &status) != 0) return;
-    void* const mapped = ::mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void* const mapped =
+        ::mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped != MAP_FAILED) reached = static_cast<volatile char*>(mapped);
     ::close(file);
   }

@@ -26,11 +26,13 @@ GROUPS = {Kind.NAMESPACE, Kind.UNEXPOSED_DECL, Kind.LINKAGE_SPEC, Kind.FRIEND_DE
 LOOPS = {Kind.FOR_STMT, Kind.WHILE_STMT, Kind.CXX_FOR_RANGE_STMT, Kind.DO_STMT}
 LABELS = {Kind.CASE_STMT, Kind.DEFAULT_STMT}
 CONTROL = LOOPS | {Kind.IF_STMT, Kind.SWITCH_STMT}
+CONDITIONAL = {Kind.IF_STMT, Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.CONDITIONAL_OPERATOR}
 JUMPS = {Kind.RETURN_STMT, Kind.BREAK_STMT, Kind.CONTINUE_STMT}
 LOCKS = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)<")
 # What stays as it is: assertions, what only the compiler sees, what only saves time, and the lines of the log.
 LEFT_OUT = re.compile(r"(assert|static_assert)\s*\(|\(void\)\s*\w+;|.*[.>]reserve\(", re.S)
 LOGGER = "logger"
+NOTHING = {"0", "false", "nullptr", "{}", '""'}  # what a value is if there is none
 
 
 class Fault(typing.NamedTuple):
@@ -242,7 +244,7 @@ class Deriver:
             return
         value = node.children[-1]
         if value.kind.is_expression() and value.end == node.end and value.begin >= node.cursor.location.offset:
-            if not is_member or self.text(value) not in ("0", "false", "{}"):
+            if not is_member or self.text(value) not in NOTHING:
                 self.visit(value)
 
     def visit(self, node):
@@ -260,7 +262,7 @@ class Deriver:
             self.statement(node)
         if kind == Kind.COMPOUND_STMT:
             self.neighbours(node)
-        elif kind in CONTROL or kind == Kind.CONDITIONAL_OPERATOR:
+        elif kind in CONDITIONAL:
             self.control(node)
         elif kind == Kind.INIT_LIST_EXPR:
             self.list(node)
@@ -325,7 +327,7 @@ class Deriver:
         only = bodies[0] if len(bodies) == 1 else None
         if only is not None and (only.kind != Kind.COMPOUND_STMT or len(only.children) == 1):
             return  # the same as to leave out what it controls
-        self.add("statement", node, node.begin, end, "")
+        self.add("statement", node, node.begin, end, "" if node.parent.kind == Kind.COMPOUND_STMT else ";")
 
     def neighbours(self, block):
         """Two statements are exchanged that have something to do with each other."""
@@ -334,7 +336,7 @@ class Deriver:
                        for each in (one, other)):
                 continue
             texts = self.text(one), self.text(other)
-            targets = [re.match(r"([\w.>:\[\]*-]+)\s*=[^=]", text) for text in texts]
+            targets = [re.match(r"([\w.>:\[\]*-]+?)\s*[-+|&^]?=[^=]", text) for text in texts]
             if all(targets):
                 related = any(re.search(rf"(?<![\w.]){re.escape(target[1])}\b", text)
                               for target, text in zip(targets, reversed(texts)))
@@ -433,6 +435,8 @@ class Deriver:
         if len(items) < 2 or not self.text(node).startswith("{"):
             return
         for index, item in enumerate(items):
+            if self.text(item) in NOTHING:
+                continue
             if index + 1 < len(items):
                 self.add("element", node, item.begin, items[index + 1].begin, "")
             else:
@@ -463,14 +467,10 @@ def parse(arguments, path, changed=()):
 
 
 def errors(unit, root):
-    """Returns the places of errors, and of what led to them: pairs of file and line."""
-    places = set()
-    for error in unit.diagnostics:
-        if error.severity >= cindex.Diagnostic.Error:
-            for each in (error, *error.children):
-                if each.location.file is not None:
-                    places.add((each.location.file.name.removeprefix(f"{root}/"), each.location.line))
-    return places
+    """Returns the errors: for each the places, pairs of file and line, of itself and of what led to it."""
+    return [{(each.location.file.name.removeprefix(f"{root}/"), each.location.line)
+             for each in (error, *error.children) if each.location.file is not None}
+            for error in unit.diagnostics if error.severity >= cindex.Diagnostic.Error]
 
 
 def derive(unit, root):

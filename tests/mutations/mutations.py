@@ -7,7 +7,8 @@ A sample of them is compiled into one build (sources.py), in which the environme
 selects one by its number. Each fault runs the unit and sim tests that reach it, the fastest first (runs.py).
 
 An area is a folder of src/; the faults of a sample are spread over the areas by their lines of code, and
-over the lines of an area by chance. A line that equivalent.txt judges is left out.
+over the lines of an area by chance. Faults that equivalent.txt has are left out. A fault that no test
+reaches counts as one that survives.
 
 Usage: mutations.py run [--sample N] [--seed S] [--area A]... [--since REV]
        mutations.py check      whether equivalent.txt fits the sources
@@ -29,6 +30,7 @@ import runs
 import sources
 
 EQUIVALENT = pathlib.Path(__file__).resolve().parent / "equivalent.txt"
+SAMPLE = 300  # faults
 SHARE = 0.90  # of the faults have to be caught
 SPARE = 1.5  # how many more are drawn, since some do not compile
 JOBS = 2 * os.cpu_count()  # a test that waits for what a fault prevents needs no processor
@@ -115,12 +117,18 @@ def draw(faults, size, seed):
 
 
 def compile_alone(work):
-    """Returns those of the faults that do not compile in a translation unit."""
+    """Returns those of the faults that do not compile in a translation unit. Whether functions return a value is only
+    looked at when nothing else is wrong."""
     import faults  # pylint: disable=import-outside-toplevel
     path, arguments, root, drawn = work
-    changed = [(f"{root}/{file}", text) for file, text in sources.mutated(enumerate(drawn, 1)).items()]
-    places = faults.errors(faults.parse(faults.strict(arguments), path, changed), root)
-    return sources.at_fault(places, drawn)
+    wrong = set()
+    while True:
+        kept = [fault for fault in drawn if fault not in wrong]
+        changed = [(f"{root}/{file}", text) for file, text in sources.mutated(enumerate(kept, 1)).items()]
+        found = sources.at_fault(faults.errors(faults.parse(faults.strict(arguments), path, changed), root), kept)
+        if not found:
+            return wrong
+        wrong |= found
 
 
 def sample(folder, options, judged):
@@ -164,14 +172,14 @@ def wilson(caught, total):
 
 
 def summarize(counts):
-    """Prints the score of each area, of which `counts` has the pairs of caught and survived; returns the exit status."""
-    everything = tuple(map(sum, zip(*counts.values()))) or (0, 0)
-    print(f"\n{'area':20}{'faults':>7}{'caught':>8}{'share':>8}   95 % confidence")
-    for area, (caught, survived) in [*sorted(counts.items()), ("all", everything)]:
-        total = caught + survived
-        low, high = wilson(caught, total)
-        print(f"{area:20}{total:7}{caught:8}{caught / max(total, 1):8.0%}   {low:.0%} to {high:.0%}")
-    return int(everything[0] < SHARE * sum(everything))
+    """Prints the score of each area, of which `counts` counts the results; returns the exit status."""
+    everything = sum(counts.values(), collections.Counter())
+    print(f"\n{'area':20}{'caught':>7}{'survived':>10}{'unreached':>11}{'share':>8}   95 % confidence")
+    for area, count in [*sorted(counts.items()), ("all", everything)]:
+        low, high = wilson(count["caught"], count.total())
+        print(f"{area:20}{count['caught']:7}{count['survived']:10}{count['unreached']:11}"
+              f"{count['caught'] / max(count.total(), 1):8.0%}   {low:.0%} to {high:.0%}")
+    return int(everything["caught"] < SHARE * everything.total())
 
 
 def describe(number, fault, reaching):
@@ -179,7 +187,7 @@ def describe(number, fault, reaching):
     before, after = sources.before_and_after(fault)
     names = [each.name for each in sorted(reaching, key=lambda each: each.seconds)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    print(f"\nsurvived: {number} {fault.file}:{fault.line} ({fault.kind})\n{fault.function}\n- {before}\n+ {after}\n"
+    print(f"\n{'survived' if reaching else 'unreached'}: {number} {fault.file}:{fault.line} ({fault.kind})\n{fault.function}\n- {before}\n+ {after}\n"
           f"reached by {len(names)} tests{': ' if names else ''}{', '.join(names[:NAMED])}{more}", flush=True)
 
 
@@ -196,7 +204,7 @@ def run(folder, options):
     say("building")
     numbered = sources.build(folder, chosen)
     say("which tests reach the faults")
-    counts = collections.defaultdict(lambda: [0, 0])
+    counts = collections.defaultdict(collections.Counter)
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         recorded = list(pool.map(lambda case: runs.record(case, len(chosen) + 1), runs.listed(folder)))
         for result, case in recorded:
@@ -207,7 +215,8 @@ def run(folder, options):
         reaching = {number: [case for case in cases if number in case.reached] for number in numbered}
         for (number, fault), name in zip(numbered.items(), pool.map(
                 lambda number: runs.catcher(number, reaching[number]), numbered)):
-            counts[area_of(fault.file)][not name] += 1
+            result = "caught" if name else "survived" if reaching[number] else "unreached"
+            counts[area_of(fault.file)][result] += 1
             if not name:
                 describe(number, fault, reaching[number])
     status = summarize(counts)
@@ -219,7 +228,7 @@ def main():
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["check", "run"])
-    parser.add_argument("--sample", type=int, default=300)
+    parser.add_argument("--sample", type=int, default=SAMPLE)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--area", action="append", default=[])
     parser.add_argument("--since")

@@ -119,7 +119,8 @@ def filter_of(case):
 
 
 def run_with(number, cases):
-    """Runs these cases, which are of one program, with a fault."""
+    """Runs these cases, which are of one program, with a fault; if they take too long, once more, since the machine may
+    have been busy."""
     first = cases[0]
     command = first.command
     if is_googletest(command):
@@ -127,7 +128,8 @@ def run_with(number, cases):
                    for word in command]
     environment = {**os.environ, **first.environment, VARIABLE: str(number), "GTEST_FAIL_FAST": "1"}
     limit = SHORT_LIMIT + TIMES * sum(each.seconds for each in cases)
-    return run_command(command, environment, first.folder, limit)
+    outcome = run_command(command, environment, first.folder, limit)
+    return run_command(command, environment, first.folder, limit) if outcome.result == "timed out" else outcome
 
 
 def catcher(number, cases):

@@ -73,18 +73,18 @@ def mutated(numbered):
     return {file: render(read(file), here) for file, here in by_file.items()}
 
 
-def at_fault(places, faults):
-    """Returns the faults that have caused errors at these places, pairs of file and line: those whose lines have
-    one; or if none, since a function lacks a return statement, those in the same function."""
-    lines = collections.defaultdict(set)
-    for file, line in places:
-        lines[file].add(line)
+def at_fault(errors, faults):
+    """Returns the faults that have caused errors, each a set of places (file and line) that it names: those whose lines
+    are among them; or if none is, since a function lacks a return statement, those in the same function."""
+    by_file = collections.defaultdict(list)
+    for fault in faults:
+        by_file[fault.file].append(fault)
 
-    def those(lines_of):
-        return {fault for fault in faults if fault.file in lines and
-                any(lines_of(fault)[0] <= line <= lines_of(fault)[1] for line in lines[fault.file])}
+    def those(places, lines_of):
+        return {fault for file, line in places for fault in by_file[file]
+                if lines_of(fault)[0] <= line <= lines_of(fault)[1]}
 
-    return those(switched_lines) or those(lambda fault: fault.lines)
+    return set().union(*(those(places, switched_lines) or those(places, lambda fault: fault.lines) for places in errors))
 
 
 @functools.cache
@@ -150,8 +150,7 @@ def build(folder, faults):
                                "--", "-k", "0"], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode == 0:
             return kept
-        places = {(file, int(line)) for file, line in ERROR.findall(done.stdout)}
-        wrong = at_fault(places, kept.values())
+        wrong = at_fault([{(file, int(line))} for file, line in set(ERROR.findall(done.stdout))], kept.values())
         if not wrong:
             raise SourceError(f"{done.stdout[-4000:]}\nthe copy with faults does not compile")
         kept = {number: fault for number, fault in kept.items() if fault not in wrong}
