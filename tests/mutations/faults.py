@@ -131,7 +131,8 @@ class Deriver:
         if re.search(r"^\s*#", text, re.M):
             return
         new = sources.one_line(new)
-        fault = Fault(self.file, self.line_of(part[0]), self.function, self.lines, kind, *whole, *part, new, is_statement)
+        fault = Fault(self.file, self.line_of(part[0]), self.function, self.lines, kind, *whole, *part, new,
+                      is_statement)
         self.found.setdefault((part, new), fault)
 
     def end_of(self, node):
@@ -193,21 +194,22 @@ class Deriver:
         if node.kind == Kind.CONDITIONAL_OPERATOR:
             return node.children[0]
         begin, end = self.header(node)
-        inside = [each for each in node.children if begin < each.begin and each.end <= end and each.kind.is_expression()]
+        inside = [each for each in node.children
+                  if begin < each.begin and each.end <= end and each.kind.is_expression()]
         stop = r"\s*;" if node.kind == Kind.FOR_STMT else r"\s*\)"
         return next((each for each in reversed(inside) if re.compile(stop).match(self.source, each.end)), None)
 
     # --- The tree -------------------------------------------------------------------------------
 
-    def declaration(self, cursor, owner=""):
+    def declaration(self, cursor):
         """Finds the faults in a namespace, a class or a function."""
         kind = kind_of(cursor)
         if kind in FUNCTIONS:
             if cursor.is_definition() and not cursor.is_default_method():
                 self.definition(cursor)
         elif kind == Kind.FIELD_DECL:
-            owner_of = cursor.semantic_parent
-            self.enter(owner_of.spelling, owner_of, "")
+            owner = cursor.semantic_parent
+            self.enter(owner.spelling, owner, "")
             self.initialiser(Node(cursor), is_member=True)
         elif kind in GROUPS:
             for each in cursor.get_children():

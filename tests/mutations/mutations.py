@@ -32,7 +32,7 @@ import sources
 EQUIVALENT = pathlib.Path(__file__).resolve().parent / "equivalent.txt"
 SAMPLE = 300  # faults
 SHARE = 0.90  # of the faults have to be caught
-SPARE = 1.5  # how many more are drawn, since some do not compile
+SPARE = 1.3  # how many more are drawn, since some do not compile
 JOBS = 2 * os.cpu_count()  # a test that waits for what a fault prevents needs no processor
 NAMED = 3  # tests to name for a survivor
 
@@ -40,15 +40,16 @@ Judged = collections.namedtuple("Judged", "function before after reason where")
 
 
 def read_equivalent(path):
-    """Returns the faults that are judged to change nothing: paragraphs of four lines or more. The first is the function,
-    the second "- " and the code, the third "+ " and the changed code, and the others are the reason."""
+    """Returns the faults that are judged to change nothing: paragraphs of four lines or more. The first is the
+    function, the second "- " and the code, the third "+ " and the changed code, and the others are the reason."""
     found = []
     text = path.read_text(encoding="utf-8")
     for paragraph in re.finditer(r"(?:^(?!#).+\n?)+", text, re.M):
         where = f"{path.name}:{text.count(chr(10), 0, paragraph.start()) + 1}"
         form = re.fullmatch(r"(\S.*)\n- (.*)\n\+ ?(.*)\n((?:\S.*\n?)+)", paragraph[0])
         if not form:
-            raise sources.SourceError(f"{where}: expected a function, '- ' and code, '+ ' and the changed code, and the reason")
+            raise sources.SourceError(f"{where}: expected a function, '- ' and code, '+ ' and the changed code, "
+                                      "and the reason")
         found.append(Judged(form[1], form[2], form[3], form[4], where))
     return found
 
@@ -93,8 +94,8 @@ def derive(unit):
 
 
 def draw(faults, size, seed):
-    """Returns faults by area, each on a line of its own, as many as its share of the lines, and spare ones: pairs of
-    that share and a list. The kinds of faults that a line has are equally likely."""
+    """Returns the faults of each area, each on a line of its own: a pair of how many are its share of the lines, and a
+    list of so many and spare ones. The kinds of faults that a line has are equally likely."""
     chance = random.Random(seed)
     by_line = collections.defaultdict(lambda: collections.defaultdict(list))
     for fault in sorted(set(faults)):
@@ -137,16 +138,18 @@ def sample(folder, options, judged):
     sources.copy(source, {})
     sources.configure(source)
     changed = changed_lines(options.since) if options.since else None
-    areas = options.area or (sorted({area_of(file) for file in changed}) if changed is not None else [])
+    everywhere = not options.area and changed is None
+    areas = options.area or sorted({area_of(file) for file in changed or ()})
     tops = {area.split("/")[0] for area in areas}
     units = [(path, arguments, str(source)) for path, arguments in sources.units(folder).items()
-             if not areas or re.search(r"/src/(\w+)/", path.removeprefix(str(folder)))[1] in tops]
+             if everywhere or re.search(r"/src/(\w+)/", path.removeprefix(str(folder)))[1] in tops]
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
         found = {fault for some in pool.map(derive, units) for fault in some}
         known = {each[:3] for each in judged}
         functions = {each.function for each in judged}
-        keys = {fault: (fault.function, *sources.before_and_after(fault)) for fault in found if fault.function in functions}
-        if not areas:
+        keys = {fault: (fault.function, *sources.before_and_after(fault)) for fault in found
+                if fault.function in functions}
+        if everywhere:
             for each in judged:
                 if each[:3] not in keys.values():
                     raise sources.SourceError(f"{each.where}: no fault of {each.function} is any more: {each.after}")
@@ -187,7 +190,8 @@ def describe(number, fault, reaching):
     before, after = sources.before_and_after(fault)
     names = [each.name for each in sorted(reaching, key=lambda each: each.seconds)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    print(f"\n{'survived' if reaching else 'unreached'}: {number} {fault.file}:{fault.line} ({fault.kind})\n{fault.function}\n- {before}\n+ {after}\n"
+    print(f"\n{'survived' if reaching else 'unreached'}: {number} {fault.file}:{fault.line} ({fault.kind})\n"
+          f"{fault.function}\n- {before}\n+ {after}\n"
           f"reached by {len(names)} tests{': ' if names else ''}{', '.join(names[:NAMED])}{more}", flush=True)
 
 
@@ -198,9 +202,14 @@ def run(folder, options):
     def say(what):
         print(f"{time.monotonic() - begin:6.0f} s  {what}", flush=True)
 
+    for area in options.area:
+        if not (sources.ROOT / "src" / area).is_dir():
+            raise sources.SourceError(f"--area {area}: there is no such folder in src/")
     judged = read_equivalent(EQUIVALENT)
     say(f"seed {options.seed}")
     chosen = sample(folder, options, judged)
+    if not chosen:
+        return 0
     say("building")
     numbered = sources.build(folder, chosen)
     say("which tests reach the faults")
@@ -209,7 +218,7 @@ def run(folder, options):
         recorded = list(pool.map(lambda case: runs.record(case, len(chosen) + 1), runs.listed(folder)))
         for result, case in recorded:
             if result in ("failed", "timed out"):
-                print(f"{case.name} has {result} without a fault, and is not used")
+                print(f"{case.name} is not used: it has {result} without a fault")
         cases = [case for result, case in recorded if result == "passed"]
         say(f"running {len(numbered)} faults, and of {len(cases)} tests those that reach them")
         reaching = {number: [case for case in cases if number in case.reached] for number in numbered}
@@ -240,8 +249,8 @@ def main():
         judged = read_equivalent(EQUIVALENT)
         files = [path for top in ("src", "include") for path in (sources.ROOT / top).rglob("*.?pp")]
         check(judged, [path.read_text(encoding="utf-8") for path in files])
-        needed = re.findall(r"^ *add_subdirectory\(([\w-]+)", (sources.ROOT / "CMakeLists.txt").read_text(encoding="utf-8"),
-                            re.MULTILINE)
+        lists = (sources.ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        needed = re.findall(r"^ *add_subdirectory\(([\w-]+)", lists, re.MULTILINE)
         if not set(needed) <= set(sources.COPIED):
             raise sources.SourceError(f"the copy lacks {set(needed) - set(sources.COPIED)}, which cmake needs")
         print(f"{len(judged)} judged faults fit the sources")

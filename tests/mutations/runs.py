@@ -16,7 +16,7 @@ RUNS = itertools.count()
 SKIPPED = 77
 MEMORY = 8 << 30  # bytes of address space, for a fault that makes a loop endless
 FIRST_LIMIT = 60  # seconds for a GoogleTest case without a fault
-SCRIPT_LIMIT = 10  # seconds for another test without a fault; a slower one is not used
+SCRIPT_LIMIT = 5  # seconds for another test without a fault; a slower one is not used
 SHORT_LIMIT = 5  # seconds with a fault, and 10 times as long as without one; then the fault is caught
 TIMES = 10
 BUDGET = 20  # seconds of tests for a fault, the fastest first
@@ -79,7 +79,8 @@ def listed(folder):
     for test in json.loads(shown)["tests"]:
         properties = {each["name"]: each["value"] for each in test.get("properties", [])}
         command = test.get("command", [])
-        programs = [word for word in command if word.startswith((f"{folder}/bin/", f"{folder}/tests/")) and os.path.isfile(word)]
+        programs = [word for word in command
+                    if word.startswith((f"{folder}/bin/", f"{folder}/tests/")) and os.path.isfile(word)]
         if programs and not properties.get("DISABLED"):
             environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
             cases.append(Case(test["name"], command, environment, properties.get("WORKING_DIRECTORY"), 0, frozenset()))
@@ -93,7 +94,8 @@ def record(case, size):
         table.truncate(size)
         begin = time.monotonic()
         limit = FIRST_LIMIT if is_googletest(case.command) else SCRIPT_LIMIT
-        result, output = run_command(case.command, {**os.environ, **case.environment, VARIABLE: table.name}, case.folder, limit)
+        environment = {**os.environ, **case.environment, VARIABLE: table.name}
+        result, output = run_command(case.command, environment, case.folder, limit)
         seconds = time.monotonic() - begin
         reached = frozenset(number for number, byte in enumerate(table.read()) if byte)
     own = re.search(r"^\[       OK \] .* \((\d+) ms\)$", output, re.M)
