@@ -32,7 +32,8 @@ class Scripts(unittest.TestCase):
                 self.assertLessEqual(len(line), COLUMNS, line)
 
     def test_an_option_without_its_value(self):
-        for script, option in (("package", "--output"), ("test", "--label"), ("package", "--suite"), ("package", "--arch"),
+        for script, option in (("package", "--output"), ("test", "--label"), ("test", "--area"),
+                               ("test", "--since"), ("test", "--sample"), ("test", "--seed"), ("package", "--suite"), ("package", "--arch"),
                                ("vm", "--accel"), ("vm", "--disk"), ("vm", "--memory"), ("vm", "--network"),
                                ("vm", "--module"), ("vm", "--seconds")):
             for arguments in ([option], [option, ""]):
@@ -40,6 +41,14 @@ class Scripts(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""), (script, arguments))
                 self.assertEqual(done.stderr, f"{script}: {option} needs a value; "
                                               f"try scripts/{script} --help\n")
+
+
+    def test_samples_of_faults(self):
+        for arguments, why in ((["--mutations", "--sample", "0"], "--sample 0: not a number"),
+                               (["--mutations", "--seed", "x"], "--seed x: not a number"),
+                               (["--area", "link"], "--area is for --mutations; try scripts/test --help")):
+            done = run("test", *arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"test: {why}\n"), arguments)
 
 
 class FailedTests(unittest.TestCase):
