@@ -7,7 +7,9 @@ namespace ipoib::ethernet {
 using Disposition = StationAddress::Disposition;
 
 StationTable::StationTable(std::size_t limit, const HashKey& key)
-    : limit_(limit), stations_(limit + kSharedMacs, key), addresses_(limit * kAddressesShare, key) {}
+    : limit_(limit),
+      stations_(limit + kSharedMacs, key),
+      addresses_(limit * kAddressesShare, key) {}
 
 StationBudget* StationTable::station(MacAddress mac) {
   StationBudget* known = stations_.find(mac);

@@ -59,8 +59,8 @@ class StationTable {
   void remove(MacAddress mac, const IpAddress& address);
   /// A host of the fabric has an address of the station with this MAC.
   void on_moved_out(MacAddress mac);
-  /// The MAC of the host, which may be that of many stations, too: no limit of addresses makes sense
-  /// for it, and it takes no station's room.
+  /// The MAC of the host, which may be that of many stations, too: no limit of addresses makes
+  /// sense for it, and it takes no station's room.
   void set_shared(MacAddress mac) { shared_ = mac; }
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }

@@ -70,9 +70,8 @@ CommunicationManager::Entry* CommunicationManager::owned(Handle handle) {
 }
 
 const Connection* CommunicationManager::connection(Handle handle) const {
-  const auto found = connections_.find(handle);
-  const bool is_owned = found != connections_.end() && !found->second.connection.is_released();
-  return is_owned ? &found->second.connection : nullptr;
+  const Entry* const entry = const_cast<CommunicationManager*>(this)->owned(handle);
+  return entry == nullptr ? nullptr : &entry->connection;
 }
 
 template <class Call>
@@ -193,6 +192,16 @@ void CommunicationManager::reply(const Incoming& in, const wire::CmMessage& mess
   out_.send(Route::back(in.packet), in.transaction_id, message);
 }
 
+/// The message names no connection.
+template <class Message>
+void CommunicationManager::reject_unknown(const Message& message, CmSubject subject,
+                                          const Incoming& in) {
+  reply(in, wire::CmRej{.local_id = message.remote_id,
+                        .remote_id = message.local_id,
+                        .subject = subject,
+                        .reason = CmRejReason::invalid_comm_id});
+}
+
 /// The connection that a message of its peer names: both IDs have to fit, and the port. Before REP,
 /// anybody at the port may answer, also with another ID than an MRA had: the request may have been
 /// forgotten since, or its process may have gone. Who rejects a REQ need not have an ID.
@@ -272,10 +281,7 @@ void CommunicationManager::on_message(const wire::CmRej& rej, const Incoming& in
 void CommunicationManager::on_message(const wire::CmRep& rep, const Incoming& in) {
   Entry* const entry = find(rep, in);
   if (entry == nullptr) {
-    return reply(in, wire::CmRej{.local_id = rep.remote_id,
-                                 .remote_id = rep.local_id,
-                                 .subject = CmSubject::rep,
-                                 .reason = CmRejReason::invalid_comm_id});
+    return reject_unknown(rep, CmSubject::rep, in);
   }
   if (!entry->connection.awaits_rep()) {
     ++out_.counters.duplicates[wire::CmMessage(rep).index()];
@@ -296,10 +302,7 @@ void CommunicationManager::on_message(const wire::CmRep& rep, const Incoming& in
 void CommunicationManager::on_message(const wire::CmRtu& rtu, const Incoming& in) {
   Entry* const entry = find(rtu, in);
   if (entry == nullptr) {
-    return reply(in, wire::CmRej{.local_id = rtu.remote_id,
-                                 .remote_id = rtu.local_id,
-                                 .subject = CmSubject::other,
-                                 .reason = CmRejReason::invalid_comm_id});
+    return reject_unknown(rtu, CmSubject::other, in);
   }
   entry->connection.on_rtu(rtu, dependencies());
   update(*entry);

@@ -160,6 +160,8 @@ class CommunicationManager {
 
   void reply(const Incoming& in, const wire::CmMessage& message);
   template <class Message>
+  void reject_unknown(const Message& message, wire::CmSubject subject, const Incoming& in);
+  template <class Message>
   [[nodiscard]] Entry* find(const Message& message, const Incoming& in);
   [[nodiscard]] Entry* find_other_with_qp(const Entry& entry, Qpn qpn);
   void end_stale(Entry& entry, ipoib::TimePoint now);

@@ -28,11 +28,6 @@ constexpr std::array<std::string_view, 9> kStateNames{"ReqSent",      "ReqReceiv
                                                       "RepReceived",  "Established", "DreqSent",
                                                       "DreqReceived", "TimeWait",    "Ended"};
 
-/// The transaction of a request of ours: unique among those that are outstanding.
-constexpr std::uint64_t transaction_of(Handle handle, std::uint16_t attribute) {
-  return std::uint64_t{handle.value()} << 32 | attribute;
-}
-
 std::unique_ptr<MadPacket> kept(const MadPacket& packet) {
   return std::make_unique<MadPacket>(packet);
 }
@@ -359,26 +354,19 @@ void Connection::on_drep(const wire::CmDrep& drep, const Dependencies& deps, Tim
 // --- Other stimuli -------------------------------------------------------------------------------
 
 void Connection::on_deadline(const Dependencies& deps, TimePoint now) {
-  const auto repeat = [&]<class Message>(Repeated& message, std::type_identity<Message>) {
-    if (message.left == 0) return false;
-    --message.left;
-    message.deadline = now + message.interval;
-    deps.out.send_again<Message>(message.packet);
-    return true;
-  };
   std::visit(Overloaded{
                  [&](ReqSent& s) {
-                   if (repeat(s.req, std::type_identity<wire::CmReq>())) return;
+                   if (deps.out.repeat<wire::CmReq>(s.req, now)) return;
                    tell_last(Unanswered{}, deps);
                    destroy(deps, now);
                  },
                  [&](RepSent& s) {
-                   if (repeat(s.rep, std::type_identity<wire::CmRep>())) return;
+                   if (deps.out.repeat<wire::CmRep>(s.rep, now)) return;
                    tell_last(Unanswered{}, deps);
                    withdraw_rep(rejection(CmRejReason::timeout), deps, now);
                  },
                  [&](DreqSent& s) {
-                   if (repeat(s.dreq, std::type_identity<wire::CmDreq>())) return;
+                   if (deps.out.repeat<wire::CmDreq>(s.dreq, now)) return;
                    become_disconnected(deps, now);
                  },
                  [&](TimeWait&) {
@@ -483,20 +471,22 @@ ConnectionStates::Packet Connection::send_drep(std::uint64_t transaction_id,
       deps.out.send(route_, transaction_id, wire::CmDrep{handle_, remote_id_, private_data}));
 }
 
+wire::CmMad Connection::dreq(const wire::PrivateData<220>& private_data) const {
+  return {transaction_of(handle_, wire::CmDreq::kAttribute),
+          wire::CmDreq{handle_, remote_id_, parameters_.remote_qpn, private_data}};
+}
+
 void Connection::send_dreq(const wire::PrivateData<220>& private_data, const Dependencies& deps,
                            TimePoint now) {
-  const wire::CmDreq dreq{handle_, remote_id_, parameters_.remote_qpn, private_data};
-  const auto transaction = transaction_of(handle_, wire::CmDreq::kAttribute);
-  state_ = DreqSent{repeated(deps.out.send(route_, transaction, dreq), now)};
+  const wire::CmMad mad = dreq(private_data);
+  state_ = DreqSent{repeated(deps.out.send(route_, mad.transaction_id, mad.message), now)};
 }
 
 /// Nothing acknowledges a REJ, and its receiver may believe that the connection is established,
 /// since its RTU may have been lost. So DREQs follow, which are answered.
 void Connection::withdraw_rep(const wire::CmRej& rej, const Dependencies& deps, TimePoint now) {
   send_rej(rej, deps);
-  const wire::CmDreq dreq{handle_, remote_id_, parameters_.remote_qpn, {}};
-  const auto transaction = transaction_of(handle_, wire::CmDreq::kAttribute);
-  Repeated message = repeated(route_.packet({transaction, dreq}), now);
+  Repeated message = repeated(route_.packet(dreq({})), now);
   ++message.left;  // has not been sent yet
   state_ = DreqSent{message, true};
 }

@@ -135,10 +135,10 @@ class Connection : private ConnectionStates {
   const MadPacket& send_rej(wire::CmRej rej, const Dependencies& deps);
   [[nodiscard]] Packet send_drep(std::uint64_t transaction_id, const Dependencies& deps,
                                  const wire::PrivateData<224>& private_data = {});
+  [[nodiscard]] wire::CmMad dreq(const wire::PrivateData<220>& private_data) const;
   void send_dreq(const wire::PrivateData<220>& private_data, const Dependencies& deps,
                  ipoib::TimePoint now);
   void withdraw_rep(const wire::CmRej& rej, const Dependencies& deps, ipoib::TimePoint now);
-  void end_by_rej(const wire::CmRej& rej, const Dependencies& deps, ipoib::TimePoint now);
   void wait(ipoib::TimePoint now, Packet rejection = {}, Packet drep = {});
   void become_disconnected(const Dependencies& deps, ipoib::TimePoint now, Packet drep = {},
                            const wire::PrivateData<224>& private_data = {});

@@ -28,6 +28,19 @@ struct Route {
   [[nodiscard]] MadPacket packet(const wire::CmMad& mad) const;
 };
 
+/// The transaction of a request of ours: unique among those that are outstanding.
+constexpr std::uint64_t transaction_of(Handle handle, std::uint16_t attribute) {
+  return std::uint64_t{handle.value()} << 32 | attribute;
+}
+
+/// A message that is sent until it is answered.
+struct Repeated {
+  MadPacket packet;
+  unsigned left = 0;  ///< times that it is sent again
+  ipoib::Duration interval{};
+  ipoib::TimePoint deadline;
+};
+
 struct Output {
   std::vector<MadPacket> packets;
   std::vector<Event> events;
@@ -44,15 +57,16 @@ struct Output {
     ++counters.retries[kIndex];
     packets.push_back(packet);
   }
+  /// Sends a message again whose deadline has come. False if it has been sent often enough.
+  template <class Message>
+  bool repeat(Repeated& message, ipoib::TimePoint now) {
+    if (message.left == 0) return false;
+    --message.left;
+    message.deadline = now + message.interval;
+    send_again<Message>(message.packet);
+    return true;
+  }
   void drop(Drop why) { ++counters.drops[static_cast<std::size_t>(why)]; }
-};
-
-/// A message that is sent until it is answered.
-struct Repeated {
-  MadPacket packet;
-  unsigned left = 0;  ///< times that it is sent again
-  ipoib::Duration interval{};
-  ipoib::TimePoint deadline;
 };
 
 }  // namespace softib::cm

@@ -13,8 +13,7 @@ using ipoib::TimePoint;
 void ServiceResolution::resolve(const wire::CmSidrReq& req, const Route& route,
                                 const Retries& retries, TimePoint now) {
   const Handle handle = req.request_id;
-  const std::uint64_t transaction =
-      std::uint64_t{handle.value()} << 32 | wire::CmSidrReq::kAttribute;
+  const std::uint64_t transaction = transaction_of(handle, wire::CmSidrReq::kAttribute);
   const auto interval = std::max(retries.interval, kMinInterval);
   auto& sent = sent_[handle];
   sent.route = route;
@@ -97,16 +96,13 @@ void ServiceResolution::on_time(TimePoint now) {
       erase_received(*handle);
       continue;
     }
-    auto& message = found->second.message;
-    if (message.left == 0) {
+    auto& [route, message, deadline] = found->second;
+    if (out_.repeat<wire::CmSidrReq>(message, now)) {
+      deadlines_.move(*handle, deadline, message.deadline);
+    } else {
       out_.events.push_back({*handle, Unanswered{}});
       erase_sent(*handle);
-      continue;
     }
-    --message.left;
-    message.deadline = now + message.interval;
-    deadlines_.move(*handle, found->second.deadline, message.deadline);
-    out_.send_again<wire::CmSidrReq>(message.packet);
   }
 }
 
