@@ -1,5 +1,6 @@
 # Compiler settings, and the functions that declare libraries and tests.
 option(IPOIB_TESTS "Build the tests" ON)
+option(IPOIB_BESIDE_SANITIZERS "Build no unit and simulation tests, since they also run with sanitizers" OFF)
 option(IPOIB_FUZZ "Build the fuzz targets; needs clang" OFF)
 set(IPOIB_SANITIZE "" CACHE STRING "Sanitizers for everything, as for -fsanitize=: address,undefined or thread")
 
@@ -134,6 +135,10 @@ function(ipoib_test name)
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} ipoib_test_support GTest::gmock GTest::gtest_main)
+  if(IPOIB_BESIDE_SANITIZERS AND ARG_LABEL MATCHES "^(unit|sim)$")
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    return()
+  endif()
   if(IPOIB_SANITIZE AND ARG_LABEL STREQUAL unit)
     # ctest reads this: a build of some targets only has the tests of those.
     set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_test.cmake)
@@ -172,8 +177,9 @@ endfunction()
 
 # Sets `out` to whether a build has none of these sanitizers. A test that says nothing new there is left
 # out, because it takes several times as long:
-#   address  it is about no compiled code (scripts, packages), or about amounts that the sanitizer changes
-#            (memory, wakeups, speed)
+#   address  it is about no compiled code (scripts, packages), about amounts that the sanitizer changes
+#            (memory, wakeups, speed), or about which packets the link sends (ARP, IPv6, stations, routes): in
+#            that code the unit and simulation tests look for wrong use of memory
 #   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
 #            each interface, which does the work of the link, and a control thread. They meet when
 #            interfaces and ports come, go and change, in control commands, and in events of the subnet;
@@ -248,14 +254,15 @@ endfunction()
 
 # A libFuzzer target: tests/fuzz/<name>.cpp, built by clang with IPOIB_FUZZ, run by ctest for
 # IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, which has a few inputs that reach most of the
-# code, and those that once failed, and from random bytes. DICTIONARY is a libFuzzer dictionary,
+# code, and those that once failed, and from random bytes. Without IPOIB_FUZZ, but with the address
+# sanitizer, it is a unit test that has only these inputs. DICTIONARY is a libFuzzer dictionary,
 # MAX_LEN the maximum size of an input in bytes (default 4096).
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
 add_custom_target(fuzzers)
 function(ipoib_fuzz name)
   cmake_parse_arguments(ARG "" "DICTIONARY;MAX_LEN" "SOURCES;LINKS" ${ARGN})
   set_property(DIRECTORY APPEND PROPERTY IPOIB_FUZZ_TARGETS ${name})
-  if(NOT IPOIB_FUZZ)
+  if(NOT IPOIB_FUZZ AND NOT IPOIB_SANITIZE MATCHES address)
     return()
   endif()
   if(NOT ARG_MAX_LEN)
@@ -263,8 +270,6 @@ function(ipoib_fuzz name)
   endif()
   add_executable(fuzz_${name} ${ARG_SOURCES})
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer
-    -Wl,--wrap=__sanitizer_cov_trace_pc_guard,--wrap=__sanitizer_cov_trace_pc_guard_init) # cost.cpp
   target_link_libraries(fuzz_${name} PRIVATE fuzz_support ${ARG_LINKS})
   add_dependencies(fuzzers fuzz_${name})
   set(corpora ${CMAKE_CURRENT_BINARY_DIR}/corpus/${name})
@@ -276,6 +281,14 @@ function(ipoib_fuzz name)
   if(ARG_DICTIONARY)
     set(dictionary -dict=${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DICTIONARY})
   endif()
+  if(NOT IPOIB_FUZZ)
+    target_sources(fuzz_${name} PRIVATE stored_inputs.cpp)
+    add_test(NAME unit/fuzz_${name} COMMAND fuzz_${name} ${corpora})
+    set_tests_properties(unit/fuzz_${name} PROPERTIES LABELS unit TIMEOUT 300)
+    return()
+  endif()
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer
+    -Wl,--wrap=__sanitizer_cov_trace_pc_guard,--wrap=__sanitizer_cov_trace_pc_guard_init) # cost.cpp
   add_test(NAME fuzz/${name}
            COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS} -max_len=${ARG_MAX_LEN} -len_control=0
                    -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${corpora})

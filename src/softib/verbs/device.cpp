@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
@@ -229,7 +230,22 @@ ipoib::Result<void> Device::destroy(Cq& cq) {
   return destroyed;
 }
 
+/// A peer waits for what the connection owes it, which may wait for room in its turn.
+void Device::send_responses(hca::QueuePair& qp) {
+  using std::chrono::steady_clock;
+  const auto owes = [&] {
+    const auto access = hca();
+    access->connections().resume();
+    return qp.connection().responder.owes();
+  };
+  const auto begin = steady_clock::now();
+  const auto until = begin + patience_.left(begin);
+  while (owes() && steady_clock::now() < until) std::this_thread::sleep_for(hca::kRoomRetry);
+  patience_.spend(begin, steady_clock::now());
+}
+
 ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
+  if (qp.is_connected()) send_responses(qp);
   const auto access = hca();
   const Qpn number = qp.number();
   const bool is_connected = qp.is_connected();

@@ -13,6 +13,7 @@
 #include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/hca/hca.hpp"
+#include "softib/transport/patience.hpp"
 #include "softib/verbs/listed_device.hpp"
 #include "softib/verbs/process_memory.hpp"
 #include "softib/verbs/waiter_registry.hpp"
@@ -100,6 +101,7 @@ class Device final : public endpoint::PacketReceiver {
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
   void report_drops();
+  void send_responses(hca::QueuePair& qp);
   static void lock_for_fork();
   static void unlock_after_fork();
   static const int fork_handlers_;
@@ -115,6 +117,7 @@ class Device final : public endpoint::PacketReceiver {
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
   hca::HcaCounters reported_;                   ///< counted by the endpoint already
   std::vector<Context*> contexts_;
+  transport::Patience patience_;  ///< with receivers, when connections end
 };
 
 }  // namespace softib::verbs
