@@ -7,9 +7,11 @@
 #include <atomic>
 #include <map>
 #include <ranges>
+#include <semaphore>
 #include <span>
 #include <thread>
 
+#include "softib/verbs/objects.hpp"
 #include "tests/support/emulator.hpp"
 #include "verbs_fixture.hpp"
 
@@ -409,6 +411,61 @@ TEST_F(ConnectedTest, AHundredAreServedFairly) {
   ASSERT_EQ(completed.size(), kConnections);
   const auto [fewest, most] = std::ranges::minmax(completed | std::views::values);
   EXPECT_LE(most, 2 * fewest);
+}
+
+/// A peer that waits for responses gets them, even if there was no room for them yet when the
+/// connection was destroyed.
+TEST_F(ConnectedTest, SendsWhatItOwesBeforeItGoes) {
+  constexpr std::size_t kConnections = 2 * transport::kRingBytes / hca::kReadBytes;
+  std::vector<std::uint8_t> bytes(hca::kReadBytes);
+  auto* const from = ibv_reg_mr(far_.pd, bytes.data(), bytes.size(), kAccess);
+  auto* const to = ibv_reg_mr(near_.pd, bytes.data(), bytes.size(), kAccess);
+  ASSERT_TRUE(from && to);
+  std::vector<ibv_qp*> readers;
+  std::vector<ibv_qp*> owners;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    readers.push_back(make_qp(near_));
+    owners.push_back(make_qp(far_));
+    connect(readers.back(), owners.back()->qp_num, far_lid());
+    connect(owners.back(), readers.back()->qp_num, near_lid());
+  }
+  const auto address = std::bit_cast<std::uint64_t>(bytes.data());
+  ibv_sge sge{address, hca::kReadBytes, to->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {address, from->rkey};
+  std::binary_semaphore takes_nothing(0);
+  std::binary_semaphore may_take(0);
+  std::thread near_engine;
+  {
+    const auto far_engine_waits = subnet_.other_device->hca();
+    for (auto* const qp : readers) {
+      ibv_send_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+    }
+    near_engine = std::thread([&] {
+      const auto near_engine_waits = Device::of_process(0).value()->hca();
+      takes_nothing.release();
+      may_take.acquire();
+    });
+    takes_nothing.acquire();
+  }
+  const auto owes = [&](ibv_qp* qp) {
+    const auto access = subnet_.other_device->hca();
+    return of(qp).model->connection().responder.owes();
+  };
+  auto owner = owners.end();
+  EXPECT_TRUE(
+      eventually([&] { return (owner = std::ranges::find_if(owners, owes)) != owners.end(); }));
+  may_take.release();
+  EXPECT_EQ(ibv_destroy_qp(*owner), 0);
+  near_engine.join();
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  }
 }
 
 TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
