@@ -1,15 +1,30 @@
 #!/usr/bin/env python3
-"""VLANs of an Ethernet interface as partitions (ipoibd --vlan) with the bridges and the VLAN devices of a
-stock kernel, in a virtual machine. The subnet is an emulated one, since a RoCE port has only one partition.
+"""Ethernet interfaces with the kernel's bridges, VLAN devices (ipoibd --vlan) and ipvlan devices, in a
+virtual machine with a stock kernel. The subnet is an emulated one, since a RoCE port has only one partition.
 """
 
 import machine
 
+import hosts
 import streams
 from hosts import wait_until
 from vlan_test import BLUE, OPTIONS, RED, UNTAGGED, OnTrunk
 
 UNMAPPED = 20
+
+
+class Container(hosts.Host):
+    """A network namespace with an ipvlan device (L2) on ib0 of a host, as Docker's driver makes them."""
+
+    def __init__(self, host, number):
+        super().__init__(host.subnet, f"container{number}")
+        host.subnet.hosts.append(self)
+        self.address, self.address6 = f"10.44.0.{number}", f"fd44::{number}"
+        host.run("ip", "link", "add", "link", "ib0", "name", f"ipvlan{number}", "type", "ipvlan", "mode", "l2")
+        host.run("ip", "link", "set", f"ipvlan{number}", "netns", self.namespace, "name", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+        self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
+        self.run("ip", "addr", "add", f"{self.address6}/64", "dev", "eth0", "nodad")
 
 
 class KernelVlans(OnTrunk, machine.Cases):
@@ -72,6 +87,20 @@ class KernelVlans(OnTrunk, machine.Cases):
             streams.tcp(far, self.left, f"10.44.{vlan}.1", 2)
             self.assertGreater(self.left.counters(f"ib0.{vlan}")["tx_large_packets"], 0)
 
+    def test_ipvlan_devices_of_the_host(self):
+        """All have the MAC of ib0 of left."""
+        self.left.run("ip", "link", "del", "br0")
+        self.left.configure("ib0", "10.44.0.1/24")
+        far = self.behind[self.right][UNTAGGED]
+        containers = [Container(self.left, number) for number in (31, 32)]
+        for one in containers:
+            for to, back in ((far.address, one.address), (far.address6, one.address6)):
+                wait_until(lambda s=one, t=to: s.reaches(t), f"{one.name} reaches {to}")
+                wait_until(lambda t=back: far.reaches(t), f"{far.name} reaches {back}")
+            streams.tcp(one, far, far.address, 2)
+            streams.tcp(far, one, one.address, 2)
+        wait_until(lambda: far.reaches("10.44.0.1"), "the host has an address beside them")
+
     def test_trunk_after_a_takeover(self):
         before = self.left.daemon
         self.addCleanup(before.end)
@@ -81,5 +110,5 @@ class KernelVlans(OnTrunk, machine.Cases):
 
 
 if __name__ == "__main__":
-    why = machine.why_no_guest("IPOIB_VM", "IPOIB_KERNEL_PEER")
-    machine.main("vm", why, "--module", "8021q")
+    why = machine.why_no_guest("IPOIB_VM")
+    machine.main("vm", why, "--module", "8021q", "--module", "ipvlan")
