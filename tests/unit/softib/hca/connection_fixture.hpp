@@ -268,9 +268,36 @@ class ConnectionTest : public testing::Test {
     connect();
   }
   void connect() { connect_pair(a, qa, b, qb); }
+  void reset() {
+    a.modify(qa, IBV_QPS_RESET);
+    b.modify(qb, IBV_QPS_RESET);
+  }
+  void reconnect() {
+    reset();
+    connect();
+  }
   /// A request of `a` on the memory of `b` from `offset` on.
   [[nodiscard]] ibv_send_wr remote(ibv_wr_opcode opcode, std::size_t offset) {
     return ConnectedHost::request(opcode, b.address(offset), b.all.key);
+  }
+  /// A packet as from `a`, which the test may change.
+  [[nodiscard]] ConnectedPacket packet(ipoib::wire::ConnectedOpcode opcode,
+                                       std::uint32_t psn) const {
+    ConnectedPacket out;
+    out.service = qb.connection().service;
+    out.opcode = opcode;
+    out.lrh.slid = Lid(5);
+    out.lrh.dlid = Lid(6);
+    out.bth.pkey = ipoib::kDefaultPKey;
+    out.bth.destination = qb.number();
+    out.bth.psn = Psn(kFirstPsn) + psn;
+    return out;
+  }
+  void arrives(ConnectedPacket packet, std::size_t payload_size) {
+    std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
+    bytes.resize(packet.emit_headers(payload_size, bytes));
+    bytes.resize(bytes.size() + payload_size + packet.bth.pad, 0x77);
+    (a.hca.port().has(packet.lrh.dlid) ? a : b).hca.receive({bytes});
   }
   [[nodiscard]] static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
     std::vector<ibv_wc_status> out;
