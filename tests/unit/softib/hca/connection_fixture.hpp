@@ -146,7 +146,11 @@ inline constexpr std::uint32_t kFirstPsn = 0xfffff0;  ///< soon wraps
 /// A host whose memory the peer may read and write.
 struct ConnectedHost : Host {
   explicit ConnectedHost(std::uint16_t lid, std::size_t bytes = 1 << 20) : Host(lid), area(bytes) {
-    std::iota(area.begin(), area.end(), static_cast<std::uint8_t>(lid));
+    constexpr std::size_t kPattern = 256;
+    std::iota(area.begin(), area.begin() + kPattern, static_cast<std::uint8_t>(lid));
+    for (auto at = kPattern; at < bytes; at += kPattern) {
+      std::copy_n(area.data(), std::min(kPattern, bytes - at), area.data() + at);
+    }
     all = *hca.register_memory(*pd, area.data(), area.size(), address(0), kAllAccess);
   }
   [[nodiscard]] std::uint64_t address(std::size_t offset) {

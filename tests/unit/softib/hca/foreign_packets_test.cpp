@@ -34,14 +34,12 @@ class ForeignPacketsTest : public ConnectionTest {
   void arrive(const std::vector<Part>& parts) {
     for (const auto& part : parts) arrive(part, psn++, b.all.key);
   }
-  /// Connects the queue pairs anew, with so many READs that `b` takes.
-  void connect_again(std::uint8_t max_reads = 4, std::uint32_t first = kFirstPsn) {
+  [[nodiscard]] ibv_qp_attr agreed() const { return b.connected_attributes(qa.number(), 5); }
+  /// Connects the queue pairs anew, that of `b` with these attributes.
+  void connect_again(const ibv_qp_attr& with) {
     reset();
-    auto back = b.connected_attributes(qa.number(), 5);
-    back.max_dest_rd_atomic = max_reads;
-    back.rq_psn = first;
     a.connect(qa, a.connected_attributes(qb.number(), 6));
-    b.connect(qb, back);
+    b.connect(qb, with);
     responses.clear();
     b.hca.clear_events();
     psn = 0;
@@ -70,6 +68,7 @@ TEST_F(ForeignPacketsTest, RequestsWhosePartsDoNotFitAreInvalid) {
       {{write_only, 1025, 1025}},
       {{write_only, 4, kMaxMessage + 1}},
       {{write_first, 1024, 3000}, {write_last, 10}},
+      {{write_first, 1024, kMaxMessage + 1}},
       {{write_first, 1024, 1000}},
       {{write_first, 1024, 2000}, {write_middle, 1024}},
       {{write_first, 1000, 3000}},
@@ -86,7 +85,7 @@ TEST_F(ForeignPacketsTest, RequestsWhosePartsDoNotFitAreInvalid) {
   };
   for (std::size_t row = 0; row < rows.size(); ++row) {
     SCOPED_TRACE(row);
-    connect_again();
+    connect_again(agreed());
     arrive(rows[row]);
     expect_refused(Aeth::kInvalidRequest);
     EXPECT_THAT(b.async_events(), Contains(IBV_EVENT_QP_REQ_ERR));
@@ -111,9 +110,31 @@ TEST_F(ForeignPacketsTest, AKeyIsOnlyNeededForBytes) {
   EXPECT_THAT(numbers_of_messages(), ElementsAre(1, 2));
   for (const Part& part : {Part{read_request, 0, 1}, Part{write_only, 1, 1}, Part{fetch_add, 0},
                            Part{atomic_write, 8, 8}}) {
-    connect_again();
+    connect_again(agreed());
     arrive(part, psn++, 0xdead00);
     expect_refused(Aeth::kRemoteAccessError);
+  }
+}
+
+TEST_F(ForeignPacketsTest, AQueuePairPermitsEachKindOfAccess) {
+  struct Row {
+    Part part;
+    unsigned access;
+  };
+  for (const auto& [part, access] : {Row{{write_only, 4, 4}, IBV_ACCESS_REMOTE_WRITE},
+                                     Row{{read_request, 0, 4}, IBV_ACCESS_REMOTE_READ},
+                                     Row{{fetch_add, 0}, IBV_ACCESS_REMOTE_ATOMIC},
+                                     Row{{atomic_write, 8, 8}, IBV_ACCESS_REMOTE_WRITE}}) {
+    SCOPED_TRACE(int(part.opcode));
+    auto with = agreed();
+    with.qp_access_flags = access;
+    connect_again(with);
+    arrive({part});
+    EXPECT_EQ(qb.state(), IBV_QPS_RTS);
+    with.qp_access_flags = kAllAccess & ~access;
+    connect_again(with);
+    arrive({part});
+    expect_refused(Aeth::kInvalidRequest);
   }
 }
 
@@ -121,7 +142,9 @@ TEST_F(ForeignPacketsTest, NoMoreReadsAndAtomicOperationsThanWereAgreed) {
   for (const Part& part :
        {Part{read_request, 0, 8}, Part{compare_swap, 0}, Part{atomic_write, 8, 8}}) {
     SCOPED_TRACE(int(part.opcode));
-    connect_again(3);
+    auto three = agreed();
+    three.max_dest_rd_atomic = 3;
+    connect_again(three);
     arrive({part, part, part});
     EXPECT_EQ(qb.state(), IBV_QPS_RTS);
     network.run();
@@ -130,6 +153,52 @@ TEST_F(ForeignPacketsTest, NoMoreReadsAndAtomicOperationsThanWereAgreed) {
     expect_refused(Aeth::kInvalidRequest);
     EXPECT_EQ(responses.size(), 7U) << "three more have been executed";
   }
+}
+
+/// A repeated READ that may not be executed any more is not refused, but not answered.
+TEST_F(ForeignPacketsTest, AReadThatComesAgainIsCheckedAgain) {
+  const auto huge = *b.hca.register_memory(*b.pd, b.area.data(), std::uint64_t{kMaxMessage} + 1,
+                                           b.address(0), kAllAccess);
+  arrive({{read_request, 0, 8}});
+  arrive({read_request, 0, 8}, 0, b.all.key);
+  network.run();
+  EXPECT_EQ(responses.size(), 2U);
+  responses.clear();
+  arrive({read_request, 0, 8}, 0, 0xdead00);
+  arrive({read_request, 0, kMaxMessage + 1}, 0, huge.key);
+  auto attr = agreed();
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  ASSERT_TRUE(b.hca.modify(qb, attr, IBV_QP_ACCESS_FLAGS));
+  arrive({read_request, 0, 8}, 0, b.all.key);
+  network.run();
+  EXPECT_THAT(responses, IsEmpty());
+  EXPECT_EQ(qb.state(), IBV_QPS_RTS);
+}
+
+TEST_F(ForeignPacketsTest, SoManyResponsesAreOwedAtOnce) {
+  for (const Part& part :
+       {Part{read_request, 0, 8}, Part{fetch_add, 0}, Part{atomic_write, 8, 8}}) {
+    connect_again(agreed());
+    arrive({part});
+    for (std::size_t i = 0; i < 2 * Responder::kMaxResponses; ++i) arrive(part, 0, b.all.key);
+    network.run();
+    EXPECT_EQ(responses.size(), Responder::kMaxResponses);
+  }
+}
+
+TEST_F(ForeignPacketsTest, ResultsOfTheLastAtomicOperationsAreKnown) {
+  for (std::size_t i = 0; i <= kMaxReads; ++i) {
+    arrive({{fetch_add, 0}});
+    network.run();
+  }
+  responses.clear();
+  arrive({fetch_add, 0}, 0, b.all.key);
+  network.run();
+  EXPECT_THAT(responses, IsEmpty());
+  arrive({fetch_add, 0}, 1, b.all.key);
+  network.run();
+  ASSERT_EQ(responses.size(), 1U);
+  EXPECT_EQ(responses[0].bth.psn, Psn(kFirstPsn) + 1);
 }
 
 TEST_F(ForeignPacketsTest, ResponsesCountMessages) {
@@ -148,7 +217,9 @@ TEST_F(ForeignPacketsTest, AfterResetTheResponderKnowsNothingOfTheOldConnection)
   arrive({{fetch_add, 0}, {send_first, 1024}});
   arrive({write_only, 4, 4}, 9, b.all.key);  // is refused as too early
   network.run();
-  connect_again(4, kFirstPsn + 1);
+  auto next = agreed();
+  ++next.rq_psn;
+  connect_again(next);
   arrive({fetch_add, 0}, 0, b.all.key);
   network.run();
   EXPECT_THAT(responses, IsEmpty()) << "it repeats no result";
@@ -210,7 +281,7 @@ TEST_F(ForeignResponsesTest, AResponseToSomethingElseEndsTheConnection) {
 TEST_F(ForeignResponsesTest, WhatIsReservedOrNotOutstandingIsIgnored) {
   send(IBV_WR_RDMA_WRITE);
   respond(acknowledge, 0, {Aeth::Kind::nak, 4, 0});
-  respond(acknowledge, 0, {Aeth::Kind::reserved, 0, 0});
+  respond(acknowledge, 0, {Aeth::Kind::reserved, Aeth::kRemoteAccessError, 0});
   respond(acknowledge, 0, {Aeth::Kind::nak, Aeth::kRemoteAccessError, 0}, 1);
   respond(acknowledge, 0, {}, 1);
   respond(acknowledge, 0, {}, ~0U);
@@ -219,6 +290,16 @@ TEST_F(ForeignResponsesTest, WhatIsReservedOrNotOutstandingIsIgnored) {
   EXPECT_EQ(qa.state(), IBV_QPS_RTS);
   respond(acknowledge, 0);
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+}
+
+TEST_F(ForeignResponsesTest, ARepeatedRnrNakIsNoFurtherRetry) {
+  reset();
+  auto with = a.connected_attributes(qb.number(), 6);
+  with.rnr_retry = 1;
+  a.connect(qa, with);
+  send(IBV_WR_SEND);
+  for (int i = 0; i < 2; ++i) respond(acknowledge, 0, {Aeth::Kind::rnr_nak, 12, 0});
+  EXPECT_THAT(a.poll(), IsEmpty());
 }
 
 TEST_F(ForeignResponsesTest, ARefusalAcknowledgesWhatWasSentBefore) {
