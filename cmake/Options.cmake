@@ -169,6 +169,17 @@ function(ipoib_python_cases out script)
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
+# Adds a unit test for each function without parameters of a Python script, whose last argument is its name.
+function(ipoib_function_tests prefix script)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
+  file(STRINGS ${script} lines REGEX "^def [a-z0-9_]+\\(\\):")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^def ([a-z0-9_]+).*" "\\1" test ${line})
+    add_test(NAME unit/${prefix}.${test} COMMAND Python3::Interpreter ${script} ${ARGN} ${test})
+    set_tests_properties(unit/${prefix}.${test} PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
+endfunction()
+
 # Tests that keep a processor busy. The others wait most of the time, so scripts/test runs three for
 # each processor and one more.
 function(ipoib_busy_tests)

@@ -203,7 +203,6 @@ Result<void> UdQueuePair::bring_up() {
   // Receives are posted before RTR, so that the first datagram finds a buffer.
   post_receives(1);
   if (broken_) return Error{ENOBUFS, "the device refuses receives"};
-  attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   if (auto done = modify(attributes, IBV_QP_STATE, "INIT to RTR"); !done) return done;
   attributes.qp_state = IBV_QPS_RTS;
@@ -293,7 +292,6 @@ Result<void> UdQueuePair::recreate() {
   const auto groups = groups_;
   if (auto done = destroy_queue_pair(); !done) return done;
   qp_ = std::move(*made);
-  acknowledge_events();  // ibv_destroy_cq(3) waits for that
   cq_ = std::move(*queue);
   completions_failed_ = false;
   for (const auto& group : groups) {

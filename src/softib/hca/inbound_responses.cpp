@@ -122,10 +122,9 @@ void Connections::retry_when_ready(QueuePair& qp, std::uint8_t timer) {
   auto& requester = connection.requester;
   if (!requester.has_sent_since_pause()) return;  // a repeated NAK
   const auto limit = connection.attributes.rnr_retry;
-  if (limit != kRetryForever && requester.rnr_retries >= limit) {
+  if (limit != kRetryForever && requester.rnr_retries++ >= limit) {
     return fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
   }
-  if (limit != kRetryForever) ++requester.rnr_retries;
   requester.go_back();
   requester.pause(ipoib::wire::rnr_delay(timer));
 }

@@ -25,8 +25,7 @@ void Requester::start(Psn first) {
   cursor_ = {started_, 0, first};
   unacked_ = end_ = first;
   reads_.clear();
-  is_recovering_ = restarts_timer_ = false;
-  has_sent_since_pause_ = true;
+  is_recovering_ = false;
   retries = rnr_retries = 0;
   pause_ = {};
   paused_until_ = {};

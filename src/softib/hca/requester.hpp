@@ -104,7 +104,7 @@ class Requester {
   std::deque<Psn> reads_;  ///< the last PSN of each READ or atomic packet that waits for responses
   bool is_recovering_ = false;
   bool restarts_timer_ = false;
-  bool has_sent_since_pause_ = true;
+  bool has_sent_since_pause_ = false;
   ipoib::Duration pause_{};
   ipoib::TimePoint paused_until_{};
   ipoib::TimePoint deadline_ = ipoib::kNever;

@@ -40,10 +40,8 @@ void Responder::start(Psn first) {
   expected_ = first;
   msn_ = 0;
   message_ = Message::none;
-  received_ = 0;
   is_dropping_ = has_rejected_ = false;
   atomic_results_.clear();
-  forget_responses();
 }
 
 bool Responder::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) const {

@@ -27,7 +27,7 @@ class Responder {
   explicit Responder(ipoib::wire::ConnectedService service)
       : is_reliable_(service != ipoib::wire::ConnectedService::unreliable) {}
 
-  void start(Psn first);
+  void start(Psn first);  ///< with this PSN; requires that no response is owed
   [[nodiscard]] Psn expected() const { return expected_; }
   [[nodiscard]] Message message() const { return message_; }
   /// Bytes of the message that have been received.

@@ -38,9 +38,6 @@ McGroup* MulticastGroups::create(const ipoib::wire::McMemberRecord& record, Node
   McGroup& group = groups_[*index].emplace();
   group.record = record;
   group.record.mlid = group_lid(*index);
-  group.record.port_gid = Gid();
-  group.record.join_state = 0;
-  group.record.proxy_join = false;
   group.permanent = permanent;
   group.charged = requester;
   by_mgid_[record.mgid] = *index;

@@ -29,7 +29,7 @@ struct McMember {
 };
 
 struct McGroup {
-  /// Parameters common to all members; PortGID, JoinState and ProxyJoin are zero.
+  /// Parameters common to all members; PortGID, JoinState and ProxyJoin mean nothing.
   ipoib::wire::McMemberRecord record;
   bool permanent = false;
   NodeIndex charged = 0;  ///< the port that occupies the MLID

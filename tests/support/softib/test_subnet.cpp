@@ -1,5 +1,6 @@
 #include "test_subnet.hpp"
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace softib::test {
@@ -35,6 +36,13 @@ std::unique_ptr<endpoint::Endpoint> TestSubnet::attach(NodeIndex node) const {
   auto endpoint = endpoint::Endpoint::attach_node(folder_, node);
   if (!endpoint) throw std::runtime_error(endpoint.error().message);
   return std::move(*endpoint);
+}
+
+void TestSubnet::enter(const char* hca) const {
+  ::setenv(fabric::kDirectoryVariable, std::filesystem::path(folder_.path()).parent_path().c_str(),
+           1);
+  ::setenv(fabric::kSubnetVariable, folder_.name().c_str(), 1);
+  ::setenv(fabric::kHcaVariable, hca, 1);
 }
 
 void TestSubnet::set_port_state(NodeIndex index, PortState state) {

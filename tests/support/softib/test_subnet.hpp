@@ -20,6 +20,8 @@ class TestSubnet {
   [[nodiscard]] fabric::FabricWriter& fabric() { return fabric_; }
   [[nodiscard]] static Lid lid(NodeIndex node) { return Lid(static_cast<std::uint16_t>(node + 1)); }
   [[nodiscard]] std::unique_ptr<endpoint::Endpoint> attach(NodeIndex node) const;
+  /// Makes this process one on an HCA of the subnet, as `softib run` does.
+  void enter(const char* hca) const;
   void set_port_state(NodeIndex node, PortState state);
   /// Makes the HCA fail, or restores it, without waking its processes.
   void set_failed(NodeIndex node, bool failed);

@@ -146,7 +146,11 @@ inline constexpr std::uint32_t kFirstPsn = 0xfffff0;  ///< soon wraps
 /// A host whose memory the peer may read and write.
 struct ConnectedHost : Host {
   explicit ConnectedHost(std::uint16_t lid, std::size_t bytes = 1 << 20) : Host(lid), area(bytes) {
-    std::iota(area.begin(), area.end(), static_cast<std::uint8_t>(lid));
+    constexpr std::size_t kPattern = 256;
+    std::iota(area.begin(), area.begin() + kPattern, static_cast<std::uint8_t>(lid));
+    for (auto at = kPattern; at < bytes; at += kPattern) {
+      std::copy_n(area.data(), std::min(kPattern, bytes - at), area.data() + at);
+    }
     all = *hca.register_memory(*pd, area.data(), area.size(), address(0), kAllAccess);
   }
   [[nodiscard]] std::uint64_t address(std::size_t offset) {
@@ -268,9 +272,36 @@ class ConnectionTest : public testing::Test {
     connect();
   }
   void connect() { connect_pair(a, qa, b, qb); }
+  void reset() {
+    a.modify(qa, IBV_QPS_RESET);
+    b.modify(qb, IBV_QPS_RESET);
+  }
+  void reconnect() {
+    reset();
+    connect();
+  }
   /// A request of `a` on the memory of `b` from `offset` on.
   [[nodiscard]] ibv_send_wr remote(ibv_wr_opcode opcode, std::size_t offset) {
     return ConnectedHost::request(opcode, b.address(offset), b.all.key);
+  }
+  /// A packet as from `a`, which the test may change.
+  [[nodiscard]] ConnectedPacket packet(ipoib::wire::ConnectedOpcode opcode,
+                                       std::uint32_t psn) const {
+    ConnectedPacket out;
+    out.service = qb.connection().service;
+    out.opcode = opcode;
+    out.lrh.slid = Lid(5);
+    out.lrh.dlid = Lid(6);
+    out.bth.pkey = ipoib::kDefaultPKey;
+    out.bth.destination = qb.number();
+    out.bth.psn = Psn(kFirstPsn) + psn;
+    return out;
+  }
+  void arrives(ConnectedPacket packet, std::size_t payload_size) {
+    std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
+    bytes.resize(packet.emit_headers(payload_size, bytes));
+    bytes.resize(bytes.size() + payload_size + packet.bth.pad, 0x77);
+    (a.hca.port().has(packet.lrh.dlid) ? a : b).hca.receive({bytes});
   }
   [[nodiscard]] static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
     std::vector<ibv_wc_status> out;

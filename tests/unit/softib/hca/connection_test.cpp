@@ -46,6 +46,36 @@ TEST_F(ConnectionTest, ElementsAreJoinedOnBothSides) {
   EXPECT_EQ(found, expected);
 }
 
+TEST_F(ConnectionTest, CompletionsHaveAllFields) {
+  reset();
+  auto many = make_port(4);
+  many.lmc = 2;
+  b.hca.set_port(many);
+  auto forth = a.connected_attributes(qb.number(), 6);
+  forth.pkey_index = 1;
+  forth.ah_attr.sl = 3;
+  a.connect(qa, forth);
+  auto back = b.connected_attributes(qa.number(), 5);
+  back.pkey_index = 1;
+  back.ah_attr.src_path_bits = 2;
+  b.connect(qb, back);
+  ASSERT_EQ(b.post_receive(qb, 0, 8), 0);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}, 9), 0);
+  network.run();
+  const auto sent = a.poll();
+  ASSERT_THAT(statuses(sent), ElementsAre(IBV_WC_SUCCESS));
+  EXPECT_EQ(sent[0].wr_id, 9U);
+  EXPECT_EQ(sent[0].qp_num, qa.number().value());
+  const auto received = b.poll();
+  ASSERT_THAT(statuses(received), ElementsAre(IBV_WC_SUCCESS));
+  EXPECT_EQ(received[0].qp_num, qb.number().value());
+  EXPECT_EQ(received[0].src_qp, qa.number().value());
+  EXPECT_EQ(received[0].slid, 5);
+  EXPECT_EQ(received[0].sl, 3);
+  EXPECT_EQ(received[0].dlid_path_bits, 2);
+  EXPECT_EQ(received[0].pkey_index, 1);
+}
+
 TEST_F(ConnectionTest, ImmediateDataSolicitedAndInline) {
   ASSERT_EQ(b.post_receive(qb, 0, 100), 0);
   b.cq->arm(true);
@@ -228,13 +258,32 @@ TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
 
 TEST_F(ConnectionTest, ASenderWaitsForAReceive) {
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 3000)}), 0);
-  while (b.hca.counters().rnr_naks < 3) ASSERT_TRUE(network.step());
-  EXPECT_THAT(a.poll(), IsEmpty());
+  while (b.hca.counters().rnr_naks < 9) ASSERT_TRUE(network.step());
+  EXPECT_THAT(a.poll(), IsEmpty()) << "7 retries are without limit";
   ASSERT_EQ(b.post_receive(qb, 0, 4000), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_SUCCESS));
-  EXPECT_GE(network.now.time_since_epoch(), 3 * ipoib::wire::rnr_delay(12));
+  EXPECT_GE(network.now.time_since_epoch(), 8 * ipoib::wire::rnr_delay(12));
+}
+
+/// The peer says when it is ready; the acknowledgement is not due before.
+TEST_F(ConnectionTest, ThereIsNoTimeoutWhileAReceiveIsAwaited) {
+  reset();
+  auto forth = a.connected_attributes(qb.number(), 6);
+  forth.timeout = 1;
+  forth.retry_cnt = 0;
+  a.connect(qa, forth);
+  auto back = b.connected_attributes(qa.number(), 5);
+  back.min_rnr_timer = 0;  // the longest
+  b.connect(qb, back);
+  ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
+  while (b.hca.counters().rnr_naks < 2) ASSERT_TRUE(network.step());
+  EXPECT_GT(network.now.time_since_epoch(), ipoib::wire::rnr_delay(0));
+  ASSERT_EQ(b.post_receive(qb, 0, 8), 0);
+  network.run();
+  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+  EXPECT_EQ(a.hca.counters().retries, 0U);
 }
 
 TEST_F(ConnectionTest, RnrRetriesAreCounted) {
@@ -552,14 +601,6 @@ TEST_F(RefusedTest, AnAtomicOperationOnARegionWithoutAtomics) {
                  kAccess);
 }
 
-TEST_F(RefusedTest, AQueuePairWithoutTheAccess) {
-  b.modify(qb, IBV_QPS_RESET);
-  auto attr = b.connected_attributes(qa.number(), 5);
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
-  b.connect(qb, attr);
-  expect_refused(remote(IBV_WR_RDMA_WRITE, 0), 8, kInvalid);
-}
-
 TEST_F(ConnectionTest, AMessageThatIsTooLongForItsReceive) {
   ASSERT_EQ(b.post_receive(qb, 0, 1500), 0);
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 1501)}), 0);
@@ -652,7 +693,12 @@ TEST_F(ConnectionTest, ADatagramDoesNotReachAConnection) {
 // --- States --------------------------------------------------------------------------------------
 
 TEST_F(ConnectionTest, AReadyToReceiveQueuePairReportsItsFirstPacket) {
-  b.modify(qb, IBV_QPS_RESET);
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
+  network.run();
+  ASSERT_EQ(a.poll().size(), 1U);
+  EXPECT_THAT(b.async_events(), IsEmpty()) << "it may send";
+  reset();
+  a.connect(qa, a.connected_attributes(qb.number(), 6));
   b.connect(qb, b.connected_attributes(qa.number(), 5), IBV_QPS_RTR);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
@@ -693,16 +739,42 @@ TEST_F(ConnectionTest, ErrorFlushesBothQueuesInOrder) {
   EXPECT_THAT(ids, ElementsAre(11, 12, 13, 1, 2, 3));
 }
 
-TEST_F(ConnectionTest, AfterResetItCanBeConnectedAgain) {
-  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 5000)}), 0);
-  ASSERT_TRUE(network.step());
-  a.modify(qa, IBV_QPS_RESET);
-  b.modify(qb, IBV_QPS_RESET);
+/// Four READs were outstanding, retries were used up, and it was about to send again.
+TEST_F(ConnectionTest, AfterResetTheRequesterKnowsNothingOfTheOldConnection) {
+  network.faults.loss = 1000;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(0, 8)}), 0);
+  }
   network.run();
-  connect();
+  EXPECT_EQ(a.poll().size(), 4U);
+  const auto retries = a.hca.counters().retries;
+  network.faults.loss = 0;
+  reconnect();
+  bool is_first = true;
+  network.is_lost = [&](const ConnectedPacket&) { return std::exchange(is_first, false); };
+  const auto before = network.now;
+  ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(300'000, 5000)}), 0);
-  network.run();
-  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+  for (std::size_t done = 0; done < 2; done += a.poll().size()) ASSERT_TRUE(network.step());
+  EXPECT_EQ(a.hca.counters().retries, retries + 1);
+  EXPECT_LT(network.now - before, std::chrono::milliseconds(1)) << "a NAK makes it send again";
+}
+
+/// Neither right after the NAK nor during the pause that it causes.
+TEST_F(ConnectionTest, AfterResetNoReceiveIsAwaited) {
+  for (const int steps : {1, 2}) {
+    const auto naks = b.hca.counters().rnr_naks;
+    ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
+    while (b.hca.counters().rnr_naks == naks) ASSERT_TRUE(network.step());
+    const auto write = ConnectedHost::request(IBV_WR_RDMA_WRITE, a.address(0), a.all.key);
+    ASSERT_EQ(b.post(qb, write, {b.part(0, 5000)}), 0);  // so that time passes in small steps
+    for (int i = 0; i < steps; ++i) ASSERT_TRUE(network.step());
+    reconnect();
+    const auto before = network.now;
+    ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 5000)}), 0);
+    while (a.poll().empty()) ASSERT_TRUE(network.step());
+    EXPECT_LT(network.now - before, ipoib::wire::rnr_delay(12));
+  }
 }
 
 TEST_F(ConnectionTest, ADestroyedQueuePairLeavesNoDeadline) {

@@ -52,6 +52,11 @@ TEST_F(MemoryTableTest, KeyOfARemovedRegionIsInvalid) {
   EXPECT_NE(next.key, old.key);
   EXPECT_EQ(table.resolve({0x1000, 1, old.key}, &pd, false).begin(), nullptr);
   EXPECT_NE(table.resolve({0x1000, 1, next.key}, &pd, false).begin(), nullptr);
+  for (std::uint32_t i = 0; i < kLeastFreeSlots; ++i) {
+    const auto key = add().key;
+    ASSERT_NE(key, old.key) << "also when its slot is used again";
+    ASSERT_TRUE(table.remove(key));
+  }
 }
 
 /// A key has 8 bits that change each time that its slot is used again.

@@ -18,24 +18,6 @@ class UnreliableConnectionTest : public ConnectionTest {
   int send(std::size_t offset, std::size_t size, std::uint64_t id = 1) {
     return a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(offset, size)}, id);
   }
-  /// A packet as from `a`, which the test may change.
-  [[nodiscard]] ConnectedPacket packet(ConnectedOpcode opcode, std::uint32_t psn) const {
-    ConnectedPacket out;
-    out.service = ConnectedService::unreliable;
-    out.opcode = opcode;
-    out.lrh.slid = Lid(5);
-    out.lrh.dlid = Lid(6);
-    out.bth.pkey = ipoib::kDefaultPKey;
-    out.bth.destination = qb.number();
-    out.bth.psn = Psn(kFirstPsn) + psn;
-    return out;
-  }
-  void arrives(ConnectedPacket packet, std::size_t payload_size) {
-    std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
-    bytes.resize(packet.emit_headers(payload_size, bytes));
-    bytes.resize(bytes.size() + payload_size + packet.bth.pad, 0x77);
-    b.hca.receive({bytes});
-  }
   [[nodiscard]] std::uint64_t dropped() const { return b.hca.counters().dropped_messages; }
 };
 
@@ -151,6 +133,9 @@ TEST_F(UnreliableConnectionTest, AMessageWithoutAReceiveIsDropped) {
   arrives(packet(ConnectedOpcode::send_middle, 4), 1024);  // of a message that began before
   EXPECT_THAT(b.poll(), IsEmpty());
   EXPECT_EQ(dropped(), 3U);
+  reconnect();
+  arrives(packet(ConnectedOpcode::send_middle, 0), 1024);
+  EXPECT_EQ(dropped(), 4U) << "it is of none that was dropped before the reset";
 }
 
 TEST_F(UnreliableConnectionTest, WhatTheProgramDoesNotAllowIsDropped) {

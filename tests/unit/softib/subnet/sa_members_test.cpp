@@ -137,6 +137,8 @@ TEST_F(SaMembers, InvalidValuesAreRefused) {
   record.mtu = 4;
   record.rate = 1;
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record.pkey = PKey(0x8000);
+  EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
 }
 
 TEST_F(SaMembers, SecondLeaveIsRefused) {
@@ -189,6 +191,42 @@ TEST_F(SaMembers, SelectorsOfAJoin) {
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
+/// The ports have an MTU of 2048 bytes (4) and 40 Gb/s (7). A new group gets what the request
+/// permits and they can.
+TEST_F(SaMembers, SelectorsOfANewGroup) {
+  using ipoib::wire::Selector;
+  struct Row {
+    Selector selector;
+    std::uint8_t mtu, given_mtu, rate, given_rate;  ///< 0: refused
+  };
+  for (const auto& row : {Row{Selector::exactly, 3, 3, 3, 3}, Row{Selector::greater, 3, 4, 3, 7},
+                          Row{Selector::greater, 4, 0, 7, 0}, Row{Selector::less, 5, 4, 8, 7},
+                          Row{Selector::less, 4, 3, 7, 4}, Row{Selector::less, 1, 0, 2, 0},
+                          Row{Selector::largest, 1, 4, 2, 7}}) {
+    SCOPED_TRACE(testing::Message() << int(row.selector) << ' ' << int(row.mtu));
+    auto wanted = member::record(Gid(), a.gid());
+    wanted.mtu_selector = wanted.rate_selector = row.selector;
+    wanted.mtu = row.mtu;
+    wanted.rate = row.rate;
+    constexpr auto kMtu = McMemberRecord::kMtuSelector | McMemberRecord::kMtu;
+    constexpr auto kRate = McMemberRecord::kRateSelector | McMemberRecord::kRate;
+    const auto by_mtu = set(a, wanted, member::kCreate & ~kRate);
+    const auto by_rate = set(a, wanted, member::kCreate & ~kMtu);
+    ASSERT_EQ(by_mtu.status(), row.given_mtu != 0 ? SaStatus::ok : SaStatus::request_invalid);
+    ASSERT_EQ(by_rate.status(), row.given_rate != 0 ? SaStatus::ok : SaStatus::request_invalid);
+    if (row.given_mtu == 0) continue;
+    const auto one = McMemberRecord::parse(by_mtu.data);
+    const auto other = McMemberRecord::parse(by_rate.data);
+    EXPECT_EQ(one->mtu, row.given_mtu);
+    EXPECT_EQ(one->rate, 7) << "that of the port";
+    EXPECT_EQ(other->mtu, 4) << "that of the port";
+    EXPECT_EQ(other->rate, row.given_rate);
+    EXPECT_EQ(one->mtu_selector, Selector::exactly);
+    EXPECT_EQ(other->rate_selector, Selector::exactly);
+    EXPECT_EQ(one->lifetime, 18);
+  }
+}
+
 TEST_F(SaMembers, IpoibGroupRequiresItsBroadcastGroup) {
   const Gid lonely = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0000001), PKey(0x8012));
   EXPECT_EQ(create(a, lonely), SaStatus::request_invalid);
@@ -212,6 +250,11 @@ TEST_F(SaMembers, SaChoosesAMissingMgid) {
   const auto other = McMemberRecord::parse(second.data);
   EXPECT_TRUE(one->mgid.to_string().starts_with("ff12:a01b:"));
   EXPECT_NE(one->mgid, other->mgid);
+  auto wanted = member::record(Gid(), a.gid());
+  wanted.scope = 5;
+  const auto third = set(a, wanted, member::kCreate | McMemberRecord::kScope);
+  EXPECT_TRUE(McMemberRecord::parse(third.data)->mgid.to_string().starts_with("ff15:a01b:"));
+  EXPECT_EQ(McMemberRecord::parse(third.data)->scope, 5);
 }
 
 TEST_F(SaMembers, JoinStatesOfAPortAreAddedAndRemovedSeparately) {

@@ -1,5 +1,6 @@
 // PathRecord queries (IBA 15.2.5.16). Expected statuses and values are those of OpenSM.
 #include "sa_client.hpp"
+#include "subnet_snapshot.hpp"
 #include "wire/path_record.hpp"
 
 namespace softib::subnet {
@@ -145,68 +146,119 @@ TEST_F(SaPaths, LoopbackPath) {
   EXPECT_EQ(path.lifetime, 0);
 }
 
-struct SelectorCase {
-  Selector selector;
-  std::uint8_t value;
-  std::uint8_t given;  ///< in the record; 0: no record
+/// Selectors of one of the values of a path.
+class SaPathSelectors : public SaPaths {
+ protected:
+  struct Row {
+    Selector selector;
+    std::uint8_t value;
+    std::uint8_t given;  ///< in the record; 0: no record
+  };
+  void expect(std::uint64_t components, Selector PathRecord::*selector,
+              std::uint8_t PathRecord::*value, const std::vector<Row>& rows) {
+    for (const auto& row : rows) {
+      SCOPED_TRACE(testing::Message() << int(row.selector) << ' ' << int(row.value));
+      wanted.*selector = row.selector;
+      wanted.*value = row.value;
+      const auto reply = get(kIpoibComponents | components);
+      ASSERT_EQ(reply.status(), row.given != 0 ? SaStatus::ok : SaStatus::no_records);
+      if (row.given == 0) continue;
+      EXPECT_EQ((*PathRecord::parse(reply.data)).*value, row.given);
+    }
+  }
 };
 
-TEST_F(SaPaths, MtuSelectors) {
-  constexpr auto kMask = kIpoibComponents | PathRecord::kMtuSelector | PathRecord::kMtu;
-  for (const auto& [selector, value, given] :
-       std::vector<SelectorCase>{{Selector::greater, 3, 4},
-                                 {Selector::greater, 4, 0},
-                                 {Selector::less, 5, 4},
-                                 {Selector::less, 4, 3},
-                                 {Selector::less, 1, 0},
-                                 {Selector::exactly, 4, 4},
-                                 {Selector::exactly, 2, 2},
-                                 {Selector::exactly, 5, 0},
-                                 {Selector::largest, 1, 4}}) {
-    wanted.mtu_selector = selector;
-    wanted.mtu = value;
-    const auto reply = get(kMask);
-    EXPECT_EQ(reply.status(), given != 0 ? SaStatus::ok : SaStatus::no_records);
-    if (given == 0) continue;
-    EXPECT_EQ(PathRecord::parse(reply.data)->mtu, given);
-  }
+TEST_F(SaPathSelectors, OfTheMtu) {
+  constexpr auto kMask = PathRecord::kMtuSelector | PathRecord::kMtu;
+  expect(kMask, &PathRecord::mtu_selector, &PathRecord::mtu,
+         {{Selector::greater, 3, 4},
+          {Selector::greater, 4, 0},
+          {Selector::less, 5, 4},
+          {Selector::less, 4, 3},
+          {Selector::less, 1, 0},
+          {Selector::exactly, 4, 4},
+          {Selector::exactly, 2, 2},
+          {Selector::exactly, 5, 0},
+          {Selector::largest, 1, 4}});
   wanted.mtu = 6;
-  EXPECT_EQ(get(kMask).status(), SaStatus::request_invalid);
+  EXPECT_EQ(get(kIpoibComponents | kMask).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaPaths, RateSelectorsCompareRatesNotCodes) {
-  constexpr auto kMask = kIpoibComponents | PathRecord::kRateSelector | PathRecord::kRate;
-  for (const auto& [selector, value, given] :
-       std::vector<SelectorCase>{{Selector::greater, 5, 7},  // more than 5 Gb/s: the port's 40
-                                 {Selector::greater, 7, 0},  // more than 40
-                                 {Selector::less, 7, 4},     // less than 40: 30
-                                 {Selector::less, 8, 7},     // less than 60: 40
-                                 {Selector::less, 2, 0},     // less than 2.5
-                                 {Selector::exactly, 7, 7},  // 40
-                                 {Selector::exactly, 3, 0},  // 10, not the rate of the ports
-                                 {Selector::largest, 2, 7}}) {
-    wanted.rate_selector = selector;
-    wanted.rate = value;
-    const auto reply = get(kMask);
-    EXPECT_EQ(reply.status(), given != 0 ? SaStatus::ok : SaStatus::no_records) << int{value};
-    if (given == 0) continue;
-    EXPECT_EQ(PathRecord::parse(reply.data)->rate, given);
-  }
+TEST_F(SaPathSelectors, OfTheRateCompareRatesNotCodes) {
+  constexpr auto kMask = PathRecord::kRateSelector | PathRecord::kRate;
+  expect(kMask, &PathRecord::rate_selector, &PathRecord::rate,
+         {{Selector::greater, 5, 7},  // more than 5 Gb/s: the port's 40
+          {Selector::greater, 7, 0},  // more than 40
+          {Selector::less, 7, 4},     // less than 40: 30
+          {Selector::less, 8, 7},     // less than 60: 40
+          {Selector::less, 2, 0},     // less than 2.5
+          {Selector::exactly, 7, 7},  // 40
+          {Selector::exactly, 3, 0},  // 10, not the rate of the ports
+          {Selector::largest, 2, 7}});
   wanted.rate = 1;
-  EXPECT_EQ(get(kMask).status(), SaStatus::request_invalid);
+  EXPECT_EQ(get(kIpoibComponents | kMask).status(), SaStatus::request_invalid);
 }
 
+TEST_F(SaPathSelectors, OfTheLifetime) {
+  expect(PathRecord::kLifetimeSelector | PathRecord::kLifetime, &PathRecord::lifetime_selector,
+         &PathRecord::lifetime,
+         {{Selector::greater, 17, 18},
+          {Selector::greater, 18, 0},
+          {Selector::less, 19, 18},
+          {Selector::less, 18, 17},
+          {Selector::less, 1, 0},
+          {Selector::exactly, 18, 18},
+          {Selector::exactly, 2, 2},
+          {Selector::exactly, 19, 0},
+          {Selector::largest, 1, 18}});
+}
+
+/// A query of a multicast group is for members, and for the parameters that the group has.
 TEST_F(SaPaths, MulticastPath) {
-  const auto joined = a.send_request(method::kSet, attribute::kMcMemberRecord, member::kJoin,
-                                     member::record(broadcast(), a.gid()));
-  ASSERT_EQ(joined->status(), SaStatus::ok);
-  wanted.dgid = broadcast();
+  auto group = member::record(Gid::parse("ff12:a01c::1").value(), a.gid());
+  group.sl = ServiceLevel(2);
+  group.flow_label = 0x12345;
+  group.hop_limit = 9;
+  group.traffic_class = 0x20;
+  const auto created =
+      a.send_request(method::kSet, attribute::kMcMemberRecord, member::kCreate, group);
+  ASSERT_EQ(created->status(), SaStatus::ok);
+  wanted.dgid = group.mgid;
   const auto path = PathRecord::parse(get(PathRecord::kDgid | PathRecord::kSgid).data).value();
-  EXPECT_EQ(path.dlid, Lid(0xc000));
+  EXPECT_EQ(path.dlid, Lid(0xc001));
   EXPECT_EQ(path.mtu, 4);
   EXPECT_EQ(path.rate, 3);
-  wanted.sgid = b.gid();  // not a member
-  EXPECT_EQ(get(PathRecord::kDgid | PathRecord::kSgid).status(), SaStatus::no_records);
+  EXPECT_EQ(path.lifetime, 18);
+  EXPECT_EQ(path.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(path.sl, ServiceLevel(2));
+  EXPECT_EQ(path.flow_label, 0x12345U);
+  EXPECT_EQ(path.hop_limit, 9);
+  EXPECT_EQ(path.traffic_class, 0x20);
+  EXPECT_EQ(path.numb_path, 1);
+  EXPECT_FALSE(path.reversible);
+
+  constexpr auto kMask = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kSlid |
+                         PathRecord::kDlid | PathRecord::kPKey | PathRecord::kSl |
+                         PathRecord::kFlowLabel | PathRecord::kHopLimit | PathRecord::kTrafficClass;
+  auto same = path;
+  same.slid = a.port().lid;
+  wanted = same;
+  EXPECT_EQ(get(kMask).status(), SaStatus::ok);
+  for (const auto change : std::initializer_list<void (*)(PathRecord&, const SaClient&)>{
+           [](auto& x, const auto& other) { x.sgid = other.gid(); },  // not a member
+           [](auto& x, const auto& other) { x.slid = other.port().lid; },
+           [](auto& x, const auto&) { x.slid = Lid(0x999); },
+           [](auto& x, const auto&) { x.dlid = Lid(0xc000); },
+           [](auto& x, const auto&) { x.pkey = PKey(0x8012); },
+           [](auto& x, const auto&) { x.sl = ServiceLevel(3); },
+           [](auto& x, const auto&) { x.flow_label = 1; },
+           [](auto& x, const auto&) { x.hop_limit = 8; },
+           [](auto& x, const auto&) { x.traffic_class = 0; },
+           [](auto& x, const auto&) { x.dgid = Gid::parse("ff12:a01c::2").value(); }}) {
+    wanted = same;
+    change(wanted, b);
+    EXPECT_EQ(get(kMask).status(), SaStatus::no_records);
+  }
 }
 
 TEST_F(SaPaths, PortThatIsDownHasNoPath) {
@@ -224,12 +276,23 @@ TEST_F(SaPaths, MtuIsThatOfThePorts) {
   EXPECT_EQ(PathRecord::parse(reply->data)->mtu, 5);
 }
 
-TEST_F(SaPaths, MtuIsTheSmallerOneOfBothPorts) {
-  ASSERT_TRUE(subnet.set_mtu(b.index(), 2));
-  const auto mtu = [&] { return PathRecord::parse(get(kIpoibComponents).data).value().mtu; };
-  EXPECT_EQ(mtu(), 2);
-  std::swap(wanted.sgid, wanted.dgid);
-  EXPECT_EQ(mtu(), 2);
+TEST_F(SaPaths, MtuAndRateAreTheSmallerOnesOfBothPorts) {
+  auto snapshot = snapshot_of(subnet);
+  for (auto& entry : snapshot.nodes) {
+    if (entry.index == b.index()) entry.node.port.width = 1;  // 10 Gb/s
+  }
+  Subnet after;
+  after.adopt(snapshot, kStart);
+  ASSERT_TRUE(after.set_mtu(b.index(), 2));
+  SaClient other(after, "a");
+  for (int i = 0; i < 2; ++i) {
+    const auto reply =
+        other.send_request(method::kGet, attribute::kPathRecord, kIpoibComponents, wanted);
+    const auto path = PathRecord::parse(reply->data).value();
+    EXPECT_EQ(path.mtu, 2);
+    EXPECT_EQ(path.rate, 3);
+    std::swap(wanted.sgid, wanted.dgid);
+  }
 }
 
 TEST_F(SaPaths, PKeyWithoutANumberHasNoRecord) {

@@ -190,6 +190,7 @@ TEST(SubnetManager, AdoptedPortKeepsItsLmc) {
   manager.adopt({{0, *before.node(0)}, {a, *before.node(a)}});
   EXPECT_EQ(manager.node(a)->port.lmc, 1);
   EXPECT_EQ(manager.node_at(Lid(5)), a);
+  EXPECT_EQ(manager.node(0)->port.lid, before.node(0)->port.lid) << "also that of the SM";
   EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(6));
   EXPECT_EQ(manager.the_switch().port.sm_lid, manager.node(0)->port.lid);
 }
@@ -367,8 +368,11 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
                  entry(kMaxNodes, "f", Guid(9), Lid(9))});
   EXPECT_EQ(manager.find("a"), NodeIndex{3});
   EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so only the SM and the switch";
-  for (NodeIndex skipped = 4; skipped < 9; ++skipped)
+  const auto changed = manager.take_changed();
+  for (NodeIndex skipped = 4; skipped < 9; ++skipped) {
     EXPECT_EQ(manager.node(skipped), nullptr) << skipped;
+    EXPECT_TRUE(changed[skipped]) << "it is published that it has gone";
+  }
   EXPECT_EQ(manager.node_at(kSmLid), SubnetManager::kSmNode);
 }
 

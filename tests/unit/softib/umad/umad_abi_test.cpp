@@ -70,10 +70,7 @@ struct World {
 
   World() {
     sm->set_mad_receiver(&responder);
-    const std::string& path = subnet.folder().path();
-    ::setenv(fabric::kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
-    ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);
-    ::setenv(fabric::kHcaVariable, "host1", 1);
+    subnet.enter("host1");
   }
 };
 

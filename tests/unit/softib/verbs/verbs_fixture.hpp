@@ -37,11 +37,7 @@ inline constexpr int kTimeout = 30'000;  ///< milliseconds
 class VerbsSubnet {
  public:
   VerbsSubnet() {
-    const auto path = subnet.folder().path();
-    const auto slash = path.rfind('/');
-    ::setenv("SOFTIB_DIR", path.substr(0, slash).c_str(), 1);
-    ::setenv("SOFTIB_SUBNET", path.substr(slash + 1).c_str(), 1);
-    ::setenv("SOFTIB_HCA", "host1", 1);
+    subnet.enter("host1");
     other_endpoint = subnet.attach(2);
     other_device = std::make_unique<verbs::Device>(*other_endpoint, 0);
     other_endpoint->set_receiver(other_device.get());

@@ -10,6 +10,8 @@ namespace {
 ibv_ah_attr last_handle{};       ///< what the last address handle was asked for with
 ibv_qp_cap wanted_capacities{};  ///< of the last queue pair
 bool refuses_inline = false;
+int creation_error = 0;                     ///< of each queue pair
+std::optional<ibv_qp_state> refused_state;  ///< that no queue pair may enter
 bool opens_as_roce = false;
 std::deque<ibv_async_event> device_events;  ///< in place of the device's own
 }  // namespace
@@ -57,11 +59,16 @@ extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   static const auto verb =
       reinterpret_cast<decltype(&ibv_create_qp)>(dlsym(RTLD_NEXT, "ibv_create_qp"));
   wanted_capacities = attributes->cap;
-  if (refuses_inline && attributes->cap.max_inline_data != 0) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  return verb(pd, attributes);
+  const bool is_refused = refuses_inline && attributes->cap.max_inline_data != 0;
+  if (!is_refused && creation_error == 0) return verb(pd, attributes);
+  errno = is_refused ? EINVAL : creation_error;
+  return nullptr;
+}
+
+extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_modify_qp)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
+  return refused_state == attributes->qp_state ? EPERM : verb(qp, attributes, mask);
 }
 
 namespace ipoib::verbs {
@@ -94,6 +101,8 @@ class UdDeviceTest : public UdQueuePairTest {
   }
   void TearDown() override {
     refuses_inline = opens_as_roce = false;
+    creation_error = 0;
+    refused_state.reset();
     UdQueuePairTest::TearDown();
   }
   ibv_context_ops& ops() { return device_->context()->ops; }
@@ -139,6 +148,8 @@ TEST_F(UdDeviceTest, QueuesAreNotDeeperThanTheDevicePermits) {
   make_sides({.receive = 2 * most, .send = 2 * most});
   EXPECT_EQ(wanted_capacities.max_recv_wr, most);
   EXPECT_LE(wanted_capacities.max_send_wr, most);
+  EXPECT_EQ(wanted_capacities.max_recv_sge, 1U);
+  EXPECT_EQ(wanted_capacities.max_send_sge, 2U);
   make_sides({.receive = 48, .send = 48});
   EXPECT_EQ(wanted_capacities.max_recv_wr, 48U);
   EXPECT_EQ(wanted_capacities.max_send_wr, 32U) << "a power of two";
@@ -188,6 +199,56 @@ TEST_F(UdDeviceTest, IsCreatedWithoutWhatTheDeviceRefuses) {
   });
   make_sides({.max_inline = 128});
   expect_connected();
+}
+
+TEST_F(UdDeviceTest, TellsWhyItCannotBeCreated) {
+  replace_create_qp([](ibv_context*, ibv_qp_init_attr_ex*) -> ibv_qp* {
+    errno = creation_error;
+    return nullptr;
+  });
+  for (const int error : {ENOMEM, EAGAIN, EPERM, EINVAL}) {
+    creation_error = error;
+    const auto made = UdQueuePair::create(*device_, kMaxMtu, {}, log_);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, error);
+    EXPECT_EQ(made.error().message.find("ulimit -l") != std::string::npos, error != EINVAL)
+        << made.error().message;
+  }
+}
+
+TEST_F(UdDeviceTest, TellsWhichChangeTheDeviceRefuses) {
+  for (const auto& [state, name] :
+       {std::pair{IBV_QPS_INIT, "RESET to INIT"}, std::pair{IBV_QPS_RTR, "INIT to RTR"},
+        std::pair{IBV_QPS_RTS, "RTR to RTS"}}) {
+    refused_state = state;
+    const auto done = b_->qp->restart();
+    ASSERT_FALSE(done) << name;
+    EXPECT_THAT(done.error().message, ::testing::HasSubstr(name));
+    EXPECT_FALSE(b_->qp->is_up()) << name;
+  }
+  refused_state.reset();
+  b_->qp->restart().value();
+  refused_state = IBV_QPS_RTS;
+  const auto keyed = b_->qp->configure({pkey_index_, QKey(0x80000001)});
+  ASSERT_FALSE(keyed);
+  EXPECT_THAT(keyed.error().message, ::testing::HasSubstr("CAP_NET_RAW"));
+  refused_state = IBV_QPS_RESET;
+  EXPECT_FALSE(b_->qp->restart());
+  EXPECT_TRUE(b_->qp->is_up());
+  refused_state.reset();
+  b_->qp->configure(b_->attributes).value();
+  expect_connected();
+}
+
+TEST_F(UdDeviceTest, CountsDatagramsThatFoundNoReceive) {
+  make_sides({.receive = 64, .send = 128});
+  const auto before = device_->missing_receives();
+  ASSERT_TRUE(before);
+  std::vector<Outgoing> batch;
+  for (std::uint8_t i = 0; i < 100; ++i) batch.push_back(to_b(100, i));
+  ASSERT_EQ(a_->qp->send(batch), 100U);
+  EXPECT_EQ(b_->receive(1).size(), 1U);
+  EXPECT_GT(device_->missing_receives(), before);
 }
 
 TEST_F(UdDeviceTest, IsOpenedByItsName) {
@@ -338,6 +399,9 @@ TEST_F(UdDeviceTest, FlushedReceivesAreNoErrors) {
   b_->qp->restart().value();
   EXPECT_EQ(b_->qp->counters().receives_lost, 0U);
   expect_connected();
+  b_->qp->on_object_failed(last_queue_pair);
+  EXPECT_TRUE(b_->qp->is_broken());
+  EXPECT_TRUE(b_->qp->restart()) << "its completion queue has not failed";
 }
 
 /// They are neither lost nor received twice.
@@ -360,7 +424,6 @@ TEST_F(UdDeviceTest, DatagramsThatArriveDuringTheProbeAreReceivedAfterIt) {
     return of_device.ops.post_send(qp, chain, refused);
   };
   Side other(*device_, log_, {}, pkey_index_);
-  ops().post_send = of_device.ops.post_send;
   EXPECT_EQ(sender, nullptr) << "there was no probe";
   const auto got = other.receive(3);
   ASSERT_EQ(got.size(), 3U);
@@ -369,6 +432,11 @@ TEST_F(UdDeviceTest, DatagramsThatArriveDuringTheProbeAreReceivedAfterIt) {
   EXPECT_EQ(other.qp->receive(more, 64), 0U);
   EXPECT_EQ(other.qp->counters().segments, 0U) << "probes do not count";
   EXPECT_EQ(other.qp->counters().large_packets, 0U);
+  sender = &*a_;
+  Side third(*device_, log_, {}, pkey_index_);
+  ops().post_send = of_device.ops.post_send;
+  third.qp->restart().value();
+  EXPECT_EQ(third.qp->counters().receives_lost, 3U) << "it was reset before they were taken";
   to.reset();
 }
 

@@ -177,15 +177,21 @@ TEST_F(UdLargeSendsTest, AreNotUsedWithoutTheCapability) {
 }
 
 TEST_F(UdLargeSendsTest, AreNotUsedIfTheDeviceHasNoRoomForHeaders) {
-  verbs().create_qp_ex = [](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
+  const auto without_room = [](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) == 0) {
       return real_create_qp(context, attributes);
     }
     errno = EINVAL;
     return nullptr;
   };
+  verbs().create_qp_ex = without_room;
   make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 4U);
+  verbs().create_qp_ex = real_create_qp;
+  make_sides_with_checksum_offload({});
+  verbs().create_qp_ex = without_room;
+  a_->qp->recreate().value();
+  EXPECT_FALSE(a_->qp->checksum_offload()) << "another queue pair is probed again";
 }
 
 TEST_F(UdLargeSendsTest, AreNotUsedIfTheDeviceRefusesThem) {

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Tests softib run: the environment, errors, and programs that outlive the subnet process or a peer.
 
-Usage: softib_run.py SOFTIB
+Usage: run_test.py SOFTIB [TEST]...
 """
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
 
-from softib_subnet import PATIENCE, Subnet, need, need_root, run_tests, wait_for
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
+from softib_subnet import PATIENCE, Subnet, need, need_root, run_tests, wait_for  # noqa: E402
 
 need_root()
 need("ibstat", "ibping", "saquery")
@@ -195,4 +197,4 @@ run_tests([environment_names_folder_subnet_and_hca, exit_code_is_the_programs,
            options_end_at_the_program, without_a_subnet_it_says_how_to_start_one,
            names_are_checked, relative_folder_is_resolved,
            tied_subnet_ends_with_its_parent, hca_is_named_after_the_namespace,
-           mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again])
+           mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again], sys.argv[2:])

@@ -1,4 +1,4 @@
-// Two queue pairs on one port of any InfiniBand device.
+// Two queue pairs on one port: of an HCA of softib, whose subnet is a file.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -8,6 +8,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/pkey_table.hpp"
+#include "test_subnet.hpp"
 #include "verbs/async_events.hpp"
 #include "verbs/ud_queue_pair.hpp"
 #include "wire/checksum.hpp"
@@ -117,6 +118,8 @@ inline Outgoing large_tcp(Outgoing datagram, std::uint16_t size) {
 class UdQueuePairTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    static const softib::test::TestSubnet subnet(1);  // for all tests: a process has one endpoint
+    subnet.enter("host1");
     auto opened = Device::open("", 1);
     ASSERT_TRUE(opened) << opened.error().message;
     device_.emplace(std::move(*opened));

@@ -1,5 +1,4 @@
-// Two UdQueuePairs on one port, which send to each other. Runs on any active InfiniBand port: under
-// `softib run`, or on an HCA.
+// Two UdQueuePairs on one port, which send to each other.
 #include <dlfcn.h>
 
 #include "ud_queue_pair_fixture.hpp"

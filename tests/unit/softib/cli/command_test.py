@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the command line of softib: exit codes, messages and output.
 
-Usage: softib_command.py SOFTIB IPOIBD
+Usage: command_test.py SOFTIB IPOIBD [TEST]...
 """
 import fcntl
 import json
@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-from softib_subnet import Subnet, equal, need, run_tests, wait_for
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
+from softib_subnet import Subnet, equal, need, run_tests, wait_for  # noqa: E402
 
-SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:])
+SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:3])
 SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop")
 F_OFD_SETLK = 37
 NOWHERE = dict(os.environ, SOFTIB_DIR="/proc/nowhere")  # no subnet can start there
@@ -408,4 +409,4 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            partitions_can_be_deleted, capture_goes_to_the_standard_output,
            capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
            capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,
-           queue_pairs_of_nobody_cannot_fail, automatic_start_tells_why_it_failed])
+           queue_pairs_of_nobody_cannot_fail, automatic_start_tells_why_it_failed], sys.argv[3:])
