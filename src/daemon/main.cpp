@@ -23,6 +23,7 @@
 #include "daemon/handover_checks.hpp"
 #include "daemon/interfaces/cleanup.hpp"
 #include "daemon/interfaces/configuration.hpp"
+#include "daemon/interfaces/interface_factory.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
 #include "daemon/open_ports.hpp"
 #include "daemon/options/interface_plan.hpp"
@@ -214,26 +215,35 @@ PortControl::Ended serve_on(const std::shared_ptr<const verbs::Device>& device,
     backup.emplace(ports.open(PortRole::backup, std::move(found)));
   }
   CpuShares cpus(options.cpus);
+  auto& trace = rings.add("control");
+  InterfaceFactory factory({.context = context,
+                            .devices = ports.devices(),
+                            .options = options,
+                            .home = dependencies.home,
+                            .neighbours = dependencies.neighbours,
+                            .logs = logs,
+                            .rings = rings,
+                            .control_trace = trace,
+                            .cpus = cpus,
+                            .handed = handed,
+                            .trunk = dependencies.trunk.get()});
   PortControl control(
-      {.primary = primary,
+      {.context = context,
+       .primary = primary,
        .backup = backup,
        .reopen = [&ports](PortRole role) { return ports.reopen(role); },
+       .factory = factory,
+       .options = options,
+       .kept = dependencies.kept,
+       .changes = dependencies.changes,
+       .handed = handed,
+       .own = [&ports] { return handover::hello_of(*ports.devices()[PortRole::primary], {}); },
+       .trace = trace,
        .signals = dependencies.signals,
        .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
        .log = *logs.daemon,
        .on_serving = [&dependencies] { on_serving(dependencies); }},
-      {.context = context,
-       .devices = ports.devices(),
-       .options = options,
-       .home = dependencies.home,
-       .neighbours = dependencies.neighbours,
-       .logs = logs,
-       .rings = rings,
-       .control_trace = rings.add("control"),
-       .cpus = cpus,
-       .handed = handed,
-       .trunk = dependencies.trunk.get()},
-      dependencies.kept, dependencies.changes, std::move(predecessor));
+      std::move(predecessor));
   control.start(port);
   auto ended = control.run();
   if (!ended.device_lost && !ended.reason.empty()) throw std::runtime_error(ended.reason);

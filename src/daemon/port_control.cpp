@@ -22,36 +22,27 @@ bool have_one_sa(const verbs::PortSnapshot& a, const verbs::PortSnapshot& b) {
 }
 }  // namespace
 
-PortControl::PortControl(const Dependencies& dependencies,
-                         const Interface::Dependencies& interfaces, KeptInterfaces& kept,
-                         OperatorChanges& changes, std::optional<Predecessor> predecessor)
+PortControl::PortControl(const Dependencies& dependencies, std::optional<Predecessor> predecessor)
     : dependencies_(dependencies),
-      context_(interfaces.context),
-      keeps_(interfaces.options.keep),
-      trace_(interfaces.control_trace),
-      watchdog_timer_(context_, [this] { on_watchdog(); }),
-      test_timer_(context_, [this] { test_paths(); }),
-      reopen_timer_(context_, [this] { reopen_lost(); }),
-      signal_watch_(context_, dependencies.signals.descriptor(), [this] { on_signal(); }),
-      handed_(interfaces.handed),
-      factory_(with_handover(interfaces)),
-      interfaces_({.context = context_,
-                   .factory = factory_,
-                   .options = interfaces.options,
-                   .kept = kept,
-                   .changes = changes,
+      watchdog_timer_(dependencies.context, [this] { on_watchdog(); }),
+      test_timer_(dependencies.context, [this] { test_paths(); }),
+      reopen_timer_(dependencies.context, [this] { reopen_lost(); }),
+      signal_watch_(dependencies.context, dependencies.signals.descriptor(),
+                    [this] { on_signal(); }),
+      interfaces_({.context = dependencies.context,
+                   .factory = dependencies.factory,
+                   .options = dependencies.options,
+                   .kept = dependencies.kept,
+                   .changes = dependencies.changes,
                    .owner = *this,
                    .sa = *this,
-                   .handed = interfaces.handed,
+                   .handed = dependencies.handed,
                    .has_backup = dependencies.backup.has_value(),
                    .log = dependencies.log}),
-      giver_({.context = context_,
+      giver_({.context = dependencies.context,
               .interfaces = interfaces_,
-              .changes = changes,
-              .own =
-                  [&devices = interfaces.devices] {
-                    return handover::hello_of(*devices[PortRole::primary], {});
-                  },
+              .changes = dependencies.changes,
+              .own = dependencies.own,
               .on_end = [this] { end_reports(); },
               .log = dependencies.log}) {
   ports_[PortRole::primary] = serve(PortRole::primary, dependencies.primary);
@@ -60,7 +51,7 @@ PortControl::PortControl(const Dependencies& dependencies,
   }
   if (!predecessor) return;
   taker_.emplace(
-      handover::Taker::Dependencies{.context = context_,
+      handover::Taker::Dependencies{.context = dependencies.context,
                                     .interfaces = interfaces_,
                                     .on_serving = dependencies.on_serving,
                                     .on_failure =
@@ -71,21 +62,14 @@ PortControl::PortControl(const Dependencies& dependencies,
       std::move(predecessor->connection), predecessor->pid);
 }
 
-Interface::Dependencies PortControl::with_handover(Interface::Dependencies interfaces) {
-  interfaces.on_handover = [this](FileDescriptor connection) {
-    giver_.on_connection(std::move(connection));
-  };
-  return interfaces;
-}
-
 std::unique_ptr<ServedPort> PortControl::serve(PortRole role, const Port& port) {
   return std::make_unique<ServedPort>(ServedPort::Dependencies{
-      .context = context_,
+      .context = dependencies_.context,
       .role = role,
-      .port = port.watcher,
+      .port = port.source,
       .sa = port.sa,
       .interfaces = interfaces_,
-      .trace = trace_,
+      .trace = dependencies_.trace,
       .on_lost = [this, role](const std::string& reason) { on_lost(role, reason); },
       .on_changed = [this] { test_paths(); },
       .on_tested =
@@ -96,9 +80,9 @@ std::unique_ptr<ServedPort> PortControl::serve(PortRole role, const Port& port) 
 
 void PortControl::start(const verbs::PortSnapshot& port) {
   std::set<PKey> handed;
-  for (const auto& [pkey, interface] : handed_) handed.insert(pkey);
+  for (const auto& [pkey, interface] : dependencies_.handed) handed.insert(pkey);
   interfaces_.start(port);
-  handed_.clear();  // the others end with the other daemon
+  dependencies_.handed.clear();  // the others end with the other daemon
   if (taker_) {
     taker_->start(handed);
   } else {
@@ -111,7 +95,7 @@ PortControl::Ended PortControl::run() {
     if (port) port->update();
   }
   on_watchdog();
-  context_.run();
+  dependencies_.context.run();
   if (stopping_) ended_.reason.clear();
   return ended_;
 }
@@ -122,11 +106,11 @@ void PortControl::on_signal() {
   if (*number == SIGHUP) return reload();
   if (std::exchange(stopping_, true)) {  // the second signal
     interfaces_.stop_now();
-    return context_.stop();
+    return dependencies_.context.stop();
   }
   if (giver_.end("the running ipoibd is ending")) return;
   dependencies_.log.info("{}: leaving the groups and {} the interfaces", strsignal(*number),
-                         keeps_ ? "keeping" : "removing");
+                         dependencies_.options.keep ? "keeping" : "removing");
   notify_service_manager("STOPPING=1");
   end_reports();
   interfaces_.stop({});
@@ -230,6 +214,10 @@ void PortControl::on_mode(InterfaceNumber interface, PumpMode mode) {
   if (taker_) taker_->on_mode(interface, mode);
 }
 
+void PortControl::on_handover(FileDescriptor connection) {
+  giver_.on_connection(std::move(connection));
+}
+
 void PortControl::on_status() { notify_service_manager("STATUS=" + interfaces_.status()); }
 
 void PortControl::send(const wire::SaRequest& request) {
@@ -244,7 +232,7 @@ sa::Counters PortControl::counters() const {
 
 void PortControl::on_finished(const std::string& reason) {
   ended_.reason = reason;
-  context_.stop();
+  dependencies_.context.stop();
 }
 
 }  // namespace ipoib::daemon

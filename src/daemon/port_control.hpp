@@ -13,10 +13,9 @@
 
 #include "daemon/handover_giver.hpp"
 #include "daemon/handover_taker.hpp"
-#include "daemon/interfaces/interface_factory.hpp"
 #include "daemon/interfaces/interfaces.hpp"
 #include "daemon/path_test.hpp"
-#include "daemon/port/port_watcher.hpp"
+#include "daemon/port/port_source.hpp"
 #include "daemon/port/sa_backend.hpp"
 #include "daemon/process/service.hpp"
 #include "daemon/process/timer.hpp"
@@ -29,15 +28,25 @@ namespace ipoib::daemon {
 class PortControl final : private PortOwner, private SaRequestPort {
  public:
   struct Port {
-    PortWatcher& watcher;
+    PortSource& source;
     SaBackend& sa;
   };
+  /// All of these outlive it.
   struct Dependencies {
+    boost::asio::io_context& context;
     Port primary;
     std::optional<Port> backup;
     /// Opens the device of a port that was lost; nullopt if it is not back. With two ports only.
     /// What the port had before is destroyed later, by the event loop.
     std::function<std::optional<Port>(PortRole)> reopen;
+    PartitionInterfaces& factory;
+    const Options& options;
+    KeptInterfaces& kept;
+    OperatorChanges& changes;
+    HandedInterfaces& handed;  ///< by the predecessor
+    /// What this daemon serves, see handover::Giver::Dependencies.
+    std::function<handover::Hello()> own;
+    TraceRing& trace;
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
@@ -50,11 +59,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
     std::uint32_t pid = 0;
   };
 
-  /// `kept` and `changes` outlive the device. With a predecessor, the interfaces handed over are
-  /// Interface::Dependencies::handed.
-  PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces,
-              KeptInterfaces& kept, OperatorChanges& changes,
-              std::optional<Predecessor> predecessor);
+  PortControl(const Dependencies& dependencies, std::optional<Predecessor> predecessor);
 
   /// Creates the interfaces for a primary port in this state. Throws std::runtime_error if one of
   /// them cannot be created.
@@ -73,6 +78,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void on_finished(const std::string& reason) override;
   void on_status() override;
   void on_mode(InterfaceNumber interface, PumpMode mode) override;
+  void on_handover(FileDescriptor connection) override;
 
   void on_signal();
   void reload();
@@ -82,20 +88,14 @@ class PortControl final : private PortOwner, private SaRequestPort {
   void test_paths();
   void show_silence();
   void log_silence(PortRole role);
-  [[nodiscard]] Interface::Dependencies with_handover(Interface::Dependencies interfaces);
   [[nodiscard]] std::unique_ptr<ServedPort> serve(PortRole role, const Port& port);
   void end_reports();
 
   Dependencies dependencies_;
-  boost::asio::io_context& context_;
-  const bool keeps_;  ///< Options::keep
-  TraceRing& trace_;
   Timer watchdog_timer_;
   Timer test_timer_;
   Timer reopen_timer_;
   Watch signal_watch_;
-  HandedInterfaces& handed_;
-  InterfaceFactory factory_;
   Interfaces interfaces_;
   PerPort<std::unique_ptr<ServedPort>> ports_;  ///< null: there is no backup
   PathTest path_test_;                          ///< of both ports

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/port/port_watcher.hpp"
 #include "ipoib/monotonic_clock.hpp"
 
 namespace ipoib::daemon {

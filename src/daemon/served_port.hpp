@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daemon/interfaces/interfaces.hpp"
-#include "daemon/port/port_watcher.hpp"
+#include "daemon/port/port_source.hpp"
 #include "daemon/port/sa_backend.hpp"
 #include "daemon/process/timer.hpp"
 #include "daemon/process/watch.hpp"
@@ -20,7 +20,7 @@ class ServedPort {
   struct Dependencies {
     boost::asio::io_context& context;
     PortRole role;
-    PortWatcher& port;
+    PortSource& port;
     SaBackend& sa;
     Interfaces& interfaces;
     TraceRing& trace;

@@ -1,9 +1,11 @@
 // Counters of a link: drops by reason, and events.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace ipoib::link {
@@ -112,6 +114,10 @@ class Counters {
   }
   [[nodiscard]] std::uint64_t operator[](Counter counter) const {
     return values_[static_cast<std::size_t>(counter)];
+  }
+  Counters& operator+=(const Counters& other) {
+    std::ranges::transform(values_, other.values_, values_.begin(), std::plus());
+    return *this;
   }
 
  private:

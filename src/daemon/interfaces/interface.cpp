@@ -70,6 +70,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
                      InterfaceOwner& owner, SaRequestPort& sa)
     : id_(id),
       dependencies_(dependencies),
+      owner_(owner),
       logs_(dependencies.logs, id.name, id.pkey),
       cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
@@ -85,7 +86,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       mirror_(open_mirror()),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
-      control_(control_dependencies(dependencies, owner, sa)),
+      control_(control_dependencies(dependencies, sa)),
       server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
       follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
         return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
@@ -184,7 +185,7 @@ std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
 }
 
 InterfaceControl::Dependencies Interface::control_dependencies(
-    const Interface::Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa) {
+    const Interface::Dependencies& dependencies, SaRequestPort& sa) {
   const auto neighbours = dependencies.neighbours.of(id_.pkey, tun_->name());
   if (handed_) neighbours->add(handed_->statics);
   return {.context = dependencies.context,
@@ -193,7 +194,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
           .host = *mirror_,
           .to_interface = to_interface_,
           .inbox = to_control_,
-          .owner = owner,
+          .owner = owner_,
           .sa = sa,
           .neighbours = neighbours,
           .trace = dependencies.control_trace,
@@ -254,15 +255,19 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
                                                   control::Server::IfTaken if_taken) {
   using control::Server;
   return at_home([&] {
-    return std::make_unique<Server>(dependencies_.context,
-                                    Server::Dependencies{.handler = control_,
-                                                         .levels = dependencies_.logs.levels,
-                                                         .trace = dependencies_.rings,
-                                                         .log = *logs_.control,
-                                                         .on_handover = dependencies_.on_handover},
-                                    Server::Options{.interface = name,
-                                                    .access = dependencies_.options.control_access,
-                                                    .if_taken = if_taken});
+    return std::make_unique<Server>(
+        dependencies_.context,
+        Server::Dependencies{.handler = control_,
+                             .levels = dependencies_.logs.levels,
+                             .trace = dependencies_.rings,
+                             .log = *logs_.control,
+                             .on_handover =
+                                 [&owner = owner_](FileDescriptor connection) {
+                                   owner.on_handover(std::move(connection));
+                                 }},
+        Server::Options{.interface = name,
+                        .access = dependencies_.options.control_access,
+                        .if_taken = if_taken});
   });
 }
 

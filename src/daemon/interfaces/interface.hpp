@@ -40,7 +40,6 @@ class Interface final : public PartitionInterface {
     CpuShares& cpus;
     HandedInterfaces& handed;          ///< by another daemon; those that are not taken yet
     host::VlanTrunk* trunk = nullptr;  ///< for the VLANs of a TAP, if there are any
-    std::function<void(FileDescriptor)> on_handover = {};  ///< see control::Server::Dependencies
   };
   /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
   Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
@@ -79,7 +78,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
-      const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
+      const Dependencies& dependencies, SaRequestPort& sa);
   Pump& make_pump(PortRole role, PumpMode mode);
   [[nodiscard]] InterfaceLoop::Dependencies loop_dependencies();
   void log_start();
@@ -95,6 +94,7 @@ class Interface final : public PartitionInterface {
 
   const InterfaceId id_;  // the members are in order of their dependencies
   const Dependencies dependencies_;
+  InterfaceOwner& owner_;
   InterfaceLogs logs_;
   const CpuShares::Share cpu_;
   const OwnRing trace_;

@@ -317,6 +317,10 @@ void Interfaces::on_mode(InterfaceNumber number, PumpMode mode) {
   dependencies_.owner.on_mode(number, mode);
 }
 
+void Interfaces::on_handover(FileDescriptor connection) {
+  dependencies_.owner.on_handover(std::move(connection));
+}
+
 /// It was moved at the moment at which the daemon ends, or at which the device is lost.
 void Interfaces::end_moved(PartitionInterface& interface) {
   const bool waits_for_device = stopping_->kind == StopReason::Kind::failed;

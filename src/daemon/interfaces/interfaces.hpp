@@ -73,6 +73,7 @@ class Interfaces final : private InterfaceOwner {
   void on_report(InterfaceNumber number, const LinkReport& report) override;
   void on_mode(InterfaceNumber number, PumpMode mode) override;
   void on_renamed(InterfaceNumber number, const std::string& name) override;
+  void on_handover(FileDescriptor connection) override;
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;

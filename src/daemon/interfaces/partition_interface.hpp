@@ -10,6 +10,7 @@
 #include "daemon/pump/messages.hpp"
 #include "daemon/pump/sa_requests.hpp"
 #include "ipoib/address.hpp"
+#include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "linux/network_namespace.hpp"
 #include "verbs/device.hpp"
@@ -29,6 +30,8 @@ class InterfaceOwner {
   virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
   /// The operator has renamed the network interface.
   virtual void on_renamed(InterfaceNumber interface, const std::string& name) = 0;
+  /// Another daemon has connected to take over.
+  virtual void on_handover(FileDescriptor connection) = 0;
 
   /// The operator adds an interface for a full member's key, in the network namespace of the
   /// interface `beside`. Returns its name; an empty `name` stands for the usual one.

@@ -17,6 +17,8 @@ class PortOwner {
   virtual void on_status() = 0;
   /// See InterfaceOwner::on_mode().
   virtual void on_mode(InterfaceNumber interface, PumpMode mode) = 0;
+  /// See InterfaceOwner::on_handover().
+  virtual void on_handover(FileDescriptor connection) = 0;
 };
 
 }  // namespace ipoib::daemon

@@ -5,8 +5,8 @@
 
 #include <optional>
 #include <string_view>
-#include <vector>
 
+#include "daemon/port/port_source.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -40,27 +40,16 @@ class PortView {
   verbs::PortSnapshot snapshot_;
 };
 
-class PortWatcher {
+class PortWatcher final : public PortSource {
  public:
-  struct Changes {
-    bool changed = false;        ///< snapshot() has changed
-    bool reregister = false;     ///< the SM asks for it, or has lost registrations
-    bool device_failed = false;  ///< the HCA is gone or has failed
-    std::vector<const void*> failed_objects = {};  ///< queue pairs and completion queues
-  };
-
   /// Throws std::runtime_error if the device's event descriptor cannot be used. `device` and `log`
-  /// outlive this. snapshot() is empty before the first update().
+  /// outlive this.
   PortWatcher(const verbs::Device& device, Logger& log);
 
-  /// Readable when there are events.
-  [[nodiscard]] int descriptor() const { return events_.descriptor(); }
-  /// Reads pending events, up to a limit, and queries the port.
-  [[nodiscard]] Changes update();
-  /// The result of the last successful query.
-  [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }
-  /// Failing if the last query has failed.
-  [[nodiscard]] const Retry& retry() const { return view_.retry(); }
+  [[nodiscard]] int descriptor() const override { return events_.descriptor(); }
+  [[nodiscard]] Changes update() override;
+  [[nodiscard]] const verbs::PortSnapshot& snapshot() const override { return view_.snapshot(); }
+  [[nodiscard]] const Retry& retry() const override { return view_.retry(); }
 
  private:
   const verbs::Device& device_;

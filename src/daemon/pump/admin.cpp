@@ -108,35 +108,36 @@ void append(const ethernet::Stations& stations, std::vector<control::Counter>& o
   const auto events = [&](Kind kind) {
     return stations.table().event_counts()[static_cast<std::size_t>(kind)];
   };
-  out.push_back({"drop_station_limit", counters.drop_station_limit, true});
-  out.push_back({"drop_station_address", counters.drop_address, true});
-  out.push_back({"drop_station_budget", counters.drop_budget, true});
-  out.push_back({"drop_station_group", counters.drop_group, true});
-  out.push_back({"drop_station_request_limit", counters.request_limit, true});
-  out.push_back({"station_addresses_appeared", events(Kind::appeared), false});
-  out.push_back({"station_addresses_left", events(Kind::left), false});
-  out.push_back({"station_addresses_moved", events(Kind::moved) + events(Kind::moved_out), false});
-  out.push_back({"station_duplicate_addresses", events(Kind::duplicate), false});
-  out.push_back({"station_addresses_evicted", counters.evicted, false});
-  out.push_back({"station_addresses_not_learnt", counters.address_limit, false});
-  out.push_back({"station_groups_left_out", stations.multicast().left_out(), false});
-  out.push_back({"stations", stations.table().stations(), false, true});
-  out.push_back({"station_addresses", stations.table().size(), false, true});
+  out.insert(out.end(),
+             {{"drop_station_limit", counters.drop_station_limit, true},
+              {"drop_station_address", counters.drop_address, true},
+              {"drop_station_budget", counters.drop_budget, true},
+              {"drop_station_group", counters.drop_group, true},
+              {"drop_station_request_limit", counters.request_limit, true},
+              {"station_addresses_appeared", events(Kind::appeared), false},
+              {"station_addresses_left", events(Kind::left), false},
+              {"station_addresses_moved", events(Kind::moved) + events(Kind::moved_out), false},
+              {"station_duplicate_addresses", events(Kind::duplicate), false},
+              {"station_addresses_evicted", counters.evicted, false},
+              {"station_addresses_not_learnt", counters.address_limit, false},
+              {"station_groups_left_out", stations.multicast().left_out(), false},
+              {"stations", stations.table().stations(), false, true},
+              {"station_addresses", stations.table().size(), false, true}});
 }
 
 void append(const ethernet::Counters& of_view, std::vector<control::Counter>& out) {
-  out.push_back({"drop_ethernet_stp", of_view.drop_stp, true});
-  out.push_back({"drop_ethernet_lldp", of_view.drop_lldp, true});
-  out.push_back({"drop_ethernet_vlan", of_view.drop_vlan, true});
-  out.push_back({"drop_ethernet_type", of_view.drop_type, true});
-  out.push_back({"drop_ethernet_destination", of_view.drop_destination, true});
-  out.push_back({"drop_ethernet_source", of_view.drop_source, true});
-  out.push_back({"drop_ethernet_malformed_arp", of_view.drop_malformed_arp, true});
-  out.push_back({"drop_ethernet_request_limit", of_view.drop_request_limit, true});
-  out.push_back({"drop_ethernet_no_frame", of_view.drop_no_frame, true});
-  out.push_back({"ethernet_requests", of_view.requests, false});
-  out.push_back({"ethernet_answers", of_view.answers, false});
-  out.push_back({"ethernet_announcements", of_view.announcements, false});
+  out.insert(out.end(), {{"drop_ethernet_stp", of_view.drop_stp, true},
+                         {"drop_ethernet_lldp", of_view.drop_lldp, true},
+                         {"drop_ethernet_vlan", of_view.drop_vlan, true},
+                         {"drop_ethernet_type", of_view.drop_type, true},
+                         {"drop_ethernet_destination", of_view.drop_destination, true},
+                         {"drop_ethernet_source", of_view.drop_source, true},
+                         {"drop_ethernet_malformed_arp", of_view.drop_malformed_arp, true},
+                         {"drop_ethernet_request_limit", of_view.drop_request_limit, true},
+                         {"drop_ethernet_no_frame", of_view.drop_no_frame, true},
+                         {"ethernet_requests", of_view.requests, false},
+                         {"ethernet_answers", of_view.answers, false},
+                         {"ethernet_announcements", of_view.announcements, false}});
 }
 
 /// The sum of the counters of all ports, so that none becomes smaller when another port serves.
@@ -164,27 +165,27 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   }
   const auto pair = sum_of_queue_pairs(state);
   const auto to_host = sum_to_host(state);
-  out.push_back({"drop_host_refused", to_host.refused, true});
-  out.push_back({"drop_host_malformed", state.of_host.malformed, true});
-  out.push_back({"drop_receive_error", pair.receive_errors, true});
-  out.push_back({"drop_send_error", pair.send_errors, true});
-  out.push_back({"drop_receive_malformed", pair.malformed, true});
-  out.push_back({"drop_receive_reset", pair.receives_lost, true});
-  out.push_back({"drop_send_flushed", pair.sends_flushed, true});
-  out.push_back({"send_queue_full", pair.send_queue_full, false});
-  out.push_back({"receive_starved", pair.receive_starved, false});
-  out.push_back({"post_refused", pair.post_refused, false});
-  out.push_back({"queue_pair_bring_ups", pair.bring_ups, false});
-  out.push_back({"tx_timeouts", state.status.tx_timeouts, false});
-  out.push_back({"tx_large_packets", pair.large_packets, false});
-  out.push_back({"tx_segments", pair.segments, false});
-  out.push_back({"rx_large_packets", to_host.large, false});
-  out.push_back({"rx_segments", to_host.segments, false});
-  out.push_back({"sleeps", state.poll.sleeps, false});
-  out.push_back({"spins", state.poll.spins, false});
-  out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
-  out.push_back({"messages_lost", state.status.messages_lost, false});
-  out.push_back({"failovers", state.status.failovers, false});
+  out.insert(out.end(), {{"drop_host_refused", to_host.refused, true},
+                         {"drop_host_malformed", state.of_host.malformed, true},
+                         {"drop_receive_error", pair.receive_errors, true},
+                         {"drop_send_error", pair.send_errors, true},
+                         {"drop_receive_malformed", pair.malformed, true},
+                         {"drop_receive_reset", pair.receives_lost, true},
+                         {"drop_send_flushed", pair.sends_flushed, true},
+                         {"send_queue_full", pair.send_queue_full, false},
+                         {"receive_starved", pair.receive_starved, false},
+                         {"post_refused", pair.post_refused, false},
+                         {"queue_pair_bring_ups", pair.bring_ups, false},
+                         {"tx_timeouts", state.status.tx_timeouts, false},
+                         {"tx_large_packets", pair.large_packets, false},
+                         {"tx_segments", pair.segments, false},
+                         {"rx_large_packets", to_host.large, false},
+                         {"rx_segments", to_host.segments, false},
+                         {"sleeps", state.poll.sleeps, false},
+                         {"spins", state.poll.spins, false},
+                         {"spins_in_vain", state.poll.spins_in_vain, false},
+                         {"messages_lost", state.status.messages_lost, false},
+                         {"failovers", state.status.failovers, false}});
   if (state.ethernet != nullptr) {
     append(state.ethernet->counters(), out);
     out.push_back({"drop_vlan_queue", state.of_host.vlan_queue, true});

@@ -81,10 +81,7 @@ void InterfaceLoop::move_to(PortRole role, const std::string& why) {
 
 /// Its gauges are no counters: those of the new part count.
 void InterfaceLoop::retire(LinkPort& port) {
-  for (std::size_t i = 0; i < link::kCounterCount; ++i) {
-    const auto counter = static_cast<link::Counter>(i);
-    retired_.link.add(counter, port.link().counters()[counter]);
-  }
+  retired_.link += port.link().counters();
   retired_.queue_pair += port.queue_pair().counters();
   retired_.to_host += port.pump().counters();
   retired_.resolution += port.link().neighbour_statistics().resolution;

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <fstream>
+#include <numeric>
+#include <set>
 #include <sstream>
 
 #include "ipoib/log.hpp"
@@ -14,6 +18,7 @@ namespace ipoib::daemon {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -21,12 +26,31 @@ const IpAddress kPeer = Ipv4Address(0x0a2c0002);
 const IpAddress kOther = Ipv4Address(0x0a2c0003);
 const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(0x0002c90300000001))};
 
+/// Counters with the values from `first` on, in the order of the members.
+template <class Counters, std::size_t kCount>
+Counters numbered(std::uint64_t first) {
+  std::array<std::uint64_t, kCount> numbers;
+  std::iota(numbers.begin(), numbers.end(), first);
+  return std::bit_cast<Counters>(numbers);
+}
+
+/// The names of the counters that have the next values from `first` on.
+std::vector<std::string> named(const std::vector<control::Counter>& counters, std::uint64_t first) {
+  constexpr std::uint64_t kMost = 20;
+  std::vector<std::string> out;
+  for (std::uint64_t value = first; value < first + kMost; ++value) {
+    const auto found = std::ranges::find(counters, value, &control::Counter::value);
+    if (found != counters.end()) out.push_back(found->name);
+  }
+  return out;
+}
+
 class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
     return carry_out(request, link_,
-                     {identity_, status_, counters_, to_host_, polls_, host::HostDrops(),
-                      kDefaultPKey, true, ethernet_ ? &*ethernet_ : nullptr},
+                     {identity_, status_, counters_, to_host_, polls_, of_host_, kDefaultPKey, true,
+                      ethernet_ ? &*ethernet_ : nullptr},
                      now_);
   }
   template <class T>
@@ -49,6 +73,7 @@ class AdminTest : public ::testing::Test {
   verbs::UdCounters counters_;
   offload::Coalescer::Counters to_host_;
   PollPolicy::Counters polls_;
+  host::HostDrops of_host_;
   std::optional<ethernet::View> ethernet_;  ///< of a TAP
 };
 
@@ -204,17 +229,52 @@ TEST_F(AdminTest, FiltersKnowTheStatesOfTheLink) {
   }
 }
 
-TEST_F(AdminTest, CollectsCountersOfAllObjects) {
-  to_host_.refused = 3;
-  counters_.send_errors = 5;
+TEST_F(AdminTest, EachCounterHasTheValueOfItsObject) {
+  counters_ = numbered<verbs::UdCounters, 11>(1);
+  to_host_ = numbered<offload::Coalescer::Counters, 3>(31);
+  polls_ = numbered<PollPolicy::Counters, 3>(61);
+  of_host_ = {.malformed = 91, .vlan_queue = 92};
+  status_ = {.port = {}, .messages_lost = 93, .tx_timeouts = 94, .failovers = 95};
+  ethernet_.emplace(ethernet::View::Limits{16, 4}, HashKey{1, 2}, frames_);
   const auto counters = reply<std::vector<control::Counter>>(control::StatsRequest{});
-  EXPECT_THAT(counters, Contains(control::Counter{"drop_host_refused", 3, true}));
-  EXPECT_THAT(counters, Contains(control::Counter{"drop_send_error", 5, true}));
-  EXPECT_THAT(counters, Contains(control::Counter{"tx_packets", 0, false}));
-  std::vector<std::string> names;
-  for (const auto& counter : counters) names.push_back(counter.name);
-  std::sort(names.begin(), names.end());
-  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << "a duplicate name";
+  EXPECT_THAT(named(counters, counters_.receive_errors),
+              ElementsAre("drop_receive_error", "drop_send_error", "drop_send_flushed",
+                          "drop_receive_reset", "drop_receive_malformed", "send_queue_full",
+                          "receive_starved", "post_refused", "queue_pair_bring_ups",
+                          "tx_large_packets", "tx_segments"));
+  EXPECT_THAT(named(counters, to_host_.large),
+              ElementsAre("rx_large_packets", "rx_segments", "drop_host_refused"));
+  EXPECT_THAT(named(counters, polls_.sleeps), ElementsAre("sleeps", "spins", "spins_in_vain"));
+  EXPECT_THAT(named(counters, of_host_.malformed),
+              ElementsAre("drop_host_malformed", "drop_vlan_queue", "messages_lost", "tx_timeouts",
+                          "failovers"));
+  EXPECT_THAT(
+      named(sa_counters(numbered<sa::Counters, 16>(1)), 1),
+      ElementsAre("sa_requests", "sa_mads_sent", "sa_retries", "sa_refusals", "sa_busy",
+                  "sa_redirects", "sa_timeouts", "sa_send_errors", "drop_sa_malformed_response",
+                  "drop_sa_unmatched", "drop_sa_foreign_response", "drop_sa_foreign_report",
+                  "sa_reports", "sa_overloaded", "sa_without_sm"));
+  std::set<std::string> names;
+  for (const auto& counter : counters) {
+    EXPECT_TRUE(names.insert(counter.name).second) << counter.name << " is there twice";
+    EXPECT_EQ(counter.is_drop, counter.name.starts_with("drop_")) << counter.name;
+  }
+}
+
+/// Those of both ports, and of a part that was replaced.
+TEST(CounterSums, HaveTheSumOfEachCounter) {
+  const auto sums = [](auto one, auto numbers) {
+    auto sum = one;
+    sum += sum;
+    EXPECT_EQ((std::bit_cast<decltype(numbers)>(sum)), numbers);
+  };
+  const auto doubled = []<std::size_t kCount>(std::array<std::uint64_t, kCount> numbers) {
+    for (std::uint64_t i = 0; i < kCount; ++i) numbers[i] = 2 * (i + 1);
+    return numbers;
+  };
+  sums(numbered<verbs::UdCounters, 11>(1), doubled(std::array<std::uint64_t, 11>()));
+  sums(numbered<offload::Coalescer::Counters, 3>(1), doubled(std::array<std::uint64_t, 3>()));
+  sums(numbered<sa::Counters, 16>(1), doubled(std::array<std::uint64_t, 16>()));
 }
 
 TEST_F(AdminTest, CountsEntriesByState) {
@@ -260,6 +320,7 @@ TEST_F(AdminTest, TheManualExplainsEachCounter) {
 
 TEST_F(AdminTest, DescribesTheInterface) {
   status_.port.lid = Lid(4);
+  status_.port.sm_lid = Lid(1);
   status_.port.gid = kHardware.gid;
   const auto info = reply<control::InterfaceInfo>(control::InfoRequest{});
   EXPECT_EQ(info.interface, "ibx");
@@ -269,6 +330,7 @@ TEST_F(AdminTest, DescribesTheInterface) {
   EXPECT_EQ(info.pkey, kDefaultPKey);
   EXPECT_EQ(info.qpn, Qpn(0x77));
   EXPECT_EQ(info.lid, Lid(4));
+  EXPECT_EQ(info.sm_lid, Lid(1));
   EXPECT_EQ(info.gid, kHardware.gid);
   EXPECT_EQ(info.state, name(link::LinkState::port_down));
   EXPECT_FALSE(info.waiting_for.empty());

@@ -29,7 +29,8 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
-  void on_port(PortRole role, const verbs::PortSnapshot& /*port*/) override {
+  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
+    ports[role] = port;
     note(of(role) + "port");
   }
   void on_client_reregister(PortRole role) override { note(of(role) + "reregister"); }
@@ -38,7 +39,10 @@ class FakeInterface final : public PartitionInterface {
     note(of(role) + "notice");
   }
   void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
-  void replace_port(PortRole role) override { note(of(role) + "replace"); }
+  void replace_port(PortRole role) override {
+    note(of(role) + "replace");
+    if (on_replaced) on_replaced();
+  }
   void rename(const std::string& name) override {
     if (std::exchange(now_called, name) != name) note("rename " + name);
   }
@@ -67,6 +71,8 @@ class FakeInterface final : public PartitionInterface {
   SharedNamespace now_in;
   std::string now_called;
   int tun = -1;
+  PerPort<verbs::PortSnapshot> ports;
+  std::function<void()> on_replaced;
   std::vector<control::StaticNeighbour> static_neighbours;
   std::function<void(link::SavedPage)> saving;  ///< of the last save()
 

@@ -96,6 +96,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     EXPECT_EQ(interface, kNumber);
     owner_renamed.push_back(name);
   }
+  void on_handover(FileDescriptor /*connection*/) override {}
   [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override {
     EXPECT_EQ(beside, kNumber);

@@ -28,7 +28,8 @@ class InterfacesFixture : public ::testing::Test,
 
   [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
                                                            InterfaceOwner& owner,
-                                                           SaRequestPort& /*sa*/) override {
+                                                           SaRequestPort& of_sa) override {
+    sa = &of_sa;
     if (id.name == refused) throw std::runtime_error(id.name + " is refused");
     auto made = std::make_unique<FakeInterface>(id, owner, calls, id.name == existing);
     made->tun = tun;
@@ -44,6 +45,7 @@ class InterfacesFixture : public ::testing::Test,
   void on_mode(InterfaceNumber interface, PumpMode mode) override {
     modes.emplace_back(interface, mode);
   }
+  void on_handover(FileDescriptor /*connection*/) override {}
   void send(const wire::SaRequest& /*request*/) override {}
   [[nodiscard]] sa::Counters counters() const override { return {}; }
 
@@ -79,9 +81,10 @@ class InterfacesFixture : public ::testing::Test,
   HandedInterfaces handed;
   Calls calls;
   std::map<std::string, FakeInterface*> by_name;
-  std::string refused;   ///< cannot be created
-  std::string existing;  ///< is adopted
-  int tun = -1;          ///< descriptor of those that are created
+  std::string refused;          ///< cannot be created
+  std::string existing;         ///< is adopted
+  int tun = -1;                 ///< descriptor of those that are created
+  SaRequestPort* sa = nullptr;  ///< of those that were created
   std::vector<std::string> discarded;
   std::vector<std::string> finished;
   std::vector<std::string> statuses;

@@ -121,6 +121,10 @@ TEST_F(PollPolicyTest, SleepsAfterALongerPause) {
   keep_coming(milliseconds(2));
   (void)wait(adaptive_, PollPolicy::kSteadyPause + milliseconds(1));
   work(adaptive_);
+  for (int i = 1; i < PollPolicy::kSteady; ++i) {  // one less than is needed
+    (void)wait(adaptive_, milliseconds(2));
+    work(adaptive_);
+  }
   EXPECT_EQ(wait(adaptive_, seconds(1)), kBudget);
 }
 

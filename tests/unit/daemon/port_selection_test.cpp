@@ -199,6 +199,10 @@ TEST_F(PortStates, Ports_Chosen_Down) {
   EXPECT_EQ(next(), (Move{kPrimary, Reason::down}));
   set(kBackup, kReady);
   expect_to_stay();
+  set(kPrimary, kDown);
+  EXPECT_EQ(next(), (Move{kBackup, Reason::down}));
+  set(kPrimary, kReady);
+  expect_after(kHoldDown, {kPrimary, Reason::primary_is_back});  // the choice has ended
 }
 
 TEST(StatesDocument, EachRowAboutPortsHasATestAndViceVersa) {

@@ -296,8 +296,16 @@ TEST_F(TwoPortsTest, InformationShowsBothPorts) {
   EXPECT_EQ(info.ports[0].role, "primary");
   EXPECT_EQ(info.ports[0].state, "port_down");
   EXPECT_FALSE(info.ports[0].active);
+  EXPECT_EQ(info.ports[0].lid, Lid());
+  EXPECT_FALSE(info.ports[0].waiting_for.empty());
+  EXPECT_EQ(info.ports[1].device, "mlx5_1");
+  EXPECT_EQ(info.ports[1].port, 2);
   EXPECT_EQ(info.ports[1].role, "backup");
   EXPECT_TRUE(info.ports[1].active);
+  EXPECT_EQ(info.ports[1].waiting_for, "");
+  EXPECT_EQ(info.ports[1].gid, link::port_gid(2));
+  EXPECT_EQ(info.ports[1].lid, Lid(5));
+  EXPECT_EQ(info.ports[1].sm_lid, Lid(1));
 }
 
 TEST_F(TwoPortsTest, APortWhoseDeviceWasRepairedHasANewPart) {

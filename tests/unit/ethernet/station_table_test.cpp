@@ -77,6 +77,18 @@ TEST_F(StationTableTest, StationsWithoutAnAddressMakeRoom) {
   for (std::uint32_t i = 1; i < kStations; ++i) EXPECT_NE(table.find(ip(i)), nullptr);
 }
 
+TEST_F(StationTableTest, AStationWhoseAddressesHaveGoneMakesRoom) {
+  for (std::uint32_t i = 1; i <= kStations; ++i) serve(i, i);
+  table.remove(ip(1));
+  EXPECT_NE(claim(98, 98), nullptr);
+  (void)claim(2, 3);
+  pass(1s);
+  ASSERT_EQ(table.find(ip(3))->mac(), mac(2)) << "moved away from 3";
+  EXPECT_NE(claim(99, 99), nullptr);
+  EXPECT_EQ(table.stations(), kStations);
+  EXPECT_FALSE(table.has(mac(1)) || table.has(mac(3)));
+}
+
 TEST_F(StationTableTest, TheHostTakesNoRoomOfAStation) {
   table.set_shared(mac(50));
   serve(50, 50);

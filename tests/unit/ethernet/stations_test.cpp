@@ -202,6 +202,37 @@ TEST_F(StationsTest, AnAdvertisementIsAClaimAndPassesOnceItIsServed) {
   EXPECT_TRUE(send_nd(kMac, advertisement(kStation6, kPeer6)));
 }
 
+/// The link tells the fabric (RFC 4861, 7.2.8): it answers for the address.
+TEST_F(StationsTest, WhatAStationAdvertisesTellsWhetherItIsARouter) {
+  struct Case {
+    NdType type;
+    bool flag;  ///< of an advertisement of a neighbour
+    bool is_router;
+  };
+  NdMessage message = advertisement(kStation6, kAll);
+  const auto receive = [&](NdType type, bool flag) {
+    message.type = type;
+    message.is_router = flag;
+    return stations().receive_discovery({wire::multicast_mac(kAll), kMac}, message, now);
+  };
+  (void)receive(NdType::router_solicitation, false);
+  pass(1s);
+  auto& services = stations().services();
+  ASSERT_EQ(services.size(), 1U);
+  EXPECT_FALSE(services[0].is_router);
+  for (const auto& [type, flag, is_router] : {Case{NdType::router_advertisement, false, true},
+                                              Case{NdType::router_solicitation, false, true},
+                                              Case{NdType::neighbour_advertisement, false, false},
+                                              Case{NdType::neighbour_advertisement, true, true}}) {
+    const bool changes = services.back().is_router != is_router;
+    const std::size_t before = services.size();
+    EXPECT_EQ(receive(type, flag), Stations::Verdict::pass);
+    EXPECT_EQ(services.size(), before + (changes ? 1 : 0));
+    EXPECT_EQ(services.back().is_router, is_router);
+    EXPECT_TRUE(services.back().on);
+  }
+}
+
 TEST_F(StationsTest, ProbesByNeighbourDiscoveryEndInTheView) {
   EXPECT_FALSE(send_nd(kMac, advertisement(kStation6, kAll)));
   pass(5min + 1s);
@@ -498,6 +529,16 @@ TEST_F(MovedStations, AFrameForTheMacOfThisLinkGoesBackToTheHost) {
   EXPECT_EQ(header_of(written[0]).destination, kHostMac);
 }
 
+TEST_F(MovedStations, AFrameThatCannotGoBackIsDropped) {
+  const MacAddress of_link = view.mac_of(hardware(1));
+  EXPECT_FALSE(send_ip(kMac, kStation, kStation, of_link)) << "to its sender";
+  EXPECT_FALSE(send_ip(kHostMac, kHost, kElsewhere, of_link)) << "of the host, to the host";
+  drain();
+  EXPECT_TRUE(std::ranges::none_of(
+      written, [](const Frame& frame) { return is_type(header_of(frame), EtherType::ipv4); }));
+  EXPECT_EQ(view.counters().drop_destination, 2U);
+}
+
 TEST_F(MovedStations, AFrameForTheMacThatAStationHadElsewhereGoesToIt) {
   constexpr Ipv4Address kLate(0x0a2c0055);
   constexpr MacAddress kLateMac(0x0200'0000'0055);
@@ -673,6 +714,60 @@ TEST_F(StationsTest, TheSolicitedNodeGroupOfAStationIsJoined) {
   (void)send_nd(kMac, advertisement(kStation6, kAll));
   pass(1s);
   EXPECT_EQ(stations().take_groups(), std::vector{IpAddress(kStation6.solicited_node())});
+}
+
+TEST_F(StationsTest, SolicitedNodeGroupsAreLimited) {
+  constexpr std::size_t kMost = StationMulticast::kSolicitedNodes;
+  StationTable table(kMost + 1, HashKey{1, 2});
+  HostMessages messages(pool);
+  StationMulticast multicast(HashKey{1, 2}, messages, kStation6);
+  /// Two addresses of a station, with one solicited-node group.
+  const auto serve_station = [&](std::size_t number) {
+    StationBudget* const station = table.station(MacAddress(0x0200'0001'0000 + number));
+    for (const std::uint8_t prefix : {std::uint8_t{1}, std::uint8_t{2}}) {
+      auto bytes = kStation6.bytes();
+      bytes[1] = prefix;
+      store_be(&bytes[14], static_cast<std::uint16_t>(number));
+      (void)table.on_owned(*station, Ipv6Address(bytes), now);
+    }
+    multicast.on_served();
+  };
+  for (std::size_t i = 0; i < kMost - 1; ++i) serve_station(i);
+  EXPECT_EQ(multicast.take_groups(table)->size(), kMost - 1);
+  EXPECT_EQ(multicast.left_out(), 0U);
+  serve_station(kMost - 1);
+  EXPECT_EQ(multicast.take_groups(table)->size(), kMost);
+  EXPECT_EQ(multicast.left_out(), 0U);
+  (void)table.on_owned(*table.station(kMac), *Ipv6Address::parse("fd44::1:1"), now);
+  for (int i = 0; i < 2; ++i) {
+    multicast.on_served();
+    EXPECT_EQ(multicast.take_groups(table)->size(), kMost);
+    EXPECT_EQ(multicast.left_out(), 1U) << "not once more with each look at them";
+  }
+}
+
+TEST_F(StationsTest, AMessageThatLeavesManyGroupsCausesOneQuery) {
+  serve();
+  const auto change = [this](std::uint8_t type, std::uint8_t groups) {
+    std::vector<std::uint8_t> packet{0x46, 0xc0, 0,    0, 0,  0,   0x40, 0, 1,  2,     0,
+                                     0,    10,   44,   0, 17, 224, 0,    0, 22, 0x94,  4,
+                                     0,    0,    0x22, 0, 0,  0,   0,    0, 0,  groups};
+    for (std::uint8_t n = 0; n < groups; ++n)
+      packet.insert(packet.end(), {type, 0, 0, 0, 239, 1, 1, n});
+    store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
+    send(kMac, wire::multicast_mac(Ipv4Address(0xe0000016)), EtherType::ipv4, packet);
+    drain();
+    return written.size();
+  };
+  constexpr std::uint8_t kJoin = 4, kLeave = 3;  // RFC 3376, 4.2.12: of all sources, of none
+  for (const auto& [groups, queries] :
+       {std::pair{StationMulticast::kQueriesAtOnce, StationMulticast::kQueriesAtOnce},
+        std::pair{StationMulticast::kQueriesAtOnce + 1, std::size_t{1}}}) {
+    EXPECT_EQ(change(kJoin, static_cast<std::uint8_t>(groups)), 0U);
+    EXPECT_EQ(change(kLeave, static_cast<std::uint8_t>(groups)), queries) << groups;
+    pass(10s);
+    drain();
+  }
 }
 
 TEST_F(StationsTest, StationsAreAskedForTheirGroups) {
@@ -892,6 +987,8 @@ TEST_F(StationsTest, AnAdvertisementWithTheHostsMacIsAClaimUnlessItIsThatOfAProx
 }
 
 TEST_F(StationsTest, TheHostsOwnMessagesSayNothingAboutStations) {
+  announce(kHostMac, kElsewhere);
+  EXPECT_THAT(view.wanted(), IsEmpty()) << "it asks for nothing";
   for (const Ipv4Address address : {kHost, kElsewhere, Ipv4Address()}) {
     send_arp(kHostMac, ArpOperation::request, address, kPeer);
     EXPECT_EQ(stations().table().find(address), nullptr);
@@ -1015,14 +1112,25 @@ TEST_F(StationsTest, ArpWithAnotherHardwareAddressThanTheFrameIsDropped) {
   EXPECT_EQ(count().drop_address, 1U);
 }
 
-TEST_F(StationsTest, BroadcastsHaveABudget) {
+TEST_F(StationsTest, BroadcastsAndReportsOfGroupsShareABudget) {
+  serve();
+  (void)stations().take_groups();
+  const auto broadcast = [this](MacAddress from) {
+    return send_ip(from, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac);
+  };
+  const auto report = [this](Ipv4Address group) {
+    send(kMac, wire::multicast_mac(group), EtherType::ipv4, igmp(0x16, group));
+    return !batch.empty();
+  };
   const std::uint32_t burst = StationBudget::kBroadcasts / 4;
   for (std::uint32_t i = 0; i < burst; ++i) {
-    ASSERT_TRUE(send_ip(kMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac)) << i;
+    ASSERT_TRUE(i % 2 == 0 ? broadcast(kMac) : report(kGroup)) << i;
   }
-  EXPECT_FALSE(send_ip(kMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac));
-  EXPECT_EQ(count().drop_budget, 1U);
-  EXPECT_TRUE(send_ip(kOtherMac, Ipv4Address(), Ipv4Address(0xffffffff), kBroadcastMac));
+  EXPECT_FALSE(broadcast(kMac));
+  EXPECT_FALSE(report(Ipv4Address(kGroup.number() + 1)));
+  EXPECT_EQ(count().drop_budget, 2U);
+  EXPECT_EQ(stations().take_groups(), std::vector{IpAddress(kGroup)}) << "not of what was dropped";
+  EXPECT_TRUE(broadcast(kOtherMac)) << "another station";
   EXPECT_TRUE(send_ip(kMac, kStation)) << "unicast is not limited";
 }
 

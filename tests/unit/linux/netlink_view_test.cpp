@@ -22,7 +22,7 @@
 #include "linux/netlink_sockets.hpp"
 #include "linux/route_reader.hpp"
 #include "linux/tun_device.hpp"
-#include "namespace_fixture.hpp"
+#include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/checksum.hpp"
 
 namespace ipoib::host {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "linux/netlink_sockets.hpp"
-#include "namespace_fixture.hpp"
+#include "tests/unit/linux/namespace_fixture.hpp"
 
 namespace ipoib::host {
 namespace {

@@ -1,6 +1,7 @@
 // Runs a test in its own network namespace.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -12,15 +13,22 @@
 #include <fstream>
 #include <string>
 
+#include "ipoib/file_descriptor.hpp"
+#include "tests/support/emulator.hpp"
+
 namespace ipoib::test {
 
-/// Skips the test if the process may not create a namespace. An ordinary user needs a user
-/// namespace for that, in which he is root.
+/// Skips the test if the process may not create a namespace, or the kernel has no TUN devices. An
+/// ordinary user needs a user namespace for that, in which he is root.
 class NamespaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    SKIP_UNDER_EMULATOR("passes few messages of netlink on");
     const uid_t user = geteuid();
     const gid_t group = getegid();
+    if (!FileDescriptor(::open("/dev/net/tun", O_RDWR | O_CLOEXEC))) {
+      GTEST_SKIP() << "needs /dev/net/tun: " << std::strerror(errno);
+    }
     if (unshare(user == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) {
       GTEST_SKIP() << "needs root, or a user namespace: " << std::strerror(errno);
     }

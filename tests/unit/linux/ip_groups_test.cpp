@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "namespace_fixture.hpp"
+#include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::host {

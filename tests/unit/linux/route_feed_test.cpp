@@ -11,7 +11,7 @@
 #include "linux/netlink_sockets.hpp"
 #include "linux/route_reader.hpp"
 #include "linux/tun_device.hpp"
-#include "tests/netns/namespace_fixture.hpp"
+#include "tests/unit/linux/namespace_fixture.hpp"
 
 namespace ipoib::host {
 namespace {
