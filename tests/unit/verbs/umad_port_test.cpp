@@ -407,12 +407,14 @@ TEST_F(UmadPortTest, ReceivesResponsesAndTimeoutsInOrder) {
 
 TEST_F(UmadPortTest, ReceivesReassembledResponsesOfAnyLength) {
   const auto port = open();
-  std::vector<std::uint8_t> table(5000);
-  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 7);
-  kernel.pending = {{0, table}};
-  const auto mad = port->receive();
-  ASSERT_TRUE(mad);
-  EXPECT_EQ(mad->bytes, table);
+  for (const std::size_t size : {std::size_t{5000}, wire::kMadSize + 1}) {
+    std::vector<std::uint8_t> table(size);
+    for (std::size_t i = 0; i < size; ++i) table[i] = static_cast<std::uint8_t>(i * 7);
+    kernel.pending = {{0, table}};
+    const auto mad = port->receive();
+    ASSERT_TRUE(mad);
+    EXPECT_EQ(mad->bytes, table);
+  }
 }
 
 TEST_F(UmadPortTest, FailsWhenTheDeviceIsGone) {
