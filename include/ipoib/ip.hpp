@@ -10,6 +10,8 @@
 #include <string_view>
 #include <variant>
 
+#include "ipoib/bytes.hpp"
+
 namespace ipoib {
 
 class Ipv4Address {
@@ -96,12 +98,8 @@ struct std::hash<ipoib::Ipv4Address> {
 template <>
 struct std::hash<ipoib::Ipv6Address> {
   std::size_t operator()(const ipoib::Ipv6Address& address) const noexcept {
-    std::uint64_t high = 0;
-    std::uint64_t low = 0;
-    for (std::size_t i = 0; i < 8; ++i) {
-      high = high << 8 | address.bytes()[i];
-      low = low << 8 | address.bytes()[8 + i];
-    }
+    const auto high = ipoib::load_be<std::uint64_t>(address.bytes().data());
+    const auto low = ipoib::load_be<std::uint64_t>(address.bytes().data() + 8);
     return (high * 0x9e3779b97f4a7c15ULL ^ low) * 0xff51afd7ed558ccdULL >> 16;
   }
 };

@@ -36,21 +36,20 @@ void SendQueue::create(std::uint32_t depth, Frame&& headers) {
   headers_.window(0, headers_.capacity());
 }
 
-std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& accepted) {
+SendQueue::Sent SendQueue::send(std::span<Outgoing> batch, const Target& to) {
   const auto chain = fill_chain(batch, to);
-  if (chain.length == 0) return 0;
+  if (chain.length == 0) return {};
   auto& last = work_[chain.length - 1];
   last.next = nullptr;
   const bool is_signalled = to.always_signal || unsignalled_ + chain.datagrams >= kSignalPeriod;
   if (is_signalled) last.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
-  if (accepted) {
+  if (ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0) {
     unsignalled_ = is_signalled ? 0 : unsignalled_ + chain.datagrams;
-    return hold_posted(batch, chain.length);
+    return {hold_posted(batch, chain.length)};
   }
   ++counters_.post_refused;
-  return hold_posted(batch, static_cast<std::size_t>(refused - work_.data()));
+  return {hold_posted(batch, static_cast<std::size_t>(refused - work_.data())), true};
 }
 
 std::size_t SendQueue::complete(std::uint64_t number) {

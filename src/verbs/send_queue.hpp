@@ -36,8 +36,11 @@ class SendQueue {
   /// For `depth` sends, a power of two. `headers` has kHeaderSlot bytes for each.
   void create(std::uint32_t depth, Frame&& headers);
 
-  /// Same as UdPort::send(). Sets `accepted` to false if ibv_post_send() failed.
-  [[nodiscard]] std::size_t send(std::span<Outgoing> batch, const Target& to, bool& accepted);
+  struct Sent {
+    std::size_t packets = 0;  ///< as UdPort::send() returns
+    bool is_refused = false;  ///< ibv_post_send() has failed
+  };
+  [[nodiscard]] Sent send(std::span<Outgoing> batch, const Target& to);
   /// Releases the resources of send `number` and of all before it, and returns how many sends these
   /// are.
   std::size_t complete(std::uint64_t number);

@@ -32,7 +32,7 @@ bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids,
   incoming.source_qpn = Qpn(completion.src_qp);
   incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
   if (incoming.has_grh) {
-    const auto grh = wire::Grh::parse(incoming.frame.bytes().first(wire::kGrhSize));
+    const auto grh = wire::Grh::parse(incoming.frame.bytes());
     if (!grh) return false;
     incoming.source_gid = grh->sgid;
     incoming.destination_gid = grh->dgid;
@@ -58,12 +58,10 @@ bool read_segmentation(const ibv_wc& completion, Frame& frame) {
 
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
-  bool accepted = true;
-  const auto posted = sends_.send(
-      batch, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, checksum_offload()},
-      accepted);
-  broken_ = broken_ || !accepted;
-  return posted;
+  const auto sent = sends_.send(
+      batch, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, checksum_offload()});
+  broken_ = broken_ || sent.is_refused;
+  return sent.packets;
 }
 
 std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) {

@@ -78,8 +78,7 @@ Result<void> UdQueuePair::create_queues() {
   if (!pd_) return verbs_error("cannot allocate a protection domain", errno);
   channel_.reset(ibv_create_comp_channel(device_.context()));
   if (!channel_) return verbs_error("cannot create a completion channel", errno);
-  const int flags = fcntl(channel_->fd, F_GETFL);
-  if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+  if (fcntl(channel_->fd, F_SETFL, O_NONBLOCK) != 0) {
     return verbs_error("completion channel", errno);
   }
   auto queue = create_completion_queue();
@@ -268,11 +267,10 @@ bool UdQueuePair::send_probes() {
     if (!probes[i].frame) return false;
     write_probe(probes[i].frame, kProbeVersions[i]);
   }
-  bool accepted = true;
-  const auto posted = sends_.send(
-      probes, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, true, true}, accepted);
-  broken_ = broken_ || !accepted;
-  return posted == probes.size();
+  const auto sent = sends_.send(
+      probes, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, true, true});
+  broken_ = broken_ || sent.is_refused;
+  return sent.packets == probes.size();
 }
 
 Result<void> UdQueuePair::bring_down() {

@@ -148,11 +148,11 @@ bool DataPacket::read_payload(ConstBytes packet, ConstBytes rest) {
 void DataPacket::set_lengths(std::size_t extended, std::size_t payload_size) {
   const std::size_t padded = (payload_size + Lrh::kWord - 1) / Lrh::kWord * Lrh::kWord;
   const std::size_t transport = Bth::kSize + extended + padded + kIcrcSize;
-  const std::size_t words = (Lrh::kSize + (grh ? Grh::kSize : 0) + transport) / Lrh::kWord;
-  assert(words <= kMaxLrhLength);
+  const std::size_t size = Lrh::kSize + (grh ? Grh::kSize : 0) + transport;
+  assert(size % Lrh::kWord == 0 && size / Lrh::kWord <= kMaxLrhLength);
 
   lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
-  lrh.length = static_cast<std::uint16_t>(words);
+  lrh.length = static_cast<std::uint16_t>(size / Lrh::kWord);
   bth.pad = static_cast<std::uint8_t>(padded - payload_size);
   if (grh) {
     grh->next_header = Grh::kNextHeaderIba;

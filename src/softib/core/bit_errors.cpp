@@ -16,14 +16,6 @@ std::uint8_t icrc_byte(std::uint32_t icrc, std::size_t index) {
 
 }  // namespace
 
-std::uint64_t FaultRandom::next() {
-  state_ += 0x9e3779b97f4a7c15ULL;
-  std::uint64_t value = state_;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
-  return value ^ value >> 31;
-}
-
 bool FaultRandom::happens(std::uint16_t share) {
   return share != 0 && next() % LinkFaults::kAlways < share;
 }

@@ -5,20 +5,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "ipoib/random.hpp"
 #include "softib/core/fabric_types.hpp"
 
 namespace softib {
 
-/// The pseudo-random decisions of a faulty link (splitmix64).
-class FaultRandom {
+/// The pseudo-random decisions of a faulty link.
+class FaultRandom : public ipoib::Random {
  public:
-  explicit FaultRandom(std::uint64_t seed) : state_(seed) {}
-  [[nodiscard]] std::uint64_t next();
+  using Random::Random;
   /// Whether an event that happens in `share` of LinkFaults::kAlways cases happens now.
   [[nodiscard]] bool happens(std::uint16_t share);
-
- private:
-  std::uint64_t state_;
 };
 
 /// The packet, LRH to padding, followed by its ICRC.

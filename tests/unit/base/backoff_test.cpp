@@ -16,6 +16,14 @@ TEST(BackoffTest, DelaysDoubleUpToTheLongest) {
   EXPECT_EQ(backoff.after(1000000), 5s);
 }
 
+/// The first numbers that are published for this seed.
+TEST(RandomTest, IsSplitmix64) {
+  Random random(1234567);
+  EXPECT_EQ(random.next(), 6457827717110365317U);
+  EXPECT_EQ(random.next(), 3203168211198807973U);
+  EXPECT_EQ(random.next(), 9817491932198370423U);
+}
+
 TEST(BackoffTest, JitterIsAQuarter) {
   constexpr Backoff backoff{1s, 5s};
   Random random(1);

@@ -75,6 +75,32 @@ TEST(ChecksumProbeTest, OneInvalidSegmentFailsIt) {
   }
 }
 
+TEST(ChecksumProbeTest, GoesFromTheLoopbackAddressToItself) {
+  FramePool pool(1, 2048);
+  Frame frame = pool.take();
+  const auto number = [&](std::size_t at) {
+    return load_be<std::uint32_t>(frame.bytes().data() + wire::kEncapsulationSize + at);
+  };
+  write_probe(frame, 4);
+  for (const std::size_t address : {12U, 16U}) EXPECT_EQ(number(address), 0x7f000001U);
+  write_probe(frame, 6);
+  for (const std::size_t address : {8U, 24U}) {
+    for (const std::size_t part : {0U, 4U, 8U, 12U}) {
+      EXPECT_EQ(number(address + part), part == 12 ? 1U : 0U);
+    }
+  }
+}
+
+TEST(ChecksumProbeTest, IsRepeatedSomeTimesIfProbesAreLost) {
+  ChecksumProbe probe;
+  for (int i = 0; i < kMaxProbeAttempts; ++i) {
+    EXPECT_TRUE(probe.is_open());
+    probe.begin();
+  }
+  EXPECT_FALSE(probe.is_open());
+  EXPECT_FALSE(probe.failed());
+}
+
 TEST(ChecksumProbeTest, OtherDatagramsAreNotTaken) {
   ChecksumProbe probe;
   probe.begin();

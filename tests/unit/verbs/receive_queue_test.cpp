@@ -6,8 +6,15 @@
 
 #include "verbs/registered_memory.hpp"
 
-/// Of the region that the test makes.
-extern "C" int ibv_dereg_mr(ibv_mr* /*region*/) { return 0; }
+namespace {
+std::vector<ibv_mr*> deregistered;
+}
+
+/// Of the regions that the tests make.
+extern "C" int ibv_dereg_mr(ibv_mr* region) {
+  deregistered.push_back(region);
+  return 0;
+}
 
 namespace ipoib::verbs {
 namespace {
@@ -41,6 +48,26 @@ class ReceiveQueueTest : public ::testing::Test {
   UdCounters counters;
   ReceiveQueue queue{memory, counters};
 };
+
+TEST(RegisteredMemoryTest, KnowsTheKeyOfEachArenaAndDeregistersIt) {
+  std::vector<std::uint8_t> arenas(300);
+  ibv_mr first{};
+  ibv_mr second{};
+  first.lkey = 7;
+  second.lkey = 8;
+  deregistered.clear();
+  {
+    RegisteredMemory memory;
+    memory.add(ConstBytes(arenas).first(100), MemoryRegion(&first));
+    memory.add(ConstBytes(arenas).subspan(100), MemoryRegion(&second));
+    EXPECT_EQ(memory.local_key(arenas.data()), 7U);
+    EXPECT_EQ(memory.local_key(arenas.data() + 99), 7U);
+    EXPECT_EQ(memory.local_key(arenas.data() + 100), 8U);
+    EXPECT_EQ(memory.local_key(arenas.data() + 299), 8U);
+    EXPECT_TRUE(deregistered.empty());
+  }
+  EXPECT_EQ(deregistered, (std::vector<ibv_mr*>{&first, &second}));
+}
 
 TEST_F(ReceiveQueueTest, PostsAgainWhatWasRefused) {
   room = 1;

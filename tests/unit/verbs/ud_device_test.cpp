@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "ud_queue_pair_fixture.hpp"
+#include "verbs/gid_table.hpp"
 
 namespace {
 ibv_ah_attr last_handle{};       ///< what the last address handle was asked for with
@@ -13,12 +14,19 @@ bool refuses_inline = false;
 int creation_error = 0;                     ///< of each queue pair
 std::optional<ibv_qp_state> refused_state;  ///< that no queue pair may enter
 bool opens_as_roce = false;
+int cannot_open = 0;                        ///< an error
+std::vector<ibv_gid_entry> gid_table;       ///< in place of the device's own
+std::string network_device_name;            ///< in sysfs, of each GID
 std::deque<ibv_async_event> device_events;  ///< in place of the device's own
 }  // namespace
 
 extern "C" ibv_context* ibv_open_device(ibv_device* device) {
   static const auto verb =
       reinterpret_cast<decltype(&ibv_open_device)>(dlsym(RTLD_NEXT, "ibv_open_device"));
+  if (cannot_open != 0) {
+    errno = cannot_open;
+    return nullptr;
+  }
   ibv_context* const made = verb(device);
   if (made == nullptr || !opens_as_roce) return made;
   static decltype(verbs_context::query_port) query = nullptr;
@@ -30,6 +38,26 @@ extern "C" ibv_context* ibv_open_device(ibv_device* device) {
     return error;
   };
   return made;
+}
+
+extern "C" ssize_t _ibv_query_gid_table(ibv_context* /*context*/, ibv_gid_entry* entries,
+                                        std::size_t max, std::uint32_t /*flags*/,
+                                        std::size_t /*size*/) {
+  const auto count = std::min(max, gid_table.size());
+  std::copy_n(gid_table.begin(), count, entries);
+  return static_cast<ssize_t>(count);
+}
+
+/// Exported, since it is found by its name.
+extern "C" [[gnu::visibility("default")]] int ibv_read_sysfs_file(const char* folder,
+                                                                  const char* file, char* to,
+                                                                  std::size_t room) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_read_sysfs_file)>(dlsym(RTLD_NEXT, "ibv_read_sysfs_file"));
+  if (std::string_view(file).find("/ndevs/") == std::string_view::npos) {
+    return verb(folder, file, to, room);
+  }
+  return std::snprintf(to, room, "%s", network_device_name.c_str());
 }
 
 extern "C" int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
@@ -257,7 +285,7 @@ TEST_F(UdDeviceTest, IsOpenedByItsName) {
   const auto other = Device::open(name + "x", 1);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, ENODEV);
-  EXPECT_THAT(other.error().message, ::testing::HasSubstr(name));
+  EXPECT_THAT(other.error().message, ::testing::HasSubstr("among " + name));
 }
 
 TEST_F(UdDeviceTest, ARoceDeviceHasToBeNamed) {
@@ -268,6 +296,58 @@ TEST_F(UdDeviceTest, ARoceDeviceHasToBeNamed) {
   const auto named = Device::open(device_->name(), 1);
   ASSERT_TRUE(named);
   EXPECT_EQ(named->link_layer(), LinkLayer::roce);
+}
+
+TEST_F(UdDeviceTest, ADeviceThatCannotBeUsedIsSkippedOrAnError) {
+  const std::string name = device_->name();
+  opens_as_roce = true;
+  device_->context()->device->transport_type = IBV_TRANSPORT_IWARP;
+  const auto iwarp = Device::open(name, 1);
+  device_->context()->device->transport_type = IBV_TRANSPORT_IB;
+  ASSERT_FALSE(iwarp);
+  EXPECT_THAT(iwarp.error().message, ::testing::HasSubstr("no InfiniBand or RoCE port 1"));
+  cannot_open = EACCES;
+  const auto named = Device::open(name, 1);
+  const auto any = Device::open("", 1);
+  cannot_open = 0;
+  EXPECT_EQ(named.error().code, EACCES);
+  EXPECT_EQ(any.error().code, ENODEV);
+}
+
+/// The port has an entry of the GID table for each address of its network device, of both versions
+/// of RoCE. Here the network device is "lo", whose index is 1.
+TEST_F(UdDeviceTest, ARoceDeviceHasAGidOfItsNetworkDevice) {
+  const auto entry = [](const char* gid, std::uint32_t index, std::uint32_t port,
+                        std::uint32_t type, std::uint32_t network_device) {
+    ibv_gid_entry one{{}, index, port, type, network_device};
+    std::ranges::copy(Gid::parse(gid)->bytes(), one.gid.raw);
+    return one;
+  };
+  gid_table = {
+      entry("2001:db8::5", 5, 1, IBV_GID_TYPE_ROCE_V2, 1),
+      entry("::1", 3, 1, IBV_GID_TYPE_ROCE_V2, 1), entry("::1", 2, 1, IBV_GID_TYPE_ROCE_V1, 1),
+      entry("::1", 1, 2, IBV_GID_TYPE_ROCE_V2, 1), entry("::1", 256, 1, IBV_GID_TYPE_ROCE_V2, 1)};
+  network_device_name = "lo";
+  const auto table = read_gid_table(device_->context(), 1);
+  ASSERT_EQ(table.size(), 3U) << "without those of another port, and those that no handle can name";
+  EXPECT_EQ(table[0].index, 2);
+  EXPECT_FALSE(table[0].is_roce_v2);
+  EXPECT_FALSE(table[0].is_an_address);
+  EXPECT_EQ(table[1].gid, *Gid::parse("::1"));
+  EXPECT_TRUE(table[1].is_an_address);
+  EXPECT_EQ(table[1].network_device, 1U);
+  EXPECT_EQ(table[2].index, 5);
+  EXPECT_FALSE(table[2].is_an_address);
+  opens_as_roce = true;
+  const auto port = Device::open(device_->name(), 1)->query().value();
+  EXPECT_EQ(port.gid, *Gid::parse("::1"));
+  EXPECT_EQ(port.gid_index, 3);
+  EXPECT_EQ(port.network_device, 1U);
+  for (auto& each : gid_table) each.ndev_ifindex = 2;
+  EXPECT_EQ(read_gid_table(device_->context(), 1)[1].network_device, GidEntry::kElsewhere)
+      << "in another namespace, where 2 is its index";
+  network_device_name.clear();
+  EXPECT_EQ(read_gid_table(device_->context(), 1)[1].network_device, 2U);
 }
 
 TEST_F(UdDeviceTest, ReportsThePortAsTheDeviceDoes) {
@@ -284,6 +364,9 @@ TEST_F(UdDeviceTest, ReportsThePortAsTheDeviceDoes) {
     attributes->state = state;
     attributes->sm_sl = 5;
     attributes->lmc = 2;
+    attributes->active_width = 1;
+    attributes->active_speed = 4;
+    ++attributes->pkey_tbl_len;  // which the device does not have
     attributes->max_mtu = IBV_MTU_4096;
     attributes->active_mtu = IBV_MTU_1024;
     return error;
@@ -294,6 +377,7 @@ TEST_F(UdDeviceTest, ReportsThePortAsTheDeviceDoes) {
   EXPECT_EQ(port.lmc, 2);
   EXPECT_EQ(port.max_mtu, 4096U);
   EXPECT_EQ(port.active_mtu, 1024U);
+  EXPECT_EQ(port.rate_mbps, 10'000U);
   EXPECT_EQ(port.pkeys.size(), static_cast<std::size_t>(plain.pkey_tbl_len));
   state = IBV_PORT_ARMED;
   EXPECT_FALSE(device_->query().value().active);
@@ -396,6 +480,7 @@ TEST_F(UdDeviceTest, FlushedReceivesAreNoErrors) {
   b_->settle(true);
   EXPECT_TRUE(b_->qp->is_broken());
   EXPECT_EQ(b_->qp->counters().receive_errors, 0U);
+  EXPECT_EQ(b_->qp->counters().malformed, 0U);
   b_->qp->restart().value();
   EXPECT_EQ(b_->qp->counters().receives_lost, 0U);
   expect_connected();

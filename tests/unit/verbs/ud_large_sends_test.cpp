@@ -110,6 +110,8 @@ TEST_F(UdLargeSendsTest, AreReceivedUnsegmentedIfTheDeviceSupportsThat) {
     EXPECT_EQ(got[0].frame.segmentation(), whole.frame.segmentation());
   }
   b_->qp->bring_down().value();
+  std::vector<Incoming> none;
+  EXPECT_EQ(b_->qp->receive(none, 1), 0U);
   b_->qp->configure(b_->attributes).value();
   EXPECT_EQ(received().size(), 1U) << "also after it has been down";
 }

@@ -52,10 +52,10 @@ struct Kernel {
 Kernel kernel;
 
 /// The agent that is registered for reports.
-int report_agent() { return kernel.register_result + 1; }
+int report_agent() { return 0; }
 
 int failing(int result) {
-  errno = kernel.reason;
+  if (kernel.reason != 0) errno = kernel.reason;
   return result;
 }
 
@@ -99,7 +99,9 @@ int umad_register(int /*port*/, int mgmt_class, int version, std::uint8_t rmpp, 
   ++kernel.agents;
   return methods != nullptr ? report_agent() : kernel.register_result;
 }
-int umad_unregister(int /*port*/, int agent) {
+int umad_unregister(int port, int agent) {
+  EXPECT_EQ(port, kernel.open_result);
+  EXPECT_GT(kernel.open_ports, 0);
   EXPECT_TRUE(agent == kernel.register_result || agent == report_agent()) << agent;
   --kernel.agents;
   return 0;
@@ -112,12 +114,14 @@ int umad_send(int port, int agent, void* umad, int length, int timeout_ms, int r
       {agent, *umad_get_mad_addr(umad), timeout_ms, retries, {mad, mad + length}});
   return 0;
 }
-int umad_poll(int /*port*/, int timeout_ms) {
+int umad_poll(int port, int timeout_ms) {
+  EXPECT_EQ(port, kernel.open_result);
   EXPECT_EQ(timeout_ms, 0) << "never blocks";
   return kernel.pending.empty() && kernel.receive_error == 0 ? -ETIMEDOUT : 0;
 }
 /// Like user_mad.c: returns one MAD, or the first part of a longer one with ENOSPC.
-int umad_recv(int /*port*/, void* umad, int* length, int timeout_ms) {
+int umad_recv(int port, void* umad, int* length, int timeout_ms) {
+  EXPECT_EQ(port, kernel.open_result);
   EXPECT_EQ(timeout_ms, 0) << "never blocks";
   if (kernel.receive_error != 0) return -kernel.receive_error;
   const auto& next = kernel.pending.front();
@@ -241,6 +245,9 @@ TEST_F(UmadPortTest, ClosesThePortWithoutAnAgent) {
   kernel.reason = ENOMEM;
   EXPECT_EQ(open_error().code, ENOMEM);
   EXPECT_EQ(kernel.open_ports, 0);
+  kernel.reason = 0;
+  errno = ENOENT;  // of another call
+  EXPECT_EQ(open_error().code, EPERM);
 }
 
 TEST_F(UmadPortTest, SendsToTheGeneralServicesInterface) {
@@ -407,12 +414,14 @@ TEST_F(UmadPortTest, ReceivesResponsesAndTimeoutsInOrder) {
 
 TEST_F(UmadPortTest, ReceivesReassembledResponsesOfAnyLength) {
   const auto port = open();
-  std::vector<std::uint8_t> table(5000);
-  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 7);
-  kernel.pending = {{0, table}};
-  const auto mad = port->receive();
-  ASSERT_TRUE(mad);
-  EXPECT_EQ(mad->bytes, table);
+  for (const std::size_t size : {std::size_t{5000}, wire::kMadSize + 1}) {
+    std::vector<std::uint8_t> table(size);
+    for (std::size_t i = 0; i < size; ++i) table[i] = static_cast<std::uint8_t>(i * 7);
+    kernel.pending = {{0, table}};
+    const auto mad = port->receive();
+    ASSERT_TRUE(mad);
+    EXPECT_EQ(mad->bytes, table);
+  }
 }
 
 TEST_F(UmadPortTest, FailsWhenTheDeviceIsGone) {

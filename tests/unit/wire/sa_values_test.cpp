@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <set>
+
 #include "wire/sa_status.hpp"
 
 namespace ipoib::wire {
@@ -39,6 +41,16 @@ TEST(Selector, ComparesAValueWithThatOfTheQuery) {
 }
 
 TEST(SaStatus, HasANameAndACause) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> causes;
+  for (const int code :
+       {0x0, 0x1, 0x2, 0x4, 0x8, 0xc, 0x1c, 0x100, 0x200, 0x300, 0x400, 0x500, 0x600, 0x700}) {
+    names.insert(name(static_cast<SaStatus>(code)));
+    causes.insert(likely_cause(static_cast<SaStatus>(code)));
+  }
+  EXPECT_EQ(names.size(), 14U);
+  EXPECT_FALSE(names.contains("unknown status"));
+  EXPECT_EQ(causes.size(), 11U) << "the four that say 'not supported' have one cause";
   EXPECT_EQ(name(SaStatus::request_invalid), "request invalid");
   EXPECT_EQ(name(SaStatus::no_records), "no records");
   EXPECT_EQ(name(static_cast<SaStatus>(0x7777)), "unknown status");

@@ -122,6 +122,7 @@ def watch_prints_until_the_subnet_ends():
                 subnet.processes.append(watching)
                 seen = [watching.stdout.readline() for _ in range(8)]
                 assert len([line for line in seen if "softib-sm" in line]) >= 2, seen
+                assert ("\n" in seen) == ("--json" not in arguments), seen  # between the tables
                 subnet.kill_subnet()
                 _, message = watching.communicate(timeout=60)
                 assert watching.returncode == 1 and "softib subnet" in message, message

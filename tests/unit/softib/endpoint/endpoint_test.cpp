@@ -593,6 +593,8 @@ TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   here.send({&own.outgoing(), 1});
   (void)first_.next_text();
   EXPECT_EQ(size("/here") - empty, 2 * ten) << "captured as sent, not again as received";
+  EXPECT_EQ(here.try_send({&packet.outgoing(), 1}), 1U);
+  EXPECT_EQ(size("/here") - empty, 3 * ten);
   here.set_receiver(nullptr);
   there.set_receiver(nullptr);
   one_ = subnet_.attach(1);
@@ -666,6 +668,36 @@ TEST_F(EndpointTest, TheEngineBlocksAllSignalsButThoseThatItCauses) {
 }
 
 // Captures.
+
+TEST(CaptureFileTest, RecordsAreThoseOfPcapAndErf) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "capture";
+  CaptureFile::open(path).value();  // writes the header, once
+  auto file = CaptureFile::open(path).value();
+  constexpr auto kWhen =
+      std::chrono::seconds(1'700'000'000) + std::chrono::nanoseconds(123'456'789);
+  file.add(std::vector<std::uint8_t>(100), Direction::received,
+           CaptureFile::WallTime(
+               std::chrono::duration_cast<std::chrono::system_clock::duration>(kWhen)));
+  file.flush();
+  std::ifstream in(path, std::ios::binary);
+  const std::vector<char> all(std::istreambuf_iterator<char>(in), {});
+  const auto number = [&](std::size_t at, std::size_t size, bool is_little = false) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      value = value << 8 | static_cast<std::uint8_t>(all.at(at + (is_little ? size - 1 - i : i)));
+    }
+    return value;
+  };
+  EXPECT_EQ(number(0, 8), 0xa1b2c3d4'0002'0004) << "magic number, version";
+  EXPECT_EQ(number(8, 8), 0U);
+  EXPECT_EQ(number(16, 8), 0x0000ffff'000000c5) << "longest packet, link type";
+  EXPECT_EQ(number(24, 8), 1'700'000'000ULL << 32 | 123'456);
+  EXPECT_EQ(number(32, 8), 122ULL << 32 | 122) << "with the header of ERF and both CRCs";
+  EXPECT_EQ(number(40, 8, true), 1'700'000'000ULL << 32 | 0x1f9add37);
+  EXPECT_EQ(number(48, 8), 0x15'05'007a'0000'006a) << "InfiniBand; varying length, interface 1";
+  EXPECT_EQ(all.size(), 40U + 122);
+}
 
 TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
   const test::TemporaryFolder root;

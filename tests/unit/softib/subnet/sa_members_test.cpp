@@ -343,6 +343,43 @@ TEST_F(SaMembers, FindsAMembershipByMgidAndPortGid) {
   EXPECT_EQ(query(b)->status(), SaStatus::no_records);
 }
 
+TEST_F(SaMembers, EachComponentOfAQuerySelects) {
+  auto group = member::record(Gid::parse("ff15:a01c::1").value(), a.gid());
+  group.sl = ServiceLevel(2);
+  group.flow_label = 0x12345;
+  group.hop_limit = 9;
+  group.traffic_class = 0x20;
+  const auto created = set(a, group, member::kCreate);
+  ASSERT_EQ(created.status(), SaStatus::ok);
+  const auto record = McMemberRecord::parse(created.data).value();
+  a.trust(true);
+  struct Row {
+    std::uint64_t component;
+    void (*change)(McMemberRecord&);
+  };
+  for (const auto& [component, change] :
+       {Row{McMemberRecord::kMgid, [](auto& x) { x.mgid = Gid::parse("ff15:a01c::2").value(); }},
+        Row{McMemberRecord::kPortGid, [](auto& x) { x.port_gid = Gid(Gid::kLinkLocalPrefix, {}); }},
+        Row{McMemberRecord::kQKey, [](auto& x) { x.qkey = QKey(1); }},
+        Row{McMemberRecord::kMlid, [](auto& x) { x.mlid = Lid(0xc000); }},
+        Row{McMemberRecord::kMtuSelector | McMemberRecord::kMtu, [](auto& x) { x.mtu = 3; }},
+        Row{McMemberRecord::kTrafficClass, [](auto& x) { x.traffic_class = 0; }},
+        Row{McMemberRecord::kPKey, [](auto& x) { x.pkey = PKey(0x8012); }},
+        Row{McMemberRecord::kRateSelector | McMemberRecord::kRate, [](auto& x) { x.rate = 2; }},
+        Row{McMemberRecord::kSl, [](auto& x) { x.sl = ServiceLevel(0); }},
+        Row{McMemberRecord::kFlowLabel, [](auto& x) { x.flow_label = 0; }},
+        Row{McMemberRecord::kHopLimit, [](auto& x) { x.hop_limit = 0; }},
+        Row{McMemberRecord::kScope, [](auto& x) { x.scope = 2; }},
+        Row{McMemberRecord::kJoinState, [](auto& x) { x.join_state = 2; }},
+        Row{McMemberRecord::kProxyJoin, [](auto& x) { x.proxy_join = true; }}}) {
+    SCOPED_TRACE(component);
+    EXPECT_EQ(table(a, component | McMemberRecord::kHopLimit, record).size(), 1U);
+    auto other = record;
+    change(other);
+    EXPECT_TRUE(table(a, component | McMemberRecord::kHopLimit, other).empty());
+  }
+}
+
 TEST_F(SaMembers, TooManyGroupsAreRefused) {
   Gid::Bytes bytes = Gid::parse("ff12:a01c::").value().bytes();
   for (std::size_t i = 1; i <= kMaxGroups / 2; ++i) {

@@ -32,6 +32,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/transport/peer_connection.hpp"
+#include "softib/transport/process_slot.hpp"
 #include "softib/transport/shared_wakeup_fds.hpp"
 #include "softib/transport/socket_engine.hpp"
 #include "softib/transport/unix_socket.hpp"
@@ -169,6 +170,19 @@ TEST_F(RingWireTest, ANewConnectionReplacesAnOldOneForLackOfDescriptors) {
   // It needs two descriptors for a moment. Which are in flight, other tests say, too: delivers().
   errno = 0;
   EXPECT_TRUE(send(2) == Delivery::delivered || errno == ETOOMANYREFS) << std::strerror(errno);
+}
+
+TEST_F(RingWireTest, AnEmptySlotIsTriedAgainWhenItsEpochHasChanged) {
+  EXPECT_EQ(send(0), Delivery::no_process);
+  const GuardedFd listener = listen(0);
+  EXPECT_EQ(send(0), Delivery::no_process) << "a process advances the epoch after that";
+  subnet_.fabric().advance_epoch(1, 0);
+  EXPECT_EQ(send(0), Delivery::delivered);
+}
+
+TEST_F(RingWireTest, ASlotThatNobodyHadNeedsNoReclaiming) {
+  reclaim_slot(subnet_.folder(), subnet_.fabric(), 1, 5);
+  EXPECT_NE(::faccessat(node_.get(), fabric::slot_lock_name(5).c_str(), F_OK, 0), 0);
 }
 
 TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
@@ -432,6 +446,11 @@ class SocketEngineTest : public RingWireTest {
     const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
     return send_message(sender.get(), MessageKind::mad, mad) == 0;
   }
+  static void expect_disconnected(const GuardedFd& sender) {
+    pollfd closed{sender.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&closed, 1, 60'000), 1);
+    EXPECT_NE(closed.revents & POLLHUP, 0);
+  }
 };
 
 TEST_F(SocketEngineTest, DeliversTheMessagesOfEvictedSenders) {
@@ -466,13 +485,28 @@ TEST_F(SocketEngineTest, DisconnectsASenderOfUnexpectedMessages) {
     ASSERT_EQ(send_message(sender.get(), i % 2 == 0 ? MessageKind::wakeup : MessageKind::mad, {},
                            sender.get()),
               0);
-    pollfd closed{sender.get(), POLLIN, 0};
-    ASSERT_EQ(::poll(&closed, 1, 60'000), 1);
-    EXPECT_NE(closed.revents & POLLHUP, 0);
+    expect_disconnected(sender);
   }
   EXPECT_TRUE(eventually([&] { return counter_.malformed_ == 20; }));
   EXPECT_EQ(counter_.packets, 0U);
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
+}
+
+/// It needs a ring, and a number of 4 bytes.
+TEST_F(SocketEngineTest, DisconnectsASenderWhoseRequestForADescriptorIsInvalid) {
+  const std::array<std::uint8_t, 5> body{};
+  const auto ring = make_ring_memory();
+  for (const auto& [has_ring, size] :
+       {std::pair{true, 0U}, std::pair{true, 3U}, std::pair{true, 5U}, std::pair{false, 4U}}) {
+    const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
+    if (has_ring) {
+      ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
+    }
+    ASSERT_EQ(send_message(sender.get(), MessageKind::want_wakeup_fd,
+                           ipoib::ConstBytes(body).first(size)),
+              0);
+    expect_disconnected(sender);
+  }
 }
 
 /// The sender does nothing afterwards, and does not disconnect.

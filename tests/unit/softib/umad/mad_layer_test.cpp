@@ -392,9 +392,17 @@ TEST_F(MadLayerTest, ChecksRegistrationsLikeTheKernel) {
   EXPECT_FALSE(refused(make_registration(0x81)));
   EXPECT_TRUE(refused(make_registration(kSa, 2)));
   EXPECT_TRUE(refused(make_registration(kPerf, 1)));  // a class without RMPP
+  EXPECT_FALSE(refused(make_registration(0x4f - 0x20)));
   EXPECT_TRUE(refused(make_registration(0x50)));
   EXPECT_TRUE(refused(make_registration(0x32)));  // no OUI
+  auto vendor = make_registration(0x32, 1);
+  vendor.oui = 0xffffff;
+  EXPECT_FALSE(refused(vendor));
+  vendor.oui = 0x1000000;
+  EXPECT_TRUE(refused(vendor));
   auto version = make_registration(kPerf);
+  version.class_version = 0x82;
+  EXPECT_FALSE(refused(version));
   version.class_version = 0x83;
   EXPECT_TRUE(refused(version));
 }

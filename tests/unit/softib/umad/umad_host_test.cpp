@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "softib/core/rmpp_sender.hpp"
+#include "softib/umad/mad_class.hpp"
 
 namespace softib::umad {
 namespace {
@@ -110,6 +111,41 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   EXPECT_EQ(responses, 1U);
   engine.receive_mad(flood.emit(bytes));
   EXPECT_TRUE(host.receive(port, ipoib::wire::kMadSize)) << "there is room again";
+}
+
+TEST(UmadHost, UnknownPortsAndAgentsAreInvalid) {
+  FakeEndpoint endpoint;
+  UmadHost host(endpoint, 0, fabric::SubnetFolder("/nonexistent"), nullptr);
+  endpoint.on_send = [](const MadPacket&) { ADD_FAILURE() << "is sent"; };
+  const std::vector<std::uint8_t> mad(ipoib::wire::kMadSize);
+  EXPECT_EQ(host.open_port(-1), -EINVAL);
+  EXPECT_EQ(host.open_port(endpoint.port().number + 1), -EINVAL);
+  const int port = host.open_port(1);
+  constexpr auto kAgents = static_cast<int>(kMaxPortAgents);
+  for (const auto& [unknown, agent] : {std::pair{port + 1, 0}, std::pair{port, -1},
+                                       std::pair{port, 0}, std::pair{port, kAgents}}) {
+    EXPECT_EQ(host.remove_agent(unknown, agent), -EINVAL) << agent;
+    EXPECT_EQ(host.send(unknown, agent, {kSmLid, {}, Qpn(1)}, mad, {}), -EINVAL) << agent;
+  }
+  EXPECT_EQ(host.add_agent(port + 1, {}), -EINVAL);
+  EXPECT_EQ(host.receive(port + 1, mad.size())->id, -EINVAL);
+  EXPECT_FALSE(host.receive(port, mad.size()));
+  EXPECT_EQ(host.close_port(port + 1), -EINVAL);
+  EXPECT_EQ(host.close_port(port), 0);
+}
+
+TEST(MadClass, HasRmppAndAHeader) {
+  struct Row {
+    std::uint8_t management_class;
+    bool has_rmpp;
+    std::size_t header;
+  };
+  for (const auto& row : {Row{0x03, true, 56}, Row{0x06, true, 64}, Row{0x10, true, 64},
+                          Row{0x12, true, 64}, Row{0x30, true, 40}, Row{0x4f, true, 40},
+                          Row{0x04, false, 24}, Row{0x2f, false, 24}, Row{0x50, false, 24}}) {
+    EXPECT_EQ(has_rmpp(row.management_class), row.has_rmpp) << int(row.management_class);
+    EXPECT_EQ(header_size(row.management_class), row.header) << int(row.management_class);
+  }
 }
 
 /// A program may exit as soon as it has the response.

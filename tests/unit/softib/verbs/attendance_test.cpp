@@ -77,6 +77,18 @@ TEST_F(AttendanceTest, UnlessItIsUsedToGoOn) {
   EXPECT_FALSE(engine_takes_requests());
 }
 
+TEST_F(AttendanceTest, OneThatDoesNotGoOnIsNotBelievedAgainAtOnce) {
+  for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
+    poll_in_vain();
+    (void)attendance.on_completions(now);
+  }
+  poll_in_vain();
+  ASSERT_FALSE(attendance.must_note_completions());
+  (void)attendance.start_checks(now);
+  while (!engine_takes_requests()) ASSERT_TRUE(checks_again());
+  EXPECT_TRUE(attendance.must_note_completions());
+}
+
 TEST_F(AttendanceTest, AlsoIfItPostsMeanwhile) {
   for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
     (void)attendance.on_completions(now);

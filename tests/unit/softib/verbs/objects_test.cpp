@@ -262,7 +262,9 @@ TEST_F(ObjectsTest, ClosedContextsLeaveNothingInTheHca) {
       if (ibv_attach_mcast(qp, &group, 0xc000) != 0) break;
       ++groups;
     }
-    return std::array{regions.size(), handles, groups};
+    std::size_t domains = 0;
+    while (ibv_alloc_pd(left.context) != nullptr) ++domains;
+    return std::array{regions.size(), handles, groups, domains};
   };
   const auto first = use_all();
   for (const auto number : first) EXPECT_GT(number, 0U);
@@ -353,6 +355,13 @@ TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
   EXPECT_EQ(read("/nowhere", "file"), -1);
   EXPECT_EQ(ibv_read_sysfs_file("/sys/class/infiniband/softib0", "board_id", text.data(), 4), 3);
   EXPECT_STREQ(text.data(), "SOF");
+  for (const auto* folder : {"/sys/class/infiniband/softib0", "/proc/sys/kernel"}) {
+    const auto* const file = *(folder + 1) == 's' ? "board_id" : "ostype";
+    EXPECT_EQ(ibv_read_sysfs_file(folder, file, text.data(), 0), -1);
+    EXPECT_EQ(text[0], 'S') << "there is no room for anything";
+    EXPECT_EQ(ibv_read_sysfs_file(folder, file, text.data(), 1), 0);
+    EXPECT_EQ(std::exchange(text[0], 'S'), 0);
+  }
   text.fill('x');
   EXPECT_EQ(ibv_read_sysfs_file("/sys/class/infiniband/softib0", "board_id", text.data(), 6), 5);
   EXPECT_EQ(text[5], '\0');
