@@ -23,7 +23,7 @@ std::optional<InterfaceMark> parse_mark(std::string_view alternative) {
   if (alternative.size() < kGuidDigits + 2) return std::nullopt;
   const auto digits = alternative.substr(alternative.size() - kGuidDigits);
   const auto name = alternative.substr(0, alternative.size() - kGuidDigits - 1);
-  const auto guid = parse_number<std::uint64_t>(digits, 16);
+  const auto guid = ipoib::parse_number<std::uint64_t>(digits, 16);
   if (!guid || alternative[name.size()] != '-') return std::nullopt;
   return InterfaceMark{std::string(name), Guid(*guid)};
 }

@@ -28,7 +28,7 @@ namespace {
 const passwd* find_user(const std::string& text) {
   const auto* const named = ::getpwnam(text.c_str());
   if (named != nullptr) return named;
-  const auto number = parse_number<uid_t>(text);
+  const auto number = ipoib::parse_number<uid_t>(text);
   return number ? ::getpwuid(*number) : nullptr;
 }
 
@@ -36,7 +36,7 @@ Account account_of(const passwd& user) { return {user.pw_uid, user.pw_gid, user.
 
 gid_t find_group(const std::string& text) {
   if (const auto* const named = ::getgrnam(text.c_str())) return named->gr_gid;
-  if (const auto number = parse_number<gid_t>(text)) return *number;
+  if (const auto number = ipoib::parse_number<gid_t>(text)) return *number;
   throw std::runtime_error("--group " + text + ": there is no such group");
 }
 

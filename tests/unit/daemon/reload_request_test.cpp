@@ -20,9 +20,11 @@ TEST(ReloadRequestTest, ReachesTheDaemonsOfThePortAndNamesTheirInterfaces) {
   const HandledSignals signals;
   const auto home = host::NetworkNamespace::open("").value();
   Logging logs(LogTarget::standard_error, {});
-  const WaitingInterfaces waiting(
-      {.interfaces = {{.name = "one"}, {.name = "other"}}, .device = "mlx5_0", .port = 2}, home,
-      logs);
+  const WaitingInterfaces waiting({.interfaces = {{.name = "one"}, {.name = "other"}},
+                                   .device = "mlx5_0",
+                                   .port = 2,
+                                   .reason = "it has failed"},
+                                  home, logs);
   const std::string expected =
       "process " + std::to_string(::getpid()) +
       " on mlx5_0 port 2 (one, other): reads its configuration again; its log says what has "
