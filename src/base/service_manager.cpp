@@ -4,13 +4,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/number.hpp"
 
 namespace ipoib {
 
@@ -20,12 +20,8 @@ namespace {
 std::optional<std::int64_t> number_in(const char* variable) {
   const char* const text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
-  const std::string_view digits(text);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number <= 0)
-    return std::nullopt;
-  return number;
+  const auto number = parse_number<std::int64_t>(text);
+  return number && *number > 0 ? number : std::nullopt;
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+
+#include "ipoib/number.hpp"
 
 namespace ipoib::control {
 
@@ -19,10 +20,9 @@ std::optional<IpPrefix> parse_prefix(std::string_view text) {
   const unsigned bits = family(*address) == IpFamily::v4 ? 32 : 128;
   unsigned length = bits;
   if (slash != std::string_view::npos) {
-    const std::string_view number = text.substr(slash + 1);
-    const char* const end = number.data() + number.size();
-    const auto [stop, error] = std::from_chars(number.data(), end, length);
-    if (error != std::errc() || stop != end || length > bits) return std::nullopt;
+    const auto number = parse_number<unsigned>(text.substr(slash + 1));
+    if (!number || *number > bits) return std::nullopt;
+    length = *number;
   }
   return IpPrefix{*address, static_cast<std::uint8_t>(length)};
 }

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <utility>
+
+#include "ipoib/number.hpp"
 
 namespace ipoib::control {
 
@@ -87,13 +88,9 @@ std::optional<HwAddress> parse_hardware(std::string_view text) {
     number.remove_prefix(2);
     base = 16;
   }
-  std::uint32_t qpn = 0;
-  const auto* const end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, qpn, base);
-  if (!gid || error != std::errc() || stop != end || qpn > kMulticastQpn.value()) {
-    return std::nullopt;
-  }
-  return HwAddress{0, Qpn(qpn), *gid};
+  const auto qpn = parse_number<std::uint32_t>(number, base);
+  if (!gid || !qpn || *qpn > kMulticastQpn.value()) return std::nullopt;
+  return HwAddress{0, Qpn(*qpn), *gid};
 }
 
 std::vector<StaticNeighbour> neighbours_for(std::string_view interface,

@@ -18,9 +18,9 @@ constexpr double kLongestInterval = 3600;  // seconds, as of ibarp_subscribe()
 std::chrono::milliseconds parse_seconds(const char* what, std::string_view word, double least,
                                         double most) {
   double seconds = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
-  if (error != std::errc() || end != word.data() + word.size() || !(seconds >= least) ||
-      !(seconds <= most)) {
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, seconds);
+  if (error != std::errc() || rest != end || !(seconds >= least) || !(seconds <= most)) {
     std::array<char, 96> text{};
     std::snprintf(text.data(), text.size(), "%s is a number of seconds from %g to %g", what, least,
                   most);
@@ -31,8 +31,9 @@ std::chrono::milliseconds parse_seconds(const char* what, std::string_view word,
 
 std::uint32_t parse_count(std::string_view word) {
   std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
-  if (error != std::errc() || end != word.data() + word.size() || count == 0) {
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, count);
+  if (error != std::errc() || rest != end || count == 0) {
     throw Failure(kUsage, "--count is a positive number");
   }
   return count;

@@ -24,7 +24,7 @@ struct WatchOptions {
 
   std::uint32_t topics = 0;  ///< of monitor, as of ibarp_subscribe(); 0: all but the counters
   Stamp stamp = Stamp::none;
-  bool until_up = true;                                 ///< of wait; or until down
+  bool until_up = false;                                ///< of wait; or until down
   std::optional<std::chrono::milliseconds> timeout{};   ///< of wait; none: without limit
   std::optional<std::chrono::milliseconds> interval{};  ///< of counters; none: a second
   std::optional<std::uint32_t> count{};                 ///< of top: how many times

@@ -15,7 +15,7 @@ BringUp::Step BringUp::on_port(const PortStatus& port) {
     case LinkState::up:
       return while_running(before);
     case LinkState::stopped:
-      return Step::none;
+      break;
   }
   return Step::none;
 }

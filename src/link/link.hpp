@@ -47,7 +47,7 @@ class Link {
     FramePool& packets;   ///< for fragments; slots of the link's MTU and kHeadroom bytes
     Logger& log;
     HashKey hash_key;                             ///< of tables whose keys strangers choose; secret
-    wire::SaRequestId first_request{1};           ///< SA requests are numbered from here
+    wire::SaRequestId first_request{};            ///< SA requests are numbered from here
     const ArpPolicySource* arp_policy = nullptr;  ///< null: the policy is that of the HostView
   };
 

@@ -6,11 +6,11 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <sstream>
 
 #include "ipoib/bytes.hpp"
+#include "ipoib/number.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -33,18 +33,11 @@ Result<std::string> read_whole(int fd) {
   }
 }
 
-template <class Number>
-std::optional<Number> hexadecimal(std::string_view digits) {
-  Number value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
+constexpr int kHexadecimal = 16;
 
 /// The kernel prints the address bytes as a number in host byte order.
 std::optional<Ipv4Address> ipv4_group(std::string_view digits) {
-  const auto number = hexadecimal<std::uint32_t>(digits);
+  const auto number = parse_number<std::uint32_t>(digits, kHexadecimal);
   if (!number) return std::nullopt;
   return Ipv4Address(std::bit_cast<Ipv4Address::Bytes>(*number));
 }
@@ -53,7 +46,7 @@ std::optional<Ipv6Address> ipv6_group(std::string_view digits) {
   Ipv6Address::Bytes bytes;
   if (digits.size() != 2 * bytes.size()) return std::nullopt;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const auto byte = hexadecimal<std::uint8_t>(digits.substr(2 * i, 2));
+    const auto byte = parse_number<std::uint8_t>(digits.substr(2 * i, 2), kHexadecimal);
     if (!byte) return std::nullopt;
     bytes[i] = *byte;
   }

@@ -1,21 +1,15 @@
 #include "metrics/listen_address.hpp"
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
+
+#include "ipoib/number.hpp"
 
 namespace ipoib::metrics {
 
 namespace {
 
 constexpr Ipv4Address kLoopback{0x7f000001};
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return port;
-}
 
 /// "10.0.0.1", or "[fd00::1]".
 std::optional<IpAddress> parse_host(std::string_view text) {
@@ -32,7 +26,7 @@ std::optional<IpAddress> parse_host(std::string_view text) {
 Result<ListenAddress> ListenAddress::parse(std::string_view text) {
   const auto colon = text.rfind(':');
   const bool has_host = colon != std::string_view::npos;
-  const auto port = parse_port(has_host ? text.substr(colon + 1) : text);
+  const auto port = parse_number<std::uint16_t>(has_host ? text.substr(colon + 1) : text);
   const auto host =
       has_host ? parse_host(text.substr(0, colon)) : std::optional<IpAddress>(kLoopback);
   if (!port || !host) {

@@ -326,10 +326,21 @@ class Deriver:
             node.parent.parent.kind in FUNCTIONS | {Kind.LAMBDA_EXPR}
         if node.kind == Kind.RETURN_STMT and is_last and (self.result != "void" or not node.children):
             return
+        if node.kind == Kind.BREAK_STMT and self.ends_switch(node):
+            return
         only = bodies[0] if len(bodies) == 1 else None
         if only is not None and (only.kind != Kind.COMPOUND_STMT or len(only.children) == 1):
             return  # the same as to leave out what it controls
         self.add("statement", node, node.begin, end, "" if node.parent.kind == Kind.COMPOUND_STMT else ";")
+
+    @staticmethod
+    def ends_switch(node):
+        """Whether a statement is the last one of a switch statement."""
+        while node.parent.kind in LABELS:
+            node = node.parent
+        block = node.parent
+        return block.kind == Kind.COMPOUND_STMT and block.children[-1] is node and \
+            block.parent.kind == Kind.SWITCH_STMT
 
     def neighbours(self, block):
         """Two statements are exchanged that have something to do with each other."""

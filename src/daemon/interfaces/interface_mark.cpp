@@ -2,7 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <charconv>
+#include "ipoib/number.hpp"
+
 
 namespace ipoib::daemon {
 
@@ -22,13 +23,9 @@ std::optional<InterfaceMark> parse_mark(std::string_view alternative) {
   if (alternative.size() < kGuidDigits + 2) return std::nullopt;
   const auto digits = alternative.substr(alternative.size() - kGuidDigits);
   const auto name = alternative.substr(0, alternative.size() - kGuidDigits - 1);
-  std::uint64_t guid = 0;
-  const auto* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, guid, 16);
-  if (parsed.ec != std::errc() || parsed.ptr != end || alternative[name.size()] != '-') {
-    return std::nullopt;
-  }
-  return InterfaceMark{std::string(name), Guid(guid)};
+  const auto guid = ipoib::parse_number<std::uint64_t>(digits, 16);
+  if (!guid || alternative[name.size()] != '-') return std::nullopt;
+  return InterfaceMark{std::string(name), Guid(*guid)};
 }
 
 }  // namespace ipoib::daemon

@@ -4,11 +4,11 @@
 #include <net/if.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "daemon/options/cpus.hpp"
 #include "daemon/options/interface_plan.hpp"
+#include "ipoib/number.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -35,14 +35,12 @@ std::string rate_text(std::uint32_t mbps) {
 std::uint64_t parse_number(const std::string& option, const std::string& text, std::uint64_t least,
                            std::uint64_t most) {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
-  const char* const begin = text.data() + (hexadecimal ? 2 : 0);
-  const char* const end = text.data() + text.size();
-  std::uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(begin, end, value, hexadecimal ? 16 : 10);
-  if (error != std::errc() || rest != end || value < least || value > most) {
+  const auto value = hexadecimal ? ipoib::parse_number<std::uint64_t>(text.substr(2), 16)
+                                 : ipoib::parse_number<std::uint64_t>(text);
+  if (!value || *value < least || *value > most) {
     refuse(option, text, "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return value;
+  return *value;
 }
 
 bool parse_yes_no(const std::string& option, const std::string& text) {

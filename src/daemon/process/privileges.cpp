@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -20,22 +19,16 @@
 #include <set>
 #include <stdexcept>
 
+#include "ipoib/number.hpp"
+
 namespace ipoib::daemon {
 
 namespace {
 
-template <class Id>
-std::optional<Id> number_of(const std::string& text) {
-  Id id{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return id;
-}
-
 const passwd* find_user(const std::string& text) {
   const auto* const named = ::getpwnam(text.c_str());
   if (named != nullptr) return named;
-  const auto number = number_of<uid_t>(text);
+  const auto number = ipoib::parse_number<uid_t>(text);
   return number ? ::getpwuid(*number) : nullptr;
 }
 
@@ -43,7 +36,7 @@ Account account_of(const passwd& user) { return {user.pw_uid, user.pw_gid, user.
 
 gid_t find_group(const std::string& text) {
   if (const auto* const named = ::getgrnam(text.c_str())) return named->gr_gid;
-  if (const auto number = number_of<gid_t>(text)) return *number;
+  if (const auto number = ipoib::parse_number<gid_t>(text)) return *number;
   throw std::runtime_error("--group " + text + ": there is no such group");
 }
 

@@ -21,6 +21,8 @@ Entry full_entry() {
   entry.address = kV4;
   entry.state = "reachable";
   entry.hardware = kHardware;
+  entry.pinned = kHardware.gid;
+  entry.mac = MacAddress(0x0200'0000'0011);
   entry.path = Path{Lid(0xbfff), ServiceLevel(15), 4096, 100'000};
   entry.idle = milliseconds(1234);
   entry.references = 3;
@@ -66,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                     InterfaceRequest(HistogramsRequest{}), InterfaceRequest(StationsRequest{17}),
                     MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
                     LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77},
+                    InterfaceRequest(FailoverRequest{}),
+                    InterfaceRequest(FailoverRequest{"mlx5_1", 255}),
                     AddInterfaceRequest{PKey(0x1), "red"}, AddInterfaceRequest{PKey(0xffff), ""},
                     DeleteInterfaceRequest{}));
 
@@ -99,6 +103,24 @@ InterfaceInfo full_info() {
   info.sm_lid = Lid(0x11);
   info.version = "0.1.0";
   info.pid = 4711;
+  info.admin_up = false;
+  info.ports = {{.device = "mlx5_0",
+                 .port = 1,
+                 .role = "primary",
+                 .active = true,
+                 .state = "up",
+                 .waiting_for = "",
+                 .gid = kHardware.gid,
+                 .lid = Lid(7),
+                 .sm_lid = Lid(0x11)},
+                {.device = "mlx5_1",
+                 .port = 2,
+                 .role = "backup",
+                 .state = "port_down",
+                 .waiting_for = "a cable",
+                 .gid = {},
+                 .lid = {},
+                 .sm_lid = {}}};
   info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"},
                  {*Gid::parse("ff12:401b:ffff::1"), Lid(0), "joining", kV4, 16},
                  {*Gid::parse("ff12:601b:ffff::1"), Lid(0), "missing", kV6}};
@@ -244,6 +266,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"op":"log","set":{}})", EINVAL, "an array"},
         Bad{R"({"op":"log","set":["link"]})", EINVAL, "an array of objects"},
         Bad{R"({"op":"log","set":[{"module":"link"}]})", EINVAL, "level"},
+        Bad{R"({"op":"failover","device":""})", EINVAL, "the name of an RDMA device"},
+        Bad{R"({"op":"failover","device":"mlx5_1"})", EINVAL, "port"},
         Bad{R"({"op":"trace"})", EINVAL, "ring"},
         Bad{R"({"op":"trace","ring":4294967296,"from":0})", EINVAL, "0 to 4294967295"}));
 
@@ -310,7 +334,9 @@ INSTANTIATE_TEST_SUITE_P(
                     R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":1,)"
                     R"("references":4294967296,"waiting":0}})",
                     R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":1,)"
-                    R"("references":0,"waiting":0,"path":7}})"));
+                    R"("references":0,"waiting":0,"path":7}})",
+                    R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":1,)"
+                    R"("references":0,"waiting":0,"path":{"dlid":1,"sl":0,"mtu":2048}}})"));
 
 }  // namespace
 }  // namespace ipoib::control

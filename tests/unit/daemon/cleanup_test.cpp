@@ -1,6 +1,12 @@
 #include "daemon/interfaces/cleanup.hpp"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
+
+#include <memory>
+
+#include "linux/tun_device.hpp"
+#include "tests/unit/linux/namespace_fixture.hpp"
 
 namespace ipoib::daemon::cleanup_tests {
 namespace {
@@ -57,6 +63,25 @@ TEST(CleanupTest, WithoutTheDeviceTheNamesDecide) {
   options.pkeys = {kRed};
   EXPECT_TRUE(is_to_be_removed({"ib1", kPort}, options, std::nullopt));
   EXPECT_FALSE(is_to_be_removed({"ib1.8001", kPort}, options, std::nullopt));
+}
+
+using Discard = test::NamespaceTest;
+
+TEST_F(Discard, RemovesAnInterfaceThatWasMovedWhereItIs) {
+  const auto current = [] {
+    return host::NetworkNamespace::open("/proc/thread-self/ns/net").value();
+  };
+  const auto exists = [] { return ::if_nametoindex("ib0") != 0; };
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(current());
+  ASSERT_TRUE(host::TunDevice::open({.name = "ib0"}));
+  ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
+  ASSERT_TRUE(host::TunDevice::open({.name = "ib0"}));
+  const auto home = current();
+  EXPECT_TRUE(discard({.name = "ib0", .home = elsewhere}, home));
+  EXPECT_FALSE(elsewhere->run(exists));
+  EXPECT_TRUE(exists());
+  EXPECT_TRUE(discard({.name = "ib0"}, home));
+  EXPECT_FALSE(exists());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ipoib::daemon {
+namespace ipoib::daemon::path_test_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -85,4 +85,4 @@ TEST_F(PathTestTest, ALargeSubnetIsAskedLessOften) {
 }
 
 }  // namespace
-}  // namespace ipoib::daemon
+}  // namespace ipoib::daemon::path_test_tests

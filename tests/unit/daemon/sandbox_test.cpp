@@ -103,6 +103,15 @@ TEST_F(SandboxTest, ARefusedCallIsInTheLogWhenItReturns) {
   EXPECT_LT(text.find("ptrace"), text.find("after"));
 }
 
+TEST_F(SandboxTest, LeavesTheSignalsOfItsThreadAsTheyWere) {
+  const auto text = within(SandboxMode::on, [](std::ostream& out) {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    out << sigismember(&blocked, SIGTERM) << sigismember(&blocked, SIGCHLD);
+  });
+  EXPECT_EQ(text, "00");
+}
+
 TEST_F(SandboxTest, RestrictsArguments) {
   const auto text = within(SandboxMode::on, [](std::ostream& out) {
     out << "raw " << error_of(::socket(AF_INET, SOCK_RAW, 1)) << '\n'

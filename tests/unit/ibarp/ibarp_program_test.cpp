@@ -1141,6 +1141,10 @@ TEST_F(IbarpProgram, PrintsHelpAndVersion) {
     EXPECT_THAT(outcome.out, StartsWith("Usage: ibarp "));
   }
   EXPECT_THAT(run_ibarp({"--version"}).out, testing::MatchesRegex("ibarp [0-9.]+\n"));
+  for (const char* const option : {"--help", "--version"}) {
+    EXPECT_EQ(run_ibarp({option, "sing", "--batch"}).out, run_ibarp({option}).out)
+        << "whatever follows";
+  }
 }
 
 TEST_F(IbarpProgram, ReportsThatTheOutputCannotBeWritten) {

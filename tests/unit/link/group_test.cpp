@@ -499,6 +499,7 @@ TEST_F(GroupStates, Group_Confirming_Joined_OtherScope) {
   const Gid found = wire::broadcast_gid(kDefaultPKey, 5);
   EXPECT_FALSE(reply(group_record(found)));
   EXPECT_EQ(group.record(), nullptr) << "the link has to come up again";
+  EXPECT_NE(group.waiting_for().find("has another scope"), std::string::npos);
   EXPECT_EQ(group.mgid(), found);
   EXPECT_EQ(emitted<DetachGroup>().at(0).mgid, before);
   ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);

@@ -105,6 +105,13 @@ TEST(TunDeviceOfAnOrdinaryUser, IsConfiguredInAUserNamespace) {
   EXPECT_EQ(WEXITSTATUS(status), kDone);
 }
 
+TEST_F(TunDeviceTest, AQueueThatTheKernelRefusesIsAWarning) {
+  const auto tun = TunDevice::open({.name = "ib0", .queue_length = UINT32_MAX});
+  ASSERT_TRUE(tun) << tun.error().message;
+  ASSERT_EQ((*tun)->warnings().size(), 1U);
+  EXPECT_NE((*tun)->warnings()[0].find("txqueuelen"), std::string::npos);
+}
+
 TEST_F(TunDeviceTest, CreatesATapWithThatAddress) {
   constexpr MacAddress kMac{0x0203'0012'abcd};
   auto tap = TunDevice::open({.name = "ib0", .mac = kMac});

@@ -113,6 +113,16 @@ TEST(EntryTableTest, ForEachMayEraseTheVisitedEntry) {
   EXPECT_EQ(items.next(slot), nullptr);
 }
 
+TEST(EntryTableTest, DestroysItsEntries) {
+  std::set<const Counted*> alive;
+  {
+    CountedItems items(8, kKey);
+    for (std::uint32_t key = 0; key < 3; ++key) (void)items.emplace(Ipv4Address(key), key, alive);
+    EXPECT_EQ(alive.size(), 3U);
+  }
+  EXPECT_EQ(alive.size(), 0U);
+}
+
 /// A hash without a key, which was used here once; all of its steps can be inverted.
 std::uint64_t unkeyed_hash(std::uint64_t high, std::uint64_t low) {
   return (high * 0x9e3779b97f4a7c15 ^ low) * 0xff51afd7ed558ccd >> 16;
