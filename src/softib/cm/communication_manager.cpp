@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "ipoib/overloaded.hpp"
+#include "softib/core/cm_recipient.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::cm {
@@ -178,6 +179,25 @@ void CommunicationManager::update(Entry& entry) {
 }
 
 // --- Stimuli -------------------------------------------------------------------------------------
+
+bool CommunicationManager::is_recipient(const wire::CmMessage& message, Lid from,
+                                        std::uint8_t lmc) const {
+  const Lid peer = base_lid(from, lmc);
+  const CmRecipient recipient = recipient_of(message);
+  if (const auto* const service = std::get_if<wire::ServiceId>(&recipient)) {
+    if (listeners_.find(*service)) return true;
+    // One that was answered, or that a listener that has gone since has not answered yet.
+    const auto* const req = std::get_if<wire::CmReq>(&message);
+    return req != nullptr ? by_request_.contains({peer, req->local_id})
+                          : resolution_.is_known(peer, std::get<wire::CmSidrReq>(message));
+  }
+  const CommId id = std::get<CommId>(recipient);
+  if (id != CommId()) {
+    return CommIdLayout::slot(id) == self_.slot && CommIdLayout::epoch(id) == self_.epoch;
+  }
+  const auto* const rej = std::get_if<wire::CmRej>(&message);
+  return rej != nullptr && by_request_.contains({peer, rej->local_id});
+}
 
 void CommunicationManager::receive(const MadPacket& packet, const PortAttributes& port,
                                    TimePoint now) {

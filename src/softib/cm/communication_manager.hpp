@@ -91,6 +91,9 @@ class CommunicationManager {
 
   // --- Stimuli ----------------------------------------------------------------------------------
 
+  /// Whether a message that came from this LID is for this manager, rather than for another process
+  /// of the node. `lmc` is that of all ports of the subnet.
+  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, Lid from, std::uint8_t lmc) const;
   /// A MAD of class 7. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);

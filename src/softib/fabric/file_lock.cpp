@@ -30,6 +30,11 @@ bool try_lock_shared(int fd, std::int64_t offset) {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
+void unlock(int fd, std::int64_t offset) {
+  auto lock = one_byte(F_UNLCK, offset);
+  (void)::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 bool is_locked(int fd, std::int64_t offset) {
   auto lock = one_byte(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

@@ -11,6 +11,8 @@ namespace softib::fabric {
 [[nodiscard]] bool try_lock(int fd, std::int64_t offset);
 /// Takes a shared lock on the byte, without waiting. Returns false if it is locked exclusively.
 [[nodiscard]] bool try_lock_shared(int fd, std::int64_t offset);
+/// Releases the lock on the byte, if there is one.
+void unlock(int fd, std::int64_t offset);
 /// Whether another open file description has a lock on the byte.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);
 
