@@ -390,16 +390,26 @@ TimePoint CommunicationManager::next_deadline() const {
   return std::min(deadlines_.next(), resolution_.next_deadline());
 }
 
+bool CommunicationManager::may_be_with(const Entry& entry, Lid peer, std::uint32_t slot,
+                                       std::uint32_t epoch) {
+  const CommId remote = entry.connection.remote_id();
+  const bool is_of_process =
+      CommIdLayout::slot(remote) == slot && CommIdLayout::epoch(remote) == epoch;
+  return entry.peer == peer && (remote == CommId() || is_of_process);
+}
+
+bool CommunicationManager::has_peer(Lid lid, std::uint8_t lmc, std::uint32_t slot,
+                                    std::uint32_t epoch) const {
+  return std::ranges::any_of(connections_, [&](const auto& one) {
+    return may_be_with(one.second, base_lid(lid, lmc), slot, epoch);
+  });
+}
+
 void CommunicationManager::process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot,
                                         std::uint32_t epoch, TimePoint now) {
   std::vector<Handle> affected;
   for (const auto& [handle, entry] : connections_) {
-    const CommId remote = entry.connection.remote_id();
-    const bool is_of_process =
-        CommIdLayout::slot(remote) == slot && CommIdLayout::epoch(remote) == epoch;
-    if (entry.peer == base_lid(lid, lmc) && (remote == CommId() || is_of_process)) {
-      affected.push_back(handle);
-    }
+    if (may_be_with(entry, base_lid(lid, lmc), slot, epoch)) affected.push_back(handle);
   }
   std::ranges::sort(affected);  // so that equal histories give equal output
   for (const Handle handle : affected) {

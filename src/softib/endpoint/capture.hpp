@@ -85,6 +85,7 @@ class CapturingEndpoint final : public Endpoint,
   [[nodiscard]] bool is_running(const RemoteProcess& process) const override {
     return inner_->is_running(process);
   }
+  [[nodiscard]] bool watch_hangup(int fd) override { return inner_->watch_hangup(fd); }
   [[nodiscard]] bool wake_processes(NodeIndex node) override {
     return inner_->wake_processes(node);
   }
@@ -114,6 +115,7 @@ class CapturingEndpoint final : public Endpoint,
   [[nodiscard]] bool take_mad(ConstBytes packet) override;
   void cm_deadline(ipoib::TimePoint now) override;
   void connection_ended(const RemoteProcess& process) override;
+  void hung_up(int fd) override;
   void cm_lost() override;
   void device_lost() override;
   [[nodiscard]] bool is_own(const ArrivedPacket& packet) const;

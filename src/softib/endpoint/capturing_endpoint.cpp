@@ -129,6 +129,10 @@ void CapturingEndpoint::connection_ended(const RemoteProcess& process) {
   if (cm_receiver_ != nullptr) cm_receiver_->connection_ended(process);
 }
 
+void CapturingEndpoint::hung_up(int fd) {
+  if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
+}
+
 void CapturingEndpoint::cm_lost() {
   if (cm_receiver_ != nullptr) cm_receiver_->cm_lost();
 }

@@ -61,6 +61,8 @@ class CmReceiver {
   /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
   /// a REQ. Endpoint::is_running() tells whether the process has, too. May be called again.
   virtual void connection_ended(const RemoteProcess& process) = 0;
+  /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
+  virtual void hung_up(int /*fd*/) {}
   /// The endpoint is lost; nothing more will be received.
   virtual void cm_lost() = 0;
 };
@@ -103,6 +105,8 @@ class Endpoint : public PacketSink, public ConnectedSink {
   /// The same for CmReceiver::cm_deadline().
   virtual void set_cm_deadline(ipoib::TimePoint when) = 0;
   [[nodiscard]] virtual bool is_running(const RemoteProcess& process) const = 0;
+  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
+  [[nodiscard]] virtual bool watch_hangup(int fd) = 0;
   /// Makes the processes of `node` check the port's record; for the subnet process after a change.
   /// Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;

@@ -250,6 +250,11 @@ void LiveEndpoint::connections_ended(std::span<const transport::Process> process
   }
 }
 
+void LiveEndpoint::hung_up(int fd) {
+  const std::lock_guard lock(delivery_mutex_);
+  if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
+}
+
 void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
   if (by != 0) fabric_.count(node_, counter, by);
 }

@@ -40,6 +40,9 @@ class LiveEndpoint final : public Endpoint,
   void set_deadline(ipoib::TimePoint when) override { set_deadline(deadline_, when); }
   void set_cm_deadline(ipoib::TimePoint when) override { set_deadline(cm_deadline_, when); }
   [[nodiscard]] bool is_running(const RemoteProcess& process) const override;
+  [[nodiscard]] bool watch_hangup(int fd) override {
+    return !is_inactive() && engine_.watch_hangup(fd);
+  }
   [[nodiscard]] bool wake_processes(NodeIndex node) override;
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
@@ -60,6 +63,7 @@ class LiveEndpoint final : public Endpoint,
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
   void connections_ended(std::span<const transport::Process> processes) override;
+  void hung_up(int fd) override;
   [[nodiscard]] bool watch(int socket, transport::Process process) override;
   void connection_ended(transport::Process process) override;
 

@@ -111,6 +111,12 @@ void Manager::close_channel(ChannelId channel, TimePoint now) {
   settle(now);
 }
 
+/// The events of a channel, to be changed.
+Manager::Channel& Manager::changed(ChannelId channel) {
+  changed_channels_.push_back(channel);
+  return channels_.at(channel);
+}
+
 bool Manager::has_event(ChannelId channel) const {
   const auto found = channels_.find(channel);
   return found != channels_.end() && !found->second.empty();
@@ -118,7 +124,7 @@ bool Manager::has_event(ChannelId channel) const {
 
 Result<Event> Manager::take_event(ChannelId channel) {
   if (!has_event(channel)) return Error{EAGAIN, "no event"};
-  Channel& events = channels_.at(channel);
+  Channel& events = changed(channel);
   const QueuedEvent first = std::move(events.front());
   events.pop_front();
   Id& id = ids_.at(first.counted_for);
@@ -193,7 +199,7 @@ Result<std::uint32_t> Manager::destroy(ChannelId channel, IdHandle handle, TimeP
 void Manager::remove(Id& id, TimePoint now) {
   const IdHandle handle = id.handle;
   std::vector<IdHandle> children;
-  std::erase_if(channels_.at(id.channel), [&](const QueuedEvent& one) {
+  std::erase_if(changed(id.channel), [&](const QueuedEvent& one) {
     const bool is_request = one.event.type == EventType::connect_request;
     if (is_request && one.counted_for == handle) children.push_back(one.event.id);
     return one.counted_for == handle;
@@ -216,7 +222,8 @@ Result<std::uint32_t> Manager::migrate(ChannelId to, ChannelId from, IdHandle ha
   if (!channels_.contains(to)) return Error{EINVAL, "no such channel"};
   const std::uint32_t reported = (*id)->events_reported;
   if (to == from) return reported;
-  Channel& old = channels_.at(from);
+  Channel& old = changed(from);
+  Channel& events = changed(to);
   Channel kept;
   for (auto& event : old) {
     if (event.counted_for != handle) {
@@ -225,7 +232,7 @@ Result<std::uint32_t> Manager::migrate(ChannelId to, ChannelId from, IdHandle ha
     }
     // Requests that nobody has seen belong to the channel of their listener.
     if (event.event.type == EventType::connect_request) ids_.at(event.event.id).channel = to;
-    channels_.at(to).push_back(std::move(event));
+    events.push_back(std::move(event));
   }
   old = std::move(kept);
   (*id)->channel = to;

@@ -129,6 +129,10 @@ class Manager {
   // --- Output -----------------------------------------------------------------------------------
 
   [[nodiscard]] std::vector<MadPacket> take_outgoing(std::size_t hca);
+  /// Those that may have another answer to has_event() than before; they may be closed by now.
+  [[nodiscard]] std::vector<ChannelId> take_changed_channels() {
+    return std::exchange(changed_channels_, {});
+  }
   [[nodiscard]] std::size_t id_count() const { return ids_.size(); }
   [[nodiscard]] std::size_t hca_count() const { return hcas_.size(); }
   [[nodiscard]] const cm::CommunicationManager& communication(std::size_t hca) const {
@@ -156,6 +160,7 @@ class Manager {
   };
   using Channel = std::deque<QueuedEvent>;
 
+  [[nodiscard]] Channel& changed(ChannelId channel);
   [[nodiscard]] ipoib::Result<Id*> owned(ChannelId channel, IdHandle id);
   [[nodiscard]] ipoib::Result<Id*> owned(ChannelId channel, IdHandle id, IdState state);
   [[nodiscard]] ipoib::Result<Id*> connected(ChannelId channel, IdHandle id);
@@ -195,6 +200,7 @@ class Manager {
   std::vector<std::unique_ptr<HcaState>> hcas_;
   Ports ports_;
   std::map<ChannelId, Channel> channels_;
+  std::vector<ChannelId> changed_channels_;
   std::uint32_t last_channel_ = 0;
   std::map<IdHandle, Id> ids_;
   std::uint32_t last_id_ = 0;

@@ -51,7 +51,7 @@ void Manager::tell(const Id& id, Event event) {
   if (id.uid == 0) return;
   event.id = id.handle;
   event.uid = id.uid;
-  channels_.at(id.channel).push_back({std::move(event), id.handle});
+  changed(id.channel).push_back({std::move(event), id.handle});
 }
 
 // --- Stimuli -------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
   event.id = id.handle;
   event.uid = listener->uid;
   ++listener->undelivered;
-  channels_.at(listener->channel).push_back({std::move(event), listener->handle});
+  changed(listener->channel).push_back({std::move(event), listener->handle});
   return true;
 }
 

@@ -48,9 +48,11 @@ bool has_unread(int fd) {
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
 
 /// What epoll reports for a connection to another process, which is watched for its end.
-///   | 1 | - 7 | epoch 8 | node 16 | slot 32 |    other descriptors are numbers below 2^31
+///   | 10 | - 6 | epoch 8 | node 16 | slot 32 |    other descriptors are numbers below 2^31
+///   | 11 | - 30 | descriptor 32 |                 one that is watched for a hang-up
 struct WatchKey {
   static constexpr std::uint64_t kWatched = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kHangup = std::uint64_t{1} << 62;
 
   [[nodiscard]] static std::uint64_t of(Process process) {
     return kWatched | std::uint64_t{process.epoch} << 48 |
@@ -149,7 +151,9 @@ void SocketEngine::turn() {
   if (rings_.take_requests()) linger_.handled(rings_.drain());
   for (int i = 0; i < count; ++i) {
     const auto& data = events[static_cast<std::size_t>(i)].data;
-    if ((data.u64 & WatchKey::kWatched) != 0) {
+    if ((data.u64 & WatchKey::kHangup) != 0) {
+      receiver_.hung_up(static_cast<int>(data.u64 & 0xffff'ffff));
+    } else if ((data.u64 & WatchKey::kWatched) != 0) {
       connection_ended(WatchKey::process(data.u64));
     } else {
       on_readable(data.fd);
@@ -208,6 +212,13 @@ bool SocketEngine::watch(int socket, Process process) const {
   event.events = EPOLLET;
   event.data.u64 = WatchKey::of(process);
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) == 0;
+}
+
+bool SocketEngine::watch_hangup(int fd) const {
+  epoll_event event{};
+  event.events = EPOLLET;
+  event.data.u64 = WatchKey::kWatched | WatchKey::kHangup | static_cast<std::uint32_t>(fd);
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void SocketEngine::connection_ended(Process process) {

@@ -83,6 +83,9 @@ class SocketEngine {
   /// Reports to the receiver when the other end closes the socket of a connection to `process`.
   /// False: the system has no memory for that. From any thread, like connection_ended().
   [[nodiscard]] bool watch(int socket, Process process) const;
+  /// Reports to the receiver, once, when the other end of a socket is closed. It may be closed by
+  /// then. False: the system has no memory for that.
+  [[nodiscard]] bool watch_hangup(int fd) const;
   /// Reports that the connection has ended.
   void connection_ended(Process process);
 

@@ -86,6 +86,8 @@ class WireReceiver {
   /// Connections to these processes, which were watched, have ended, or could not be made: the
   /// process has died, or one of the two had no descriptor left. It may be reported more than once.
   virtual void connections_ended(std::span<const Process> processes) = 0;
+  /// The other end of a descriptor has been closed (SocketEngine::watch_hangup()).
+  virtual void hung_up(int /*fd*/) {}
   /// The engine has finished an iteration of its loop.
   virtual void turn_done() = 0;
   /// The deadline of SocketEngine::set_deadline() has passed.

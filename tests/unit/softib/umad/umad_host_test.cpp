@@ -38,6 +38,7 @@ class FakeEndpoint : public endpoint::Endpoint {
   void set_mad_deadline(ipoib::TimePoint) override {}
   void set_deadline(ipoib::TimePoint) override {}
   void set_cm_deadline(ipoib::TimePoint) override {}
+  [[nodiscard]] bool watch_hangup(int) override { return true; }
   [[nodiscard]] bool is_running(const endpoint::RemoteProcess&) const override { return true; }
   std::size_t try_send(std::span<const OutgoingPacket> batch) override { return batch.size(); }
   bool has_untaken(Lid, Qpn) override { return false; }
