@@ -43,9 +43,6 @@ namespace ipoib::wire {
 
 namespace {
 
-constexpr std::uint8_t kClassVersion = 2;
-constexpr std::uint8_t kSend = 0x03;
-
 /// A field of `bits` bits whose lowest one is bit `shift` of `byte`.
 constexpr std::uint8_t field(std::uint8_t byte, unsigned shift, unsigned bits) {
   return static_cast<std::uint8_t>(byte >> shift & ((1U << bits) - 1));
@@ -355,7 +352,7 @@ CmAdditionalInfo CmAdditionalInfo::of(ConstBytes info) {
 std::optional<CmMad> CmMad::parse(ConstBytes mad) {
   const auto header = MadHeader::parse(mad);
   if (!header || mad.size() < kSize || header->management_class != mgmt_class::kCommMgt ||
-      header->class_version != kClassVersion || header->method != kSend) {
+      header->class_version != kCmClassVersion || header->method != method::kSend) {
     return std::nullopt;
   }
   ByteReader reader(mad.subspan(kMadHeaderSize));
@@ -367,8 +364,8 @@ std::optional<CmMad> CmMad::parse(ConstBytes mad) {
 void CmMad::emit(MutableBytes to) const {
   MadHeader header;
   header.management_class = mgmt_class::kCommMgt;
-  header.class_version = kClassVersion;
-  header.method = kSend;
+  header.class_version = kCmClassVersion;
+  header.method = method::kSend;
   header.transaction_id = transaction_id;
   header.attribute_id = std::visit([](const auto& one) { return one.kAttribute; }, message);
   header.emit(to);

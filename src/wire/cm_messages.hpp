@@ -29,6 +29,7 @@ namespace mgmt_class {
 inline constexpr std::uint8_t kCommMgt = 0x07;
 }  // namespace mgmt_class
 
+inline constexpr std::uint8_t kCmClassVersion = 2;
 inline constexpr std::size_t kCmDataSize = kMadSize - kMadHeaderSize;  ///< 232 bytes
 
 /// A local or remote communication ID, or the request ID of SIDR. 0: none known.

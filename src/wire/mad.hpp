@@ -28,6 +28,7 @@ inline constexpr std::uint8_t kPerf = 0x04;
 namespace method {
 inline constexpr std::uint8_t kGet = 0x01;
 inline constexpr std::uint8_t kSet = 0x02;
+inline constexpr std::uint8_t kSend = 0x03;
 inline constexpr std::uint8_t kReport = 0x06;
 inline constexpr std::uint8_t kGetTable = 0x12;
 inline constexpr std::uint8_t kDelete = 0x15;

@@ -113,11 +113,11 @@ PRIVATE = [
     (r"#\s*include\s*<prometheus/", "the library for metrics", {"metrics"}),
     (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
      {"base", "control", "daemon", "daemon/interfaces", "daemon/process", "daemon/pump", "ibarp",
-      "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad", "softib/verbs",
-      "softib/subnetd"}),
+      "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
+      "softib/verbs", "softib/subnetd"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
-      "softib/transport", "softib/endpoint", "softib/umad",
+      "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
       "softib/verbs", "softib/subnetd"}),
 ]
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "ipoib/overloaded.hpp"
+#include "softib/core/cm_recipient.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::cm {
@@ -178,6 +179,25 @@ void CommunicationManager::update(Entry& entry) {
 }
 
 // --- Stimuli -------------------------------------------------------------------------------------
+
+bool CommunicationManager::is_recipient(const wire::CmMessage& message, Lid from,
+                                        std::uint8_t lmc) const {
+  const Lid peer = base_lid(from, lmc);
+  const CmRecipient recipient = recipient_of(message);
+  if (const auto* const service = std::get_if<wire::ServiceId>(&recipient)) {
+    if (listeners_.find(*service)) return true;
+    // One that was answered, or that a listener that has gone since has not answered yet.
+    const auto* const req = std::get_if<wire::CmReq>(&message);
+    return req != nullptr ? by_request_.contains({peer, req->local_id})
+                          : resolution_.is_known(peer, std::get<wire::CmSidrReq>(message));
+  }
+  const CommId id = std::get<CommId>(recipient);
+  if (id != CommId()) {
+    return CommIdLayout::slot(id) == self_.slot && CommIdLayout::epoch(id) == self_.epoch;
+  }
+  const auto* const rej = std::get_if<wire::CmRej>(&message);
+  return rej != nullptr && by_request_.contains({peer, rej->local_id});
+}
 
 void CommunicationManager::receive(const MadPacket& packet, const PortAttributes& port,
                                    TimePoint now) {
@@ -370,16 +390,26 @@ TimePoint CommunicationManager::next_deadline() const {
   return std::min(deadlines_.next(), resolution_.next_deadline());
 }
 
+bool CommunicationManager::may_be_with(const Entry& entry, Lid peer, std::uint32_t slot,
+                                       std::uint32_t epoch) {
+  const CommId remote = entry.connection.remote_id();
+  const bool is_of_process =
+      CommIdLayout::slot(remote) == slot && CommIdLayout::epoch(remote) == epoch;
+  return entry.peer == peer && (remote == CommId() || is_of_process);
+}
+
+bool CommunicationManager::has_peer(Lid lid, std::uint8_t lmc, std::uint32_t slot,
+                                    std::uint32_t epoch) const {
+  return std::ranges::any_of(connections_, [&](const auto& one) {
+    return may_be_with(one.second, base_lid(lid, lmc), slot, epoch);
+  });
+}
+
 void CommunicationManager::process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot,
                                         std::uint32_t epoch, TimePoint now) {
   std::vector<Handle> affected;
   for (const auto& [handle, entry] : connections_) {
-    const CommId remote = entry.connection.remote_id();
-    const bool is_of_process =
-        CommIdLayout::slot(remote) == slot && CommIdLayout::epoch(remote) == epoch;
-    if (entry.peer == base_lid(lid, lmc) && (remote == CommId() || is_of_process)) {
-      affected.push_back(handle);
-    }
+    if (may_be_with(entry, base_lid(lid, lmc), slot, epoch)) affected.push_back(handle);
   }
   std::ranges::sort(affected);  // so that equal histories give equal output
   for (const Handle handle : affected) {

@@ -91,6 +91,9 @@ class CommunicationManager {
 
   // --- Stimuli ----------------------------------------------------------------------------------
 
+  /// Whether a message that came from this LID is for this manager, rather than for another process
+  /// of the node. `lmc` is that of all ports of the subnet.
+  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, Lid from, std::uint8_t lmc) const;
   /// A MAD of class 7. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
@@ -113,6 +116,9 @@ class CommunicationManager {
   void for_each_connection(Function&& function) const {
     for (const auto& [handle, entry] : connections_) function(entry.connection);
   }
+  /// Whether a connection needs to know when a process ends; see process_gone().
+  [[nodiscard]] bool has_peer(Lid lid, std::uint8_t lmc, std::uint32_t slot,
+                              std::uint32_t epoch) const;
   [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
   [[nodiscard]] std::size_t resolution_count() const { return resolution_.size(); }
   /// Of kMaxRequests.
@@ -138,6 +144,9 @@ class CommunicationManager {
     [[nodiscard]] Lid peer() const { return ipoib::base_lid(packet.slid, port.lmc); }
   };
 
+  /// Whether the peer is this process, or may be it.
+  [[nodiscard]] static bool may_be_with(const Entry& entry, Lid peer, std::uint32_t slot,
+                                        std::uint32_t epoch);
   [[nodiscard]] Connection::Dependencies dependencies() { return {self_, out_}; }
   [[nodiscard]] Handle new_handle();
   [[nodiscard]] Entry* owned(Handle handle);

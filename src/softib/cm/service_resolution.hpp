@@ -41,6 +41,9 @@ class ServiceResolution {
   /// A request of a peer is rejected.
   void destroy(Handle handle, ipoib::TimePoint now);
 
+  [[nodiscard]] bool is_known(Lid peer, const wire::CmSidrReq& req) const {
+    return by_key_.contains({peer, req.request_id});
+  }
   /// The request of a peer with this base LID, if it was received before. It is answered again if
   /// it has been answered.
   [[nodiscard]] bool on_duplicate(Lid peer, const wire::CmSidrReq& req);

@@ -16,6 +16,8 @@ struct MadRoute {
   static constexpr unsigned kAgentBits = 8;
   static constexpr unsigned kEpochBits = 8;
   static constexpr std::uint32_t kMaxAgents = 1U << kAgentBits;
+  /// Of softib itself, for the RDMA connection manager. Those of libibumad have the others.
+  static constexpr std::uint32_t kOwnAgent = kMaxAgents - 1;
   static_assert(kMaxNodes == 1U << (32 - QpnLayout::kSlotBits - kEpochBits - kAgentBits));
   static_assert(QpnLayout::kMaxEpoch < 1U << kEpochBits);
 

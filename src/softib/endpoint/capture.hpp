@@ -57,7 +57,10 @@ class CaptureFile {
 };
 
 /// Decorates an endpoint: captures each packet and MAD that it sends or receives, once.
-class CapturingEndpoint final : public Endpoint, private PacketReceiver, private MadReceiver {
+class CapturingEndpoint final : public Endpoint,
+                                private PacketReceiver,
+                                private MadReceiver,
+                                private CmReceiver {
  public:
   CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFile file);
   ~CapturingEndpoint() override;
@@ -78,11 +81,17 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
   void set_deadline(ipoib::TimePoint when) override { inner_->set_deadline(when); }
+  void set_cm_deadline(ipoib::TimePoint when) override { inner_->set_cm_deadline(when); }
+  [[nodiscard]] bool is_running(const RemoteProcess& process) const override {
+    return inner_->is_running(process);
+  }
+  [[nodiscard]] bool watch_hangup(int fd) override { return inner_->watch_hangup(fd); }
   [[nodiscard]] bool wake_processes(NodeIndex node) override {
     return inner_->wake_processes(node);
   }
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
+  void set_cm_receiver(CmReceiver* receiver) override;
   void count(fabric::PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
   [[nodiscard]] fabric::PortCounterValues counters() const override { return inner_->counters(); }
   bool poll_receive_rings() override { return inner_->poll_receive_rings(); }
@@ -103,6 +112,11 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void deadline(ipoib::TimePoint now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
+  [[nodiscard]] bool take_mad(ConstBytes packet) override;
+  void cm_deadline(ipoib::TimePoint now) override;
+  void connection_ended(const RemoteProcess& process) override;
+  void hung_up(int fd) override;
+  void cm_lost() override;
   void device_lost() override;
   [[nodiscard]] bool is_own(const ArrivedPacket& packet) const;
   void record_mad(ConstBytes packet, Direction direction);
@@ -112,6 +126,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   CaptureFile file_;
   PacketReceiver* receiver_ = nullptr;
   MadReceiver* mad_receiver_ = nullptr;
+  CmReceiver* cm_receiver_ = nullptr;
 };
 
 }  // namespace softib::endpoint

@@ -12,11 +12,13 @@ CapturingEndpoint::CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFil
     : inner_(std::move(inner)), file_(std::move(file)) {
   inner_->set_receiver(this);
   inner_->set_mad_receiver(this);
+  inner_->set_cm_receiver(this);
 }
 
 CapturingEndpoint::~CapturingEndpoint() {
   inner_->set_receiver(nullptr);
   inner_->set_mad_receiver(nullptr);
+  inner_->set_cm_receiver(nullptr);
 }
 
 void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
@@ -74,6 +76,12 @@ void CapturingEndpoint::set_mad_receiver(MadReceiver* receiver) {
   inner_->set_mad_receiver(this);
 }
 
+void CapturingEndpoint::set_cm_receiver(CmReceiver* receiver) {
+  inner_->set_cm_receiver(nullptr);
+  cm_receiver_ = receiver;
+  inner_->set_cm_receiver(this);
+}
+
 bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.bytes);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
@@ -107,8 +115,29 @@ void CapturingEndpoint::deadline(ipoib::TimePoint now) {
   if (receiver_ != nullptr) receiver_->deadline(now);
 }
 
-void CapturingEndpoint::receive_mad(ConstBytes packet) {
+/// Each received MAD comes here first.
+bool CapturingEndpoint::take_mad(ConstBytes packet) {
   record_mad(packet, Direction::received);
+  return cm_receiver_ != nullptr && cm_receiver_->take_mad(packet);
+}
+
+void CapturingEndpoint::cm_deadline(ipoib::TimePoint now) {
+  if (cm_receiver_ != nullptr) cm_receiver_->cm_deadline(now);
+}
+
+void CapturingEndpoint::connection_ended(const RemoteProcess& process) {
+  if (cm_receiver_ != nullptr) cm_receiver_->connection_ended(process);
+}
+
+void CapturingEndpoint::hung_up(int fd) {
+  if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
+}
+
+void CapturingEndpoint::cm_lost() {
+  if (cm_receiver_ != nullptr) cm_receiver_->cm_lost();
+}
+
+void CapturingEndpoint::receive_mad(ConstBytes packet) {
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);
   } else {

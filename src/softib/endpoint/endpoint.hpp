@@ -42,6 +42,31 @@ class MadReceiver {
   virtual void device_lost() {}
 };
 
+/// A process on the subnet: another one that has its slot later has another epoch.
+struct RemoteProcess {
+  NodeIndex node = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t epoch = 0;
+  friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
+};
+
+/// Communication management of this process. Called by the engine thread.
+class CmReceiver {
+ public:
+  virtual ~CmReceiver() = default;
+  /// A packet to QP0 or QP1, LRH to padding. False: it is for the MadReceiver.
+  [[nodiscard]] virtual bool take_mad(ConstBytes packet) = 0;
+  /// The time of Endpoint::set_cm_deadline() has come.
+  virtual void cm_deadline(ipoib::TimePoint now) = 0;
+  /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
+  /// a REQ. Endpoint::is_running() tells whether the process has, too. May be called again.
+  virtual void connection_ended(const RemoteProcess& process) = 0;
+  /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
+  virtual void hung_up(int /*fd*/) {}
+  /// The endpoint is lost; nothing more will be received.
+  virtual void cm_lost() = 0;
+};
+
 /// All functions may be called from any thread. When its HCA fails, an endpoint is lost: it still
 /// exists, but sends and receives nothing. Receivers learn it from `failed` or `generation` of the
 /// port, and from device_lost().
@@ -77,6 +102,11 @@ class Endpoint : public PacketSink, public ConnectedSink {
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
   /// The same for PacketReceiver::deadline().
   virtual void set_deadline(ipoib::TimePoint when) = 0;
+  /// The same for CmReceiver::cm_deadline().
+  virtual void set_cm_deadline(ipoib::TimePoint when) = 0;
+  [[nodiscard]] virtual bool is_running(const RemoteProcess& process) const = 0;
+  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
+  [[nodiscard]] virtual bool watch_hangup(int fd) = 0;
   /// Makes the processes of `node` check the port's record; for the subnet process after a change.
   /// Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;
@@ -85,6 +115,7 @@ class Endpoint : public PacketSink, public ConnectedSink {
   /// calls), so the caller must not hold a lock that the receiver takes.
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
+  virtual void set_cm_receiver(CmReceiver* receiver) = 0;
   /// Delivers packets from the receive rings in this thread. Returns false if there were none.
   virtual bool poll_receive_rings() = 0;
   /// Sets the waiter of a queue pair's packets: an entry and a value of transport::WakeupTable; at

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "softib/core/bit_errors.hpp"
+#include "softib/fabric/attached_processes.hpp"
 #include "softib/hca/large_packet.hpp"
 #include "wire/mad.hpp"
 
@@ -33,7 +34,7 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
       name_(record.name),
       hca_generation_(record.port.generation),
       slot_(std::move(slot)),
-      wire_(folder_, fabric_),
+      wire_(folder_, fabric_, this),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
       faulty_link_([this](const WirePacket& packet) { send_now(packet); },
@@ -54,6 +55,7 @@ LiveEndpoint::~LiveEndpoint() {
   // Stop the engine before the listener that it uses is closed.
   engine_.stop();
   faulty_link_.stop();
+  wire_.disconnect();  // tells the engine
   if (!belongs_to_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
@@ -175,7 +177,11 @@ void LiveEndpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) 
   if (is_inactive()) return;
   const std::lock_guard lock(deadline_mutex_);
   which = when;
-  engine_.set_deadline(std::min(mad_deadline_, deadline_));
+  update_deadline();
+}
+
+void LiveEndpoint::update_deadline() {
+  engine_.set_deadline(std::min({mad_deadline_, cm_deadline_, deadline_}));
 }
 
 /// If so, the deadline is over.
@@ -183,7 +189,7 @@ bool LiveEndpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
   const std::lock_guard lock(deadline_mutex_);
   if (now < which) return false;
   which = ipoib::kNever;
-  engine_.set_deadline(std::min(mad_deadline_, deadline_));
+  update_deadline();
   return true;
 }
 
@@ -214,6 +220,39 @@ void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
     loss_reported_ = false;
   });
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
+}
+
+void LiveEndpoint::set_cm_receiver(CmReceiver* receiver) {
+  with_delivery_lock([&] {
+    cm_receiver_ = receiver;
+    cm_loss_reported_ = false;
+  });
+  if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
+}
+
+bool LiveEndpoint::is_running(const RemoteProcess& process) const {
+  return fabric::is_attached(fabric_, folder_, {process.node, process.slot}, process.epoch);
+}
+
+bool LiveEndpoint::watch(int socket, transport::Process process) {
+  return engine_.watch(socket, process);
+}
+
+void LiveEndpoint::connection_ended(transport::Process process) {
+  engine_.connection_ended(process);
+}
+
+void LiveEndpoint::connections_ended(std::span<const transport::Process> processes) {
+  const std::lock_guard lock(delivery_mutex_);
+  if (cm_receiver_ == nullptr) return;
+  for (const auto& [address, epoch] : processes) {
+    cm_receiver_->connection_ended({address.node, address.slot, epoch});
+  }
+}
+
+void LiveEndpoint::hung_up(int fd) {
+  const std::lock_guard lock(delivery_mutex_);
+  if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
 }
 
 void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
@@ -262,6 +301,8 @@ void LiveEndpoint::mad_arrived(const transport::MadOnWire& mad) {
   if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
   const auto packet = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
+  if (cm_receiver_ != nullptr) router_.watch_sender(packet);
+  if (cm_receiver_ != nullptr && cm_receiver_->take_mad(packet)) return;
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);
   } else {
@@ -315,13 +356,18 @@ void LiveEndpoint::turn_done() {
   if (lost_ && mad_receiver_ != nullptr && !std::exchange(loss_reported_, true)) {
     mad_receiver_->device_lost();
   }
+  if (lost_ && cm_receiver_ != nullptr && !std::exchange(cm_loss_reported_, true)) {
+    cm_receiver_->cm_lost();
+  }
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {
   const bool is_mads = has_passed(mad_deadline_, now);
+  const bool is_cm = has_passed(cm_deadline_, now);
   const bool is_packets = has_passed(deadline_, now);
   const std::lock_guard lock(delivery_mutex_);
   if (is_mads && mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+  if (is_cm && cm_receiver_ != nullptr) cm_receiver_->cm_deadline(now);
   if (is_packets && receiver_ != nullptr) receiver_->deadline(now);
 }
 

@@ -15,7 +15,9 @@
 
 namespace softib::endpoint {
 
-class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
+class LiveEndpoint final : public Endpoint,
+                           private transport::WireReceiver,
+                           private transport::ConnectionWatcher {
  public:
   /// Throws std::system_error when the system has no descriptors or threads left.
   LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
@@ -36,9 +38,15 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { set_deadline(mad_deadline_, when); }
   void set_deadline(ipoib::TimePoint when) override { set_deadline(deadline_, when); }
+  void set_cm_deadline(ipoib::TimePoint when) override { set_deadline(cm_deadline_, when); }
+  [[nodiscard]] bool is_running(const RemoteProcess& process) const override;
+  [[nodiscard]] bool watch_hangup(int fd) override {
+    return !is_inactive() && engine_.watch_hangup(fd);
+  }
   [[nodiscard]] bool wake_processes(NodeIndex node) override;
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
+  void set_cm_receiver(CmReceiver* receiver) override;
   void count(fabric::PortCounter counter, std::uint64_t by) override;
   [[nodiscard]] fabric::PortCounterValues counters() const override;
   bool poll_receive_rings() override { return !is_inactive() && engine_.poll_receive_rings(); }
@@ -54,6 +62,10 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void accept_paused() override;
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
+  void connections_ended(std::span<const transport::Process> processes) override;
+  void hung_up(int fd) override;
+  [[nodiscard]] bool watch(int socket, transport::Process process) override;
+  void connection_ended(transport::Process process) override;
 
   /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
   /// is lost or its link has faults.
@@ -71,6 +83,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   [[nodiscard]] transport::SendMode send_mode() const;
   void set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when);
   [[nodiscard]] bool has_passed(ipoib::TimePoint& which, ipoib::TimePoint now);
+  void update_deadline();
   void count_received(std::size_t packets, std::uint64_t bytes);
   template <class Change>
   void with_delivery_lock(Change change);
@@ -94,13 +107,16 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   PacketReceiver* receiver_ = nullptr;
   bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
   MadReceiver* mad_receiver_ = nullptr;
-  bool loss_reported_ = false;  ///< mad_receiver_ knows that the endpoint is lost
+  CmReceiver* cm_receiver_ = nullptr;
+  bool loss_reported_ = false;     ///< mad_receiver_ knows that the endpoint is lost
+  bool cm_loss_reported_ = false;  ///< the same for cm_receiver_
   std::atomic<bool> lost_ = false;
   std::atomic<bool> is_special_ = false;  ///< lost_, or the link has faults
   std::vector<ArrivedPacket> checked_;    ///< by check_icrcs()
   bool detached_ = false;
 
-  std::mutex deadline_mutex_;  ///< the engine has one deadline, the earlier of these
+  std::mutex deadline_mutex_;  ///< the engine has one deadline, the earliest of these
+  ipoib::TimePoint cm_deadline_ = ipoib::kNever;
   ipoib::TimePoint mad_deadline_ = ipoib::kNever;
   ipoib::TimePoint deadline_ = ipoib::kNever;
 

@@ -33,6 +33,15 @@ int first_attached_pid(const SubnetFolder& folder, NodeIndex node, std::optional
   return 0;
 }
 
+bool is_attached(const Fabric& fabric, const SubnetFolder& folder, SlotAddress slot,
+                 std::uint32_t epoch) {
+  if (fabric.epoch(slot.node, slot.slot) != epoch) return false;
+  const auto at = folder.open_node(slot.node);
+  if (!at) return false;
+  const auto lock = open_shared(at->get(), slot_lock_name(slot.slot), IfMissing::fail);
+  return lock && is_locked(lock->get(), 0);
+}
+
 bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex node, Qpn qpn) {
   if (qpn == Qpn()) return first_attached_pid(folder, node) != 0;
   const auto slot = QpnLayout::slot(qpn);

@@ -34,6 +34,10 @@ struct SlotAddress {
 [[nodiscard]] int first_attached_pid(const SubnetFolder& folder, NodeIndex node,
                                      std::optional<SlotAddress> own = std::nullopt);
 
+/// Whether the process still runs that had a slot in this epoch.
+[[nodiscard]] bool is_attached(const Fabric& fabric, const SubnetFolder& folder, SlotAddress slot,
+                               std::uint32_t epoch);
+
 /// Whether an attached process of a node can have a queue pair of this number, or for Qpn() any.
 [[nodiscard]] bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex node,
                                Qpn qpn);

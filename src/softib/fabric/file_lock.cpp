@@ -10,28 +10,33 @@
 namespace softib::fabric {
 
 namespace {
-struct flock one_byte(short type, std::int64_t offset) {
+struct flock bytes(short type, std::int64_t offset, std::int64_t length = 1) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = offset;
-  lock.l_len = 1;
+  lock.l_len = length;
   return lock;
 }
 }  // namespace
 
-bool try_lock(int fd, std::int64_t offset) {
-  auto lock = one_byte(F_WRLCK, offset);
+bool try_lock(int fd, std::int64_t offset, std::int64_t length) {
+  auto lock = bytes(F_WRLCK, offset, length);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
 bool try_lock_shared(int fd, std::int64_t offset) {
-  auto lock = one_byte(F_RDLCK, offset);
+  auto lock = bytes(F_RDLCK, offset);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
+void unlock(int fd, std::int64_t offset, std::int64_t length) {
+  auto lock = bytes(F_UNLCK, offset, length);
+  (void)::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 bool is_locked(int fd, std::int64_t offset) {
-  auto lock = one_byte(F_WRLCK, offset);
+  auto lock = bytes(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

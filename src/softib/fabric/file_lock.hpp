@@ -7,10 +7,12 @@
 
 namespace softib::fabric {
 
-/// Locks the byte at `offset` exclusively, without waiting. Returns false if it is locked.
-[[nodiscard]] bool try_lock(int fd, std::int64_t offset);
+/// Locks bytes from `offset` on exclusively, without waiting. Returns false if one is locked.
+[[nodiscard]] bool try_lock(int fd, std::int64_t offset, std::int64_t length = 1);
 /// Takes a shared lock on the byte, without waiting. Returns false if it is locked exclusively.
 [[nodiscard]] bool try_lock_shared(int fd, std::int64_t offset);
+/// Releases the locks on bytes from `offset` on.
+void unlock(int fd, std::int64_t offset, std::int64_t length = 1);
 /// Whether another open file description has a lock on the byte.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);
 

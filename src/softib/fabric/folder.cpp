@@ -193,6 +193,8 @@ void SubnetFolder::remove_node(NodeIndex index) const {
     ::unlinkat(node->get(), slot_wakeup_name(i).c_str(), 0);
   }
   ::unlinkat(node->get(), kAgentsName, 0);
+  ::unlinkat(node->get(), kServicesName, 0);
+  ::unlinkat(node->get(), kPortsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);
   ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
 }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "softib/subnet/cm_refusals.hpp"
 #include "softib/subnet/multicast_groups.hpp"
 #include "softib/subnet/sa_members.hpp"
 #include "softib/subnet/sma.hpp"
@@ -339,14 +340,18 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   const auto index = manager.node_at(packet.slid);
   const Node* const sender = manager.node(index);
   const auto header = ipoib::wire::MadHeader::parse(packet.mad);
-  const bool is_performance = header && header->management_class == ipoib::wire::mgmt_class::kPerf;
-  const PKey own_pkey = find_pkey(own.port, packet.pkey);
+  namespace mgmt_class = ipoib::wire::mgmt_class;
+  const bool is_performance = header && header->management_class == mgmt_class::kPerf;
+  const bool is_cm = header && header->management_class == mgmt_class::kCommMgt;
+  const bool is_for_any_node = is_performance || is_cm;
+  const Node* const addressed = is_cm ? manager.node(manager.node_at(packet.dlid)) : nullptr;
+  const PKey own_pkey = find_pkey(addressed != nullptr ? addressed->port : own.port, packet.pkey);
   if (sender == nullptr || sender->port.state != PortState::active) {
     ++counters.drop_source;
-  } else if (!is_performance &&
+  } else if (!is_for_any_node &&
              (packet.dlid != own.port.lid || own.port.state != PortState::active)) {
     ++counters.drop_destination;
-  } else if (!is_performance && !admits_route(own.port, packet.grh)) {
+  } else if (!is_for_any_node && !admits_route(own.port, packet.grh)) {
     ++counters.drop_gid;
   } else if (packet.qkey != ipoib::wire::kGsiQKey) {
     ++counters.drop_qkey;
@@ -354,8 +359,9 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
     ++counters.drop_pkey;
   } else if (is_performance) {
     send(performance.handle(packet, manager));
-  } else if (!manager.has_own_sm() || !header ||
-             header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
+  } else if (is_cm) {
+    send(refuse_cm(packet, manager));
+  } else if (!manager.has_own_sm() || !header || header->management_class != mgmt_class::kSubnAdm) {
     ++counters.drop_malformed;
   } else {
     administrator.receive(packet, *index, now, outgoing);

@@ -91,8 +91,8 @@ class Subnet {
   [[nodiscard]] const std::vector<PortMtu>& port_mtus() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
-  /// Handles a MAD for the SM's port (QP1), or a subnet management (QP0) or performance management
-  /// (QP1) MAD for any node.
+  /// Handles a MAD for the SM's port (QP1), or a subnet management (QP0), performance management or
+  /// communication management (QP1) MAD for any node. Refuses those of communication management.
   void receive(const MadPacket& packet, ipoib::TimePoint now);
   /// When on_time() must be called: kNever if nothing is pending, TimePoint() for immediately.
   [[nodiscard]] ipoib::TimePoint next_deadline() const;

@@ -15,19 +15,26 @@ namespace softib::transport {
 using std::chrono::steady_clock;
 
 struct RingWire::Peer {
-  explicit Peer(ProcessAddress to) : address(to) {}
+  Peer(ProcessAddress to, ConnectionWatcher* who) : address(to), watcher(who) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer() { disconnect(); }
+  /// A watched connection that this side closes counts as ended, too: nobody would notice its end.
   void disconnect() {
     connection.reset();
     is_connected = false;
     taken = 0;
+    if (std::exchange(is_watched, false)) watcher->connection_ended({address, epoch});
   }
 
   const ProcessAddress address;
+  ConnectionWatcher* const watcher;
   std::uint64_t last_use = 0;  ///< guarded by RingWire::mutex_
   std::atomic<bool> is_connected = false;
   AdaptiveMutex mutex;  ///< guards what follows, and keeps the order of messages
   std::shared_ptr<PeerConnection> connection;
-  std::uint32_t epoch = 0;        ///< of the slot when the connection was made
+  std::uint32_t epoch = 0;  ///< of the slot when the connection was made
+  bool is_watched = false;
   bool congested = false;         ///< nobody waits for it
   std::uint64_t taken = 0;        ///< of the ring; `patience` has been given for it
   Patience patience;              ///< with whoever has the slot
@@ -40,9 +47,11 @@ std::uint32_t key_of(ProcessAddress process) {
 }
 }  // namespace
 
-RingWire::RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric)
+RingWire::RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric,
+                   ConnectionWatcher* watcher)
     : folder_(std::move(folder)),
       fabric_(fabric),
+      watcher_(watcher),
       wakeup_fds_(std::make_shared<SharedWakeupFds>(max_shared_wakeup_fds())) {}
 
 RingWire::~RingWire() = default;
@@ -112,6 +121,19 @@ bool RingWire::has_untaken(ProcessAddress process) {
   return true;
 }
 
+void RingWire::watch(ProcessAddress process) {
+  if (watcher_ == nullptr) return;
+  const auto other = peer(process);
+  const Lock lock(other->mutex);
+  if (other->is_watched) return;
+  const bool is_watched = connect(*other) == Delivery::delivered &&
+                          watcher_->watch(other->connection->socket(), {process, other->epoch});
+  other->is_watched = is_watched;
+  if (!is_watched) {
+    watcher_->connection_ended({process, fabric_.epoch(process.node, process.slot)});
+  }
+}
+
 void RingWire::disconnect() {
   const std::lock_guard lock(mutex_);
   peers_.clear();
@@ -130,11 +152,13 @@ std::shared_ptr<RingWire::Peer> RingWire::peer(ProcessAddress to) {
   const auto bound = max_connections();
   if (lru_.size() >= bound) {
     const Peer& oldest = *lru_.front();
-    if (oldest.last_use + kRecentUseRounds * bound > uses_) return std::make_shared<Peer>(to);
+    if (oldest.last_use + kRecentUseRounds * bound > uses_) {
+      return std::make_shared<Peer>(to, watcher_);
+    }
     peers_.erase(key_of(oldest.address));
     lru_.pop_front();
   }
-  peers_[key] = lru_.insert(lru_.end(), std::make_shared<Peer>(to));
+  peers_[key] = lru_.insert(lru_.end(), std::make_shared<Peer>(to, watcher_));
   lru_.back()->last_use = uses_;
   return lru_.back();
 }

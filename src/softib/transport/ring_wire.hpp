@@ -33,11 +33,21 @@ inline constexpr std::chrono::milliseconds kPollerGrace{5};
 /// connection for a single send; otherwise every connection would be closed just before its reuse.
 inline constexpr std::size_t kRecentUseRounds = 16;
 
+/// Who notices the ends of connections. Called from any thread.
+class ConnectionWatcher {
+ public:
+  virtual ~ConnectionWatcher() = default;
+  /// Reports when the other end closes the socket. False: it cannot.
+  [[nodiscard]] virtual bool watch(int socket, Process process) = 0;
+  virtual void connection_ended(Process process) = 0;
+};
+
 class RingWire : public Wire {
  public:
   /// Takes from `fabric` the epochs, which tell when another process has taken a slot. `fabric`
-  /// must outlive the wire.
-  RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric);
+  /// and `watcher` must outlive the wire; null for nobody.
+  RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric,
+           ConnectionWatcher* watcher = nullptr);
   ~RingWire() override;
 
   std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets, SendMode mode,
@@ -45,6 +55,7 @@ class RingWire : public Wire {
   Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) override;
   [[nodiscard]] bool wake(ProcessAddress to, std::uint64_t& lost) override;
   [[nodiscard]] bool has_untaken(ProcessAddress process) override;
+  void watch(ProcessAddress process) override;
   /// Closes all connections.
   void disconnect();
 
@@ -63,6 +74,7 @@ class RingWire : public Wire {
 
   fabric::SubnetFolder folder_;
   const fabric::Fabric& fabric_;
+  ConnectionWatcher* const watcher_;
   AdaptiveMutex mutex_;  ///< guards what follows, but not the peers themselves
   Peers lru_;            ///< least recently used first
   std::unordered_map<std::uint32_t, Peers::iterator> peers_;

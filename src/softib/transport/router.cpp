@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "softib/core/mad_packet.hpp"
+#include "softib/core/cm_recipient.hpp"
 #include "softib/core/mad_route.hpp"
+#include "softib/fabric/cm_locks.hpp"
 #include "softib/hca/large_packet.hpp"
 #include "softib/transport/process_slot.hpp"
 
@@ -260,6 +261,9 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
+  if (header->management_class == ipoib::wire::mgmt_class::kCommMgt) {
+    return send_cm(*node, *packet, on_wire);
+  }
   if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire);
   count_sent(on_wire.bytes);
   deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, on_wire);
@@ -270,6 +274,53 @@ void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) {
   const auto delivered =
       deliver_to_all(node, [&](ProcessAddress to) { return deliver_mad(to, mad) ? 1U : 0U; });
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
+}
+
+/// A request goes to all processes of the node if one of them listens on the service, any other
+/// message to the process that its communication ID names. What is for none of them is for the
+/// agent that speaks the protocol itself, or else for the subnet process, which refuses it in the
+/// name of the node.
+void Router::send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire) {
+  using ipoib::wire::ServiceId;
+  count_sent(on_wire.bytes);
+  const auto mad = ipoib::wire::CmMad::parse(packet.mad);
+  const CmRecipient recipient = mad ? recipient_of(mad->message) : CmRecipient(CommId());
+  const auto deliver_to_node = [&] {
+    return deliver_to_all(node,
+                          [&](ProcessAddress to) { return deliver_cm(to, on_wire) ? 1U : 0U; }) > 0;
+  };
+  if (const auto* const service = std::get_if<ServiceId>(&recipient)) {
+    if (fabric::has_listener(folder_, node, *service) && deliver_to_node()) return;
+  } else if (const auto id = std::get<CommId>(recipient); id == CommId()) {
+    if (!deliver_to_node()) count(fabric::PortCounter::drop_mad_no_agent);
+    return;
+  } else {
+    const ProcessAddress to{node, CommIdLayout::slot(id)};
+    const bool is_there =
+        is_occupied(to) && fabric_.epoch(to.node, to.slot) == CommIdLayout::epoch(id);
+    if (is_there && (deliver_cm(to, on_wire) || is_occupied(to))) return;
+  }
+  if (fabric::has_cm_agent(folder_, node) && deliver_to_node()) return;
+  const auto delivered = deliver_to_all(
+      kSubnetNode, [&](ProcessAddress to) { return deliver_mad(to, on_wire) ? 1U : 0U; });
+  if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
+}
+
+/// The recipient is watched: if it dies before it answers, the sender must not wait for it.
+bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
+  const bool delivered = deliver_mad(to, mad);
+  wire_.watch(to);
+  return delivered;
+}
+
+void Router::watch_sender(ConstBytes bytes) {
+  const auto packet = MadPacket::parse(bytes);
+  const auto mad = packet ? ipoib::wire::CmMad::parse(packet->mad) : std::nullopt;
+  const auto node = mad ? fabric_.node_at(packet->slid) : std::nullopt;
+  if (!node) return;
+  if (const auto* const req = std::get_if<ipoib::wire::CmReq>(&mad->message)) {
+    wire_.watch({*node, CommIdLayout::slot(req->local_id)});
+  }
 }
 
 void Router::count_sent(ConstBytes packet) {

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "softib/core/mad_packet.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/transport/wire.hpp"
@@ -31,6 +32,9 @@ class Router {
   void send_mad(ConstBytes packet, const MadOnWire& on_wire);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
   void send_mad_to(NodeIndex node, const MadOnWire& mad);
+  /// Reports the end of the process that has sent a message of class 7, which may have to be told
+  /// something later (WireReceiver::connections_ended()).
+  void watch_sender(ConstBytes packet);
   /// Wakes every process of a node. False if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
@@ -44,6 +48,8 @@ class Router {
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
   bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
+  void send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire);
+  bool deliver_cm(ProcessAddress to, const MadOnWire& mad);
   template <class Deliver>
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
   [[nodiscard]] bool is_occupied(ProcessAddress process) const;

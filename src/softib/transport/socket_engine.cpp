@@ -47,6 +47,24 @@ bool has_unread(int fd) {
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
 
+/// What epoll reports for a connection to another process, which is watched for its end.
+///   | 10 | - 6 | epoch 8 | node 16 | slot 32 |    other descriptors are numbers below 2^31
+///   | 11 | - 30 | descriptor 32 |                 one that is watched for a hang-up
+struct WatchKey {
+  static constexpr std::uint64_t kWatched = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kHangup = std::uint64_t{1} << 62;
+
+  [[nodiscard]] static std::uint64_t of(Process process) {
+    return kWatched | std::uint64_t{process.epoch} << 48 |
+           std::uint64_t{process.address.node} << 32 | process.address.slot;
+  }
+  [[nodiscard]] static Process process(std::uint64_t key) {
+    return {{static_cast<NodeIndex>(key >> 32 & 0xffff), static_cast<std::uint32_t>(key)},
+            static_cast<std::uint32_t>(key >> 48 & 0xff)};
+  }
+};
+static_assert(QpnLayout::kMaxEpoch <= 0xff && kMaxNodes <= 0x10000);
+
 }  // namespace
 
 std::size_t max_unread_answers() {
@@ -131,9 +149,19 @@ void SocketEngine::turn() {
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
   wakeup_table_.wake_up();
   if (rings_.take_requests()) linger_.handled(rings_.drain());
-  for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
+  for (int i = 0; i < count; ++i) {
+    const auto& data = events[static_cast<std::size_t>(i)].data;
+    if ((data.u64 & WatchKey::kHangup) != 0) {
+      receiver_.hung_up(static_cast<int>(data.u64 & 0xffff'ffff));
+    } else if ((data.u64 & WatchKey::kWatched) != 0) {
+      connection_ended(WatchKey::process(data.u64));
+    } else {
+      on_readable(data.fd);
+    }
+  }
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) linger_.handled(rings_.drain());
+  report_ended_connections();
   if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
   if (std::exchange(answered_, false)) limit_unread_answers();
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
@@ -176,6 +204,38 @@ bool SocketEngine::watch(int fd) const {
   event.events = EPOLLIN;
   event.data.fd = fd;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/// Without events to wait for, epoll reports the end alone (EPOLLHUP), and once.
+bool SocketEngine::watch(int socket, Process process) const {
+  epoll_event event{};
+  event.events = EPOLLET;
+  event.data.u64 = WatchKey::of(process);
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) == 0;
+}
+
+bool SocketEngine::watch_hangup(int fd) const {
+  epoll_event event{};
+  event.events = EPOLLET;
+  event.data.u64 = WatchKey::kWatched | WatchKey::kHangup | static_cast<std::uint32_t>(fd);
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void SocketEngine::connection_ended(Process process) {
+  {
+    const std::lock_guard lock(ended_mutex_);
+    ended_.push_back(process);
+  }
+  if (!is_current_thread()) wake();
+}
+
+void SocketEngine::report_ended_connections() {
+  std::vector<Process> ended;
+  {
+    const std::lock_guard lock(ended_mutex_);
+    ended.swap(ended_);
+  }
+  if (!ended.empty()) receiver_.connections_ended(ended);
 }
 
 /// Returns false when no sender waits, or none can be accepted.

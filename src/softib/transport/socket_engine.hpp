@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "softib/transport/fork_guard.hpp"
 #include "softib/transport/linger.hpp"
@@ -79,6 +80,14 @@ class SocketEngine {
   /// Waiter::kEngine when there are kMaxWakeupFds.
   [[nodiscard]] std::uint32_t add_wakeup_fd(const WakeupSocket& socket);
   void remove_wakeup_fd(std::uint32_t number);
+  /// Reports to the receiver when the other end closes the socket of a connection to `process`.
+  /// False: the system has no memory for that. From any thread, like connection_ended().
+  [[nodiscard]] bool watch(int socket, Process process) const;
+  /// Reports to the receiver, once, when the other end of a socket is closed. It may be closed by
+  /// then. False: the system has no memory for that.
+  [[nodiscard]] bool watch_hangup(int fd) const;
+  /// Reports that the connection has ended.
+  void connection_ended(Process process);
 
  private:
   struct Sender {
@@ -93,6 +102,7 @@ class SocketEngine {
   void turn();
   [[nodiscard]] bool fall_asleep();
   [[nodiscard]] bool watch(int fd) const;
+  void report_ended_connections();
   [[nodiscard]] bool accept_one();
   void make_room();
   void pause_accepting();
@@ -129,6 +139,8 @@ class SocketEngine {
   std::mutex wakeup_fds_mutex_;
   std::map<std::uint32_t, const WakeupSocket*> wakeup_fds_;
   std::uint32_t last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;
+  std::mutex ended_mutex_;
+  std::vector<Process> ended_;  ///< connections that have ended, not yet reported
   std::atomic<bool> stopping_ = false;
   const std::uint32_t generation_ = fork_generation();
   std::thread thread_;

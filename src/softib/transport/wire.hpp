@@ -18,6 +18,12 @@ struct ProcessAddress {
   friend auto operator<=>(const ProcessAddress&, const ProcessAddress&) = default;
 };
 
+/// A process, and not another one that has its slot later.
+struct Process {
+  ProcessAddress address;
+  std::uint32_t epoch = 0;
+};
+
 enum class Delivery : std::uint8_t {
   delivered,
   no_process,  ///< no process has the slot
@@ -58,6 +64,9 @@ class Wire {
   /// Whether a process lives and has not taken all packets that were sent to it. Then its engine is
   /// made to take them, since nobody may be waiting for them.
   [[nodiscard]] virtual bool has_untaken(ProcessAddress process) = 0;
+  /// Reports the end of the connection to a process (WireReceiver::connections_ended()), once; at
+  /// once if there is none.
+  virtual void watch(ProcessAddress process) = 0;
 };
 
 /// Called by the engine thread, except where stated otherwise.
@@ -74,6 +83,11 @@ class WireReceiver {
   virtual void malformed() = 0;
   /// No descriptor is left for a new sender; it waits in the listen queue.
   virtual void accept_paused() = 0;
+  /// Connections to these processes, which were watched, have ended, or could not be made: the
+  /// process has died, or one of the two had no descriptor left. It may be reported more than once.
+  virtual void connections_ended(std::span<const Process> processes) = 0;
+  /// The other end of a descriptor has been closed (SocketEngine::watch_hangup()).
+  virtual void hung_up(int /*fd*/) {}
   /// The engine has finished an iteration of its loop.
   virtual void turn_done() = 0;
   /// The deadline of SocketEngine::set_deadline() has passed.

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "softib/core/mad_route.hpp"
+#include "softib/fabric/gsi_checks.hpp"
 
 namespace softib::umad {
 
@@ -24,13 +25,6 @@ std::optional<RmppHeader> active_rmpp(ConstBytes mad, const MadHeader& header) {
   if (!has_rmpp(header.management_class)) return std::nullopt;
   const auto rmpp = RmppHeader::parse(mad.subspan(kMadHeaderSize));
   return rmpp && rmpp->is_active() ? rmpp : std::nullopt;
-}
-
-std::optional<std::uint16_t> index_of(PKey pkey, const PortAttributes& port) {
-  const auto entry = std::find_if(port.pkeys.begin(), port.pkeys.end(),
-                                  [&](PKey ours) { return ours.admits(pkey); });
-  if (entry == port.pkeys.end()) return std::nullopt;
-  return static_cast<std::uint16_t>(entry - port.pkeys.begin());
 }
 
 std::size_t longest_message(std::uint8_t management_class) {
@@ -178,10 +172,8 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
   const auto header = MadHeader::parse(packet.mad);
   if (!header) return drop(fabric::PortCounter::drop_malformed);
   const bool is_gsi = packet.destination == ipoib::wire::kGsiQpn;
-  if (is_gsi && packet.qkey != ipoib::wire::kGsiQKey) return drop(fabric::PortCounter::drop_qkey);
-  const auto pkey_index = is_gsi ? index_of(packet.pkey, port) : std::uint16_t{0};
-  if (!pkey_index) return drop(fabric::PortCounter::drop_pkey);
-  if (is_gsi && !admits_route(port, packet.grh)) return drop(fabric::PortCounter::drop_malformed);
+  if (const auto why = is_gsi ? fabric::gsi_drop(packet, port) : std::nullopt) return drop(*why);
+  const auto pkey_index = is_gsi ? fabric::pkey_index_for(packet, port) : std::uint16_t{0};
   const auto agent = agent_for(packet, *header);
   if (!agent) {
     return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request

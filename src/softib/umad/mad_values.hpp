@@ -14,7 +14,7 @@
 namespace softib::umad {
 
 /// Bounds of a process. Beyond them, calls fail with ENOMEM and packets count as drop_mad_full.
-inline constexpr std::size_t kMaxAgents = MadRoute::kMaxAgents;
+inline constexpr std::size_t kMaxAgents = MadRoute::kOwnAgent;
 inline constexpr std::size_t kMaxTransactions = 4096;
 /// Transfers (RMPP) that are responses to pending requests.
 inline constexpr std::size_t kMaxReassemblies = 16;

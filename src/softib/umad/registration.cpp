@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "softib/core/mad_route.hpp"
+#include "softib/fabric/cm_locks.hpp"
 
 namespace softib::umad {
 
@@ -37,11 +38,11 @@ std::vector<std::int64_t> Registration::claims() const {
   std::vector<std::int64_t> all;
   // OUIs are not 0, so the offsets of classes with and without OUI do not overlap.
   const std::int64_t vendor = has_oui(management_class) ? std::int64_t{oui} << 24 : 0;
-  const std::int64_t version = has_oui(management_class) ? 0 : std::int64_t{class_version} << 16;
+  const std::uint8_t version = has_oui(management_class) ? std::uint8_t{0} : class_version;
   for (std::size_t method = 0; method < kMethods; ++method) {
     if (!methods[method]) continue;
-    all.push_back(vendor | version | std::int64_t{management_class} << 8 |
-                  static_cast<std::int64_t>(method));
+    all.push_back(vendor | fabric::agent_lock_offset(version, management_class,
+                                                     static_cast<std::uint8_t>(method)));
   }
   return all;
 }

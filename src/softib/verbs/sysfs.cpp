@@ -34,6 +34,10 @@ constexpr std::array kAttributes = {
 /// The counter of mlx5 ports for datagrams that found no posted receive, of any queue pair.
 constexpr std::string_view kOutOfBuffer = "ports/1/hw_counters/out_of_buffer";
 
+/// What librdmacm asks for before it opens the rdma_cm device.
+constexpr std::string_view kRdmaCmAbi = "class/misc/rdma_cm/abi_version";
+constexpr std::string_view kRdmaCmAbiVersion = "4";
+
 std::optional<std::string> value_of(std::size_t hca, std::string_view name) {
   const auto* const found = std::find_if(kAttributes.begin(), kAttributes.end(),
                                          [&](const Attribute& each) { return each.name == name; });
@@ -78,6 +82,7 @@ SOFTIB_ABI const char* ibv_get_sysfs_path() { return "/sys"; }
 SOFTIB_ABI int ibv_read_sysfs_file(const char* folder, const char* file, char* to,
                                    std::size_t room) {
   try {
+    if (file == kRdmaCmAbi) return copy(kRdmaCmAbiVersion, to, room);
     const auto hca = hca_of(folder);
     if (!hca) return read_file(std::string(folder) + "/" + file, to, room);
     if (const auto value = value_of(*hca, file)) return copy(*value, to, room);

@@ -541,5 +541,35 @@ TEST_F(CommunicationManagerTest, ConnectsWithinOneProcess) {
   EXPECT_EQ(manager.connection_count(), 0U);
 }
 
+TEST_F(CommunicationManagerTest, KnowsWhichMessagesOfTheNodeAreItsOwn) {
+  const auto is_ours = [&](const wire::CmMessage& message, Lid from = Lid(8)) {
+    return manager.is_recipient(message, from, ours.lmc);
+  };
+  wire::CmSidrReq sidr;
+  sidr.service_id = kService;
+  EXPECT_FALSE(is_ours(req()) || is_ours(sidr)) << "another process listens";
+  CmRtu any;
+  any.remote_id = CommIdLayout::make(2, 1, 12345);
+  EXPECT_TRUE(is_ours(any)) << "has the slot and the epoch of the process";
+  any.remote_id = CommIdLayout::make(2, 2, 0);
+  EXPECT_FALSE(is_ours(any));
+  any.remote_id = CommIdLayout::make(3, 1, 0);
+  EXPECT_FALSE(is_ours(any));
+  CmRej anonymous = rej(CmRejReason::timeout);
+  anonymous.remote_id = CommId();
+  EXPECT_FALSE(is_ours(anonymous));
+  const auto listener = manager.listen(kService).value();
+  is_listening = true;
+  EXPECT_TRUE(is_ours(req()) && is_ours(sidr));
+  be_asked();
+  EXPECT_TRUE(is_ours(anonymous, Lid(9))) << "the same port";
+  EXPECT_FALSE(is_ours(anonymous, Lid(12)));
+  receive(sidr);
+  manager.stop_listening(listener);
+  EXPECT_TRUE(is_ours(req()) && is_ours(sidr)) << "duplicates get the same answer";
+  sidr.request_id = CommId(5);
+  EXPECT_FALSE(is_ours(sidr));
+}
+
 }  // namespace
 }  // namespace softib::cm::communication_manager

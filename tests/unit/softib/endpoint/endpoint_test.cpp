@@ -21,10 +21,14 @@
 #include "ipoib/monotonic_clock.hpp"
 #include "open_descriptors.hpp"
 #include "packets.hpp"
+#include "softib/core/comm_id.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/fabric/attached_processes.hpp"
+#include "softib/fabric/cm_locks.hpp"
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
 #include "softib/transport/socket_engine.hpp"
@@ -936,6 +940,171 @@ TEST_F(MadTest, SmpsForEveryNodeGoToTheSubnetProcess) {
   directed.dlid = ipoib::kPermissiveLid;
   send_mad(*one_, directed);
   EXPECT_EQ(transaction(sm_mail_), 7U);
+}
+
+/// Communication management of a process, which takes all of class 7 or nothing.
+struct CmMailbox final : CmReceiver {
+  bool take_mad(ConstBytes packet) override {
+    const auto mad = MadPacket::parse(packet);
+    if (!takes || !mad || !ipoib::wire::CmMad::parse(mad->mad)) return false;
+    inbox.receive_mad(packet);
+    return true;
+  }
+  void cm_deadline(ipoib::TimePoint now) override { inbox.mad_deadline(now); }
+  void connection_ended(const RemoteProcess& process) override {
+    last_ended = process;
+    has_ended = true;
+  }
+  void cm_lost() override { inbox.device_lost(); }
+
+  std::atomic<bool> takes = true;
+  Mailbox inbox;
+  RemoteProcess last_ended;  ///< to be read after `has_ended`
+  std::atomic<bool> has_ended = false;
+};
+
+/// Node 2 has two processes with communication management, and `two_` is the first one.
+class CmTest : public MadTest {
+ protected:
+  CmTest() {
+    two_->set_cm_receiver(&cm_);
+    neighbour_->set_cm_receiver(&neighbour_cm_);
+    neighbour_->set_mad_receiver(&third_);
+  }
+  ~CmTest() override {
+    two_->set_cm_receiver(nullptr);
+    neighbour_->set_cm_receiver(nullptr);
+    neighbour_->set_mad_receiver(nullptr);
+  }
+  void send(const ipoib::wire::CmMessage& message, std::uint64_t id) {
+    MadPacket packet = make_mad(1, 2, ipoib::wire::mgmt_class::kCommMgt, 0, 0);
+    ipoib::wire::CmMad{id, message}.emit(packet.mad);
+    send_mad(*one_, packet);
+  }
+  [[nodiscard]] static CommId id_of(const Endpoint& endpoint) {
+    return CommIdLayout::make(endpoint.epoch(), endpoint.slot(), 5);
+  }
+  /// A lock of the node's folder, as a process holds it.
+  [[nodiscard]] ipoib::FileDescriptor open_locks(const char* name) const {
+    return fabric::open_shared(subnet_.folder().open_node(2)->get(), name,
+                               fabric::IfMissing::create)
+        .value();
+  }
+  [[nodiscard]] static ipoib::wire::CmReq req() {
+    ipoib::wire::CmReq one;
+    one.local_id = CommId(3);
+    one.service_id = kService;
+    return one;
+  }
+
+  static constexpr ipoib::wire::ServiceId kService{0x0106'1234};
+  CmMailbox cm_;
+  CmMailbox neighbour_cm_;
+  Mailbox third_;
+  std::unique_ptr<Endpoint> neighbour_ = subnet_.attach(2);
+};
+
+TEST_F(CmTest, ARequestReachesTheListenersOfTheNode) {
+  const auto services = open_locks(fabric::kServicesName);
+  ASSERT_TRUE(fabric::lock_service(services.get(), kService));
+  neighbour_cm_.takes = false;
+  send(req(), 1);
+  EXPECT_EQ(transaction(cm_.inbox), 1U);
+  EXPECT_EQ(transaction(third_), 1U) << "what it does not take is for agents";
+  ipoib::wire::CmSidrReq sidr;
+  sidr.service_id = kService;
+  send(sidr, 2);
+  EXPECT_EQ(transaction(cm_.inbox), 2U);
+}
+
+TEST_F(CmTest, TheSubnetProcessGetsRequestsThatNobodyListensFor) {
+  send(req(), 3);
+  EXPECT_EQ(transaction(sm_mail_), 3U);
+  ipoib::wire::CmSidrReq sidr;
+  sidr.service_id = kService;
+  send(sidr, 4);
+  EXPECT_EQ(transaction(sm_mail_), 4U);
+}
+
+TEST_F(CmTest, AMessageReachesTheProcessOfItsConnection) {
+  ipoib::wire::CmRtu rtu;
+  rtu.remote_id = id_of(*neighbour_);
+  send(rtu, 5);
+  EXPECT_EQ(transaction(neighbour_cm_.inbox), 5U);
+  rtu.remote_id = id_of(*two_);
+  send(rtu, 6);
+  EXPECT_EQ(transaction(cm_.inbox), 6U);
+}
+
+TEST_F(CmTest, TheSubnetProcessGetsMessagesOfConnectionsThatHaveGone) {
+  ipoib::wire::CmDreq dreq;
+  dreq.remote_id = CommIdLayout::make(two_->epoch() + 1, two_->slot(), 5);
+  send(dreq, 7);
+  EXPECT_EQ(transaction(sm_mail_), 7U) << "another epoch";
+  dreq.remote_id = CommIdLayout::make(two_->epoch(), 60, 5);
+  send(dreq, 8);
+  EXPECT_EQ(transaction(sm_mail_), 8U) << "no process has the slot";
+}
+
+TEST_F(CmTest, ARejectionWithoutIdReachesAllProcesses) {
+  send(ipoib::wire::CmRej{}, 9);
+  EXPECT_EQ(transaction(cm_.inbox), 9U);
+  EXPECT_EQ(transaction(neighbour_cm_.inbox), 9U);
+}
+
+TEST_F(CmTest, AnAgentGetsWhatIsForNobodyElse) {
+  const auto agents = open_locks(fabric::kAgentsName);
+  ASSERT_TRUE(fabric::try_lock(agents.get(), fabric::agent_lock_offset(2, 7, 3)));
+  cm_.takes = neighbour_cm_.takes = false;
+  send(req(), 10);
+  EXPECT_EQ(transaction(second_), 10U);
+  EXPECT_EQ(transaction(third_), 10U);
+  ipoib::wire::CmRtu rtu;
+  rtu.remote_id = CommId(77);
+  send(rtu, 11);
+  EXPECT_EQ(transaction(second_), 11U);
+  EXPECT_EQ(transaction(third_), 11U);
+  rtu.remote_id = id_of(*neighbour_);
+  send(rtu, 12);
+  EXPECT_EQ(transaction(third_), 12U);
+}
+
+TEST_F(CmTest, TheDeadlineOfCommunicationManagementIsItsOwn) {
+  const auto now = ipoib::monotonic_now();
+  two_->set_cm_deadline(now);
+  EXPECT_GE(cm_.inbox.next_deadline(), now);
+}
+
+TEST_F(CmTest, TheLossOfTheDeviceIsReported) {
+  subnet_.set_failed(2, true);
+  ASSERT_TRUE(one_->wake_processes(2));
+  EXPECT_TRUE(eventually([&] { return cm_.inbox.is_device_lost(); }));
+}
+
+/// The REQ makes both ends notice when the other one ends.
+TEST_F(CmTest, TheEndOfAProcessIsReportedToItsPeers) {
+  CmMailbox active;
+  one_->set_cm_receiver(&active);
+  const auto services = open_locks(fabric::kServicesName);
+  ASSERT_TRUE(fabric::lock_service(services.get(), kService));
+  auto request = req();
+  request.local_id = id_of(*one_);
+  send(request, 13);
+  EXPECT_EQ(transaction(cm_.inbox), 13U);
+  EXPECT_EQ(transaction(neighbour_cm_.inbox), 13U);
+  const RemoteProcess passive{2, neighbour_->slot(), neighbour_->epoch()};
+  EXPECT_TRUE(one_->is_running(passive));
+  neighbour_->detach();
+  ASSERT_TRUE(eventually([&] { return active.has_ended.load(); }));
+  EXPECT_EQ(active.last_ended, passive);
+  EXPECT_FALSE(one_->is_running(passive));
+  const RemoteProcess other{1, one_->slot(), one_->epoch()};
+  EXPECT_TRUE(two_->is_running(other));
+  EXPECT_FALSE(two_->is_running({1, one_->slot(), one_->epoch() + 1}));
+  one_->detach();
+  ASSERT_TRUE(eventually([&] { return cm_.has_ended.load(); }));
+  EXPECT_EQ(cm_.last_ended, other);
+  one_->set_cm_receiver(nullptr);
 }
 
 TEST_F(MadTest, AResponseReachesTheRequester) {

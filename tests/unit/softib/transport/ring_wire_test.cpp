@@ -431,6 +431,14 @@ struct Counter : WireReceiver {
   void accept_paused() override { ++pauses; }
   void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
+  void connections_ended(std::span<const Process> processes) override {
+    for (const auto& process : processes) {
+      last_ended = process;
+      ++ended;
+    }
+  }
+  Process last_ended;  ///< to be read after `ended`
+  std::atomic<std::size_t> ended = 0;
   std::atomic<std::size_t> packets = 0;
   std::atomic<std::size_t> pauses = 0;
   std::atomic<std::size_t> malformed_ = 0;
@@ -682,6 +690,67 @@ TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
   engine.set_deadline(ipoib::TimePoint());
   std::uint64_t count = 0;
   EXPECT_NE(::eventfd_read(other.get(), &count), 0);
+}
+
+/// A wire whose connections an engine watches.
+class WatchingWireTest : public SocketEngineTest, private ConnectionWatcher {
+ protected:
+  [[nodiscard]] bool is_reported() {
+    const bool is_it = eventually([&] { return counter_.ended > reported_; });
+    reported_ = counter_.ended;
+    return is_it;
+  }
+  void wait_for_a_turn() {
+    const std::size_t before = counter_.turns;
+    engine_.wake();
+    ASSERT_TRUE(eventually([&] { return counter_.turns > before; }));
+  }
+  GuardedFd peer_ = RingWireTest::listen(3);
+  RingWire watched_{subnet_.folder(), subnet_.fabric(), this};
+
+ private:
+  bool watch(int socket, Process process) override { return engine_.watch(socket, process); }
+  void connection_ended(Process process) override { engine_.connection_ended(process); }
+  std::size_t reported_ = 0;
+};
+
+TEST_F(WatchingWireTest, ReportsTheEndOfAProcessOnce) {
+  const auto epoch = subnet_.fabric().advance_epoch(1, 3);
+  watched_.watch({1, 3});
+  watched_.watch({1, 3});
+  GuardedFd connection = accept_from(peer_.get());
+  ASSERT_TRUE(connection);
+  EXPECT_FALSE(accept_from(peer_.get())) << "one connection does";
+  wait_for_a_turn();
+  EXPECT_EQ(counter_.ended, 0U);
+  connection.reset();
+  ASSERT_TRUE(is_reported());
+  EXPECT_EQ(counter_.last_ended.address, (ProcessAddress{1, 3}));
+  EXPECT_EQ(counter_.last_ended.epoch, epoch);
+  wait_for_a_turn();
+  EXPECT_EQ(counter_.ended, 1U);
+}
+
+TEST_F(WatchingWireTest, ReportsAProcessThatIsNotThere) {
+  watched_.watch({1, 4});
+  ASSERT_TRUE(is_reported());
+  EXPECT_EQ(counter_.last_ended.address, (ProcessAddress{1, 4}));
+}
+
+TEST_F(WatchingWireTest, ReportsAConnectionThatItClosesItself) {
+  watched_.watch({1, 3});
+  watched_.disconnect();
+  ASSERT_TRUE(is_reported());
+  EXPECT_EQ(counter_.last_ended.address, (ProcessAddress{1, 3}));
+}
+
+TEST_F(WatchingWireTest, ReportsAProcessWhoseSlotAnotherOneHas) {
+  const auto before = subnet_.fabric().advance_epoch(1, 3);
+  watched_.watch({1, 3});
+  subnet_.fabric().advance_epoch(1, 3);
+  EXPECT_EQ(RingWireTest::send(3, watched_), Delivery::delivered);
+  ASSERT_TRUE(is_reported());
+  EXPECT_EQ(counter_.last_ended.epoch, before);
 }
 
 /// Blocks in its first message until `go_on`, and counts the senders that each turn accepts.

@@ -38,11 +38,15 @@ class FakeEndpoint : public endpoint::Endpoint {
   void send_mad_to(NodeIndex, ConstBytes) override {}
   void set_mad_deadline(ipoib::TimePoint) override {}
   void set_deadline(ipoib::TimePoint) override {}
+  void set_cm_deadline(ipoib::TimePoint) override {}
+  [[nodiscard]] bool watch_hangup(int) override { return true; }
+  [[nodiscard]] bool is_running(const endpoint::RemoteProcess&) const override { return true; }
   std::size_t try_send(std::span<const OutgoingPacket> batch) override { return batch.size(); }
   bool has_untaken(Lid, Qpn) override { return false; }
   [[nodiscard]] bool wake_processes(NodeIndex) override { return true; }
   void set_receiver(endpoint::PacketReceiver*) override {}
   void set_mad_receiver(endpoint::MadReceiver*) override {}
+  void set_cm_receiver(endpoint::CmReceiver*) override {}
   bool poll_receive_rings() override { return false; }
   void set_waiter(std::size_t, std::uint32_t) override {}
   [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override {

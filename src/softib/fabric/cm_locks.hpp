@@ -1,0 +1,33 @@
+// Who of a node gets the messages of communication management (class 7): locks of bytes of files in
+// the node's folder, which the kernel releases when their process dies.
+//
+//   services   byte SERVICE_ID, shared: a process listens on the service
+//   agents     one byte for each request that an agent of libibumad takes, exclusive
+#pragma once
+
+#include <cstdint>
+
+#include "softib/fabric/folder.hpp"
+#include "wire/cm_messages.hpp"
+
+namespace softib::fabric {
+
+/// The byte of the agents file for a method of a management class without OUI.
+[[nodiscard]] constexpr std::int64_t agent_lock_offset(std::uint8_t class_version,
+                                                       std::uint8_t management_class,
+                                                       std::uint8_t method) {
+  return std::int64_t{class_version} << 16 | std::int64_t{management_class} << 8 | method;
+}
+
+/// Shows that this process listens on a service, while `services` is open. That is an open
+/// kServicesName of the node, with all locks of the process. False: another program keeps the byte.
+[[nodiscard]] bool lock_service(int services, ipoib::wire::ServiceId service);
+void unlock_service(int services, ipoib::wire::ServiceId service);
+
+/// Whether a process of the node listens on the service.
+[[nodiscard]] bool has_listener(const SubnetFolder& folder, NodeIndex node,
+                                ipoib::wire::ServiceId service);
+/// Whether an agent of a process of the node takes messages of class 7.
+[[nodiscard]] bool has_cm_agent(const SubnetFolder& folder, NodeIndex node);
+
+}  // namespace softib::fabric

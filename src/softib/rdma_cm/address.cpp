@@ -1,0 +1,122 @@
+#include "softib/rdma_cm/address.hpp"
+
+#include "ipoib/overloaded.hpp"
+
+namespace softib::rdma_cm {
+
+using ipoib::Ipv4Address;
+using ipoib::Ipv6Address;
+using ipoib::Overloaded;
+
+namespace {
+constexpr std::uint32_t kNodesV4 = 0x7f4d'0000;  ///< 127.77.0.0/16
+constexpr std::uint8_t kNodesV6 = 0xfd;          ///< fd77::/112
+constexpr std::uint8_t kNodesV6Next = 0x77;
+constexpr std::uint32_t kHostBits = 0xffff;
+constexpr std::uint64_t kPortBits = 0xffff;
+}  // namespace
+
+bool is_any(const Address& address) {
+  return std::visit(Overloaded{
+                        [](std::monostate) { return true; },
+                        [](const IpEndpoint& ip) {
+                          return std::visit([](const auto& one) { return one.is_unspecified(); },
+                                            ip.address);
+                        },
+                        [](const IbEndpoint& ib) { return ib.gid.is_zero(); },
+                    },
+                    address);
+}
+
+bool is_loopback(const Address& address) {
+  const auto* const ip = std::get_if<IpEndpoint>(&address);
+  if (ip == nullptr) return false;
+  if (const auto* const v6 = std::get_if<Ipv6Address>(&ip->address)) return v6->is_loopback();
+  constexpr std::uint32_t kLoopback = 0x7f00'0000;
+  return (std::get<Ipv4Address>(ip->address).number() & 0xffff'ff00) == kLoopback;
+}
+
+bool is_same_kind(const Address& one, const Address& other) {
+  if (one.index() != other.index()) return false;
+  const auto* const ip = std::get_if<IpEndpoint>(&one);
+  return ip == nullptr || family(ip->address) == family(std::get<IpEndpoint>(other).address);
+}
+
+bool is_same_host(const Address& one, const Address& other) {
+  if (!is_same_kind(one, other)) return false;
+  return std::visit(
+      Overloaded{
+          [](std::monostate) { return true; },
+          [&](const IpEndpoint& ip) { return ip.address == std::get<IpEndpoint>(other).address; },
+          [&](const IbEndpoint& ib) { return ib.gid == std::get<IbEndpoint>(other).gid; },
+      },
+      one);
+}
+
+std::uint16_t port_of(const Address& address) {
+  return std::visit(
+      Overloaded{
+          [](std::monostate) { return std::uint16_t{0}; },
+          [](const IpEndpoint& ip) { return ip.port; },
+          [](const IbEndpoint& ib) {
+            return static_cast<std::uint16_t>(ib.service_id & ib.service_mask & kPortBits);
+          },
+      },
+      address);
+}
+
+Address with_port(Address address, std::uint16_t port) {
+  std::visit(Overloaded{
+                 [](std::monostate) {},
+                 [&](IpEndpoint& ip) { ip.port = port; },
+                 [&](IbEndpoint& ib) {
+                   ib.service_id = (ib.service_id & ~kPortBits) | port;
+                   ib.service_mask = ~std::uint64_t{0};
+                 },
+             },
+             address);
+  return address;
+}
+
+Address any_like(const Address& other) {
+  return std::visit(Overloaded{
+                        [](std::monostate) { return Address(); },
+                        [](const IpEndpoint& ip) {
+                          IpEndpoint any;
+                          if (family(ip.address) == IpFamily::v6) any.address = Ipv6Address();
+                          return Address(any);
+                        },
+                        [](const IbEndpoint& ib) {
+                          IbEndpoint any;
+                          any.pkey = ib.pkey;
+                          return Address(any);
+                        },
+                    },
+                    other);
+}
+
+wire::ServiceId service_id_of(PortSpace space, const Address& address) {
+  if (const auto* const ib = std::get_if<IbEndpoint>(&address)) {
+    return wire::ServiceId(ib->service_id);
+  }
+  return wire::ServiceId(std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port_of(address));
+}
+
+IpAddress address_of(NodeIndex node, IpFamily family) {
+  if (family == IpFamily::v4) return Ipv4Address(kNodesV4 | node);
+  Ipv6Address::Bytes bytes{kNodesV6, kNodesV6Next};
+  bytes[14] = static_cast<std::uint8_t>(node >> 8);
+  bytes[15] = static_cast<std::uint8_t>(node);
+  return Ipv6Address(bytes);
+}
+
+std::optional<NodeIndex> node_of(const IpAddress& address) {
+  const auto* const v6 = std::get_if<Ipv6Address>(&address);
+  const std::uint32_t host = v6 != nullptr ? std::uint32_t{v6->bytes()[14]} << 8 | v6->bytes()[15]
+                                           : std::get<Ipv4Address>(address).number() & kHostBits;
+  const auto node = static_cast<NodeIndex>(host);
+  if (host >= kMaxNodes || address_of(node, family(address)) != address) return std::nullopt;
+  return node;
+}
+
+}  // namespace softib::rdma_cm

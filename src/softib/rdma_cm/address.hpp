@@ -1,0 +1,66 @@
+// Addresses of the RDMA connection manager: IP addresses with ports, and those of AF_IB.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "ipoib/address.hpp"
+#include "ipoib/ip.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "wire/cm_messages.hpp"
+
+namespace softib::rdma_cm {
+
+namespace wire = ipoib::wire;
+using ipoib::IpAddress;
+using ipoib::IpFamily;
+
+/// The values of the ABI (enum rdma_ucm_port_space). Those of TCP and UDP end with the number of
+/// the IP protocol.
+enum class PortSpace : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f };
+
+/// sockaddr_in and sockaddr_in6.
+struct IpEndpoint {
+  IpAddress address;
+  std::uint16_t port = 0;
+  std::uint32_t flow_info = 0;  ///< of IPv6, as are the next
+  std::uint32_t scope_id = 0;
+  friend bool operator==(const IpEndpoint&, const IpEndpoint&) = default;
+};
+
+/// sockaddr_ib.
+struct IbEndpoint {
+  PKey pkey;
+  std::uint32_t flow_info = 0;
+  Gid gid;
+  std::uint64_t service_id = 0;
+  std::uint64_t service_mask = 0;  ///< which bits of the service ID count
+  std::uint64_t scope_id = 0;
+  friend bool operator==(const IbEndpoint&, const IbEndpoint&) = default;
+};
+
+/// monostate: none.
+using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
+
+/// Whether no host, port or GID is named.
+[[nodiscard]] bool is_any(const Address& address);
+/// ::1, or an address of 127.0.0.0/24; the rest of 127/8 names nodes.
+[[nodiscard]] bool is_loopback(const Address& address);
+[[nodiscard]] bool is_same_kind(const Address& one, const Address& other);
+/// Whether both name the same host, whatever their ports.
+[[nodiscard]] bool is_same_host(const Address& one, const Address& other);
+[[nodiscard]] std::uint16_t port_of(const Address& address);
+[[nodiscard]] Address with_port(Address address, std::uint16_t port);
+/// The wildcard of the kind of `other`.
+[[nodiscard]] Address any_like(const Address& other);
+/// The service that an ID of the port space listens on, or connects to, at the address.
+[[nodiscard]] wire::ServiceId service_id_of(PortSpace space, const Address& address);
+
+/// The addresses that each node has: 127.77.x.y and fd77::x:y, where 256 x + y is its number. All
+/// of 127/8 is local on Linux, so programs can use the IPv4 one for a TCP connection beside RDMA.
+[[nodiscard]] IpAddress address_of(NodeIndex node, IpFamily family);
+/// The node with the address, which need not exist; nullopt: it is none of them.
+[[nodiscard]] std::optional<NodeIndex> node_of(const IpAddress& address);
+
+}  // namespace softib::rdma_cm

@@ -1,0 +1,26 @@
+#include "softib/rdma_cm/id.hpp"
+
+#include <algorithm>
+
+namespace softib::rdma_cm {
+
+std::string_view name(IdState state) {
+  static constexpr std::array<std::string_view, 9> kNames{
+      "Idle",          "AddressBound", "AddressQuery", "AddressResolved", "RouteQuery",
+      "RouteResolved", "Connect",      "Disconnected", "Listen"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+bool is_family_only(const Id& id, const Address& address) {
+  const auto* const ip = std::get_if<IpEndpoint>(&address);
+  return id.is_family_only || (ip != nullptr && family(ip->address) == IpFamily::v4);
+}
+
+UserData UserData::of(ipoib::ConstBytes data) {
+  UserData user;
+  user.size = static_cast<std::uint8_t>(std::min(data.size(), kMaxSize));
+  std::copy_n(data.begin(), user.size, user.bytes.begin());
+  return user;
+}
+
+}  // namespace softib::rdma_cm

@@ -1,0 +1,648 @@
+// The commands. What happens between them is in manager_events.cpp.
+#include "softib/rdma_cm/manager.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "softib/rdma_cm/limits.hpp"
+#include "wire/cm_ip_header.hpp"
+
+namespace softib::rdma_cm {
+
+using ipoib::Error;
+using ipoib::Result;
+using ipoib::TimePoint;
+
+namespace {
+
+constexpr std::uint32_t kPsnBits = 0xff'ffff;
+/// The bits of a service ID that name a port space.
+constexpr std::uint64_t kIbPortSpaceBits = 0xffff'ffff'ffff'0000;
+
+Error wrong_state() { return {EINVAL, "the state of the ID does not permit it"}; }
+
+/// Copies the user's data behind `offset`. False: they do not fit.
+template <std::size_t kSize>
+[[nodiscard]] bool write_data(const UserData& data, std::size_t offset,
+                              wire::PrivateData<kSize>& to) {
+  if (offset + data.size > kSize) return false;
+  std::ranges::copy(data.data(), to.begin() + static_cast<std::ptrdiff_t>(offset));
+  return true;
+}
+
+/// The header of a request between IP addresses. Returns its size.
+std::size_t write_ip_header(const Id& id, ipoib::MutableBytes private_data) {
+  const auto* const source = std::get_if<IpEndpoint>(&id.source);
+  const auto* const destination = std::get_if<IpEndpoint>(&id.destination);
+  if (source == nullptr || destination == nullptr) return 0;
+  const wire::CmIpHeader header{source->port, source->address, destination->address};
+  header.emit(private_data.first(wire::CmIpHeader::kSize));
+  return wire::CmIpHeader::kSize;
+}
+
+Error too_long() { return {EINVAL, "private data too long"}; }
+
+/// Completes an address of AF_IB, as the kernel does: which port space it is in. nullopt: in none.
+std::optional<PortSpace> choose_space(PortSpace of_id, IbEndpoint& address) {
+  const std::uint64_t mask = address.service_mask & kIbPortSpaceBits;
+  const std::uint64_t service = address.service_id & mask;
+  for (const auto space : {PortSpace::ib, PortSpace::tcp, PortSpace::udp}) {
+    const std::uint64_t first = std::uint64_t{static_cast<std::uint16_t>(space)} << 16;
+    if (of_id != PortSpace::ib && of_id != space) continue;
+    if (service != (first & mask)) continue;
+    address.service_id = first | port_of(address);
+    address.service_mask |= kIbPortSpaceBits;
+    return space;
+  }
+  return std::nullopt;
+}
+
+PKey usable_pkey(const PortAttributes& port) {
+  const auto has = [&](PKey key) { return std::ranges::find(port.pkeys, key) != port.pkeys.end(); };
+  if (has(ipoib::kDefaultPKey)) return ipoib::kDefaultPKey;
+  const auto first = std::ranges::find_if(port.pkeys, [](PKey key) { return key.is_valid(); });
+  return first == port.pkeys.end() ? ipoib::kDefaultPKey : *first;
+}
+
+wire::CmTransport transport_of(Service service) {
+  switch (service) {
+    case Service::unreliable:
+      return wire::CmTransport::unreliable;
+    case Service::extended:
+      return wire::CmTransport::extended;
+    case Service::reliable:
+    case Service::datagram:
+      return wire::CmTransport::reliable;
+  }
+  return wire::CmTransport::reliable;
+}
+
+}  // namespace
+
+Manager::HcaState::HcaState(const Hca& hca, std::size_t index)
+    : number(index), cm(hca.self), paths({hca.node, hca.self.slot, hca.self.epoch, 0}) {}
+
+Manager::Manager(const std::vector<Hca>& hcas, Node& node, std::uint64_t seed)
+    : node_(node), random_(seed) {
+  for (const auto& hca : hcas) hcas_.push_back(std::make_unique<HcaState>(hca, hcas_.size()));
+}
+
+// --- Event channels ------------------------------------------------------------------------------
+
+Result<ChannelId> Manager::open_channel() {
+  if (channels_.size() >= kMaxChannels) return Error{EMFILE, "too many event channels"};
+  do {
+    ++last_channel_;
+  } while (channels_.contains(ChannelId(last_channel_)));
+  channels_[ChannelId(last_channel_)];
+  return ChannelId(last_channel_);
+}
+
+void Manager::close_channel(ChannelId channel, TimePoint now) {
+  std::vector<IdHandle> own;
+  for (const auto& [handle, id] : ids_) {
+    if (id.channel == channel) own.push_back(handle);
+  }
+  for (const auto handle : own) {
+    // A listener takes the requests that nobody has seen with it.
+    if (const auto id = ids_.find(handle); id != ids_.end()) remove(id->second, now);
+  }
+  channels_.erase(channel);
+  settle(now);
+}
+
+/// The events of a channel, to be changed.
+Manager::Channel& Manager::changed(ChannelId channel) {
+  changed_channels_.push_back(channel);
+  return channels_.at(channel);
+}
+
+bool Manager::has_event(ChannelId channel) const {
+  const auto found = channels_.find(channel);
+  return found != channels_.end() && !found->second.empty();
+}
+
+Result<Event> Manager::take_event(ChannelId channel) {
+  if (!has_event(channel)) return Error{EAGAIN, "no event"};
+  Channel& events = changed(channel);
+  const QueuedEvent first = std::move(events.front());
+  events.pop_front();
+  Id& id = ids_.at(first.counted_for);
+  ++id.events_reported;
+  if (first.event.type == EventType::connect_request) --id.undelivered;
+  return first.event;
+}
+
+// --- IDs -----------------------------------------------------------------------------------------
+
+Result<Id*> Manager::owned(ChannelId channel, IdHandle handle) {
+  const auto found = ids_.find(handle);
+  if (found == ids_.end()) return Error{ENOENT, "no such ID"};
+  if (found->second.channel != channel) return Error{EINVAL, "an ID of another channel"};
+  return &found->second;
+}
+
+Result<Id*> Manager::owned(ChannelId channel, IdHandle handle, IdState state) {
+  auto id = owned(channel, handle);
+  if (id && (*id)->state != state) return wrong_state();
+  return id;
+}
+
+/// One that has a connection, or is about to have one.
+Result<Id*> Manager::connected(ChannelId channel, IdHandle handle) {
+  auto id = owned(channel, handle, IdState::connect);
+  if (id && !(*id)->connection) return wrong_state();
+  return id;
+}
+
+Result<const Id*> Manager::find(ChannelId channel, IdHandle handle) const {
+  const auto id = const_cast<Manager*>(this)->owned(channel, handle);
+  if (!id) return id.error();
+  return *id;
+}
+
+Id& Manager::add_id(ChannelId channel, PortSpace space, Service service) {
+  do {
+    last_id_ = last_id_ % kMaxIds + 1;
+  } while (ids_.contains(IdHandle(last_id_)));
+  Id& id = ids_[IdHandle(last_id_)];
+  id.handle = IdHandle(last_id_);
+  id.channel = channel;
+  id.space = id.bound_space = space;
+  id.service = service;
+  id.starting_psn = wire::Psn(static_cast<std::uint32_t>(random_.next()) & kPsnBits);
+  id.qkey = kDefaultQKey;
+  return id;
+}
+
+Result<IdHandle> Manager::create(ChannelId channel, std::uint64_t uid, PortSpace space,
+                                 Service service) {
+  if (!channels_.contains(channel)) return Error{EINVAL, "no such channel"};
+  if (ids_.size() >= kMaxIds) return Error{ENOMEM, "too many IDs"};
+  if (space == PortSpace::tcp) service = Service::reliable;
+  if (space == PortSpace::udp || space == PortSpace::ipoib) service = Service::datagram;
+  Id& id = add_id(channel, space, service);
+  id.uid = uid;
+  return id.handle;
+}
+
+Result<std::uint32_t> Manager::destroy(ChannelId channel, IdHandle handle, TimePoint now) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  const std::uint32_t reported = (*id)->events_reported;
+  remove(**id, now);
+  settle(now);
+  return reported;
+}
+
+/// With it go the events that nobody has taken, and the IDs of requests that are among them.
+void Manager::remove(Id& id, TimePoint now) {
+  const IdHandle handle = id.handle;
+  std::vector<IdHandle> children;
+  std::erase_if(changed(id.channel), [&](const QueuedEvent& one) {
+    const bool is_request = one.event.type == EventType::connect_request;
+    if (is_request && one.counted_for == handle) children.push_back(one.event.id);
+    return one.counted_for == handle;
+  });
+  if (id.state == IdState::listen) stop_listening(id);
+  for (const IdHandle child : children) remove(ids_.at(child), now);
+  if (id.hca) hcas_.at(*id.hca)->paths.cancel(handle);
+  if (id.connection) {
+    hcas_.at(*id.hca)->cm.destroy(*id.connection, now);
+    drop_connection(id);
+  }
+  if (id.has_port) ports_.release(handle, id.bound_space, port_of(id.source), node_);
+  address_deadlines_.erase({id.deadline, handle});
+  ids_.erase(handle);
+}
+
+Result<std::uint32_t> Manager::migrate(ChannelId to, ChannelId from, IdHandle handle) {
+  const auto id = owned(from, handle);
+  if (!id) return id.error();
+  if (!channels_.contains(to)) return Error{EINVAL, "no such channel"};
+  const std::uint32_t reported = (*id)->events_reported;
+  if (to == from) return reported;
+  Channel& old = changed(from);
+  Channel& events = changed(to);
+  Channel kept;
+  for (auto& event : old) {
+    if (event.counted_for != handle) {
+      kept.push_back(std::move(event));
+      continue;
+    }
+    // Requests that nobody has seen belong to the channel of their listener.
+    if (event.event.type == EventType::connect_request) ids_.at(event.event.id).channel = to;
+    events.push_back(std::move(event));
+  }
+  old = std::move(kept);
+  (*id)->channel = to;
+  return reported;
+}
+
+// --- Addresses -----------------------------------------------------------------------------------
+
+Result<void> Manager::bind(ChannelId channel, IdHandle handle, const Address& address) {
+  const auto id = owned(channel, handle, IdState::idle);
+  if (!id) return id.error();
+  return bind(**id, address);
+}
+
+/// Binds it to the HCA that has the address. A wildcard is of none.
+Result<void> Manager::bind_hca(Id& id, const Address& address) const {
+  if (is_any(address)) return {};
+  for (const auto& hca : hcas_) {
+    const PortAttributes port = node_.port(hca->number);
+    const auto* const ip = std::get_if<IpEndpoint>(&address);
+    const bool is_it =
+        ip != nullptr
+            ? is_loopback(address) || ip->address == node_.address(hca->number, family(ip->address))
+            : std::get<IbEndpoint>(address).gid == port.gid();
+    if (!is_it) continue;
+    id.hca = hca->number;
+    const auto* const ib = std::get_if<IbEndpoint>(&address);
+    id.pkey = ib != nullptr && ib->pkey.is_valid() ? ib->pkey : usable_pkey(port);
+    return {};
+  }
+  if (std::holds_alternative<IpEndpoint>(address)) {
+    return Error{EADDRNOTAVAIL, "no HCA of the process has this address"};
+  }
+  return Error{ENODEV, "no HCA of the process has this GID"};
+}
+
+Result<void> Manager::bind(Id& id, const Address& address) {
+  Address local = address;
+  if (const auto done = bind_hca(id, local); !done) return done;
+  PortSpace space = id.space;
+  if (auto* const ib = std::get_if<IbEndpoint>(&local)) {
+    const auto chosen = choose_space(id.space, *ib);
+    if (!chosen) {
+      id.hca.reset();
+      return Error{EPROTONOSUPPORT, "the service ID is in no port space"};
+    }
+    space = *chosen;
+  }
+  const auto port = ports_.bind(
+      {id.handle, space, local, id.reuses_address, is_family_only(id, local)}, node_, random_);
+  if (!port) {
+    id.hca.reset();
+    return port.error();
+  }
+  id.bound_space = space;
+  id.has_port = true;
+  id.source = with_port(local, *port);
+  id.state = IdState::address_bound;
+  return {};
+}
+
+Result<void> Manager::resolve_address(ChannelId channel, IdHandle handle, const Address& source,
+                                      const Address& destination, ipoib::Duration timeout,
+                                      TimePoint now) {
+  const auto owned_id = owned(channel, handle);
+  if (!owned_id) return owned_id.error();
+  Id& id = **owned_id;
+  if (std::holds_alternative<std::monostate>(destination)) return Error{EINVAL, "no destination"};
+  if (id.state == IdState::idle) {
+    const bool has_source = !std::holds_alternative<std::monostate>(source);
+    if (has_source && !is_same_kind(source, destination)) return Error{EINVAL, "two families"};
+    if (auto bound = bind(id, has_source ? source : any_like(destination)); !bound) return bound;
+  }
+  if (id.state != IdState::address_bound) return wrong_state();
+  if (!is_same_kind(id.source, destination)) return Error{EINVAL, "two families"};
+  id.destination = destination;
+  id.state = IdState::address_query;
+  id.deadline = now + timeout;
+  address_deadlines_.emplace(id.deadline, handle);
+  try_to_resolve(id, now);
+  return {};
+}
+
+std::optional<Gid> Manager::find_destination(const Id& id) const {
+  if (is_any(id.destination) || is_loopback(id.destination)) {
+    return node_.port(id.hca.value_or(0)).gid();
+  }
+  if (const auto* const ib = std::get_if<IbEndpoint>(&id.destination)) return ib->gid;
+  return node_.find(std::get<IpEndpoint>(id.destination).address);
+}
+
+/// The addresses of nodes are known here, so nobody has to be asked. But a node may appear within
+/// the time that the user gives.
+void Manager::try_to_resolve(Id& id, TimePoint now) {
+  const auto dgid = find_destination(id);
+  if (!dgid && now < id.deadline) return;
+  address_deadlines_.erase({id.deadline, id.handle});
+  id.deadline = ipoib::kNever;
+  if (!dgid) {
+    id.state = IdState::address_bound;
+    return tell(id, EventType::address_error, -ETIMEDOUT);
+  }
+  if (!id.hca) {
+    // The HCA that has the address itself, or else the first one that is up.
+    const auto chosen = std::ranges::max_element(hcas_, {}, [&](const auto& hca) {
+      const PortAttributes port = node_.port(hca->number);
+      const int is_up = port.state == PortState::active && !hca->is_lost ? 1 : 0;
+      return is_up + (port.gid() == *dgid ? 1 : 0);
+    });
+    id.hca = (*chosen)->number;
+    id.pkey = usable_pkey(node_.port(*id.hca));
+  }
+  id.dgid = *dgid;
+  const auto local_port = port_of(id.source);
+  if (auto* const ip = std::get_if<IpEndpoint>(&id.source)) {
+    if (is_any(id.source)) ip->address = node_.address(*id.hca, family(ip->address));
+  } else if (auto* const ib = std::get_if<IbEndpoint>(&id.source)) {
+    ib->gid = node_.port(*id.hca).gid();
+    const PKey wanted = std::get<IbEndpoint>(id.destination).pkey;
+    if (wanted.is_valid()) id.pkey = wanted;
+    ib->pkey = id.pkey;
+  }
+  id.source = with_port(id.source, local_port);
+  id.state = IdState::address_resolved;
+  tell(id, EventType::address_resolved);
+}
+
+Result<void> Manager::resolve_route(ChannelId channel, IdHandle handle, ipoib::Duration timeout,
+                                    TimePoint now) {
+  const auto owned_id = owned(channel, handle, IdState::address_resolved);
+  if (!owned_id) return owned_id.error();
+  Id& id = **owned_id;
+  const PortAttributes port = node_.port(*id.hca);
+  wire::PathQuery query = wire::path_query(port.gid(), id.dgid, id.pkey);
+  query.record.service_id = service_id_of(id.bound_space, id.destination).value();
+  query.components |= wire::PathRecord::kServiceId;
+  const auto* const ip = std::get_if<IpEndpoint>(&id.destination);
+  if (ip != nullptr && family(ip->address) == IpFamily::v4) {
+    query.record.qos_class = id.tos;
+    query.components |= wire::PathRecord::kQosClass;
+  } else {
+    query.record.traffic_class = id.tos;
+    query.components |= wire::PathRecord::kTrafficClass;
+  }
+  hcas_.at(*id.hca)->paths.begin(handle, query, port, timeout, now);
+  id.state = IdState::route_query;
+  return {};
+}
+
+Result<void> Manager::set_path(ChannelId channel, IdHandle handle, const wire::PathRecord& path) {
+  const auto id = owned(channel, handle, IdState::address_resolved);
+  if (!id) return id.error();
+  (*id)->path = path;
+  (*id)->state = IdState::route_resolved;
+  tell(**id, EventType::route_resolved);
+  return {};
+}
+
+// --- Listeners -----------------------------------------------------------------------------------
+
+Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlog) {
+  const auto owned_id = owned(channel, handle);
+  if (!owned_id) return owned_id.error();
+  Id& id = **owned_id;
+  if (id.state == IdState::idle) {
+    if (auto bound = bind(id, IpEndpoint()); !bound) return bound;
+  }
+  if (id.state != IdState::address_bound) return wrong_state();
+  const auto reserved = ports_.listen(
+      {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)});
+  if (!reserved) return reserved;
+  for (const auto& hca : hcas_) {
+    if (id.hca && *id.hca != hca->number) continue;
+    if (const auto started = start_listening(id, hca->number); !started) {
+      stop_listening(id);
+      return started;
+    }
+  }
+  id.backlog = backlog == 0 || backlog > kMaxBacklog ? kMaxBacklog : backlog;
+  id.state = IdState::listen;
+  return {};
+}
+
+Result<void> Manager::start_listening(const Id& id, std::size_t hca) {
+  const auto service = service_id_of(id.bound_space, id.source);
+  const auto found = listeners_.find({hca, service});
+  if (found != listeners_.end()) {
+    found->second.ids.push_back(id.handle);
+    return {};
+  }
+  const auto listener = hcas_.at(hca)->cm.listen(service);
+  if (!listener) return listener.error();
+  if (!node_.announce(hca, service)) {
+    hcas_.at(hca)->cm.stop_listening(*listener);
+    return Error{EBUSY, "cannot tell the node about the service"};
+  }
+  listeners_[{hca, service}] = {*listener, {id.handle}};
+  return {};
+}
+
+void Manager::stop_listening(const Id& id) {
+  for (auto at = listeners_.begin(); at != listeners_.end();) {
+    auto& [key, shared] = *at;
+    std::erase(shared.ids, id.handle);
+    if (!shared.ids.empty()) {
+      ++at;
+      continue;
+    }
+    hcas_.at(key.first)->cm.stop_listening(shared.listener);
+    node_.withdraw(key.first, key.second);
+    at = listeners_.erase(at);
+  }
+}
+
+// --- Connections ---------------------------------------------------------------------------------
+
+void Manager::keep_connection(Id& id, cm::Handle handle) {
+  id.connection = handle;
+  hcas_.at(*id.hca)->by_connection[handle] = id.handle;
+}
+
+void Manager::drop_connection(Id& id) {
+  hcas_.at(*id.hca)->by_connection.erase(*id.connection);
+  id.connection.reset();
+}
+
+Result<void> Manager::connect(ChannelId channel, IdHandle handle,
+                              const ConnectionParameters& parameters, TimePoint now) {
+  const auto id = owned(channel, handle, IdState::route_resolved);
+  if (!id) return id.error();
+  auto sent = (*id)->service == Service::datagram ? send_sidr_req(**id, parameters, now)
+                                                  : send_req(**id, parameters, now);
+  if (!sent) return sent;
+  (*id)->qpn = parameters.qpn;
+  (*id)->state = IdState::connect;
+  settle(now);
+  return {};
+}
+
+Result<void> Manager::send_req(Id& id, const ConnectionParameters& parameters, TimePoint now) {
+  wire::CmReq req;
+  req.service_id = service_id_of(id.space, id.destination);
+  req.qpn = parameters.qpn;
+  req.responder_resources = parameters.responder_resources;
+  req.initiator_depth = parameters.initiator_depth;
+  req.remote_response_timeout = req.local_response_timeout = kResponseTimeout;
+  req.transport = transport_of(id.service);
+  if (id.service == Service::extended) req.extended_transport = wire::kXrcTransport;
+  req.flow_control = parameters.flow_control;
+  req.starting_psn = id.starting_psn;
+  req.retry_count = std::min(parameters.retry_count, kMaxQpRetries);
+  req.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
+  req.max_cm_retries = kMaxCmRetries;
+  req.srq = parameters.srq;
+  const std::size_t offset = write_ip_header(id, req.private_data);
+  if (!write_data(parameters.data, offset, req.private_data)) return too_long();
+  const auto handle = hcas_.at(*id.hca)->cm.connect(req, *id.path, node_.port(*id.hca), now);
+  if (!handle) return handle.error();
+  keep_connection(id, *handle);
+  return {};
+}
+
+Result<void> Manager::send_sidr_req(Id& id, const ConnectionParameters& parameters, TimePoint now) {
+  wire::CmSidrReq req;
+  req.service_id = service_id_of(id.space, id.destination);
+  const std::size_t offset = write_ip_header(id, req.private_data);
+  if (!write_data(parameters.data, offset, req.private_data)) return too_long();
+  const auto handle = hcas_.at(*id.hca)->cm.resolve(
+      req, *id.path, {cm::time_of(kResponseTimeout), kMaxCmRetries}, node_.port(*id.hca), now);
+  if (!handle) return handle.error();
+  keep_connection(id, *handle);
+  return {};
+}
+
+Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t uid,
+                             const ConnectionParameters& parameters, TimePoint now) {
+  const auto owned_id = connected(channel, handle);
+  if (!owned_id) return owned_id.error();
+  Id& id = **owned_id;
+  auto& cm = hcas_.at(*id.hca)->cm;
+  Result<void> sent;
+  if (id.service == Service::datagram) {
+    wire::CmSidrRep rep;
+    rep.qpn = parameters.qpn;
+    rep.qkey = id.qkey;
+    if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
+    sent = cm.answer(*id.connection, rep, now);
+    if (sent) drop_connection(id);
+  } else {
+    wire::CmRep rep;
+    rep.qpn = parameters.qpn;
+    rep.starting_psn = id.starting_psn;
+    rep.responder_resources = parameters.responder_resources;
+    rep.initiator_depth = parameters.initiator_depth;
+    rep.flow_control = parameters.flow_control;
+    rep.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
+    rep.srq = parameters.srq;
+    if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
+    sent = cm.accept(*id.connection, rep, now);
+  }
+  if (!sent) return sent;
+  id.qpn = parameters.qpn;
+  id.uid = uid;
+  settle(now);
+  return {};
+}
+
+Result<void> Manager::confirm(ChannelId channel, IdHandle handle, TimePoint now) {
+  const auto id = connected(channel, handle);
+  if (!id) return id.error();
+  auto sent = hcas_.at(*(*id)->hca)->cm.confirm(*(*id)->connection, {}, now);
+  settle(now);
+  return sent;
+}
+
+Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData& data,
+                             wire::CmRejReason reason, TimePoint now) {
+  constexpr auto kVendorOption = static_cast<wire::CmRejReason>(35);
+  if (reason != wire::CmRejReason::consumer && reason != kVendorOption) {
+    return Error{EINVAL, "not a reason of users"};
+  }
+  const auto owned_id = connected(channel, handle);
+  if (!owned_id) return owned_id.error();
+  Id& id = **owned_id;
+  auto& cm = hcas_.at(*id.hca)->cm;
+  Result<void> sent;
+  if (id.service == Service::datagram) {
+    wire::CmSidrRep rep;
+    rep.status = wire::CmSidrStatus::rejected;
+    if (!write_data(data, 0, rep.private_data)) return too_long();
+    sent = cm.answer(*id.connection, rep, now);
+  } else {
+    wire::CmRej rej;
+    rej.reason = reason;
+    if (!write_data(data, 0, rej.private_data)) return too_long();
+    sent = cm.reject(*id.connection, rej, now);
+  }
+  if (!sent) return sent;
+  drop_connection(id);
+  settle(now);
+  return {};
+}
+
+/// Also in states in which there is nothing to disconnect.
+Result<void> Manager::disconnect(ChannelId channel, IdHandle handle, TimePoint now) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  const IdState state = (*id)->state;
+  if (state != IdState::connect && state != IdState::disconnected) return wrong_state();
+  if ((*id)->connection) {
+    (void)hcas_.at(*(*id)->hca)->cm.disconnect(*(*id)->connection, {}, now);
+  }
+  settle(now);
+  return {};
+}
+
+Result<void> Manager::communication_established(ChannelId channel, IdHandle handle, TimePoint now) {
+  const auto id = connected(channel, handle);
+  if (!id) return id.error();
+  auto done = hcas_.at(*(*id)->hca)->cm.communication_established(*(*id)->connection, now);
+  settle(now);
+  return done;
+}
+
+// --- Options -------------------------------------------------------------------------------------
+
+Result<void> Manager::set_tos(ChannelId channel, IdHandle handle, std::uint8_t tos) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  (*id)->tos = tos;
+  return {};
+}
+
+Result<void> Manager::set_reuses_address(ChannelId channel, IdHandle handle, bool on) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  // A listener cannot share its address from now on.
+  if (on && (*id)->state != IdState::idle) return wrong_state();
+  (*id)->reuses_address = on;
+  return {};
+}
+
+Result<void> Manager::set_family_only(ChannelId channel, IdHandle handle, bool on) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  if ((*id)->state != IdState::idle && (*id)->state != IdState::address_bound) return wrong_state();
+  (*id)->is_family_only = on;
+  return {};
+}
+
+Result<void> Manager::set_ack_timeout(ChannelId channel, IdHandle handle, std::uint8_t code) {
+  const auto id = owned(channel, handle);
+  if (!id) return id.error();
+  if ((*id)->service != Service::reliable && (*id)->service != Service::extended) {
+    return Error{EINVAL, "the service has no time-out"};
+  }
+  (*id)->ack_timeout = code;
+  return {};
+}
+
+Result<QpAttributes> Manager::init_qp(ChannelId channel, IdHandle handle,
+                                      std::uint32_t state) const {
+  const auto found = find(channel, handle);
+  if (!found) return found.error();
+  const Id& id = **found;
+  if (!id.hca) return Error{EINVAL, "the ID is not bound to an HCA"};
+  const cm::Connection* connection = nullptr;
+  if (id.connection) connection = hcas_.at(*id.hca)->cm.connection(*id.connection);
+  return qp_attributes(id, state, node_.port(*id.hca),
+                       connection == nullptr ? nullptr : &connection->parameters());
+}
+
+}  // namespace softib::rdma_cm

@@ -1,0 +1,311 @@
+// What happens between the commands: MADs, time, and the events of the communication manager.
+#include <algorithm>
+#include <cerrno>
+
+#include "ipoib/overloaded.hpp"
+#include "softib/rdma_cm/limits.hpp"
+#include "softib/rdma_cm/manager.hpp"
+#include "wire/cm_ip_header.hpp"
+
+namespace softib::rdma_cm {
+
+using ipoib::OneOf;
+using ipoib::Overloaded;
+using ipoib::TimePoint;
+
+/// A request of a peer for a connection or for a UD queue pair.
+struct Manager::Request {
+  cm::Handle handle;
+  wire::ServiceId service;
+  ipoib::ConstBytes private_data;
+  wire::PathRecord path;  ///< to the peer
+  Event event;            ///< without IDs and private data
+};
+
+namespace {
+
+template <std::size_t kSize>
+UserData user_data(const wire::PrivateData<kSize>& data) {
+  return UserData::of(ipoib::ConstBytes(data));
+}
+
+std::uint16_t port_of_service(wire::ServiceId service) {
+  return static_cast<std::uint16_t>(service.value());
+}
+
+IbEndpoint ib_endpoint(const Gid& gid, PKey pkey, wire::ServiceId service) {
+  return {
+      .pkey = pkey, .gid = gid, .service_id = service.value(), .service_mask = ~std::uint64_t{0}};
+}
+
+}  // namespace
+
+// --- Events for the user -------------------------------------------------------------------------
+
+void Manager::tell(const Id& id, EventType type, int status) {
+  tell(id, Event{.type = type, .status = status});
+}
+
+/// A request that its user has not accepted has no user to tell.
+void Manager::tell(const Id& id, Event event) {
+  if (id.uid == 0) return;
+  event.id = id.handle;
+  event.uid = id.uid;
+  changed(id.channel).push_back({std::move(event), id.handle});
+}
+
+// --- Stimuli -------------------------------------------------------------------------------------
+
+bool Manager::is_recipient(std::size_t hca, const MadPacket& packet) const {
+  const auto header = wire::MadHeader::parse(packet.mad);
+  if (!header) return false;
+  if (header->management_class == wire::mgmt_class::kSubnAdm) {
+    return hcas_.at(hca)->paths.is_recipient(*header);
+  }
+  if (header->management_class != wire::mgmt_class::kCommMgt) return false;
+  const auto mad = wire::CmMad::parse(packet.mad);
+  return mad && hcas_.at(hca)->cm.is_recipient(mad->message, packet.slid, node_.port(hca).lmc);
+}
+
+void Manager::receive(std::size_t hca, const MadPacket& packet, TimePoint now) {
+  const auto header = wire::MadHeader::parse(packet.mad);
+  if (!header) return;
+  if (header->management_class == wire::mgmt_class::kSubnAdm) {
+    hcas_.at(hca)->paths.receive(packet, node_.port(hca));
+  } else {
+    hcas_.at(hca)->cm.receive(packet, node_.port(hca), now);
+  }
+  settle(now);
+}
+
+void Manager::on_time(TimePoint now) {
+  while (!address_deadlines_.empty() && address_deadlines_.begin()->first <= now) {
+    try_to_resolve(ids_.at(address_deadlines_.begin()->second), now);
+  }
+  for (const auto& hca : hcas_) {
+    hca->paths.on_time(now);
+    hca->cm.on_time(now);
+  }
+  settle(now);
+}
+
+TimePoint Manager::next_deadline() const {
+  TimePoint first = address_deadlines_.empty() ? ipoib::kNever : address_deadlines_.begin()->first;
+  for (const auto& hca : hcas_) {
+    first = std::min({first, hca->paths.next_deadline(), hca->cm.next_deadline()});
+  }
+  return first;
+}
+
+void Manager::process_gone(std::size_t hca, Lid lid, std::uint32_t slot, std::uint32_t epoch,
+                           TimePoint now) {
+  hcas_.at(hca)->cm.process_gone(lid, node_.port(hca).lmc, slot, epoch, now);
+  settle(now);
+}
+
+void Manager::hca_lost(std::size_t hca, TimePoint now) {
+  hcas_.at(hca)->is_lost = true;
+  for (auto& [handle, id] : ids_) {
+    if (id.hca != hca) continue;
+    if (id.connection) {
+      hcas_.at(hca)->cm.destroy(*id.connection, now);
+      drop_connection(id);
+    }
+    tell(id, EventType::device_removal);
+  }
+  settle(now);
+}
+
+std::vector<MadPacket> Manager::take_outgoing(std::size_t hca) {
+  auto packets = hcas_.at(hca)->cm.take_outgoing();
+  const auto queries = hcas_.at(hca)->paths.take_outgoing();
+  packets.insert(packets.end(), queries.begin(), queries.end());
+  return packets;
+}
+
+/// Handles what the parts have produced.
+void Manager::settle(TimePoint now) {
+  for (const auto& hca : hcas_) {
+    for (const auto& result : hca->paths.take_results()) on_path(result);
+    for (auto events = hca->cm.take_events(); !events.empty(); events = hca->cm.take_events()) {
+      for (const auto& event : events) on_event(*hca, event, now);
+    }
+  }
+}
+
+void Manager::on_path(const PathQueries::Result& result) {
+  Id& id = ids_.at(result.id);
+  const auto fail = [&](int status) {
+    id.state = IdState::address_resolved;
+    tell(id, EventType::route_error, status);
+  };
+  std::visit(Overloaded{
+                 [&](const wire::PathRecord& path) {
+                   id.path = path;
+                   id.state = IdState::route_resolved;
+                   tell(id, EventType::route_resolved);
+                 },
+                 [&](wire::SaStatus status) { fail(static_cast<int>(status)); },
+                 [&](std::errc error) { fail(-static_cast<int>(error)); },
+             },
+             result.answer);
+}
+
+void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
+  if (const auto* const asked = std::get_if<cm::ConnectionRequested>(&event.what)) {
+    return on_connection_request(hca, event.handle, asked->req, now);
+  }
+  if (const auto* const asked = std::get_if<cm::ServiceRequested>(&event.what)) {
+    return on_service_request(hca, event.handle, *asked, now);
+  }
+  const auto found = hca.by_connection.find(event.handle);
+  if (found != hca.by_connection.end()) on_connection_event(ids_.at(found->second), event);
+}
+
+// --- Requests of peers ---------------------------------------------------------------------------
+
+/// The listener at the address, or else that of the wildcard.
+Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Address& destination) {
+  const auto found = listeners_.find({hca, service});
+  if (found == listeners_.end()) return nullptr;
+  Id* wildcard = nullptr;
+  for (const IdHandle handle : found->second.ids) {
+    Id& id = ids_.at(handle);
+    if (std::holds_alternative<IbEndpoint>(id.source) || is_same_host(id.source, destination)) {
+      return &id;
+    }
+    const bool is_of_family =
+        !is_family_only(id, id.source) || is_same_kind(id.source, destination);
+    if (is_any(id.source) && is_of_family) wildcard = &id;
+  }
+  return wildcard;
+}
+
+/// False: there is no room for it now.
+bool Manager::on_request(HcaState& hca, const Request& request) {
+  const auto header = wire::CmIpHeader::parse(request.private_data);
+  Address local = ib_endpoint(request.path.sgid, request.path.pkey, request.service);
+  Address remote = ib_endpoint(request.path.dgid, request.path.pkey, wire::ServiceId());
+  if (header) {
+    local = IpEndpoint{header->destination, port_of_service(request.service)};
+    remote = IpEndpoint{header->source, header->source_port};
+  }
+  Id* const listener = find_listener(hca.number, request.service, local);
+  if (listener == nullptr || listener->undelivered >= listener->backlog || ids_.size() >= kMaxIds) {
+    return false;
+  }
+  const bool has_header = header && std::holds_alternative<IpEndpoint>(listener->source);
+  if (!has_header) {
+    local = ib_endpoint(request.path.sgid, request.path.pkey, request.service);
+    remote = ib_endpoint(request.path.dgid, request.path.pkey, wire::ServiceId());
+  }
+  Id& id = add_id(listener->channel, listener->space, listener->service);
+  id.bound_space = listener->bound_space;
+  id.tos = listener->tos;
+  id.state = IdState::connect;
+  id.source = local;
+  id.destination = remote;
+  id.hca = hca.number;
+  id.dgid = request.path.dgid;
+  id.pkey = request.path.pkey;
+  id.path = request.path;
+  keep_connection(id, request.handle);
+  Event event = request.event;
+  const auto data =
+      UserData::of(request.private_data.subspan(has_header ? wire::CmIpHeader::kSize : 0));
+  std::visit([&](auto& parameters) { parameters.data = data; }, event.parameters);
+  event.type = EventType::connect_request;
+  event.id = id.handle;
+  event.uid = listener->uid;
+  ++listener->undelivered;
+  changed(listener->channel).push_back({std::move(event), listener->handle});
+  return true;
+}
+
+void Manager::on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req,
+                                    TimePoint now) {
+  ConnectionParameters parameters;
+  parameters.qpn = req.qpn;
+  parameters.srq = req.srq;
+  parameters.responder_resources = req.initiator_depth;
+  parameters.initiator_depth = req.responder_resources;
+  parameters.flow_control = req.flow_control;
+  parameters.retry_count = req.retry_count;
+  parameters.rnr_retry_count = req.rnr_retry_count;
+  const auto* const connection = hca.cm.connection(handle);
+  if (connection == nullptr) return;  // has ended since
+  const Request request{handle, req.service_id, req.private_data, connection->parameters().path,
+                        Event{.parameters = parameters}};
+  if (!on_request(hca, request)) (void)hca.cm.forget(handle, now);
+}
+
+void Manager::on_service_request(HcaState& hca, cm::Handle handle,
+                                 const cm::ServiceRequested& asked, TimePoint now) {
+  DatagramParameters parameters;
+  parameters.path = asked.path;
+  const Request request{handle, asked.req.service_id, asked.req.private_data, asked.path,
+                        Event{.parameters = parameters}};
+  if (!on_request(hca, request)) hca.cm.destroy(handle, now);
+}
+
+// --- Events of connections -----------------------------------------------------------------------
+
+/// The kernel tells of connections in state CONNECT only, but for the end of time wait.
+void Manager::on_connection_event(Id& id, const cm::Event& event) {
+  const auto in_connect = [&](Event what) {
+    if (id.state == IdState::connect) tell(id, std::move(what));
+  };
+  std::visit(Overloaded{
+                 [](const OneOf<cm::ConnectionRequested, cm::ServiceRequested> auto&) {},
+                 [&](const cm::Accepted& accepted) {
+                   ConnectionParameters parameters;
+                   parameters.qpn = accepted.rep.qpn;
+                   parameters.srq = accepted.rep.srq;
+                   parameters.responder_resources = accepted.rep.initiator_depth;
+                   parameters.initiator_depth = accepted.rep.responder_resources;
+                   parameters.flow_control = accepted.rep.flow_control;
+                   parameters.rnr_retry_count = accepted.rep.rnr_retry_count;
+                   parameters.data = user_data(accepted.rep.private_data);
+                   in_connect({.type = EventType::connect_response, .parameters = parameters});
+                 },
+                 [&](const cm::Established&) { in_connect({.type = EventType::established}); },
+                 [&](const cm::Rejected& rejected) {
+                   drop_connection(id);
+                   ConnectionParameters parameters;
+                   parameters.data = user_data(rejected.rej.private_data);
+                   in_connect({.type = EventType::rejected,
+                               .status = static_cast<int>(rejected.rej.reason),
+                               .parameters = parameters});
+                 },
+                 [&](const cm::Unanswered&) {
+                   drop_connection(id);
+                   in_connect({.type = EventType::unreachable, .status = -ETIMEDOUT});
+                 },
+                 [&](const cm::Disconnected&) {
+                   in_connect({.type = EventType::disconnected});
+                   if (id.state == IdState::connect) id.state = IdState::disconnected;
+                 },
+                 [&](const cm::TimeWaitOver&) {
+                   drop_connection(id);
+                   if (id.state == IdState::disconnected) tell(id, EventType::time_wait_exit);
+                 },
+                 [&](const cm::ServiceResolved& resolved) {
+                   drop_connection(id);
+                   DatagramParameters parameters;
+                   parameters.qpn = resolved.rep.qpn;
+                   parameters.qkey = resolved.rep.qkey;
+                   parameters.path = *id.path;
+                   parameters.data = user_data(resolved.rep.private_data);
+                   if (resolved.rep.status != wire::CmSidrStatus::valid) {
+                     return in_connect({.type = EventType::unreachable,
+                                        .status = static_cast<int>(resolved.rep.status),
+                                        .parameters = parameters});
+                   }
+                   id.qkey = resolved.rep.qkey;
+                   in_connect({.type = EventType::established, .parameters = parameters});
+                 },
+             },
+             event.what);
+}
+
+}  // namespace softib::rdma_cm

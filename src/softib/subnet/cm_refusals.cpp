@@ -1,0 +1,68 @@
+#include "softib/subnet/cm_refusals.hpp"
+
+#include <optional>
+
+#include "ipoib/overloaded.hpp"
+#include "wire/cm_messages.hpp"
+
+namespace softib::subnet {
+
+namespace {
+
+using namespace ipoib::wire;
+using Answer = std::optional<CmMessage>;
+
+/// A connection that is not known has ended, so DREP tells the peer what it waits to hear.
+Answer answer_to(const CmMessage& message) {
+  return std::visit(
+      ipoib::Overloaded{
+          [](const CmReq& req) {
+            return Answer(CmRej{.remote_id = req.local_id,
+                                .subject = CmSubject::req,
+                                .reason = CmRejReason::invalid_service_id});
+          },
+          [](const CmRep& rep) {
+            return Answer(CmRej{.local_id = rep.remote_id,
+                                .remote_id = rep.local_id,
+                                .subject = CmSubject::rep,
+                                .reason = CmRejReason::invalid_comm_id});
+          },
+          [](const CmDreq& dreq) {
+            return Answer(CmDrep{.local_id = dreq.remote_id, .remote_id = dreq.local_id});
+          },
+          [](const CmSidrReq& req) {
+            return Answer(CmSidrRep{.request_id = req.request_id,
+                                    .status = CmSidrStatus::unsupported_service,
+                                    .service_id = req.service_id});
+          },
+          [](const CmLap& lap) {
+            return Answer(CmApr{.local_id = lap.remote_id,
+                                .remote_id = lap.local_id,
+                                .status = CmApr::kInvalidCommId});
+          },
+          [](const ipoib::OneOf<CmMra, CmRej, CmRtu, CmDrep, CmSidrRep, CmApr> auto&) {
+            return Answer();
+          },
+      },
+      message);
+}
+
+}  // namespace
+
+AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager) {
+  const auto mad = CmMad::parse(packet.mad);
+  if (!mad) return {AgentOutcome::malformed, 0, {}, 0};
+  const Node* const node = manager.node(manager.node_at(packet.dlid));
+  if (node == nullptr || node->port.state != PortState::active) {
+    return {AgentOutcome::unreachable, 0, {}, 0};
+  }
+  if (!admits_route(node->port, packet.grh)) return {AgentOutcome::wrong_gid, 0, {}, 0};
+  const auto answer = answer_to(mad->message);
+  if (!answer) return {AgentOutcome::unmatched_response, 0, {}, 0};
+  AgentResult result{AgentOutcome::responded, 0, packet, 0};
+  result.packet.reverse();
+  CmMad{mad->transaction_id, *answer}.emit(result.packet.mad);
+  return result;
+}
+
+}  // namespace softib::subnet

@@ -1,0 +1,14 @@
+// Communication management (class 7) of nodes on which nobody wants a message: no process listens
+// on the service, or the process of the connection has gone.
+#pragma once
+
+#include "softib/subnet/agent_response.hpp"
+#include "softib/subnet/subnet_manager.hpp"
+
+namespace softib::subnet {
+
+/// The answer in the name of the node at the packet's DLID. unmatched_response: a message that has
+/// none.
+[[nodiscard]] AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager);
+
+}  // namespace softib::subnet

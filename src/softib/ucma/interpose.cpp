@@ -1,0 +1,230 @@
+// The C functions through which librdmacm reaches the rdma_cm device: open(2), write(2) and
+// fstat(2), in the forms that C libraries and compilers call. For other files they call the next
+// definition. write() is async-signal-safe then, and so is fstat().
+//
+// The wait for an event is a cancellation point: a thread that is cancelled in it unwinds through
+// write(), which holds nothing and has no handler for all exceptions there.
+#undef _FORTIFY_SOURCE  // it would define some of these functions
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <exception>
+
+#include "softib/ucma/commands.hpp"
+#include "softib/ucma/ucma_host.hpp"
+
+#define SOFTIB_ABI extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using softib::ucma::UcmaHost;
+
+constexpr const char* kDevice = "/dev/infiniband/rdma_cm";
+/// Descriptors beyond it cannot be event channels.
+constexpr int kMaxDescriptors = 1 << 16;
+
+/// The inodes of the sockets of event channels, by descriptor. A program may close one without a
+/// notice, and then its number is that of another file.
+constinit std::array<std::atomic<std::uint64_t>, kMaxDescriptors> channel_inodes{};
+
+/// The next definition of a function, after this library.
+template <class Function>
+class Next {
+ public:
+  explicit constexpr Next(const char* name) : name_(name) {}
+  Function* get() {
+    Function* function = function_.load(std::memory_order_relaxed);
+    if (function == nullptr) {
+      function = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
+      function_.store(function, std::memory_order_relaxed);
+    }
+    return function;
+  }
+
+ private:
+  const char* const name_;
+  std::atomic<Function*> function_ = nullptr;
+};
+
+using Open = int(const char*, int, ...);
+using OpenAt = int(int, const char*, int, ...);
+using Open2 = int(const char*, int);
+using Write = ssize_t(int, const void*, std::size_t);
+using Stat = int(int, struct stat*);
+using Stat64 = int(int, struct stat64*);
+using XStat = int(int, int, struct stat*);
+using XStat64 = int(int, int, struct stat64*);
+
+constinit Next<Open> next_open{"open"};
+constinit Next<Open> next_open64{"open64"};
+constinit Next<OpenAt> next_openat{"openat"};
+constinit Next<OpenAt> next_openat64{"openat64"};
+constinit Next<Open2> next_open_2{"__open_2"};
+constinit Next<Open2> next_open64_2{"__open64_2"};
+constinit Next<Write> next_write{"write"};
+constinit Next<Stat> next_fstat{"fstat"};
+constinit Next<Stat64> next_fstat64{"fstat64"};
+constinit Next<XStat> next_fxstat{"__fxstat"};
+constinit Next<XStat64> next_fxstat64{"__fxstat64"};
+
+/// dlsym(3) is not async-signal-safe.
+__attribute__((constructor)) void find_next() {
+  (void)next_write.get();
+  (void)next_fstat.get();
+}
+
+bool is_channel(int fd) {
+  if (fd < 0 || fd >= kMaxDescriptors) return false;
+  const auto inode = channel_inodes[static_cast<std::size_t>(fd)].load(std::memory_order_relaxed);
+  return inode != 0 && inode == softib::ucma::inode_of(fd);
+}
+
+bool is_device(const char* path) { return path != nullptr && std::strcmp(path, kDevice) == 0; }
+
+int fail(int error) {
+  errno = error;
+  return -1;
+}
+
+int open_channel(int flags) {
+  try {
+    int error = 0;
+    UcmaHost* const host = UcmaHost::get(error);
+    if (host == nullptr) return fail(error);
+    const int fd = host->open_channel(flags);
+    if (fd < 0) return fail(-fd);
+    if (fd >= kMaxDescriptors) {
+      ::close(fd);
+      return fail(EMFILE);
+    }
+    channel_inodes[static_cast<std::size_t>(fd)] = softib::ucma::inode_of(fd);
+    return fd;
+  } catch (const std::exception&) {
+    return fail(ENOMEM);
+  }
+}
+
+/// 0, or an errno value.
+int execute(int fd, ipoib::ConstBytes command) {
+  try {
+    UcmaHost* const host = UcmaHost::of_channel(fd);
+    if (host == nullptr) return EIO;  // of the parent process
+    const auto done = host->execute(fd, command);
+    return done ? 0 : done.error().code;
+  } catch (const std::exception&) {
+    return ENOMEM;
+  }
+}
+
+/// What the kernel says about its device: librdmacm wants a character device, and the number that
+/// the kernel names, if there is one.
+template <class Status>
+void describe_device(Status& status) {
+  constexpr mode_t kMode = S_IFCHR | 0666;
+  constexpr unsigned kMiscMajor = 10;
+  struct stat real {};
+  const bool exists = ::stat(kDevice, &real) == 0 && S_ISCHR(real.st_mode);
+  status = {};
+  status.st_mode = kMode;
+  status.st_nlink = 1;
+  status.st_rdev = exists ? real.st_rdev : makedev(kMiscMajor, 0);
+}
+
+mode_t mode_of(int flags, std::va_list arguments) {
+  const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return creates ? static_cast<mode_t>(va_arg(arguments, unsigned)) : 0;
+}
+
+}  // namespace
+
+#define SOFTIB_READ_MODE(mode)                   \
+  std::va_list arguments;                        \
+  va_start(arguments, flags);                    \
+  const mode_t mode = mode_of(flags, arguments); \
+  va_end(arguments)
+
+SOFTIB_ABI int open(const char* path, int flags, ...) {
+  if (is_device(path)) return open_channel(flags);
+  SOFTIB_READ_MODE(mode);
+  return next_open.get()(path, flags, mode);
+}
+
+SOFTIB_ABI int open64(const char* path, int flags, ...) {
+  if (is_device(path)) return open_channel(flags);
+  SOFTIB_READ_MODE(mode);
+  return next_open64.get()(path, flags, mode);
+}
+
+SOFTIB_ABI int openat(int folder, const char* path, int flags, ...) {
+  if (is_device(path)) return open_channel(flags);
+  SOFTIB_READ_MODE(mode);
+  return next_openat.get()(folder, path, flags, mode);
+}
+
+SOFTIB_ABI int openat64(int folder, const char* path, int flags, ...) {
+  if (is_device(path)) return open_channel(flags);
+  SOFTIB_READ_MODE(mode);
+  return next_openat64.get()(folder, path, flags, mode);
+}
+
+SOFTIB_ABI int __open_2(const char* path, int flags) {
+  if (is_device(path)) return open_channel(flags);
+  return next_open_2.get()(path, flags);
+}
+
+SOFTIB_ABI int __open64_2(const char* path, int flags) {
+  if (is_device(path)) return open_channel(flags);
+  return next_open64_2.get()(path, flags);
+}
+
+/// A command. One that waits for an event waits for the byte that says that there is one: so a
+/// signal interrupts or restarts it, and O_NONBLOCK makes it return, as for any socket.
+SOFTIB_ABI ssize_t write(int fd, const void* data, std::size_t size) {
+  if (!is_channel(fd)) return next_write.get()(fd, data, size);
+  const ipoib::ConstBytes command(static_cast<const std::uint8_t*>(data), size);
+  for (;;) {
+    const int error = execute(fd, command);
+    if (error == 0) return static_cast<ssize_t>(size);
+    if (error != EAGAIN || !softib::ucma::is_get_event(command)) return fail(error);
+    std::uint8_t byte = 0;
+    const ssize_t count = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
+    if (count < 0) return -1;
+    if (count == 0) return fail(EIO);
+  }
+}
+
+SOFTIB_ABI int fstat(int fd, struct stat* status) noexcept {
+  if (!is_channel(fd)) return next_fstat.get()(fd, status);
+  describe_device(*status);
+  return 0;
+}
+
+SOFTIB_ABI int fstat64(int fd, struct stat64* status) noexcept {
+  if (!is_channel(fd)) return next_fstat64.get()(fd, status);
+  describe_device(*status);
+  return 0;
+}
+
+// Of programs that were built with a C library before 2.33.
+SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept;
+SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept {
+  if (!is_channel(fd)) return next_fxstat.get()(version, fd, status);
+  describe_device(*status);
+  return 0;
+}
+
+SOFTIB_ABI int __fxstat64(int version, int fd, struct stat64* status) noexcept;
+SOFTIB_ABI int __fxstat64(int version, int fd, struct stat64* status) noexcept {
+  if (!is_channel(fd)) return next_fxstat64.get()(version, fd, status);
+  describe_device(*status);
+  return 0;
+}

@@ -1,0 +1,289 @@
+#include "softib/ucma/ucma_host.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+#include "ipoib/monotonic_clock.hpp"
+#include "ipoib/random_bits.hpp"
+#include "softib/fabric/gsi_checks.hpp"
+#include "softib/ucma/commands.hpp"
+
+namespace softib::ucma {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+std::atomic<UcmaHost*> current = nullptr;
+
+std::vector<rdma_cm::Manager::Hca> hcas_of(const std::vector<endpoint::Endpoint*>& endpoints) {
+  // The code of the time that the HCA takes for an acknowledgement: 134 ms, as a busy machine may.
+  constexpr std::uint8_t kAckDelay = 15;
+  std::vector<rdma_cm::Manager::Hca> hcas;
+  for (const auto* const each : endpoints) {
+    hcas.push_back(
+        {{each->port().node_guid, each->slot(), each->epoch(), kAckDelay}, each->node()});
+  }
+  return hcas;
+}
+
+}  // namespace
+
+/// By statx(2), since libsoftib.so defines fstat().
+std::uint64_t inode_of(int fd) {
+  struct statx status {};
+  const int done = ::statx(fd, "", AT_EMPTY_PATH, STATX_INO, &status);
+  return done == 0 ? status.stx_ino : 0;
+}
+
+/// Takes no lock outside the new host: in a child of fork(), a thread of the parent could have held
+/// it.
+UcmaHost* UcmaHost::get(int& error) {
+  std::vector<endpoint::Endpoint*> endpoints;
+  for (std::size_t hca = 0; hca < endpoint::process_hcas(); ++hca) {
+    const auto endpoint = endpoint::process_endpoint(hca);
+    if (!endpoint) {
+      error = endpoint.error().code;
+      return nullptr;
+    }
+    endpoints.push_back(*endpoint);
+  }
+  UcmaHost* host = current.load();
+  if (host == nullptr || host->endpoints_ != endpoints) {
+    const auto folder = fabric::SubnetFolder::from_environment();
+    const auto fabric = folder ? fabric::Fabric::open(folder->fabric()) : folder.error();
+    if (!fabric) {
+      error = fabric.error().code;
+      return nullptr;
+    }
+    auto created = std::make_unique<UcmaHost>(endpoints, *folder, *fabric, host);
+    // Never destroyed.
+    if (current.compare_exchange_strong(host, created.get())) host = created.release();
+  }
+  host->attach_receivers();
+  return host;
+}
+
+UcmaHost* UcmaHost::of_channel(int fd) {
+  for (auto* host = current.load(); host != nullptr; host = host->previous_) {
+    if (host->generation_ != transport::fork_generation()) continue;
+    const std::lock_guard lock(host->mutex_);
+    const auto found = host->channels_.find(fd);
+    if (found != host->channels_.end() && found->second.inode == inode_of(fd)) return host;
+  }
+  return nullptr;
+}
+
+UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::SubnetFolder& folder,
+                   fabric::Fabric fabric, UcmaHost* previous)
+    : endpoints_(std::move(endpoints)),
+      fabric_(std::move(fabric)),
+      previous_(previous),
+      manager_(hcas_of(endpoints_), *this, ipoib::random_bits()) {
+  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+    locks_.emplace_back(folder, endpoints_[hca]->node());
+    receivers_.push_back(std::make_unique<Receiver>(*this, hca));
+  }
+}
+
+void UcmaHost::attach_receivers() {
+  std::call_once(receivers_set_, [&] {
+    for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+      endpoints_[hca]->set_cm_receiver(receivers_[hca].get());
+    }
+  });
+}
+
+// --- Channels ------------------------------------------------------------------------------------
+
+int UcmaHost::open_channel(int flags) {
+  const int type = SOCK_STREAM | ((flags & O_NONBLOCK) != 0 ? SOCK_NONBLOCK : 0);
+  std::array<int, 2> ends{};
+  Channel channel;
+  {
+    const transport::ForkLock held;
+    if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) != 0) return -errno;
+    channel.other_end = transport::GuardedFd(ipoib::FileDescriptor(ends[1]), held);
+  }
+  ipoib::FileDescriptor own(ends[0]);
+  if ((flags & O_CLOEXEC) == 0) (void)::fcntl(own.get(), F_SETFD, 0);
+  channel.inode = inode_of(own.get());
+  if (!endpoints_.front()->watch_hangup(channel.other_end.get())) return -ENOMEM;
+  std::unique_lock lock(mutex_);
+  const auto id = manager_.open_channel();
+  if (!id) return -id.error().code;
+  channel.id = *id;
+  // If the number was that of another channel, its end is about to be noticed.
+  if (channels_.contains(own.get())) close_channel(own.get());
+  channels_.emplace(own.get(), std::move(channel));
+  descriptors_[*id] = own.get();
+  flush(lock);
+  return own.release();
+}
+
+void UcmaHost::close_channel(int fd) {
+  const auto found = channels_.find(fd);
+  manager_.close_channel(found->second.id, ipoib::monotonic_now());
+  descriptors_.erase(found->second.id);
+  channels_.erase(found);
+}
+
+Result<void> UcmaHost::execute(int fd, ipoib::ConstBytes command) {
+  std::unique_lock lock(mutex_);
+  const auto found = channels_.find(fd);
+  if (found == channels_.end()) return Error{EBADF, "no event channel"};
+  const CommandContext context{manager_, *this, found->second.id, ipoib::monotonic_now(),
+                               [&](int other) -> std::optional<rdma_cm::ChannelId> {
+                                 const auto channel = channels_.find(other);
+                                 if (channel == channels_.end()) return std::nullopt;
+                                 return channel->second.id;
+                               }};
+  auto done = ucma::execute(context, command);
+  flush(lock);
+  return done;
+}
+
+/// One byte while there are events. The program may have closed its end by now.
+void UcmaHost::signal(rdma_cm::ChannelId id) {
+  const auto found = descriptors_.find(id);
+  if (found == descriptors_.end()) return;
+  const int fd = found->second;
+  Channel& channel = channels_.at(fd);
+  const bool has_event = manager_.has_event(id);
+  if (has_event == channel.is_signalled) return;
+  std::uint8_t byte = 0;
+  if (has_event) {
+    (void)::send(channel.other_end.get(), &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } else if (inode_of(fd) == channel.inode) {
+    (void)::recv(fd, &byte, sizeof byte, MSG_DONTWAIT);
+  }
+  channel.is_signalled = has_event;
+}
+
+/// Called with the lock after each call into the manager; releases it while it sends.
+void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
+  const auto next = std::min(manager_.next_deadline(), recheck_at_);
+  if (next != deadline_) endpoints_.front()->set_cm_deadline(next);
+  deadline_ = next;
+  for (const auto id : manager_.take_changed_channels()) signal(id);
+  std::vector<std::vector<MadPacket>> outgoing;
+  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+    outgoing.push_back(manager_.take_outgoing(hca));
+  }
+  lock.unlock();
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+    for (const auto& packet : outgoing[hca]) endpoints_[hca]->send_mad(packet.emit(bytes));
+  }
+}
+
+// --- Stimuli -------------------------------------------------------------------------------------
+
+bool UcmaHost::Receiver::take_mad(ConstBytes bytes) {
+  const auto packet = MadPacket::parse(bytes);
+  if (!packet || packet->destination != ipoib::wire::kGsiQpn) return false;
+  std::unique_lock lock(host_.mutex_);
+  if (!host_.manager_.is_recipient(hca_, *packet)) return false;
+  if (const auto why = fabric::gsi_drop(*packet, host_.port(hca_))) {
+    host_.endpoints_[hca_]->count(*why);
+    return true;
+  }
+  host_.manager_.receive(hca_, *packet, ipoib::monotonic_now());
+  host_.flush(lock);
+  return true;
+}
+
+void UcmaHost::Receiver::cm_deadline(ipoib::TimePoint now) {
+  std::unique_lock lock(host_.mutex_);
+  host_.deadline_ = ipoib::kNever;  // the endpoint calls once for each deadline
+  host_.manager_.on_time(now);
+  if (host_.recheck_at_ <= now) {
+    host_.recheck_at_ = ipoib::kNever;
+    for (const auto& peer : std::exchange(host_.rechecked_, {})) host_.check(peer, now);
+  }
+  host_.flush(lock);
+}
+
+void UcmaHost::Receiver::connection_ended(const endpoint::RemoteProcess& process) {
+  std::unique_lock lock(host_.mutex_);
+  host_.check({hca_, process}, ipoib::monotonic_now());
+  host_.flush(lock);
+}
+
+/// The connection to the process has ended. If the process has not, nobody tells when it does.
+void UcmaHost::check(const Peer& peer, ipoib::TimePoint now) {
+  const auto& [hca, process] = peer;
+  const auto node = fabric_.node(process.node);
+  if (!node) return;
+  const Lid lid = node->port.lid;
+  if (!endpoints_[hca]->is_running(process)) {
+    return manager_.process_gone(hca, lid, process.slot, process.epoch, now);
+  }
+  const auto& cm = manager_.communication(hca);
+  if (!cm.has_peer(lid, port(hca).lmc, process.slot, process.epoch)) return;
+  rechecked_.insert(peer);
+  recheck_at_ = std::min(recheck_at_, now + kRecheckInterval);
+}
+
+void UcmaHost::Receiver::hung_up(int fd) {
+  std::unique_lock lock(host_.mutex_);
+  const auto found = std::ranges::find_if(
+      host_.channels_, [&](const auto& one) { return one.second.other_end.get() == fd; });
+  if (found == host_.channels_.end()) return;
+  pollfd end{fd, 0, 0};
+  if (::poll(&end, 1, 0) != 1) return;  // another channel has the number since
+  host_.close_channel(found->first);
+  host_.flush(lock);
+}
+
+void UcmaHost::Receiver::cm_lost() {
+  std::unique_lock lock(host_.mutex_);
+  host_.manager_.hca_lost(hca_, ipoib::monotonic_now());
+  host_.flush(lock);
+}
+
+// --- The node ------------------------------------------------------------------------------------
+
+PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->port(); }
+
+rdma_cm::IpAddress UcmaHost::address(std::size_t hca, ipoib::IpFamily family) const {
+  return rdma_cm::address_of(endpoints_.at(hca)->node(), family);
+}
+
+std::optional<Gid> UcmaHost::find(const rdma_cm::IpAddress& address) const {
+  const auto node = rdma_cm::node_of(address);
+  const auto record = node ? fabric_.node(*node) : std::nullopt;
+  if (!record || record->port.failed) return std::nullopt;
+  return record->port.gid();
+}
+
+/// The process has the port numbers of its first HCA's node.
+bool UcmaHost::lock_port(rdma_cm::PortSpace space, std::uint16_t port,
+                         const rdma_cm::Address& address) {
+  return locks_.front().lock_port(space, port, address);
+}
+
+void UcmaHost::unlock_port(rdma_cm::PortSpace space, std::uint16_t port) {
+  locks_.front().unlock_port(space, port);
+}
+
+bool UcmaHost::may_use_privileged_ports() const { return ::geteuid() == 0; }
+
+bool UcmaHost::announce(std::size_t hca, ipoib::wire::ServiceId service) {
+  return locks_.at(hca).announce(service);
+}
+
+void UcmaHost::withdraw(std::size_t hca, ipoib::wire::ServiceId service) {
+  locks_.at(hca).withdraw(service);
+}
+
+}  // namespace softib::ucma

@@ -1,0 +1,103 @@
+// The rdma_cm device of a process: its event channels with their descriptors, on one RDMA
+// connection manager and the endpoints of the process's HCAs.
+//
+// The descriptor of a channel is one end of a pair of sockets; the host has the other one. So it
+// can be polled, and has flags of its own; whichever way the program closes it, the host sees the
+// other end hang up. While the channel has events, there is one byte to read.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/rdma_cm/manager.hpp"
+#include "softib/transport/fork_guard.hpp"
+#include "softib/ucma/port_locks.hpp"
+
+namespace softib::ucma {
+
+/// After which a process is looked for again whose connection has ended while it was running.
+inline constexpr ipoib::Duration kRecheckInterval = std::chrono::seconds(1);
+
+/// The inode of a descriptor; 0 if it is not open. Async-signal-safe.
+[[nodiscard]] std::uint64_t inode_of(int fd);
+
+/// Thread-safe.
+class UcmaHost final : private rdma_cm::Node {
+ public:
+  /// The host of this process; its HCAs are attached on first use. Null if it has none; `error` is
+  /// an errno value then.
+  [[nodiscard]] static UcmaHost* get(int& error);
+  /// The host of this process with this descriptor of a channel; null if it is none.
+  [[nodiscard]] static UcmaHost* of_channel(int fd);
+
+  UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::SubnetFolder& folder,
+           fabric::Fabric fabric, UcmaHost* previous);
+
+  /// Opens an event channel; `flags` are those of open(2). Returns its descriptor, or a negative
+  /// errno value.
+  [[nodiscard]] int open_channel(int flags);
+  /// Executes a command that was written to the descriptor. EAGAIN: it waits for an event, and
+  /// there is none. EBADF: no channel.
+  [[nodiscard]] ipoib::Result<void> execute(int fd, ipoib::ConstBytes command);
+
+ private:
+  struct Channel {
+    rdma_cm::ChannelId id;
+    std::uint64_t inode = 0;  ///< of the program's socket: another file may have its number now
+    transport::GuardedFd other_end;
+    bool is_signalled = false;
+  };
+  /// Of one HCA.
+  class Receiver final : public endpoint::CmReceiver {
+   public:
+    Receiver(UcmaHost& host, std::size_t hca) : host_(host), hca_(hca) {}
+    [[nodiscard]] bool take_mad(ConstBytes packet) override;
+    void cm_deadline(ipoib::TimePoint now) override;
+    void connection_ended(const endpoint::RemoteProcess& process) override;
+    void hung_up(int fd) override;
+    void cm_lost() override;
+
+   private:
+    UcmaHost& host_;
+    const std::size_t hca_;
+  };
+  using Peer = std::pair<std::size_t, endpoint::RemoteProcess>;  ///< with the HCA
+
+  [[nodiscard]] PortAttributes port(std::size_t hca) const override;
+  [[nodiscard]] rdma_cm::IpAddress address(std::size_t hca, ipoib::IpFamily family) const override;
+  [[nodiscard]] std::optional<Gid> find(const rdma_cm::IpAddress& address) const override;
+  [[nodiscard]] bool lock_port(rdma_cm::PortSpace space, std::uint16_t port,
+                               const rdma_cm::Address& address) override;
+  void unlock_port(rdma_cm::PortSpace space, std::uint16_t port) override;
+  [[nodiscard]] bool may_use_privileged_ports() const override;
+  [[nodiscard]] bool announce(std::size_t hca, ipoib::wire::ServiceId service) override;
+  void withdraw(std::size_t hca, ipoib::wire::ServiceId service) override;
+
+  void attach_receivers();
+  void close_channel(int fd);
+  void check(const Peer& peer, ipoib::TimePoint now);
+  void flush(std::unique_lock<std::mutex>& lock);
+  void signal(rdma_cm::ChannelId id);
+
+  const std::vector<endpoint::Endpoint*> endpoints_;
+  const fabric::Fabric fabric_;
+  /// Of the parent process, or before an HCA has failed. Never destroyed.
+  UcmaHost* const previous_;
+  const std::uint32_t generation_ = transport::fork_generation();
+  std::once_flag receivers_set_;
+  std::vector<std::unique_ptr<Receiver>> receivers_;
+  mutable std::mutex mutex_;  ///< guards the members below; not held while sending
+  std::vector<PortLocks> locks_;
+  std::map<int, Channel> channels_;  ///< by the program's descriptor
+  std::map<rdma_cm::ChannelId, int> descriptors_;
+  std::set<Peer> rechecked_;
+  ipoib::TimePoint recheck_at_ = ipoib::kNever;
+  ipoib::TimePoint deadline_ = ipoib::kNever;
+  rdma_cm::Manager manager_;
+};
+
+}  // namespace softib::ucma

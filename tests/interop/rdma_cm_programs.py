@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Runs programs of librdmacm unmodified between two emulated HCAs: connections by the RDMA CM.
+
+Usage: rdma_cm_programs.py SOFTIB
+"""
+import fcntl
+import re
+import struct
+import subprocess
+import sys
+import time
+
+from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, skip, wait_for
+
+need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime")
+SOFTIB = sys.argv[1]
+TCP, UDP = 0x0106, 0x0111
+RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
+V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
+F_OFD_GETLK = 36
+
+
+def listens(subnet, port, space=TCP):
+    """Whether a process of any HCA listens: it has a lock of the services file of its node."""
+    for path in subnet.folder.glob("*/node/*/services"):
+        with open(path, "rb+") as services:
+            ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, space << 16 | port, 1, 0)
+            if struct.unpack("hhqqi4x", fcntl.fcntl(services, F_OFD_GETLK, ask))[0] != fcntl.F_UNLCK:
+                return True
+    return False
+
+
+class Server:
+    """A program on HCA "a" that has begun to listen."""
+
+    def __init__(self, subnet, *command, port, space=TCP):
+        self.log = subnet.folder / f"server{len(subnet.processes)}.out"
+        with open(self.log, "w", encoding="utf-8") as out:
+            self.process = subnet.start("a", *command, stdout=out, stderr=subprocess.STDOUT)
+        wait_for(f"listener {command}", lambda: listens(subnet, port, space) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text()
+
+    def text(self):
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def end(self):
+        """Waits for its end and returns its output."""
+        status = self.process.wait(timeout=PATIENCE)
+        assert status == 0, f"the server ended with {status}:\n{self.text()}"
+        return self.text()
+
+
+def play(subnet, server, client, port, space=TCP):
+    """Runs both, and returns the output of the server and of the client."""
+    started = Server(subnet, *server, port=port, space=space)
+    done = subnet.run("b", *client)
+    return started.end(), done.stdout
+
+
+def play_rping(subnet, server, client):
+    """At its end rping may close the channel before its thread waits on it, which is an error."""
+    for _ in range(5):
+        started = Server(subnet, *server, port=RPING_PORT)
+        done = subnet.run("b", *client, check=False)
+        output = started.end()
+        if done.returncode == 0:
+            return output, done.stdout
+        assert "rdma_get_cm_event: Bad file descriptor" in done.stdout, done.stdout
+    raise AssertionError("it always closes its channel too early")
+
+
+def rping(*options, to=V4):
+    return (["rping", "-s", "-v", "-V", *options], ["rping", "-c", "-v", "-V", *options, "-a", to])
+
+
+def rping_carries_data():
+    with Subnet(SOFTIB) as subnet:
+        for to in (V4, V6):
+            for options in ([], ["-S", "17"], ["-S", "65535"], ["-q"]):
+                server, client = rping("-C", "5", *options, to=to)
+                server += ["-a", "::" if to == V6 else "0.0.0.0"]
+                for output in play_rping(subnet, server, client):
+                    lines = re.findall(r"ping data: rdma-ping-(\d+): ", output)
+                    equal(lines, [str(i) for i in range(5)])
+        counters = subnet.nodes()["a"]["counters"]
+        assert counters["sent_bytes"] > 8 * 5 * 17, counters
+
+
+def rping_serves_many_clients():
+    """All at the same time. But the server remembers only one request that it has not accepted."""
+    with Subnet(SOFTIB) as subnet:
+        server = Server(subnet, "rping", "-s", "-P", "-V", port=RPING_PORT)
+        clients = []
+        for number in range(50):
+            log = subnet.folder / f"client{number}.out"
+            with open(log, "w", encoding="utf-8") as out:
+                clients.append((log, subnet.start("b", "stdbuf", "-oL", "rping", "-c", "-v", "-V", "-C",
+                                                  "1000000", "-a", V4, stdout=out,
+                                                  stderr=subprocess.STDOUT)))
+            wait_for("data", lambda: "rdma-ping-0" in clients[-1][0].read_text()[:10000])
+        sizes = [log.stat().st_size for log, _ in clients]
+        for size, (log, client) in zip(sizes, clients):
+            wait_for("more data", lambda: log.stat().st_size > size or client.poll() is not None)
+            assert client.poll() is None, log.read_text()[-500:]
+        for _, client in clients:
+            client.kill()
+        assert server.process.poll() is None, server.text()
+
+
+def ucmatose_transfers_on_many_connections():
+    with Subnet(SOFTIB) as subnet:
+        for options in ([], ["-c", "100"], ["-c", "5", "-C", "100", "-S", "100000"], ["-m"],
+                        ["-c", "10", "-m"], ["-t", "8"]):
+            outputs = play(subnet, ["ucmatose", *options], ["ucmatose", *options, "-s", V4],
+                           CMATOSE_PORT)
+            for output in outputs:
+                assert "data transfers complete" in output, output
+                assert output.rstrip().endswith("return status 0"), output
+
+
+def other_programs():
+    with Subnet(SOFTIB) as subnet:
+        for options in ([], ["-c", "5", "-C", "20"]):
+            for output in play(subnet, ["udaddy", *options], ["udaddy", *options, "-s", V4],
+                               UDADDY_PORT, UDP):
+                assert output.rstrip().endswith("return status 0"), output
+        for output in play(subnet, ["rdma_server"], ["rdma_client", "-s", V4], EXAMPLE_PORT):
+            assert output.rstrip().endswith("end 0"), output
+        Server(subnet, "cmtime", port=CMTIME_PORT)
+        output = subnet.run("b", "cmtime", "-s", V4, "-c", "500").stdout
+        assert re.search(r"^connect\s*:", output, re.M), output
+
+
+def nobody_listens():
+    with Subnet(SOFTIB) as subnet:
+        subnet.run("a", "ibv_devinfo")
+        output = subnet.run("b", "rping", "-c", "-C", "1", "-a", V4, check=False)
+        assert output.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in output.stdout, output
+        output = subnet.run("b", "udaddy", "-s", V4, check=False).stdout
+        assert "RDMA_CM_EVENT_UNREACHABLE, error: 1" in output, output
+
+
+def nobody_has_the_address():
+    with Subnet(SOFTIB) as subnet:
+        for address in ("127.77.3.9", "10.1.2.3"):
+            output = subnet.run("b", "rping", "-c", "-C", "1", "-a", address, check=False).stdout
+            assert "RDMA_CM_EVENT_ADDR_ERROR, error -110" in output, output
+
+
+def a_port_is_used_once():
+    with Subnet(SOFTIB) as subnet:
+        server = Server(subnet, "rping", "-s", "-P", port=RPING_PORT)
+        second = subnet.run("a", "rping", "-s", check=False)
+        assert second.returncode != 0 and "Address already in use" in second.stdout, second.stdout
+        server.process.kill()
+        server.process.wait()
+        wait_for("the end of the listener", lambda: not listens(subnet, RPING_PORT))
+        for output in play_rping(subnet, *rping("-C", "1")):
+            assert "rdma-ping-0" in output, output
+
+
+def the_end_of_a_server_is_a_disconnection():
+    """Its process is killed, so it sends nothing any more."""
+    with Subnet(SOFTIB) as subnet:
+        for _ in range(3):
+            server = Server(subnet, "rping", "-s", port=RPING_PORT)
+            log = subnet.folder / "client.out"
+            with open(log, "w", encoding="utf-8") as out:
+                client = subnet.start("b", "stdbuf", "-oL", "rping", "-c", "-v", "-C", "100000000",
+                                      "-a", V4, stdout=out, stderr=subprocess.STDOUT)
+            wait_for("data", lambda: "rdma-ping-9" in log.read_text())
+            server.process.kill()
+            killed = time.monotonic()
+            wait_for("the event", lambda: "DISCONNECT EVENT" in log.read_text())
+            assert time.monotonic() - killed < 1, "it took too long"
+            client.wait(timeout=PATIENCE)
+            server.process.wait()
+
+
+def a_listener_that_is_stopped_and_killed():
+    """It has not answered the request. Nobody else listens, so the request is refused at once."""
+    with Subnet(SOFTIB) as subnet:
+        server = Server(subnet, "rping", "-s", "-d", port=RPING_PORT)
+        subnet.softib("show")
+        for stop in ("STOP", "KILL"):
+            if stop == "STOP":
+                subprocess.run(["kill", "-STOP", str(server.process.pid)], check=True)
+                client = subnet.start("b", "rping", "-c", "-C", "1", "-a", V4,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                wait_for("the request", lambda: "b" in subnet.nodes() and
+                         subnet.nodes()["b"]["counters"]["sent_packets"] >= 2)
+            else:
+                server.process.kill()
+        output, _ = client.communicate(timeout=5)
+        assert "RDMA_CM_EVENT_REJECTED, error 8" in output, output
+
+
+def captures_show_the_messages():
+    need("tshark")
+    with Subnet(SOFTIB) as subnet:
+        capture = subnet.folder / "wire.pcap"
+        server, client = rping("-C", "1")
+        started = Server(subnet, *server, port=RPING_PORT)
+        subnet.run("b", *client, options=("--capture", str(capture)))
+        started.end()
+        shown = subprocess.run(["tshark", "-r", str(capture), "-Y", "infiniband.mad.mgmtclass == 7"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               check=False)
+        if shown.returncode != 0:
+            skip("tshark cannot read the capture")
+        for message in ("ConnectRequest", "ConnectReply", "ReadyToUse", "DisconnectRequest"):
+            assert message in shown.stdout, (message, shown.stdout)
+
+
+run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
+           other_programs, nobody_listens, nobody_has_the_address, a_port_is_used_once,
+           the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
+           captures_show_the_messages])

@@ -1,0 +1,58 @@
+// A node of a subnet without processes: node N has LID N + 1.
+#pragma once
+
+#include <set>
+
+#include "softib/rdma_cm/node.hpp"
+
+namespace softib::rdma_cm {
+
+inline PortAttributes port_of_node(NodeIndex node) {
+  PortAttributes port;
+  port.node_guid = Guid(0x100 + node);
+  port.port_guid = Guid(0x200 + node);
+  port.lid = Lid(static_cast<std::uint16_t>(node + 1));
+  port.sm_lid = Lid(1);
+  port.state = PortState::active;
+  port.pkeys[0] = ipoib::kDefaultPKey;
+  return port;
+}
+
+class FakeNode : public Node {
+ public:
+  explicit FakeNode(NodeIndex self) : self_(self) {}
+  [[nodiscard]] PortAttributes port(std::size_t /*hca*/) const override {
+    return port_of_node(self_);
+  }
+  [[nodiscard]] IpAddress address(std::size_t /*hca*/, IpFamily family) const override {
+    return address_of(self_, family);
+  }
+  [[nodiscard]] std::optional<Gid> find(const IpAddress& address) const override {
+    const auto node = node_of(address);
+    if (!node || *node >= nodes) return std::nullopt;
+    return port_of_node(*node).gid();
+  }
+  bool lock_port(PortSpace /*space*/, std::uint16_t port, const Address& /*address*/) override {
+    if (taken.contains(port)) return false;
+    locked.insert(port);
+    return true;
+  }
+  void unlock_port(PortSpace /*space*/, std::uint16_t port) override { locked.erase(port); }
+  [[nodiscard]] bool may_use_privileged_ports() const override { return is_privileged; }
+  bool announce(std::size_t /*hca*/, wire::ServiceId service) override {
+    services.insert(service);
+    return true;
+  }
+  void withdraw(std::size_t /*hca*/, wire::ServiceId service) override { services.erase(service); }
+
+  NodeIndex nodes = 3;             ///< of the subnet
+  std::set<std::uint16_t> taken;   ///< ports of other processes
+  std::set<std::uint16_t> locked;  ///< of this one
+  std::set<wire::ServiceId> services;
+  bool is_privileged = false;
+
+ private:
+  const NodeIndex self_;
+};
+
+}  // namespace softib::rdma_cm

@@ -1,0 +1,556 @@
+// Two processes on two nodes, with a network and an SA between them.
+#include "softib/rdma_cm/manager.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fake_node.hpp"
+#include "softib/rdma_cm/limits.hpp"
+#include "wire/cm_ip_header.hpp"
+
+namespace softib::rdma_cm {
+namespace {
+
+using ipoib::Duration;
+using ipoib::TimePoint;
+using wire::CmMad;
+using wire::SaHeader;
+
+constexpr std::uint16_t kPort = 7174;
+constexpr Duration kTimeout = std::chrono::seconds(2);
+constexpr std::uint64_t kUid = 0x1000;
+
+IpEndpoint ip(NodeIndex node, std::uint16_t port = 0) {
+  return {address_of(node, IpFamily::v4), port};
+}
+
+struct Process {
+  explicit Process(NodeIndex index)
+      : node(index),
+        manager({{{.ca_guid = Guid(index), .slot = 0, .epoch = 1U + index}, index}}, node, index) {
+    channel = manager.open_channel().value();
+  }
+  /// The next event; the test fails if there is none.
+  Event event() {
+    auto one = manager.take_event(channel);
+    EXPECT_TRUE(one) << "no event";
+    return one ? *one : Event{};
+  }
+  [[nodiscard]] bool has_event() const { return manager.has_event(channel); }
+  [[nodiscard]] IdState state(IdHandle id) const { return (*manager.find(channel, id))->state; }
+  [[nodiscard]] const Id& id(IdHandle handle) const { return **manager.find(channel, handle); }
+
+  FakeNode node;
+  Manager manager;
+  ChannelId channel;
+};
+
+class ManagerTest : public ::testing::Test {
+ protected:
+  /// Carries MADs until there are no more.
+  void carry() {
+    for (bool is_busy = true; is_busy;) {
+      is_busy = false;
+      for (Process* const from : {&client, &server}) {
+        for (const auto& packet : from->manager.take_outgoing(0)) {
+          is_busy = true;
+          deliver(packet);
+        }
+      }
+    }
+  }
+  void deliver(const MadPacket& packet) {
+    if (packet.dlid == Lid(1)) return answer_query(packet);
+    if (is_cut) return;
+    Process& to = packet.dlid == client.node.port(0).lid ? client : server;
+    if (const auto mad = CmMad::parse(packet.mad)) messages.push_back(mad->message.index());
+    if (to.manager.is_recipient(0, packet)) to.manager.receive(0, packet, now);
+  }
+  void answer_query(const MadPacket& packet) {
+    auto header = SaHeader::parse(packet.mad).value();
+    ++queries;
+    if (is_sa_silent) return;
+    last_query =
+        wire::PathRecord::parse(ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize)).value();
+    wire::PathRecord path = last_query;
+    path.slid = packet.slid;
+    path.dlid = Lid(static_cast<std::uint16_t>(path.dgid.guid().value() - 0x200 + 1));
+    path.mtu = 4;
+    path.rate = 3;
+    path.lifetime = 16;
+    header.mad.method = wire::method::kGetResp;
+    header.mad.status = sa_status;
+    MadPacket response = packet;
+    response.reverse();
+    header.emit(response.mad);
+    path.emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
+    ASSERT_TRUE(client.manager.is_recipient(0, response));
+    client.manager.receive(0, response, now);
+  }
+  void pass(Duration time) {
+    now += time;
+    client.manager.on_time(now);
+    server.manager.on_time(now);
+    carry();
+  }
+
+  IdHandle listen(PortSpace space = PortSpace::tcp, unsigned backlog = 0) {
+    const auto id = server.manager.create(server.channel, kUid, space, Service::reliable).value();
+    EXPECT_TRUE(server.manager.bind(server.channel, id, IpEndpoint{ipoib::Ipv4Address(), kPort}));
+    EXPECT_TRUE(server.manager.listen(server.channel, id, backlog));
+    return id;
+  }
+  IdHandle create(PortSpace space = PortSpace::tcp) {
+    return client.manager.create(client.channel, ++uids, space, Service::reliable).value();
+  }
+  void resolve_address(IdHandle id, const Address& to) {
+    ASSERT_TRUE(client.manager.resolve_address(client.channel, id, Address(), to, kTimeout, now));
+  }
+  void resolve_route(IdHandle id) {
+    ASSERT_TRUE(client.manager.resolve_route(client.channel, id, kTimeout, now));
+    carry();
+  }
+  static ConnectionParameters parameters(Qpn qpn, std::string_view text = "") {
+    ConnectionParameters one;
+    one.qpn = qpn;
+    one.responder_resources = 4;
+    one.initiator_depth = 5;
+    one.retry_count = 9;
+    one.rnr_retry_count = 9;
+    one.data = UserData::of({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    return one;
+  }
+  /// An ID that is ready to connect.
+  IdHandle route_to(const Address& to, PortSpace space = PortSpace::tcp) {
+    const auto id = create(space);
+    resolve_address(id, to);
+    EXPECT_EQ(client.event().type, EventType::address_resolved);
+    resolve_route(id);
+    EXPECT_EQ(client.event().type, EventType::route_resolved);
+    return id;
+  }
+  void connect(IdHandle id, std::string_view text = "") {
+    ASSERT_TRUE(client.manager.connect(client.channel, id, parameters(Qpn(next_qpn++), text), now));
+    carry();
+  }
+  void accept(IdHandle id, std::string_view text = "") {
+    ASSERT_TRUE(
+        server.manager.accept(server.channel, id, kUid + 1, parameters(Qpn(0x22), text), now));
+    carry();
+  }
+  /// Both ends are established; `active` and `passive` are their IDs.
+  void establish() {
+    if (listener == IdHandle()) listener = listen();
+    active = route_to(ip(2, kPort));
+    connect(active);
+    passive = server.event().id;
+    accept(passive);
+    ASSERT_EQ(client.event().type, EventType::connect_response);
+    ASSERT_TRUE(client.manager.confirm(client.channel, active, now));
+    carry();
+    ASSERT_EQ(server.event().type, EventType::established);
+  }
+  static std::string text_of(const Event& event) {
+    const auto& data =
+        std::visit([](const auto& p) -> const UserData& { return p.data; }, event.parameters);
+    const auto bytes = data.data();
+    const auto end = std::ranges::find(bytes, std::uint8_t{0});
+    return {bytes.begin(), end};
+  }
+
+  TimePoint now{std::chrono::hours(1)};
+  Process client{1};
+  Process server{2};
+  std::uint64_t uids = 0x2000;
+  std::uint32_t next_qpn = 0x11;
+  bool is_cut = false;
+  bool is_sa_silent = false;
+  std::uint16_t sa_status = 0;
+  unsigned queries = 0;
+  wire::PathRecord last_query;
+  std::vector<std::size_t> messages;
+  IdHandle listener;
+  IdHandle active;
+  IdHandle passive;
+};
+
+TEST_F(ManagerTest, AConnectionFromRequestToTheEndOfTimeWait) {
+  listener = listen();
+  EXPECT_EQ(server.node.services, std::set{wire::ServiceId(0x0106'0000U + kPort)});
+  active = create();
+  resolve_address(active, ip(2, kPort));
+  auto event = client.event();
+  EXPECT_EQ(event.type, EventType::address_resolved);
+  EXPECT_EQ(event.id, active);
+  EXPECT_EQ(event.uid, uids);
+  EXPECT_EQ(std::get<IpEndpoint>(client.id(active).source).address, address_of(1, IpFamily::v4));
+  EXPECT_GE(port_of(client.id(active).source), kFirstEphemeralPort);
+  ASSERT_TRUE(client.manager.set_tos(client.channel, active, 3));
+  resolve_route(active);
+  EXPECT_EQ(client.event().type, EventType::route_resolved);
+  EXPECT_EQ(last_query.service_id, 0x0106'0000U + kPort);
+  EXPECT_EQ(last_query.qos_class, 3);
+  EXPECT_EQ(last_query.dgid, port_of_node(2).gid());
+
+  connect(active, "hello");
+  event = server.event();
+  EXPECT_EQ(event.type, EventType::connect_request);
+  EXPECT_EQ(event.uid, kUid) << "that of the listener";
+  passive = event.id;
+  const auto& asked = std::get<ConnectionParameters>(event.parameters);
+  EXPECT_EQ(asked.qpn, Qpn(0x11));
+  EXPECT_EQ(asked.responder_resources, 5);
+  EXPECT_EQ(asked.initiator_depth, 4);
+  EXPECT_EQ(asked.retry_count, 7);
+  EXPECT_EQ(asked.data.size, 56) << "92 bytes without the IP header";
+  EXPECT_EQ(text_of(event), "hello");
+  EXPECT_EQ(server.id(passive).source, Address(ip(2, kPort)));
+  EXPECT_EQ(server.id(passive).destination, client.id(active).source);
+
+  accept(passive, "welcome");
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::connect_response);
+  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).qpn, Qpn(0x22));
+  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 196);
+  EXPECT_EQ(text_of(event), "welcome");
+  ASSERT_TRUE(client.manager.confirm(client.channel, active, now));
+  carry();
+  event = server.event();
+  EXPECT_EQ(event.type, EventType::established);
+  EXPECT_EQ(event.id, passive);
+  EXPECT_EQ(event.uid, kUid + 1);
+
+  ASSERT_TRUE(client.manager.disconnect(client.channel, active, now));
+  carry();
+  EXPECT_EQ(server.event().type, EventType::disconnected);
+  EXPECT_FALSE(client.has_event()) << "the other side has not answered";
+  ASSERT_TRUE(server.manager.disconnect(server.channel, passive, now));
+  carry();
+  EXPECT_EQ(client.event().type, EventType::disconnected);
+  while (client.manager.next_deadline() != ipoib::kNever) {
+    pass(client.manager.next_deadline() - now);
+  }
+  EXPECT_EQ(client.event().type, EventType::time_wait_exit);
+  EXPECT_EQ(server.event().type, EventType::time_wait_exit);
+  EXPECT_FALSE(client.has_event() || server.has_event());
+  EXPECT_EQ(client.manager.destroy(client.channel, active, now).value(), 5U);
+  EXPECT_EQ(server.manager.destroy(server.channel, passive, now).value(), 3U);
+  EXPECT_EQ(server.manager.destroy(server.channel, listener, now).value(), 1U) << "the request";
+  EXPECT_TRUE(server.node.services.empty() && server.node.locked.empty());
+  EXPECT_TRUE(client.node.locked.empty());
+}
+
+TEST_F(ManagerTest, TheAttributesOfQueuePairs) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  const auto of = [&](Process& process, IdHandle id, std::uint32_t state) {
+    return process.manager.init_qp(process.channel, id, state);
+  };
+  using Q = QpAttributes;
+  EXPECT_EQ(of(client, active, Q::kInit)->mask,
+            unsigned{Q::kState | Q::kPKeyIndex | Q::kPort | Q::kAccessFlags});
+  EXPECT_EQ(of(client, active, Q::kInit)->access, 0U) << "no connection yet";
+  EXPECT_EQ(of(client, active, Q::kRtr).error().code, EINVAL);
+  EXPECT_EQ(of(server, listener, Q::kInit).error().code, EINVAL) << "bound to no HCA";
+  connect(active);
+  passive = server.event().id;
+  const auto there = of(server, passive, Q::kRtr).value();
+  accept(passive);
+  const auto here = of(client, active, Q::kRtr).value();
+  for (const auto& each : {there, here}) {
+    EXPECT_EQ(each.mask, unsigned{Q::kState | Q::kAddressVector | Q::kPathMtu | Q::kDestination |
+                                  Q::kRqPsn | Q::kMaxDestinationReads | Q::kMinRnrTimer});
+    EXPECT_EQ(each.path.mtu, 4);
+  }
+  EXPECT_EQ(here.destination, Qpn(0x22));
+  EXPECT_EQ(there.destination, Qpn(0x11));
+  EXPECT_EQ(here.path.dlid, Lid(3));
+  EXPECT_EQ(there.path.dlid, Lid(2));
+  EXPECT_EQ(here.rq_psn, of(server, passive, Q::kRts)->sq_psn);
+  EXPECT_EQ(there.rq_psn, of(client, active, Q::kRts)->sq_psn);
+  EXPECT_EQ(of(client, active, Q::kInit)->access,
+            unsigned{Q::kRemoteWrite | Q::kRemoteRead | Q::kAtomic});
+  EXPECT_EQ(of(client, active, Q::kRts)->max_reads, 4) << "what the other side answers";
+  EXPECT_EQ(here.max_destination_reads, 5);
+  ASSERT_TRUE(client.manager.set_ack_timeout(client.channel, active, 9));
+  EXPECT_EQ(of(client, active, Q::kRts)->timeout, 9);
+}
+
+TEST_F(ManagerTest, NobodyAtTheAddress) {
+  active = create();
+  resolve_address(active, ip(7, kPort));
+  EXPECT_FALSE(client.has_event()) << "it may still come";
+  pass(kTimeout - Duration(1));
+  EXPECT_FALSE(client.has_event());
+  pass(Duration(1));
+  auto event = client.event();
+  EXPECT_EQ(event.type, EventType::address_error);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+  client.node.nodes = 8;
+  resolve_address(active, ip(7, kPort));
+  EXPECT_EQ(client.event().type, EventType::address_resolved) << "again after an error";
+}
+
+TEST_F(ManagerTest, TheHcaItself) {
+  for (const Address& to : {Address(IpEndpoint{ipoib::Ipv4Address(), 9}),
+                            Address(IpEndpoint{ipoib::Ipv4Address(0x7f000001), 9})}) {
+    active = create();
+    resolve_address(active, to);
+    EXPECT_EQ(client.event().type, EventType::address_resolved);
+    EXPECT_EQ(client.id(active).dgid, port_of_node(1).gid());
+  }
+}
+
+TEST_F(ManagerTest, TheSaRefusesOrIsSilent) {
+  active = create();
+  resolve_address(active, ip(2, kPort));
+  (void)client.event();
+  sa_status = 0x0300;
+  resolve_route(active);
+  auto event = client.event();
+  EXPECT_EQ(event.type, EventType::route_error);
+  EXPECT_EQ(event.status, 0x0300);
+  EXPECT_EQ(client.state(active), IdState::address_resolved);
+  is_sa_silent = true;
+  const auto before = queries;
+  resolve_route(active);
+  pass(kPathQueryInterval);
+  EXPECT_EQ(queries, before + 2);
+  pass(kTimeout - kPathQueryInterval);
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::route_error);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+  is_sa_silent = false;
+  sa_status = 1;
+  resolve_route(active);
+  sa_status = 0;
+  pass(kPathQueryInterval);
+  EXPECT_EQ(client.event().type, EventType::route_resolved) << "it was busy";
+}
+
+TEST_F(ManagerTest, AUserCanGiveThePath) {
+  active = create();
+  resolve_address(active, ip(2, kPort));
+  (void)client.event();
+  wire::PathRecord path;
+  path.dlid = Lid(3);
+  ASSERT_TRUE(client.manager.set_path(client.channel, active, path));
+  EXPECT_EQ(client.event().type, EventType::route_resolved);
+  EXPECT_EQ(queries, 0U);
+}
+
+TEST_F(ManagerTest, ARejectionHasReasonAndData) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  connect(active);
+  passive = server.event().id;
+  const std::array<std::uint8_t, 2> text{'n', 'o'};
+  EXPECT_EQ(
+      server.manager.reject(server.channel, passive, {}, wire::CmRejReason::stale_connection, now)
+          .error()
+          .code,
+      EINVAL);
+  ASSERT_TRUE(server.manager.reject(server.channel, passive, UserData::of(text),
+                                    wire::CmRejReason::consumer, now));
+  carry();
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::rejected);
+  EXPECT_EQ(event.status, 28);
+  EXPECT_EQ(text_of(event), "no");
+  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 148);
+}
+
+TEST_F(ManagerTest, NobodyAnswers) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  is_cut = true;
+  connect(active);
+  for (int i = 0; i < 100 && !client.has_event(); ++i) {
+    pass(client.manager.next_deadline() - now);
+  }
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::unreachable);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+}
+
+TEST_F(ManagerTest, ABacklogThatIsFullDropsRequestsWithoutAnAnswer) {
+  listener = listen(PortSpace::tcp, 2);
+  std::vector<IdHandle> all;
+  for (int i = 0; i < 3; ++i) {
+    all.push_back(route_to(ip(2, kPort)));
+    connect(all.back());
+  }
+  EXPECT_EQ(server.manager.id_count(), 3U) << "the listener and two requests";
+  (void)server.event();
+  EXPECT_FALSE(client.has_event());
+  pass(client.manager.next_deadline() - now);
+  EXPECT_EQ(server.manager.id_count(), 4U) << "the third is repeated when there is room";
+}
+
+TEST_F(ManagerTest, ADestroyedListenerRejectsWhatNobodyHasSeen) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  connect(active);
+  EXPECT_EQ(server.manager.destroy(server.channel, listener, now).value(), 0U);
+  carry();
+  EXPECT_EQ(client.event().type, EventType::rejected);
+  EXPECT_EQ(server.manager.id_count(), 0U);
+  EXPECT_FALSE(server.has_event());
+}
+
+TEST_F(ManagerTest, RequestsThatNobodyHasAcceptedTellNothing) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  connect(active);
+  passive = server.event().id;
+  ASSERT_EQ(client.manager.destroy(client.channel, active, now).value(), 2U);
+  carry();
+  EXPECT_FALSE(server.has_event());
+  EXPECT_EQ(server.manager.accept(server.channel, passive, 5, parameters(Qpn(1)), now).error().code,
+            EINVAL);
+}
+
+TEST_F(ManagerTest, DestroyingEndsWhatIsThere) {
+  establish();
+  EXPECT_EQ(client.manager.destroy(client.channel, active, now).value(), 3U);
+  carry();
+  EXPECT_EQ(server.event().type, EventType::disconnected);
+  establish();
+  client.manager.close_channel(client.channel, now);
+  carry();
+  EXPECT_EQ(server.event().type, EventType::disconnected);
+  EXPECT_EQ(client.manager.id_count(), 0U);
+  EXPECT_TRUE(client.node.locked.empty());
+}
+
+TEST_F(ManagerTest, TheEndOfThePeersProcessIsADisconnection) {
+  establish();
+  client.manager.process_gone(0, server.node.port(0).lid, 0, 3, now);
+  EXPECT_EQ(client.event().type, EventType::disconnected);
+}
+
+TEST_F(ManagerTest, TheLossOfTheHcaIsReported) {
+  establish();
+  client.manager.hca_lost(0, now);
+  EXPECT_EQ(client.event().type, EventType::device_removal);
+}
+
+TEST_F(ManagerTest, AnIdMovesToAnotherChannelWithItsEvents) {
+  const auto other = client.manager.open_channel().value();
+  active = create();
+  const auto stays = create();
+  resolve_address(active, ip(2, kPort));
+  resolve_address(stays, ip(2, kPort));
+  EXPECT_EQ(client.manager.migrate(other, client.channel, active).value(), 0U);
+  EXPECT_EQ(client.event().id, stays);
+  EXPECT_FALSE(client.has_event());
+  EXPECT_EQ(client.manager.take_event(other)->id, active);
+  EXPECT_EQ(client.manager.resolve_route(client.channel, active, kTimeout, now).error().code,
+            EINVAL);
+  EXPECT_EQ(client.manager.migrate(client.channel, other, active).value(), 1U) << "was reported";
+}
+
+TEST_F(ManagerTest, ARequestIsForTheListenerOfItsPort) {
+  listener = listen();
+  const auto at_address =
+      server.manager.create(server.channel, 0x77, PortSpace::tcp, Service::reliable).value();
+  EXPECT_EQ(server.manager.bind(server.channel, at_address, ip(2, kPort)).error().code,
+            EADDRNOTAVAIL);
+  ASSERT_TRUE(server.manager.bind(server.channel, at_address, ip(2, kPort + 1)));
+  ASSERT_TRUE(server.manager.listen(server.channel, at_address, 0));
+  EXPECT_EQ(server.node.services.size(), 2U);
+  active = route_to(ip(2, kPort + 1));
+  connect(active);
+  EXPECT_EQ(server.event().uid, 0x77U);
+}
+
+TEST_F(ManagerTest, WrongStatesAreRefused) {
+  active = create();
+  auto& m = client.manager;
+  const auto code = [](const auto& result) { return result ? 0 : result.error().code; };
+  EXPECT_EQ(code(m.resolve_route(client.channel, active, kTimeout, now)), EINVAL);
+  EXPECT_EQ(code(m.connect(client.channel, active, parameters(Qpn(1)), now)), EINVAL);
+  EXPECT_EQ(code(m.accept(client.channel, active, 1, parameters(Qpn(1)), now)), EINVAL);
+  EXPECT_EQ(code(m.disconnect(client.channel, active, now)), EINVAL);
+  EXPECT_EQ(code(m.communication_established(client.channel, active, now)), EINVAL);
+  EXPECT_EQ(code(m.bind(client.channel, active, ip(2, 5))), EADDRNOTAVAIL) << "of another node";
+  EXPECT_EQ(code(m.bind(client.channel, active, ip(1, 5000))), 0);
+  EXPECT_EQ(code(m.bind(client.channel, active, ip(1, 5001))), EINVAL);
+  EXPECT_EQ(code(m.listen(client.channel, active, 1)), 0);
+  EXPECT_EQ(code(m.resolve_address(client.channel, active, {}, ip(2, 5), kTimeout, now)), EINVAL);
+  EXPECT_EQ(code(m.destroy(client.channel, IdHandle(99), now)), ENOENT);
+  EXPECT_EQ(code(m.destroy(ChannelId(99), active, now)), EINVAL);
+}
+
+TEST_F(ManagerTest, AddressesOfInfiniBand) {
+  const auto probe =
+      client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
+  IbEndpoint any;
+  any.service_id = 0x0106'0000;
+  any.service_mask = 0xffff'ffff'ffff'0000;
+  ASSERT_TRUE(client.manager.bind(client.channel, probe, any)) << "what librdmacm begins with";
+  EXPECT_FALSE(client.id(probe).hca);
+  const auto bad =
+      client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
+  any.service_id = 0x1000'0000'0000'0000;
+  EXPECT_EQ(client.manager.bind(client.channel, bad, any).error().code, EPROTONOSUPPORT);
+
+  const auto id =
+      server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
+  IbEndpoint local;
+  local.gid = port_of_node(2).gid();
+  local.service_id = 0x013f'0000 | kPort;
+  local.service_mask = ~std::uint64_t{0};
+  ASSERT_TRUE(server.manager.bind(server.channel, id, local));
+  ASSERT_TRUE(server.manager.listen(server.channel, id, 0));
+  active = route_to(local, PortSpace::ib);
+  connect(active, std::string(90, 'x'));
+  const auto event = server.event();
+  EXPECT_EQ(event.type, EventType::connect_request);
+  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 92) << "all of it";
+  EXPECT_EQ(std::get<IbEndpoint>(server.id(event.id).destination).gid, port_of_node(1).gid());
+}
+
+TEST_F(ManagerTest, DatagramServicesAreResolved) {
+  listener = listen(PortSpace::udp);
+  active = route_to(ip(2, kPort), PortSpace::udp);
+  EXPECT_EQ(client.manager.init_qp(client.channel, active, QpAttributes::kInit)->qkey,
+            kDefaultQKey);
+  connect(active, "who");
+  auto event = server.event();
+  EXPECT_EQ(event.type, EventType::connect_request);
+  EXPECT_EQ(text_of(event), "who");
+  EXPECT_EQ(std::get<DatagramParameters>(event.parameters).data.size, 180);
+  accept(event.id, "me");
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::established);
+  const auto& found = std::get<DatagramParameters>(event.parameters);
+  EXPECT_EQ(found.qpn, Qpn(0x22));
+  EXPECT_EQ(found.qkey, kDefaultQKey);
+  EXPECT_EQ(found.path.dlid, Lid(3));
+  EXPECT_EQ(text_of(event), "me");
+  active = route_to(ip(2, kPort), PortSpace::udp);
+  connect(active);
+  event = server.event();
+  ASSERT_TRUE(
+      server.manager.reject(server.channel, event.id, {}, wire::CmRejReason::consumer, now));
+  carry();
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::unreachable);
+  EXPECT_EQ(event.status, 2);
+}
+
+TEST_F(ManagerTest, TooMuchPrivateDataIsRefused) {
+  listener = listen();
+  active = route_to(ip(2, kPort));
+  const std::string most(57, 'x');
+  EXPECT_EQ(
+      client.manager.connect(client.channel, active, parameters(Qpn(1), most), now).error().code,
+      EINVAL);
+  EXPECT_EQ(client.state(active), IdState::route_resolved);
+  connect(active, most.substr(1));
+  EXPECT_EQ(text_of(server.event()), most.substr(1));
+}
+
+}  // namespace
+}  // namespace softib::rdma_cm
