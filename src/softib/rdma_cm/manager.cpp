@@ -68,7 +68,8 @@ wire::CmTransport transport_of(Service service) {
   switch (service) {
     case Service::unreliable:
       return wire::CmTransport::unreliable;
-    case Service::extended:
+    case Service::extended_initiator:
+    case Service::extended_target:
       return wire::CmTransport::extended;
     case Service::reliable:
     case Service::datagram:
@@ -480,7 +481,7 @@ Result<void> Manager::send_req(Id& id, const ConnectionParameters& parameters, T
   req.initiator_depth = parameters.initiator_depth;
   req.remote_response_timeout = req.local_response_timeout = kResponseTimeout;
   req.transport = transport_of(id.service);
-  if (id.service == Service::extended) req.extended_transport = wire::kXrcTransport;
+  if (req.transport == wire::CmTransport::extended) req.extended_transport = wire::kXrcTransport;
   req.flow_control = parameters.flow_control;
   req.starting_psn = id.starting_psn;
   req.retry_count = std::min(parameters.retry_count, kMaxQpRetries);
@@ -626,7 +627,7 @@ Result<void> Manager::set_family_only(ChannelId channel, IdHandle handle, bool o
 Result<void> Manager::set_ack_timeout(ChannelId channel, IdHandle handle, std::uint8_t code) {
   const auto id = owned(channel, handle);
   if (!id) return id.error();
-  if ((*id)->service != Service::reliable && (*id)->service != Service::extended) {
+  if ((*id)->service != Service::reliable && (*id)->service != Service::extended_initiator) {
     return Error{EINVAL, "the service has no time-out"};
   }
   (*id)->ack_timeout = code;

@@ -123,8 +123,9 @@ Outcome create_id(const CommandContext& context, const Input& input) {
   }
   // Of PS_IB: IB_QPT_UC, IB_QPT_UD, and XRC's initiator and target.
   constexpr std::array kServices{std::pair{2, Service::reliable}, std::pair{3, Service::unreliable},
-                                 std::pair{4, Service::datagram}, std::pair{9, Service::extended},
-                                 std::pair{10, Service::extended}};
+                                 std::pair{4, Service::datagram},
+                                 std::pair{9, Service::extended_initiator},
+                                 std::pair{10, Service::extended_target}};
   const auto* const service = std::ranges::find_if(
       kServices, [&](const auto& one) { return one.first == command->qp_type; });
   if (space == PortSpace::ib && service == kServices.end()) return invalid("no such queue pair");
@@ -294,8 +295,8 @@ constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BID
 Outcome respond_path(const Input& input, const Id& id, std::uint64_t address) {
   constexpr std::size_t kHead = sizeof(rdma_ucm_query_path_resp);
   std::array<std::uint8_t, kHead + sizeof(ib_path_rec_data)> response{};
-  const rdma_ucm_query_path_resp head{.num_paths = id.path ? 1U : 0U, .reserved = 0};
-  std::memcpy(response.data(), &head, kHead);
+  const std::uint32_t count = id.path ? 1 : 0;
+  std::memcpy(&response[offsetof(rdma_ucm_query_path_resp, num_paths)], &count, sizeof count);
   if (id.path) {
     ib_path_rec_data path{};
     path.flags = kPathFlags;

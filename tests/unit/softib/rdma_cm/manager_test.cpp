@@ -276,6 +276,29 @@ TEST_F(ManagerTest, TheAttributesOfQueuePairs) {
   EXPECT_EQ(of(client, active, Q::kRts)->timeout, 9);
 }
 
+TEST(QpAttributesTest, EachServiceHasItsOwn) {
+  using Q = QpAttributes;
+  cm::QpParameters parameters;
+  parameters.responder_resources = 1;
+  const auto mask = [&](Service service, std::uint32_t state) {
+    Id id;
+    id.pkey = ipoib::kDefaultPKey;
+    id.service = service;
+    return qp_attributes(id, state, port_of_node(1), &parameters)->mask;
+  };
+  const unsigned rtr = Q::kState | Q::kAddressVector | Q::kPathMtu | Q::kDestination | Q::kRqPsn;
+  const unsigned responder = Q::kMaxDestinationReads | Q::kMinRnrTimer;
+  EXPECT_EQ(mask(Service::unreliable, Q::kRtr), rtr);
+  EXPECT_EQ(mask(Service::extended_initiator, Q::kRtr), rtr);
+  EXPECT_EQ(mask(Service::extended_target, Q::kRtr), rtr | responder);
+  const unsigned rts = Q::kState | Q::kSqPsn;
+  const unsigned requester = Q::kRetryCount | Q::kRnrRetry | Q::kMaxReads;
+  EXPECT_EQ(mask(Service::unreliable, Q::kRts), rts);
+  EXPECT_EQ(mask(Service::extended_initiator, Q::kRts), rts | Q::kTimeout | requester);
+  EXPECT_EQ(mask(Service::extended_target, Q::kRts), rts | Q::kTimeout);
+  EXPECT_EQ(mask(Service::reliable, Q::kRts), rts | Q::kTimeout | requester);
+}
+
 TEST_F(ManagerTest, NobodyAtTheAddress) {
   active = create();
   resolve_address(active, ip(7, kPort));
