@@ -4,6 +4,7 @@
 Usage: rdma_cm_programs.py SOFTIB
 """
 import fcntl
+import json
 import re
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import time
 
 from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, skip, wait_for
 
-need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime")
+need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 TCP, UDP = 0x0106, 0x0111
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
@@ -131,6 +132,23 @@ def other_programs():
         assert re.search(r"^connect\s*:", output, re.M), output
 
 
+def groups_of_multicast():
+    """Received by all members, of which the last one leaves."""
+    with Subnet(SOFTIB) as subnet:
+        for group, options in (("239.1.2.3", []), ("239.1.2.3", ["-o"]), ("ff15::7", [])):
+            bound = {"a": V6, "b": "fd77::2"} if ":" in group else {"a": V4, "b": "127.77.0.2"}
+            receiver = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", group, "-b", bound["a"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            lines = [receiver.stdout.readline() for _ in range(3)]
+            assert "joined" in lines[2] or "joined" in receiver.stdout.readline(), lines
+            output = subnet.run("b", "mckey", "-m", group, "-s", "-b", bound["b"], *options).stdout
+            rest, _ = receiver.communicate(timeout=PATIENCE)
+            for each in (output, rest):
+                assert "data transfers complete" in each and "return status 0" in each, each
+            wait_for("the end of the group",
+                     lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == 1)
+
+
 def nobody_listens():
     with Subnet(SOFTIB) as subnet:
         subnet.run("a", "ibv_devinfo")
@@ -213,6 +231,6 @@ def captures_show_the_messages():
 
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
-           other_programs, nobody_listens, nobody_has_the_address, a_port_is_used_once,
-           the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
+           other_programs, groups_of_multicast, nobody_listens, nobody_has_the_address,
+           a_port_is_used_once, the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
            captures_show_the_messages])

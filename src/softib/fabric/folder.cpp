@@ -195,6 +195,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kServicesName, 0);
   ::unlinkat(node->get(), kPortsName, 0);
+  ::unlinkat(node->get(), kGroupsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);
   ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
 }

@@ -58,6 +58,7 @@ inline constexpr std::int64_t kAttachLockOffset = 0;
 inline constexpr const char* kAgentsName = "agents";
 inline constexpr const char* kServicesName = "services";
 inline constexpr const char* kPortsName = "ports";
+inline constexpr const char* kGroupsName = "groups";
 inline constexpr const char* kIssmName = "issm";
 [[nodiscard]] std::string slot_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_lock_name(std::uint32_t slot);

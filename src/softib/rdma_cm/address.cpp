@@ -36,6 +36,18 @@ bool is_loopback(const Address& address) {
   return (std::get<Ipv4Address>(ip->address).number() & 0xffff'ff00) == kLoopback;
 }
 
+bool is_multicast(const Address& address) {
+  return std::visit(Overloaded{
+                        [](std::monostate) { return false; },
+                        [](const IpEndpoint& ip) {
+                          return std::visit([](const auto& one) { return one.is_multicast(); },
+                                            ip.address);
+                        },
+                        [](const IbEndpoint& ib) { return ib.gid.is_multicast(); },
+                    },
+                    address);
+}
+
 bool is_same_kind(const Address& one, const Address& other) {
   if (one.index() != other.index()) return false;
   const auto* const ip = std::get_if<IpEndpoint>(&one);

@@ -47,6 +47,7 @@ using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] bool is_any(const Address& address);
 /// ::1, or an address of 127.0.0.0/24; the rest of 127/8 names nodes.
 [[nodiscard]] bool is_loopback(const Address& address);
+[[nodiscard]] bool is_multicast(const Address& address);
 [[nodiscard]] bool is_same_kind(const Address& one, const Address& other);
 /// Whether both name the same host, whatever their ports.
 [[nodiscard]] bool is_same_host(const Address& one, const Address& other);

@@ -16,6 +16,9 @@ using IdHandle = ipoib::Strong<struct IdHandleTag, std::uint32_t>;
 /// An event channel: the open file that its IDs belong to.
 using ChannelId = ipoib::Strong<struct ChannelIdTag, std::uint32_t>;
 
+/// Names the membership of an ID in a multicast group.
+using JoinHandle = ipoib::Strong<struct JoinHandleTag, std::uint32_t>;
+
 /// The numbers of the ABI (enum rdma_cm_event_type).
 enum class EventType : std::uint32_t {
   address_resolved = 0,
@@ -30,6 +33,8 @@ enum class EventType : std::uint32_t {
   established = 9,
   disconnected = 10,
   device_removal = 11,
+  multicast_join = 12,
+  multicast_error = 13,
   time_wait_exit = 15,
 };
 
@@ -67,7 +72,8 @@ struct DatagramParameters {
 
 struct Event {
   IdHandle id{};          ///< of connect_request: the new ID
-  std::uint64_t uid = 0;  ///< of the ID, or of the listener
+  JoinHandle join{};      ///< of multicast_join and multicast_error
+  std::uint64_t uid = 0;  ///< of the ID, of the listener, or of the join
   EventType type = EventType::address_resolved;
   int status = 0;  ///< a negative errno value, the reason of a REJ, or the status of the SA
   std::variant<ConnectionParameters, DatagramParameters> parameters{};

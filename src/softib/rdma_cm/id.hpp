@@ -28,8 +28,15 @@ enum class IdState : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(IdState state);
 
-/// Transport service of the queue pairs of an ID.
-enum class Service : std::uint8_t { reliable, unreliable, datagram, extended };
+/// Transport service of the queue pair of an ID. With XRC its two ends have queue pairs of
+/// different types.
+enum class Service : std::uint8_t {
+  reliable,
+  unreliable,
+  datagram,
+  extended_initiator,
+  extended_target
+};
 
 struct Id;
 /// Whether it leaves the port number to IDs of other families. IPv4 always does.

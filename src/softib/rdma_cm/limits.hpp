@@ -26,6 +26,9 @@ inline constexpr std::uint8_t kMaxCmRetries = 15;
 inline constexpr std::uint8_t kMaxQpRetries = 7;
 
 /// After which a request to the SA is sent again, while its time has not passed.
-inline constexpr ipoib::Duration kPathQueryInterval = std::chrono::seconds(1);
+inline constexpr ipoib::Duration kSaInterval = std::chrono::seconds(1);
+/// How long a join or a leave may take, as the kernel's.
+inline constexpr ipoib::Duration kJoinTimeout = std::chrono::seconds(3);
+inline constexpr std::size_t kMaxJoins = 4'096;
 
 }  // namespace softib::rdma_cm

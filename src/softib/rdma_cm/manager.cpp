@@ -68,7 +68,8 @@ wire::CmTransport transport_of(Service service) {
   switch (service) {
     case Service::unreliable:
       return wire::CmTransport::unreliable;
-    case Service::extended:
+    case Service::extended_initiator:
+    case Service::extended_target:
       return wire::CmTransport::extended;
     case Service::reliable:
     case Service::datagram:
@@ -80,7 +81,7 @@ wire::CmTransport transport_of(Service service) {
 }  // namespace
 
 Manager::HcaState::HcaState(const Hca& hca, std::size_t index)
-    : number(index), cm(hca.self), paths({hca.node, hca.self.slot, hca.self.epoch, 0}) {}
+    : number(index), cm(hca.self), sa({hca.node, hca.self.slot, hca.self.epoch, 0}) {}
 
 Manager::Manager(const std::vector<Hca>& hcas, Node& node, std::uint64_t seed)
     : node_(node), random_(seed) {
@@ -130,6 +131,9 @@ Result<Event> Manager::take_event(ChannelId channel) {
   Id& id = ids_.at(first.counted_for);
   ++id.events_reported;
   if (first.event.type == EventType::connect_request) --id.undelivered;
+  if (const auto join = joins_.find(first.event.join); join != joins_.end()) {
+    ++join->second.events_reported;
+  }
   return first.event;
 }
 
@@ -206,7 +210,12 @@ void Manager::remove(Id& id, TimePoint now) {
   });
   if (id.state == IdState::listen) stop_listening(id);
   for (const IdHandle child : children) remove(ids_.at(child), now);
-  if (id.hca) hcas_.at(*id.hca)->paths.cancel(handle);
+  for (auto join = joins_.begin(); join != joins_.end();) {
+    const bool is_own = join->second.id == handle;
+    if (is_own) leave(join->second, now);
+    join = is_own ? joins_.erase(join) : std::next(join);
+  }
+  if (id.hca) hcas_.at(*id.hca)->sa.cancel(handle);
   if (id.connection) {
     hcas_.at(*id.hca)->cm.destroy(*id.connection, now);
     drop_connection(id);
@@ -321,6 +330,7 @@ std::optional<Gid> Manager::find_destination(const Id& id) const {
     return node_.port(id.hca.value_or(0)).gid();
   }
   if (const auto* const ib = std::get_if<IbEndpoint>(&id.destination)) return ib->gid;
+  if (is_multicast(id.destination)) return group_of(id, id.destination);
   return node_.find(std::get<IpEndpoint>(id.destination).address);
 }
 
@@ -377,7 +387,7 @@ Result<void> Manager::resolve_route(ChannelId channel, IdHandle handle, ipoib::D
     query.record.traffic_class = id.tos;
     query.components |= wire::PathRecord::kTrafficClass;
   }
-  hcas_.at(*id.hca)->paths.begin(handle, query, port, timeout, now);
+  hcas_.at(*id.hca)->sa.begin(handle, query, port, timeout, now);
   id.state = IdState::route_query;
   return {};
 }
@@ -480,7 +490,7 @@ Result<void> Manager::send_req(Id& id, const ConnectionParameters& parameters, T
   req.initiator_depth = parameters.initiator_depth;
   req.remote_response_timeout = req.local_response_timeout = kResponseTimeout;
   req.transport = transport_of(id.service);
-  if (id.service == Service::extended) req.extended_transport = wire::kXrcTransport;
+  if (req.transport == wire::CmTransport::extended) req.extended_transport = wire::kXrcTransport;
   req.flow_control = parameters.flow_control;
   req.starting_psn = id.starting_psn;
   req.retry_count = std::min(parameters.retry_count, kMaxQpRetries);
@@ -626,7 +636,7 @@ Result<void> Manager::set_family_only(ChannelId channel, IdHandle handle, bool o
 Result<void> Manager::set_ack_timeout(ChannelId channel, IdHandle handle, std::uint8_t code) {
   const auto id = owned(channel, handle);
   if (!id) return id.error();
-  if ((*id)->service != Service::reliable && (*id)->service != Service::extended) {
+  if ((*id)->service != Service::reliable && (*id)->service != Service::extended_initiator) {
     return Error{EINVAL, "the service has no time-out"};
   }
   (*id)->ack_timeout = code;

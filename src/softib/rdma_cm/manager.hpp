@@ -29,9 +29,9 @@
 #include "softib/cm/communication_manager.hpp"
 #include "softib/rdma_cm/id.hpp"
 #include "softib/rdma_cm/node.hpp"
-#include "softib/rdma_cm/path_queries.hpp"
 #include "softib/rdma_cm/ports.hpp"
 #include "softib/rdma_cm/qp_attributes.hpp"
+#include "softib/rdma_cm/sa_requests.hpp"
 
 namespace softib::rdma_cm {
 
@@ -101,6 +101,14 @@ class Manager {
   /// Data have arrived on the accepted connection. EISCONN: its RTU has, too.
   [[nodiscard]] ipoib::Result<void> communication_established(ChannelId channel, IdHandle id,
                                                               ipoib::TimePoint now);
+  /// Joins a multicast group of an address: a datagram ID that is bound to an HCA. Event:
+  /// multicast_join or multicast_error with this `uid`. ENOMEM: kMaxJoins.
+  [[nodiscard]] ipoib::Result<JoinHandle> join(ChannelId channel, IdHandle id, std::uint64_t uid,
+                                               const Address& group, bool is_send_only,
+                                               ipoib::TimePoint now);
+  /// Returns how many events of the join take_event() has returned. ENOENT: no such join.
+  [[nodiscard]] ipoib::Result<std::uint32_t> leave(ChannelId channel, JoinHandle join,
+                                                   ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> set_tos(ChannelId channel, IdHandle id, std::uint8_t tos);
   [[nodiscard]] ipoib::Result<void> set_reuses_address(ChannelId channel, IdHandle id, bool on);
   [[nodiscard]] ipoib::Result<void> set_family_only(ChannelId channel, IdHandle id, bool on);
@@ -144,9 +152,19 @@ class Manager {
     HcaState(const Hca& hca, std::size_t number);
     const std::size_t number;
     cm::CommunicationManager cm;
-    PathQueries paths;
+    SaRequests sa;
     std::map<cm::Handle, IdHandle> by_connection;
     bool is_lost = false;
+  };
+  struct Join {
+    JoinHandle handle;
+    IdHandle id;
+    std::uint64_t uid = 0;
+    std::size_t hca = 0;
+    Gid mgid;
+    std::uint8_t join_state = 0;
+    bool is_member = false;
+    std::uint32_t events_reported = 0;
   };
   /// IDs on the same service of an HCA share a listener of the communication manager.
   using ServiceKey = std::pair<std::size_t, wire::ServiceId>;
@@ -183,7 +201,11 @@ class Manager {
   void drop_connection(Id& id);
 
   void settle(ipoib::TimePoint now);
-  void on_path(const PathQueries::Result& result);
+  void on_answer(const SaRequests::Result& result);
+  void on_path(Id& id, const SaRequests::Result& result);
+  void on_join(Join& join, const SaRequests::Result& result);
+  [[nodiscard]] std::optional<Gid> group_of(const Id& id, const Address& address) const;
+  void leave(const Join& join, ipoib::TimePoint now);
   void on_event(HcaState& hca, const cm::Event& event, ipoib::TimePoint now);
   struct Request;
   [[nodiscard]] bool on_request(HcaState& hca, const Request& request);
@@ -205,6 +227,8 @@ class Manager {
   std::map<IdHandle, Id> ids_;
   std::uint32_t last_id_ = 0;
   std::map<ServiceKey, SharedListener> listeners_;
+  std::map<JoinHandle, Join> joins_;
+  std::uint32_t last_join_ = 0;
   std::set<std::pair<ipoib::TimePoint, IdHandle>> address_deadlines_;  ///< of IDs in AddressQuery
 };
 

@@ -60,7 +60,7 @@ bool Manager::is_recipient(std::size_t hca, const MadPacket& packet) const {
   const auto header = wire::MadHeader::parse(packet.mad);
   if (!header) return false;
   if (header->management_class == wire::mgmt_class::kSubnAdm) {
-    return hcas_.at(hca)->paths.is_recipient(*header);
+    return hcas_.at(hca)->sa.is_recipient(*header);
   }
   if (header->management_class != wire::mgmt_class::kCommMgt) return false;
   const auto mad = wire::CmMad::parse(packet.mad);
@@ -71,7 +71,7 @@ void Manager::receive(std::size_t hca, const MadPacket& packet, TimePoint now) {
   const auto header = wire::MadHeader::parse(packet.mad);
   if (!header) return;
   if (header->management_class == wire::mgmt_class::kSubnAdm) {
-    hcas_.at(hca)->paths.receive(packet, node_.port(hca));
+    hcas_.at(hca)->sa.receive(packet, node_.port(hca));
   } else {
     hcas_.at(hca)->cm.receive(packet, node_.port(hca), now);
   }
@@ -83,7 +83,7 @@ void Manager::on_time(TimePoint now) {
     try_to_resolve(ids_.at(address_deadlines_.begin()->second), now);
   }
   for (const auto& hca : hcas_) {
-    hca->paths.on_time(now);
+    hca->sa.on_time(now);
     hca->cm.on_time(now);
   }
   settle(now);
@@ -92,7 +92,7 @@ void Manager::on_time(TimePoint now) {
 TimePoint Manager::next_deadline() const {
   TimePoint first = address_deadlines_.empty() ? ipoib::kNever : address_deadlines_.begin()->first;
   for (const auto& hca : hcas_) {
-    first = std::min({first, hca->paths.next_deadline(), hca->cm.next_deadline()});
+    first = std::min({first, hca->sa.next_deadline(), hca->cm.next_deadline()});
   }
   return first;
 }
@@ -118,7 +118,7 @@ void Manager::hca_lost(std::size_t hca, TimePoint now) {
 
 std::vector<MadPacket> Manager::take_outgoing(std::size_t hca) {
   auto packets = hcas_.at(hca)->cm.take_outgoing();
-  const auto queries = hcas_.at(hca)->paths.take_outgoing();
+  const auto queries = hcas_.at(hca)->sa.take_outgoing();
   packets.insert(packets.end(), queries.begin(), queries.end());
   return packets;
 }
@@ -126,15 +126,23 @@ std::vector<MadPacket> Manager::take_outgoing(std::size_t hca) {
 /// Handles what the parts have produced.
 void Manager::settle(TimePoint now) {
   for (const auto& hca : hcas_) {
-    for (const auto& result : hca->paths.take_results()) on_path(result);
+    for (const auto& result : hca->sa.take_results()) on_answer(result);
     for (auto events = hca->cm.take_events(); !events.empty(); events = hca->cm.take_events()) {
       for (const auto& event : events) on_event(*hca, event, now);
     }
   }
 }
 
-void Manager::on_path(const PathQueries::Result& result) {
-  Id& id = ids_.at(result.id);
+void Manager::on_answer(const SaRequests::Result& result) {
+  std::visit(Overloaded{
+                 [](std::monostate) {},
+                 [&](IdHandle id) { on_path(ids_.at(id), result); },
+                 [&](JoinHandle join) { on_join(joins_.at(join), result); },
+             },
+             result.owner);
+}
+
+void Manager::on_path(Id& id, const SaRequests::Result& result) {
   const auto fail = [&](int status) {
     id.state = IdState::address_resolved;
     tell(id, EventType::route_error, status);
@@ -145,6 +153,7 @@ void Manager::on_path(const PathQueries::Result& result) {
                    id.state = IdState::route_resolved;
                    tell(id, EventType::route_resolved);
                  },
+                 [](const wire::McMemberRecord&) {},
                  [&](wire::SaStatus status) { fail(static_cast<int>(status)); },
                  [&](std::errc error) { fail(-static_cast<int>(error)); },
              },

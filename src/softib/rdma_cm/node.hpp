@@ -30,6 +30,14 @@ class Node {
   /// Tells the node that this process listens on a service of an HCA. False: it cannot.
   [[nodiscard]] virtual bool announce(std::size_t hca, wire::ServiceId service) = 0;
   virtual void withdraw(std::size_t hca, wire::ServiceId service) = 0;
+
+  /// Tells the node that this process is a member of a group, in the way of `join_state`. False: it
+  /// cannot.
+  [[nodiscard]] virtual bool hold_group(std::size_t hca, const Gid& mgid,
+                                        std::uint8_t join_state) = 0;
+  /// The opposite. True if no process of the node is a member any more.
+  [[nodiscard]] virtual bool release_group(std::size_t hca, const Gid& mgid,
+                                           std::uint8_t join_state) = 0;
 };
 
 }  // namespace softib::rdma_cm

@@ -25,7 +25,9 @@ void add_rtr(QpAttributes& attributes, const Id& id, const cm::QpParameters& par
   attributes.path = parameters.path;
   attributes.destination = parameters.remote_qpn;
   attributes.rq_psn = id.starting_psn;
-  if (id.service == Service::unreliable) return;
+  const bool has_responder =
+      id.service == Service::reliable || id.service == Service::extended_target;
+  if (!has_responder) return;
   attributes.mask |= QpAttributes::kMaxDestinationReads | QpAttributes::kMinRnrTimer;
   attributes.max_destination_reads = parameters.responder_resources;
 }
@@ -34,9 +36,10 @@ void add_rts(QpAttributes& attributes, const Id& id, const cm::QpParameters& par
   attributes.mask |= QpAttributes::kSqPsn;
   attributes.sq_psn = parameters.sq_psn;
   if (id.service == Service::unreliable) return;
-  attributes.mask |= QpAttributes::kTimeout | QpAttributes::kRetryCount | QpAttributes::kRnrRetry |
-                     QpAttributes::kMaxReads;
+  attributes.mask |= QpAttributes::kTimeout;
   attributes.timeout = id.ack_timeout.value_or(parameters.ack_timeout);
+  if (id.service == Service::extended_target) return;
+  attributes.mask |= QpAttributes::kRetryCount | QpAttributes::kRnrRetry | QpAttributes::kMaxReads;
   attributes.retry_count = parameters.retry_count;
   attributes.rnr_retry = parameters.rnr_retry_count;
   attributes.max_reads = parameters.initiator_depth;

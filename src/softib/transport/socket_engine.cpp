@@ -150,7 +150,7 @@ void SocketEngine::turn() {
   wakeup_table_.wake_up();
   if (rings_.take_requests()) linger_.handled(rings_.drain());
   for (int i = 0; i < count; ++i) {
-    const auto& data = events[static_cast<std::size_t>(i)].data;
+    const epoll_data_t data = events[static_cast<std::size_t>(i)].data;
     if ((data.u64 & WatchKey::kHangup) != 0) {
       receiver_.hung_up(static_cast<int>(data.u64 & 0xffff'ffff));
     } else if ((data.u64 & WatchKey::kWatched) != 0) {

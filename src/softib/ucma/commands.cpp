@@ -74,7 +74,8 @@ ib_uverbs_ah_attr address_vector(const PathRecord& path, const PortAttributes& p
   vector.src_path_bits = ipoib::path_bits(path.slid, port.lmc);
   vector.static_rate = path.rate;
   vector.port_num = port.number;
-  vector.is_global = port.grh_required || path.hop_limit > 1 ? 1 : 0;
+  const bool is_global = port.grh_required || path.hop_limit > 1 || path.dgid.is_multicast();
+  vector.is_global = is_global ? 1 : 0;
   if (vector.is_global != 0) {
     std::ranges::copy(path.dgid.bytes(), std::begin(vector.grh.dgid));
     vector.grh.flow_label = path.flow_label;
@@ -123,8 +124,9 @@ Outcome create_id(const CommandContext& context, const Input& input) {
   }
   // Of PS_IB: IB_QPT_UC, IB_QPT_UD, and XRC's initiator and target.
   constexpr std::array kServices{std::pair{2, Service::reliable}, std::pair{3, Service::unreliable},
-                                 std::pair{4, Service::datagram}, std::pair{9, Service::extended},
-                                 std::pair{10, Service::extended}};
+                                 std::pair{4, Service::datagram},
+                                 std::pair{9, Service::extended_initiator},
+                                 std::pair{10, Service::extended_target}};
   const auto* const service = std::ranges::find_if(
       kServices, [&](const auto& one) { return one.first == command->qp_type; });
   if (space == PortSpace::ib && service == kServices.end()) return invalid("no such queue pair");
@@ -166,7 +168,7 @@ Outcome get_event(const CommandContext& context, const Input& input) {
   if (!event) return event.error();
   rdma_ucm_event_resp response{};
   response.uid = event->uid;
-  response.id = event->id.value();
+  response.id = event->join == rdma_cm::JoinHandle() ? event->id.value() : event->join.value();
   response.event = static_cast<std::uint32_t>(event->type);
   response.status = static_cast<std::uint32_t>(event->status);
   if (const auto* const datagram = std::get_if<DatagramParameters>(&event->parameters)) {
@@ -294,8 +296,8 @@ constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BID
 Outcome respond_path(const Input& input, const Id& id, std::uint64_t address) {
   constexpr std::size_t kHead = sizeof(rdma_ucm_query_path_resp);
   std::array<std::uint8_t, kHead + sizeof(ib_path_rec_data)> response{};
-  const rdma_ucm_query_path_resp head{.num_paths = id.path ? 1U : 0U, .reserved = 0};
-  std::memcpy(response.data(), &head, kHead);
+  const std::uint32_t count = id.path ? 1 : 0;
+  std::memcpy(&response[offsetof(rdma_ucm_query_path_resp, num_paths)], &count, sizeof count);
   if (id.path) {
     ib_path_rec_data path{};
     path.flags = kPathFlags;
@@ -467,6 +469,46 @@ Outcome notify(const CommandContext& context, const Input& input) {
                                                    context.now);
 }
 
+// --- Multicast -----------------------------------------------------------------------------------
+
+Outcome join(const CommandContext& context, const Input& input, std::uint32_t id, std::uint64_t uid,
+             std::uint64_t response, const std::optional<Address>& group, bool is_send_only) {
+  if (input.out < sizeof(rdma_ucm_create_id_resp)) return Error{ENOSPC, "no room"};
+  if (!group) return invalid("not an address");
+  const auto joined =
+      context.manager.join(context.channel, IdHandle(id), uid, *group, is_send_only, context.now);
+  if (!joined) return joined.error();
+  auto done = respond(input, response, rdma_ucm_create_id_resp{joined->value()});
+  if (!done) (void)context.manager.leave(context.channel, *joined, context.now);
+  return done;
+}
+
+Outcome join_mcast(const CommandContext& context, const Input& input) {
+  const auto command = read<rdma_ucm_join_mcast>(input);
+  if (!command) return command.error();
+  if (command->join_flags > RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER) return invalid("no such flag");
+  return join(context, input, command->id, command->uid, command->response,
+              sized_address(command->addr, command->addr_size),
+              command->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+}
+
+Outcome join_ip_mcast(const CommandContext& context, const Input& input) {
+  const auto command = read<rdma_ucm_join_ip_mcast>(input);
+  if (!command) return command.error();
+  return join(context, input, command->id, command->uid, command->response,
+              read_address(bytes_of(command->addr)), false);
+}
+
+Outcome leave_mcast(const CommandContext& context, const Input& input) {
+  const auto command = read<rdma_ucm_destroy_id>(input);
+  if (!command) return command.error();
+  if (input.out < sizeof(rdma_ucm_destroy_id_resp)) return Error{ENOSPC, "no room"};
+  const auto reported =
+      context.manager.leave(context.channel, rdma_cm::JoinHandle(command->id), context.now);
+  if (!reported) return reported.error();
+  return respond(input, command->response, rdma_ucm_destroy_id_resp{*reported});
+}
+
 // --- Options -------------------------------------------------------------------------------------
 
 template <class Value>
@@ -537,8 +579,8 @@ using Handler = Outcome (*)(const CommandContext&, const Input&);
 constexpr std::array<Handler, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kHandlers{
     create_id,  destroy_id,    bind_ip,    resolve_ip,   resolve_route, query_route,
     connect,    listen,        accept,     reject,       disconnect,    init_qp_attr,
-    get_event,  not_supported, set_option, notify,       not_supported, not_supported,
-    migrate_id, query,         bind,       resolve_addr, not_supported};
+    get_event,  not_supported, set_option, notify,       join_ip_mcast, leave_mcast,
+    migrate_id, query,         bind,       resolve_addr, join_mcast};
 
 std::optional<rdma_ucm_cmd_hdr> read_header(ConstBytes command) {
   rdma_ucm_cmd_hdr header{};

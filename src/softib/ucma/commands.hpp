@@ -26,7 +26,7 @@ struct CommandContext {
 [[nodiscard]] bool is_get_event(ipoib::ConstBytes command);
 /// Executes a command. Errors are those of the kernel: EINVAL for an unknown or short command,
 /// ENOSPC for too small a response, EFAULT for an address without memory, ENOSYS for what is not
-/// supported (multicast, GET_OPTION), and those of rdma_cm::Manager.
+/// supported (GET_OPTION), and those of rdma_cm::Manager.
 [[nodiscard]] ipoib::Result<void> execute(const CommandContext& context, ipoib::ConstBytes command);
 
 }  // namespace softib::ucma

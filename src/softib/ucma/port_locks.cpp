@@ -38,6 +38,12 @@ std::int64_t byte_of(const rdma_cm::Address& address) {
                     address);
 }
 
+/// | join state | hash of the MGID |
+std::int64_t offset_of(const Gid& mgid, std::uint8_t join_state) {
+  const std::uint64_t hash = std::hash<Gid>()(mgid) & 0xffff'ffff'ffff;
+  return std::int64_t{join_state} << 48 | static_cast<std::int64_t>(hash);
+}
+
 }  // namespace
 
 bool PortLocks::open(transport::GuardedFd& file, const char* name) const {
@@ -69,6 +75,20 @@ bool PortLocks::announce(ipoib::wire::ServiceId service) {
 
 void PortLocks::withdraw(ipoib::wire::ServiceId service) {
   if (services_) fabric::unlock_service(services_.get(), service);
+}
+
+bool PortLocks::hold_group(const Gid& mgid, std::uint8_t join_state) {
+  return open(groups_, fabric::kGroupsName) &&
+         fabric::try_lock_shared(groups_.get(), offset_of(mgid, join_state));
+}
+
+/// Who can lock it exclusively is the last one.
+bool PortLocks::release_group(const Gid& mgid, std::uint8_t join_state) {
+  if (!groups_) return false;
+  const auto offset = offset_of(mgid, join_state);
+  const bool is_last = fabric::try_lock(groups_.get(), offset);
+  fabric::unlock(groups_.get(), offset);
+  return is_last;
 }
 
 }  // namespace softib::ucma

@@ -1,5 +1,6 @@
-// Port numbers of a node that this process has, and services that it listens on: locks of bytes in
-// files of the node's folder, which the kernel releases when the process dies.
+// What this process has of a node: port numbers, services that it listens on, memberships in
+// groups. They are locks of bytes in files of the node's folder, which the kernel releases when the
+// process dies.
 //
 // A port number of a port space has 65,536 bytes of the file `ports`. An address locks one of them,
 // the wildcard all.
@@ -24,6 +25,10 @@ class PortLocks {
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port);
   [[nodiscard]] bool announce(ipoib::wire::ServiceId service);
   void withdraw(ipoib::wire::ServiceId service);
+  [[nodiscard]] bool hold_group(const Gid& mgid, std::uint8_t join_state);
+  /// True: no process of the node holds the group any more. Two groups may share a lock; then one
+  /// of them keeps the other.
+  [[nodiscard]] bool release_group(const Gid& mgid, std::uint8_t join_state);
 
  private:
   [[nodiscard]] bool open(transport::GuardedFd& file, const char* name) const;
@@ -32,6 +37,7 @@ class PortLocks {
   const NodeIndex node_;
   transport::GuardedFd ports_;
   transport::GuardedFd services_;
+  transport::GuardedFd groups_;
 };
 
 }  // namespace softib::ucma

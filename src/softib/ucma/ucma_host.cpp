@@ -171,7 +171,7 @@ void UcmaHost::signal(rdma_cm::ChannelId id) {
 
 /// Called with the lock after each call into the manager; releases it while it sends.
 void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
-  const auto next = std::min(manager_.next_deadline(), recheck_at_);
+  const auto next = std::min(manager_.next_deadline(), next_recheck());
   if (next != deadline_) endpoints_.front()->set_cm_deadline(next);
   deadline_ = next;
   for (const auto id : manager_.take_changed_channels()) signal(id);
@@ -206,22 +206,28 @@ void UcmaHost::Receiver::cm_deadline(ipoib::TimePoint now) {
   std::unique_lock lock(host_.mutex_);
   host_.deadline_ = ipoib::kNever;  // the endpoint calls once for each deadline
   host_.manager_.on_time(now);
-  if (host_.recheck_at_ <= now) {
-    host_.recheck_at_ = ipoib::kNever;
-    for (const auto& peer : std::exchange(host_.rechecked_, {})) host_.check(peer, now);
+  for (const auto& [peer, recheck] : std::map(host_.rechecks_)) {
+    if (recheck.when <= now) host_.check(peer, recheck.next, now);
   }
   host_.flush(lock);
 }
 
 void UcmaHost::Receiver::connection_ended(const endpoint::RemoteProcess& process) {
   std::unique_lock lock(host_.mutex_);
-  host_.check({hca_, process}, ipoib::monotonic_now());
+  host_.check({hca_, process}, kFirstRecheck, ipoib::monotonic_now());
   host_.flush(lock);
 }
 
+ipoib::TimePoint UcmaHost::next_recheck() const {
+  ipoib::TimePoint first = ipoib::kNever;
+  for (const auto& [peer, recheck] : rechecks_) first = std::min(first, recheck.when);
+  return first;
+}
+
 /// The connection to the process has ended. If the process has not, nobody tells when it does.
-void UcmaHost::check(const Peer& peer, ipoib::TimePoint now) {
-  const auto& [hca, process] = peer;
+void UcmaHost::check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint now) {
+  const auto [hca, process] = peer;
+  rechecks_.erase(peer);
   const auto node = fabric_.node(process.node);
   if (!node) return;
   const Lid lid = node->port.lid;
@@ -230,8 +236,7 @@ void UcmaHost::check(const Peer& peer, ipoib::TimePoint now) {
   }
   const auto& cm = manager_.communication(hca);
   if (!cm.has_peer(lid, port(hca).lmc, process.slot, process.epoch)) return;
-  rechecked_.insert(peer);
-  recheck_at_ = std::min(recheck_at_, now + kRecheckInterval);
+  rechecks_[peer] = {now + next, std::min(2 * next, kLongestRecheck)};
 }
 
 void UcmaHost::Receiver::hung_up(int fd) {
@@ -284,6 +289,14 @@ bool UcmaHost::announce(std::size_t hca, ipoib::wire::ServiceId service) {
 
 void UcmaHost::withdraw(std::size_t hca, ipoib::wire::ServiceId service) {
   locks_.at(hca).withdraw(service);
+}
+
+bool UcmaHost::hold_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) {
+  return locks_.at(hca).hold_group(mgid, join_state);
+}
+
+bool UcmaHost::release_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) {
+  return locks_.at(hca).release_group(mgid, join_state);
 }
 
 }  // namespace softib::ucma

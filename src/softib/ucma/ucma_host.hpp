@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "softib/endpoint/endpoint.hpp"
@@ -19,8 +18,11 @@
 
 namespace softib::ucma {
 
-/// After which a process is looked for again whose connection has ended while it was running.
-inline constexpr ipoib::Duration kRecheckInterval = std::chrono::seconds(1);
+/// After which a process is looked for again whose connection has ended while it was running: at
+/// first soon, since a process that dies closes its sockets before it loses its locks, then always
+/// after twice the time, up to the longest one.
+inline constexpr ipoib::Duration kFirstRecheck = std::chrono::milliseconds(5);
+inline constexpr ipoib::Duration kLongestRecheck = std::chrono::seconds(1);
 
 /// The inode of a descriptor; 0 if it is not open. Async-signal-safe.
 [[nodiscard]] std::uint64_t inode_of(int fd);
@@ -76,10 +78,14 @@ class UcmaHost final : private rdma_cm::Node {
   [[nodiscard]] bool may_use_privileged_ports() const override;
   [[nodiscard]] bool announce(std::size_t hca, ipoib::wire::ServiceId service) override;
   void withdraw(std::size_t hca, ipoib::wire::ServiceId service) override;
+  [[nodiscard]] bool hold_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) override;
+  [[nodiscard]] bool release_group(std::size_t hca, const Gid& mgid,
+                                   std::uint8_t join_state) override;
 
   void attach_receivers();
+  [[nodiscard]] ipoib::TimePoint next_recheck() const;
   void close_channel(int fd);
-  void check(const Peer& peer, ipoib::TimePoint now);
+  void check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint now);
   void flush(std::unique_lock<std::mutex>& lock);
   void signal(rdma_cm::ChannelId id);
 
@@ -94,8 +100,11 @@ class UcmaHost final : private rdma_cm::Node {
   std::vector<PortLocks> locks_;
   std::map<int, Channel> channels_;  ///< by the program's descriptor
   std::map<rdma_cm::ChannelId, int> descriptors_;
-  std::set<Peer> rechecked_;
-  ipoib::TimePoint recheck_at_ = ipoib::kNever;
+  struct Recheck {
+    ipoib::TimePoint when;
+    ipoib::Duration next{};  ///< the time after that
+  };
+  std::map<Peer, Recheck> rechecks_;
   ipoib::TimePoint deadline_ = ipoib::kNever;
   rdma_cm::Manager manager_;
 };

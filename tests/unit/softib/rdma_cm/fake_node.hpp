@@ -45,9 +45,20 @@ class FakeNode : public Node {
   }
   void withdraw(std::size_t /*hca*/, wire::ServiceId service) override { services.erase(service); }
 
-  NodeIndex nodes = 3;             ///< of the subnet
-  std::set<std::uint16_t> taken;   ///< ports of other processes
-  std::set<std::uint16_t> locked;  ///< of this one
+  bool hold_group(std::size_t /*hca*/, const Gid& mgid, std::uint8_t join_state) override {
+    held.emplace(mgid, join_state);
+    return true;
+  }
+  bool release_group(std::size_t /*hca*/, const Gid& mgid, std::uint8_t join_state) override {
+    held.erase({mgid, join_state});
+    return !has_another_member;
+  }
+
+  std::set<std::pair<Gid, std::uint8_t>> held;  ///< groups
+  bool has_another_member = false;              ///< in another process
+  NodeIndex nodes = 3;                          ///< of the subnet
+  std::set<std::uint16_t> taken;                ///< ports of other processes
+  std::set<std::uint16_t> locked;               ///< of this one
   std::set<wire::ServiceId> services;
   bool is_privileged = false;
 

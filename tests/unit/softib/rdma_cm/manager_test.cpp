@@ -66,10 +66,29 @@ class ManagerTest : public ::testing::Test {
     if (const auto mad = CmMad::parse(packet.mad)) messages.push_back(mad->message.index());
     if (to.manager.is_recipient(0, packet)) to.manager.receive(0, packet, now);
   }
+  /// Memberships: the MGID that a join leaves open is chosen.
+  void answer_join(const MadPacket& packet, SaHeader header) {
+    const auto data = ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize);
+    auto record = wire::McMemberRecord::parse(data).value();
+    const bool is_join = header.mad.method == wire::method::kSet;
+    memberships.push_back({is_join, record.mgid, record.join_state});
+    if (record.mgid.is_zero()) record.mgid = Gid(0xff12'a01b'0000'0000, Guid(5));
+    record.mlid = Lid(0xc001);
+    MadPacket response = packet;
+    response.reverse();
+    header.mad.method = is_join ? wire::method::kGetResp : wire::method::kDeleteResp;
+    header.mad.status = sa_status;
+    header.emit(response.mad);
+    record.emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
+    client.manager.receive(0, response, now);
+  }
   void answer_query(const MadPacket& packet) {
     auto header = SaHeader::parse(packet.mad).value();
     ++queries;
     if (is_sa_silent) return;
+    if (header.mad.attribute_id == wire::attribute::kMcMemberRecord) {
+      return answer_join(packet, header);
+    }
     last_query =
         wire::PathRecord::parse(ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize)).value();
     wire::PathRecord path = last_query;
@@ -166,6 +185,12 @@ class ManagerTest : public ::testing::Test {
   bool is_cut = false;
   bool is_sa_silent = false;
   std::uint16_t sa_status = 0;
+  struct Membership {
+    bool is_join;
+    Gid mgid;
+    std::uint8_t join_state;
+  };
+  std::vector<Membership> memberships;  ///< joins and leaves
   unsigned queries = 0;
   wire::PathRecord last_query;
   std::vector<std::size_t> messages;
@@ -276,6 +301,29 @@ TEST_F(ManagerTest, TheAttributesOfQueuePairs) {
   EXPECT_EQ(of(client, active, Q::kRts)->timeout, 9);
 }
 
+TEST(QpAttributesTest, EachServiceHasItsOwn) {
+  using Q = QpAttributes;
+  cm::QpParameters parameters;
+  parameters.responder_resources = 1;
+  const auto mask = [&](Service service, std::uint32_t state) {
+    Id id;
+    id.pkey = ipoib::kDefaultPKey;
+    id.service = service;
+    return qp_attributes(id, state, port_of_node(1), &parameters)->mask;
+  };
+  const unsigned rtr = Q::kState | Q::kAddressVector | Q::kPathMtu | Q::kDestination | Q::kRqPsn;
+  const unsigned responder = Q::kMaxDestinationReads | Q::kMinRnrTimer;
+  EXPECT_EQ(mask(Service::unreliable, Q::kRtr), rtr);
+  EXPECT_EQ(mask(Service::extended_initiator, Q::kRtr), rtr);
+  EXPECT_EQ(mask(Service::extended_target, Q::kRtr), rtr | responder);
+  const unsigned rts = Q::kState | Q::kSqPsn;
+  const unsigned requester = Q::kRetryCount | Q::kRnrRetry | Q::kMaxReads;
+  EXPECT_EQ(mask(Service::unreliable, Q::kRts), rts);
+  EXPECT_EQ(mask(Service::extended_initiator, Q::kRts), rts | Q::kTimeout | requester);
+  EXPECT_EQ(mask(Service::extended_target, Q::kRts), rts | Q::kTimeout);
+  EXPECT_EQ(mask(Service::reliable, Q::kRts), rts | Q::kTimeout | requester);
+}
+
 TEST_F(ManagerTest, NobodyAtTheAddress) {
   active = create();
   resolve_address(active, ip(7, kPort));
@@ -314,9 +362,9 @@ TEST_F(ManagerTest, TheSaRefusesOrIsSilent) {
   is_sa_silent = true;
   const auto before = queries;
   resolve_route(active);
-  pass(kPathQueryInterval);
+  pass(kSaInterval);
   EXPECT_EQ(queries, before + 2);
-  pass(kTimeout - kPathQueryInterval);
+  pass(kTimeout - kSaInterval);
   event = client.event();
   EXPECT_EQ(event.type, EventType::route_error);
   EXPECT_EQ(event.status, -ETIMEDOUT);
@@ -324,7 +372,7 @@ TEST_F(ManagerTest, TheSaRefusesOrIsSilent) {
   sa_status = 1;
   resolve_route(active);
   sa_status = 0;
-  pass(kPathQueryInterval);
+  pass(kSaInterval);
   EXPECT_EQ(client.event().type, EventType::route_resolved) << "it was busy";
 }
 
@@ -538,6 +586,123 @@ TEST_F(ManagerTest, DatagramServicesAreResolved) {
   event = client.event();
   EXPECT_EQ(event.type, EventType::unreachable);
   EXPECT_EQ(event.status, 2);
+}
+
+class MulticastTest : public ManagerTest {
+ protected:
+  MulticastTest() : id_(create(PortSpace::udp)) {
+    EXPECT_TRUE(client.manager.bind(client.channel, id_, ip(1)));
+  }
+  JoinHandle join(const Address& group, bool is_send_only = false) {
+    const auto joined =
+        client.manager.join(client.channel, id_, 0x55, group, is_send_only, now).value();
+    carry();
+    return joined;
+  }
+  static Address group(const char* text) {
+    return IpEndpoint{ipoib::parse_ip_address(text).value(), 0};
+  }
+
+  const IdHandle id_;
+};
+
+TEST_F(MulticastTest, AJoinTellsHowToReachTheGroup) {
+  const auto joined = join(group("239.1.2.3"));
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_join);
+  EXPECT_EQ(event.join, joined);
+  EXPECT_EQ(event.uid, 0x55U);
+  const auto& found = std::get<DatagramParameters>(event.parameters);
+  EXPECT_EQ(found.qpn, ipoib::kMulticastQpn);
+  EXPECT_EQ(found.qkey, kDefaultQKey);
+  EXPECT_EQ(found.path.dlid, Lid(0xc001));
+  EXPECT_EQ(found.path.dgid.to_string(), "ff12:4001:ffff::f01:203") << "not a group of IPoIB";
+  EXPECT_EQ(client.node.held.size(), 1U);
+  EXPECT_EQ(client.manager.leave(client.channel, joined, now).value(), 1U);
+  carry();
+  ASSERT_EQ(memberships.size(), 2U);
+  EXPECT_FALSE(memberships[1].is_join);
+  EXPECT_EQ(memberships[1].mgid, memberships[0].mgid);
+  EXPECT_TRUE(client.node.held.empty());
+  EXPECT_EQ(client.manager.leave(client.channel, joined, now).error().code, ENOENT);
+  EXPECT_EQ(client.manager.destroy(client.channel, id_, now).value(), 1U);
+}
+
+TEST_F(MulticastTest, TheLastMemberOfTheNodeLeaves) {
+  const auto first = join(group("239.1.2.3"));
+  const auto second = join(group("239.1.2.3"));
+  const auto sender = join(group("239.1.2.3"), true);
+  ASSERT_EQ(memberships.size(), 3U);
+  EXPECT_EQ(memberships[2].join_state, wire::McMemberRecord::kSendOnlyFullMember);
+  ASSERT_TRUE(client.manager.leave(client.channel, first, now));
+  carry();
+  EXPECT_EQ(memberships.size(), 3U) << "this process has another membership";
+  client.node.has_another_member = true;
+  ASSERT_TRUE(client.manager.leave(client.channel, second, now));
+  carry();
+  EXPECT_EQ(memberships.size(), 3U) << "another process has one";
+  client.node.has_another_member = false;
+  ASSERT_TRUE(client.manager.leave(client.channel, sender, now));
+  carry();
+  EXPECT_EQ(memberships.size(), 4U);
+}
+
+TEST_F(MulticastTest, AnIdLeavesWhenItIsDestroyed) {
+  (void)join(group("239.1.2.3"));
+  EXPECT_EQ(client.manager.destroy(client.channel, id_, now).value(), 0U);
+  carry();
+  EXPECT_EQ(memberships.size(), 2U);
+  EXPECT_FALSE(client.has_event());
+}
+
+TEST_F(MulticastTest, GroupsOfOtherAddresses) {
+  (void)join(group("ff15::1"));
+  EXPECT_EQ(memberships.back().mgid.to_string(), "ff12:6001:ffff::1");
+  (void)join(group("ff12:a01b::5"));
+  EXPECT_EQ(memberships.back().mgid.to_string(), "ff12:a01b::5") << "as the SA has chosen it";
+  while (client.has_event()) (void)client.event();
+  (void)join(group("0.0.0.0"));
+  EXPECT_TRUE(memberships.back().mgid.is_zero());
+  const auto event = client.event();
+  EXPECT_EQ(std::get<DatagramParameters>(event.parameters).path.dgid.to_string(), "ff12:a01b::5");
+  IbEndpoint ib;
+  ib.gid = Gid(0xff12'0000'0000'0000, Guid(9));
+  (void)join(ib);
+  EXPECT_EQ(memberships.back().mgid, ib.gid);
+}
+
+TEST_F(MulticastTest, TheSaMayRefuse) {
+  sa_status = 0x0200;
+  (void)join(group("239.1.2.3"));
+  auto event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_error);
+  EXPECT_EQ(event.status, 0x0200);
+  EXPECT_TRUE(client.node.held.empty());
+  is_sa_silent = true;
+  (void)join(group("239.1.2.3"));
+  pass(kJoinTimeout);
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_error);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+}
+
+TEST_F(MulticastTest, OnlyDatagramIdsOfAnHcaJoin) {
+  auto& m = client.manager;
+  const auto code = [&](IdHandle id) {
+    return m.join(client.channel, id, 1, group("239.1.2.3"), false, now).error().code;
+  };
+  EXPECT_EQ(code(create()), EINVAL);
+  const auto unbound = create(PortSpace::udp);
+  EXPECT_EQ(code(unbound), EINVAL);
+  const auto connected = create(PortSpace::tcp);
+  ASSERT_TRUE(m.bind(client.channel, connected, ip(1)));
+  EXPECT_EQ(code(connected), EINVAL);
+}
+
+TEST_F(MulticastTest, AGroupIsResolvedWithoutAnybodysAnswer) {
+  ASSERT_TRUE(client.manager.resolve_address(client.channel, id_, Address(), group("239.1.2.3"),
+                                             kTimeout, now));
+  EXPECT_EQ(client.event().type, EventType::address_resolved);
 }
 
 TEST_F(ManagerTest, TooMuchPrivateDataIsRefused) {

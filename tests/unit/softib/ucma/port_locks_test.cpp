@@ -54,5 +54,15 @@ TEST_F(PortLocksTest, ServicesAreAnnounced) {
   EXPECT_FALSE(fabric::has_listener(subnet_.folder(), 1, kService));
 }
 
+TEST_F(PortLocksTest, TheLastProcessReleasesAGroup) {
+  const Gid mgid(0xff12'4001'ffff'0000, Guid(7));
+  EXPECT_TRUE(one_.hold_group(mgid, 1));
+  EXPECT_TRUE(other_.hold_group(mgid, 1));
+  EXPECT_TRUE(other_.hold_group(mgid, 8)) << "send-only";
+  EXPECT_FALSE(one_.release_group(mgid, 1));
+  EXPECT_TRUE(other_.release_group(mgid, 1));
+  EXPECT_TRUE(other_.release_group(mgid, 8));
+}
+
 }  // namespace
 }  // namespace softib::ucma

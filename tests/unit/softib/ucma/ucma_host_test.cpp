@@ -297,7 +297,11 @@ TEST(UcmaHost, CommandsThatTheKernelRefuses) {
   EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_CREATE_ID, body, 3)), ENOSPC);
   EXPECT_EQ(device.write(command(1000, body)), EINVAL);
   EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_GET_OPTION, body)), ENOSYS);
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_JOIN_MCAST, body)), ENOSYS);
+  rdma_ucm_join_mcast join{};
+  join.id = device.create();
+  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_JOIN_MCAST, join)), ENOSPC);
+  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_JOIN_MCAST, join, 4)), EINVAL);
+  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_LEAVE_MCAST, rdma_ucm_destroy_id{}, 4)), ENOENT);
   body.ps = 0x123;
   EXPECT_EQ(device.write(RDMA_USER_CM_CMD_CREATE_ID, body, 4), EINVAL);
   body.ps = RDMA_PS_TCP;

@@ -1,5 +1,5 @@
-// Requests for paths: Get(PathRecord) to the SA of an HCA's subnet (IBA 15.2.5.16), sent again
-// until they are answered or their time has passed.
+// Requests to the SA of an HCA's subnet: paths (IBA 15.2.5.16) and memberships (15.2.5.17). They
+// are sent again until they are answered or their time has passed.
 #pragma once
 
 #include <map>
@@ -14,21 +14,23 @@
 
 namespace softib::rdma_cm {
 
-class PathQueries {
+class SaRequests {
  public:
+  /// Whom the answer is for: an ID that wants a path, or a join. monostate: nobody.
+  using Owner = std::variant<std::monostate, IdHandle, JoinHandle>;
+  using Query = std::variant<wire::PathQuery, wire::JoinQuery, wire::LeaveQuery>;
   struct Result {
-    IdHandle id;
+    Owner owner;
     /// The status of the SA, or ETIMEDOUT if it did not answer.
-    std::variant<wire::PathRecord, wire::SaStatus, std::errc> answer;
+    std::variant<wire::PathRecord, wire::McMemberRecord, wire::SaStatus, std::errc> answer;
   };
 
   /// `self` is the process; its agent is ignored.
-  explicit PathQueries(const MadRoute& self) : self_(self) { self_.agent = MadRoute::kOwnAgent; }
+  explicit SaRequests(const MadRoute& self) : self_(self) { self_.agent = MadRoute::kOwnAgent; }
 
-  /// Replaces the request of this ID, if there is one.
-  void begin(IdHandle id, const wire::PathQuery& query, const PortAttributes& port,
+  void begin(const Owner& owner, const Query& query, const PortAttributes& port,
              ipoib::Duration timeout, ipoib::TimePoint now);
-  void cancel(IdHandle id);
+  void cancel(const Owner& owner);
   /// Whether the MAD is an answer to a request of this process, also to one that has ended.
   [[nodiscard]] bool is_recipient(const wire::MadHeader& header) const;
   /// The caller has checked Q_Key, P_Key and GRH.
@@ -41,7 +43,7 @@ class PathQueries {
 
  private:
   struct Pending {
-    std::uint32_t transaction = 0;  ///< low half
+    Owner owner;
     MadPacket packet;
     ipoib::TimePoint resend_at;
     ipoib::TimePoint end;
@@ -49,7 +51,7 @@ class PathQueries {
 
   MadRoute self_;
   std::uint32_t last_transaction_ = 0;
-  std::map<IdHandle, Pending> pending_;
+  std::map<std::uint32_t, Pending> pending_;  ///< by the low half of the transaction ID
   std::vector<MadPacket> outgoing_;
   std::vector<Result> results_;
 };
