@@ -40,6 +40,7 @@ struct Receiver : WireReceiver {
   }
   void malformed() override {}
   void accept_paused() override {}
+  void connections_ended(std::span<const softib::transport::Process> /*processes*/) override {}
   void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
 
