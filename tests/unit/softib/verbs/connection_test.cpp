@@ -417,9 +417,10 @@ TEST_F(ConnectedTest, AHundredAreServedFairly) {
 /// connection was destroyed.
 TEST_F(ConnectedTest, SendsWhatItOwesBeforeItGoes) {
   constexpr std::size_t kConnections = 2 * transport::kRingBytes / hca::kReadBytes;
-  std::vector<std::uint8_t> bytes(hca::kReadBytes);
-  auto* const from = ibv_reg_mr(far_.pd, bytes.data(), bytes.size(), kAccess);
-  auto* const to = ibv_reg_mr(near_.pd, bytes.data(), bytes.size(), kAccess);
+  std::vector<std::uint8_t> source(hca::kReadBytes);
+  std::vector<std::uint8_t> target(hca::kReadBytes);
+  auto* const from = ibv_reg_mr(far_.pd, source.data(), source.size(), kAccess);
+  auto* const to = ibv_reg_mr(near_.pd, target.data(), target.size(), kAccess);
   ASSERT_TRUE(from && to);
   std::vector<ibv_qp*> readers;
   std::vector<ibv_qp*> owners;
@@ -429,14 +430,13 @@ TEST_F(ConnectedTest, SendsWhatItOwesBeforeItGoes) {
     connect(readers.back(), owners.back()->qp_num, far_lid());
     connect(owners.back(), readers.back()->qp_num, near_lid());
   }
-  const auto address = std::bit_cast<std::uint64_t>(bytes.data());
-  ibv_sge sge{address, hca::kReadBytes, to->lkey};
+  ibv_sge sge{std::bit_cast<std::uint64_t>(target.data()), hca::kReadBytes, to->lkey};
   ibv_send_wr wr{};
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_READ;
   wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma = {address, from->rkey};
+  wr.wr.rdma = {std::bit_cast<std::uint64_t>(source.data()), from->rkey};
   std::binary_semaphore takes_nothing(0);
   std::binary_semaphore may_take(0);
   std::thread near_engine;
