@@ -4,7 +4,6 @@
 
 #include "ipoib/number.hpp"
 
-
 namespace ipoib::daemon {
 
 namespace {

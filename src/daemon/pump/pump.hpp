@@ -43,13 +43,13 @@ class Pump {
   struct Settings {
     link::Config link;
     std::uint32_t max_ip_mtu = 0;
-    std::uint64_t seed = 0;              ///< for jitter
-    HashKey hash_key;                    ///< of the link
+    std::uint64_t seed = 0;             ///< for jitter
+    HashKey hash_key;                   ///< of the link
     wire::SaRequestId first_request{};  ///< of the link
-    PumpMode mode = PumpMode::active;    ///< at first
-    bool ethernet = false;               ///< the TUN is a TAP
-    std::size_t stations = 0;            ///< limit of those behind a TAP
-    bool strict_source = false;          ///< see ethernet::View::Limits
+    PumpMode mode = PumpMode::active;   ///< at first
+    bool ethernet = false;              ///< the TUN is a TAP
+    std::size_t stations = 0;           ///< limit of those behind a TAP
+    bool strict_source = false;         ///< see ethernet::View::Limits
   };
   Pump(const Settings& settings, const Dependencies& dependencies);
 

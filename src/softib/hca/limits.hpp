@@ -50,8 +50,8 @@ inline constexpr std::uint32_t kStreamedAfter = 1U << 16;
 inline constexpr std::uint32_t kReadBytes = 1U << 16;
 /// As physical HCAs do, the HCA waits longer for an acknowledgement than the shortest timers say.
 inline constexpr ipoib::Duration kMinAckTimeout = std::chrono::milliseconds(4);
-/// When packets are offered again to a receiver that had no room. It does not tell when it has room:
-/// that would cost it a system call for each ring that it has read.
+/// When packets are offered again to a receiver that had no room. It does not tell when it has
+/// room: that would cost it a system call for each ring that it has read.
 inline constexpr ipoib::Duration kRoomRetry = std::chrono::microseconds(100);
 /// A batch of a queue pair ends when it counts at least this many packets (after segmentation).
 inline constexpr std::size_t kSendBatch = 32;

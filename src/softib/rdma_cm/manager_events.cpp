@@ -24,6 +24,20 @@ struct Manager::Request {
 
 namespace {
 
+/// What the peer offers in a REQ or REP. Its READs are for the responder of this side, and the
+/// other way round.
+template <class Message>
+ConnectionParameters offer_of(const Message& message) {
+  ConnectionParameters parameters;
+  parameters.qpn = message.qpn;
+  parameters.srq = message.srq;
+  parameters.responder_resources = message.initiator_depth;
+  parameters.initiator_depth = message.responder_resources;
+  parameters.flow_control = message.flow_control;
+  parameters.rnr_retry_count = message.rnr_retry_count;
+  return parameters;
+}
+
 template <std::size_t kSize>
 UserData user_data(const wire::PrivateData<kSize>& data) {
   return UserData::of(ipoib::ConstBytes(data));
@@ -233,14 +247,8 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
 
 void Manager::on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req,
                                     TimePoint now) {
-  ConnectionParameters parameters;
-  parameters.qpn = req.qpn;
-  parameters.srq = req.srq;
-  parameters.responder_resources = req.initiator_depth;
-  parameters.initiator_depth = req.responder_resources;
-  parameters.flow_control = req.flow_control;
+  ConnectionParameters parameters = offer_of(req);
   parameters.retry_count = req.retry_count;
-  parameters.rnr_retry_count = req.rnr_retry_count;
   const auto* const connection = hca.cm.connection(handle);
   if (connection == nullptr) return;  // has ended since
   const Request request{handle, req.service_id, req.private_data, connection->parameters().path,
@@ -267,13 +275,7 @@ void Manager::on_connection_event(Id& id, const cm::Event& event) {
   std::visit(Overloaded{
                  [](const OneOf<cm::ConnectionRequested, cm::ServiceRequested> auto&) {},
                  [&](const cm::Accepted& accepted) {
-                   ConnectionParameters parameters;
-                   parameters.qpn = accepted.rep.qpn;
-                   parameters.srq = accepted.rep.srq;
-                   parameters.responder_resources = accepted.rep.initiator_depth;
-                   parameters.initiator_depth = accepted.rep.responder_resources;
-                   parameters.flow_control = accepted.rep.flow_control;
-                   parameters.rnr_retry_count = accepted.rep.rnr_retry_count;
+                   ConnectionParameters parameters = offer_of(accepted.rep);
                    parameters.data = user_data(accepted.rep.private_data);
                    in_connect({.type = EventType::connect_response, .parameters = parameters});
                  },
