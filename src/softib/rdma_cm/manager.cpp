@@ -262,10 +262,9 @@ Result<void> Manager::bind_hca(Id& id, const Address& address) const {
   for (const auto& hca : hcas_) {
     const PortAttributes port = node_.port(hca->number);
     const auto* const ip = std::get_if<IpEndpoint>(&address);
-    const bool is_it =
-        ip != nullptr
-            ? is_loopback(address) || ip->address == node_.address(hca->number, family(ip->address))
-            : std::get<IbEndpoint>(address).gid == port.gid();
+    const bool is_it = ip != nullptr
+                           ? is_loopback(address) || node_.has_address(hca->number, ip->address)
+                           : std::get<IbEndpoint>(address).gid == port.gid();
     if (!is_it) continue;
     id.hca = hca->number;
     const auto* const ib = std::get_if<IbEndpoint>(&address);
@@ -358,7 +357,8 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
   id.dgid = *dgid;
   const auto local_port = port_of(id.source);
   if (auto* const ip = std::get_if<IpEndpoint>(&id.source)) {
-    if (is_any(id.source)) ip->address = node_.address(*id.hca, family(ip->address));
+    const IpAddress& to = std::get<IpEndpoint>(id.destination).address;
+    if (is_any(id.source)) ip->address = node_.source(*id.hca, to);
   } else if (auto* const ib = std::get_if<IbEndpoint>(&id.source)) {
     ib->gid = node_.port(*id.hca).gid();
     const PKey wanted = std::get<IbEndpoint>(id.destination).pkey;

@@ -14,7 +14,9 @@ class Node {
   virtual ~Node() = default;
   /// Of an HCA of the process, counted from 0.
   [[nodiscard]] virtual PortAttributes port(std::size_t hca) const = 0;
-  [[nodiscard]] virtual IpAddress address(std::size_t hca, IpFamily family) const = 0;
+  [[nodiscard]] virtual bool has_address(std::size_t hca, const IpAddress& address) const = 0;
+  /// The address of the HCA for connections to `destination`; of the same family.
+  [[nodiscard]] virtual IpAddress source(std::size_t hca, const IpAddress& destination) const = 0;
   /// The port with an IP address, on any node of the subnet; nullopt if there is none.
   [[nodiscard]] virtual std::optional<Gid> find(const IpAddress& address) const = 0;
 

@@ -260,12 +260,18 @@ void UcmaHost::Receiver::cm_lost() {
 
 PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->port(); }
 
-rdma_cm::IpAddress UcmaHost::address(std::size_t hca, ipoib::IpFamily family) const {
-  return rdma_cm::address_of(endpoints_.at(hca)->node(), family);
+bool UcmaHost::has_address(std::size_t hca, const IpAddress& address) const {
+  return fabric_.find(address) == endpoints_.at(hca)->node();
 }
 
-std::optional<Gid> UcmaHost::find(const rdma_cm::IpAddress& address) const {
-  const auto node = rdma_cm::node_of(address);
+IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const {
+  const NodeIndex node = endpoints_.at(hca)->node();
+  const auto record = fabric_.node(node);
+  return source_address(node, record ? record->addresses : std::vector<IpAddress>(), destination);
+}
+
+std::optional<Gid> UcmaHost::find(const IpAddress& address) const {
+  const auto node = fabric_.find(address);
   const auto record = node ? fabric_.node(*node) : std::nullopt;
   if (!record || record->port.failed) return std::nullopt;
   return record->port.gid();

@@ -70,8 +70,9 @@ class UcmaHost final : private rdma_cm::Node {
   using Peer = std::pair<std::size_t, endpoint::RemoteProcess>;  ///< with the HCA
 
   [[nodiscard]] PortAttributes port(std::size_t hca) const override;
-  [[nodiscard]] rdma_cm::IpAddress address(std::size_t hca, ipoib::IpFamily family) const override;
-  [[nodiscard]] std::optional<Gid> find(const rdma_cm::IpAddress& address) const override;
+  [[nodiscard]] bool has_address(std::size_t hca, const IpAddress& address) const override;
+  [[nodiscard]] IpAddress source(std::size_t hca, const IpAddress& destination) const override;
+  [[nodiscard]] std::optional<Gid> find(const IpAddress& address) const override;
   [[nodiscard]] bool lock_port(rdma_cm::PortSpace space, std::uint16_t port,
                                const rdma_cm::Address& address) override;
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port) override;

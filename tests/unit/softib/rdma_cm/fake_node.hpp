@@ -1,7 +1,9 @@
 // A node of a subnet without processes: node N has LID N + 1.
 #pragma once
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "softib/rdma_cm/node.hpp"
 
@@ -24,8 +26,11 @@ class FakeNode : public Node {
   [[nodiscard]] PortAttributes port(std::size_t /*hca*/) const override {
     return port_of_node(self_);
   }
-  [[nodiscard]] IpAddress address(std::size_t /*hca*/, IpFamily family) const override {
-    return address_of(self_, family);
+  [[nodiscard]] bool has_address(std::size_t /*hca*/, const IpAddress& address) const override {
+    return node_of(address) == self_ || std::ranges::count(addresses, address) != 0;
+  }
+  [[nodiscard]] IpAddress source(std::size_t /*hca*/, const IpAddress& destination) const override {
+    return source_address(self_, addresses, destination);
   }
   [[nodiscard]] std::optional<Gid> find(const IpAddress& address) const override {
     const auto node = node_of(address);
@@ -56,6 +61,7 @@ class FakeNode : public Node {
 
   std::set<std::pair<Gid, std::uint8_t>> held;  ///< groups
   bool has_another_member = false;              ///< in another process
+  std::vector<IpAddress> addresses;             ///< beside the default ones
   NodeIndex nodes = 3;                          ///< of the subnet
   std::set<std::uint16_t> taken;                ///< ports of other processes
   std::set<std::uint16_t> locked;               ///< of this one
