@@ -3,32 +3,25 @@
 
 Usage: rdma_cm_programs.py SOFTIB
 """
-import fcntl
 import json
 import re
-import struct
 import subprocess
 import sys
 import time
 
-from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, skip, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, skip, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 TCP, UDP = 0x0106, 0x0111
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
-F_OFD_GETLK = 36
 
 
 def listens(subnet, port, space=TCP):
     """Whether a process of any HCA listens: it has a lock of the services file of its node."""
-    for path in subnet.folder.glob("*/node/*/services"):
-        with open(path, "rb+") as services:
-            ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, space << 16 | port, 1, 0)
-            if struct.unpack("hhqqi4x", fcntl.fcntl(services, F_OFD_GETLK, ask))[0] != fcntl.F_UNLCK:
-                return True
-    return False
+    return any(is_locked(path, space << 16 | port)
+               for path in subnet.folder.glob("*/node/*/services"))
 
 
 class Server:
