@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
 """Programs of librdmacm name their peers by IP addresses of interfaces of ipoibd."""
 
+import json
 import re
 
 import hosts
 from hosts import Process, program, wait_until
+from softib_subnet import is_locked
 
 PINGS = 3
+LISTENER = 0x0106 << 16 | 7174  # the service ID of rping
 
 
-@hosts.needs("rping")
-class RdmaAddresses(hosts.Pair):
-    def setUp(self):
-        self.set_up("--partition", "1=full")
-        self.start()
+class Rping(hosts.Pair):
+    """Helpers, with rping between the two hosts."""
+
+    HCAS = {"left": "left", "right": "right"}
 
     def rping(self, host, *options):
-        """Starts rping on the HCA of a host, in its network namespace."""
-        log = self.subnet.folder / f"rping-{host.name}.out"
+        """Starts rping on the HCAs of a host, in its network namespace."""
+        log = self.subnet.folder / f"rping-{host.name}-{options[0]}.out"
         log.unlink(missing_ok=True)
-        process = Process(host.command(program("softib"), "run", "--hca", host.name, "--", "rping", "-v",
-                                       "-C", str(PINGS), *options), log, self.subnet.environment)
+        process = Process(host.command(program("softib"), "run", "--hca", self.HCAS[host.name], "--",
+                                       "rping", "-v", "-C", str(PINGS), *options),
+                          log, self.subnet.environment)
         self.addCleanup(process.end)
         return process
 
@@ -28,7 +31,7 @@ class RdmaAddresses(hosts.Pair):
         """At its end rping may close the channel before its thread waits on it, which is an error."""
         for _ in range(5):
             listener = self.rping(server, "-s", "-a", bound)
-            wait_until(lambda: self.listens(server) or not listener.is_running(), "the server listens")
+            wait_until(lambda: self.listens() or not listener.is_running(), "the server listens")
             caller = self.rping(client, "-c", "-a", address)
             status = caller.popen.wait(hosts.PATIENCE)
             listener.popen.wait(hosts.PATIENCE)
@@ -40,15 +43,21 @@ class RdmaAddresses(hosts.Pair):
             self.assertIn("rdma_get_cm_event: Bad file descriptor", caller.output())
         self.fail("it always closes its channel too early")
 
-    def listens(self, host):
-        """Whether a process of the host listens on the port of rping."""
-        node = next(each for each in self.subnet.nodes().values() if each["name"] == host.name)
-        services = self.subnet.folder / "default" / "node" / str(node["node"]) / "services"
-        return services.exists() and hosts.softib_subnet.is_locked(services, 0x0106 << 16 | 7174)
+    def listens(self):
+        """Whether a process of any host listens."""
+        return any(is_locked(path, LISTENER) for path in sorted(self.subnet.folder.glob("*/node/*/services")))
 
     def neighbours(self, host):
-        return {each["address"]: each["state"]
-                for each in hosts.json.loads(host.run(program("ibarp"), "show", "--json").stdout)}
+        """Address -> entry."""
+        shown = host.run(program("ibarp"), "show", "--json").stdout
+        return {entry["address"]: entry for entry in json.loads(shown)}
+
+
+@hosts.needs("rping")
+class RdmaAddresses(Rping):
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+        self.start()
 
     def test_peers_are_named_by_addresses_of_interfaces(self):
         self.assertEqual(self.neighbours(self.left), {})
@@ -98,6 +107,28 @@ class RdmaAddresses(hosts.Pair):
             caller = self.rping(self.left, "-c", "-a", address)
             caller.popen.wait(hosts.PATIENCE)
             self.assertIn("RDMA_CM_EVENT_ADDR_ERROR, error -110", caller.output())
+
+
+@hosts.needs("rping")
+class RdmaFailover(Rping):
+    HCAS = {"left": "a,b", "right": "right"}
+
+    def test_the_peer_moves_to_its_backup_port(self):
+        """The listener is on both ports. Whoever calls from there calls from the port that serves."""
+        self.set_up()
+        self.left.start_alone("--device", "softib0:1", "--backup", "softib1:1", "--pkey", "0xffff",
+                              address="10.44.0.1/24",
+                              command=(program("softib"), "run", "--hca", "a,b", "--", program("ipoibd")))
+        self.right.start(address="10.44.0.2/24")
+        wait_until(lambda: all(port["state"] == "up" for port in self.left.ibarp("info")["ports"]),
+                   "the backup is ready")
+        for _ in range(2):
+            self.assert_pings(self.left, self.right, "10.44.0.1")
+            self.assert_pings(self.right, self.left, "10.44.0.2")
+            gid = self.neighbours(self.right)["10.44.0.1"]["gid"]
+            self.left.run(program("ibarp"), "failover")
+            wait_until(lambda: self.neighbours(self.right)["10.44.0.1"]["gid"] != gid,
+                       "the peer knows the other port")
 
 
 if __name__ == "__main__":
