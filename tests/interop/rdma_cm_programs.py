@@ -248,6 +248,6 @@ def captures_show_the_messages():
 
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
-           other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens, nobody_has_the_address,
-           a_port_is_used_once, the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
-           captures_show_the_messages])
+           other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens,
+           nobody_has_the_address, a_port_is_used_once, the_end_of_a_server_is_a_disconnection,
+           a_listener_that_is_stopped_and_killed, captures_show_the_messages])

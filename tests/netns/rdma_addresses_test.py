@@ -45,7 +45,8 @@ class Rping(hosts.Pair):
 
     def listens(self):
         """Whether a process of any host listens."""
-        return any(is_locked(path, LISTENER) for path in sorted(self.subnet.folder.glob("*/node/*/services")))
+        files = sorted(self.subnet.folder.glob("*/node/*/services"))
+        return any(is_locked(path, LISTENER) for path in files)
 
     def neighbours(self, host):
         """Address -> entry."""
