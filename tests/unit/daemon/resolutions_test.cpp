@@ -83,9 +83,13 @@ TEST_F(ResolutionsTest, RequestsThePathOfAPermanentEntry) {
 }
 
 TEST_F(ResolutionsTest, RefusesWhatIsNotOnTheLink) {
-  view.tables = {};
+  constexpr std::uint32_t kMain = 254;
+  const RouteHop router{.gateway = Ipv4Address(0x0a2c00fe)};
+  view.tables = {{kMain,
+                  {{.destination = {Ipv4Address(0x0a2c0000), 24}, .hops = {RouteHop{}}},
+                   {.destination = {Ipv4Address(0xc0000200), 24}, .hops = {router}}}}};
   bring_up();
-  for (const char* const off : {"192.0.2.1", "2001:db8::1"}) {
+  for (const char* const off : {"192.0.2.1", "198.51.100.1", "2001:db8::1"}) {
     ask(*parse_ip_address(off));
     EXPECT_EQ(refusal(), ENETUNREACH) << off;
   }
@@ -95,7 +99,8 @@ TEST_F(ResolutionsTest, RefusesWhatIsNotOnTheLink) {
   }
   EXPECT_THAT(sent_arp(), IsEmpty());
   ask(kPeer);
-  EXPECT_THAT(turn(), IsEmpty()) << "the prefix of an address of the interface";
+  EXPECT_THAT(turn(), IsEmpty());
+  EXPECT_THAT(sent_arp(), SizeIs(1));
 }
 
 TEST_F(ResolutionsTest, ANeighbourThatDoesNotRespondIsUnreachable) {
