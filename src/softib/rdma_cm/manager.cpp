@@ -270,9 +270,14 @@ Result<void> Manager::bind_hca(Id& id, const Address& address) {
     if (found == hcas_.end()) return Error{ENODEV, "no HCA of the process has this GID"};
     local = {(*found)->number, ib.pkey, {}};
   }
-  id.hca = local->hca;
-  id.pkey = local->pkey.is_valid() ? local->pkey : usable_pkey(node_.port(local->hca));
+  use_hca(id, local->hca, local->pkey);
   return {};
+}
+
+/// In any partition of the port, unless one is named.
+void Manager::use_hca(Id& id, std::size_t hca, PKey pkey) const {
+  id.hca = hca;
+  id.pkey = pkey.is_valid() ? pkey : usable_pkey(node_.port(hca));
 }
 
 Result<void> Manager::bind(Id& id, const Address& address) {
@@ -352,10 +357,7 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
     return tell(id, EventType::address_error, -ETIMEDOUT);
   }
   const auto& from = found->from;
-  if (!id.hca && from) {
-    id.hca = from->hca;
-    id.pkey = from->pkey;
-  }
+  if (!id.hca && from) use_hca(id, from->hca, from->pkey);
   if (!id.hca) {
     // The HCA that has the address itself, or else the first one that is up.
     const auto chosen = std::ranges::max_element(hcas_, {}, [&](const auto& hca) {
@@ -363,8 +365,7 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
       const int is_up = port.state == PortState::active && !hca->is_lost ? 1 : 0;
       return is_up + (port.gid() == found->gid ? 1 : 0);
     });
-    id.hca = (*chosen)->number;
-    id.pkey = usable_pkey(node_.port(*id.hca));
+    use_hca(id, (*chosen)->number, PKey());
   }
   id.dgid = found->gid;
   const auto local_port = port_of(id.source);

@@ -191,6 +191,7 @@ class Manager {
 
   [[nodiscard]] ipoib::Result<void> bind(Id& id, const Address& address);
   [[nodiscard]] ipoib::Result<void> bind_hca(Id& id, const Address& address);
+  void use_hca(Id& id, std::size_t hca, PKey pkey) const;
   [[nodiscard]] std::optional<Node::Remote> find_destination(const Id& id) const;
   void try_to_resolve(Id& id, ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> start_listening(const Id& id, std::size_t hca);
