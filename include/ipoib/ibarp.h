@@ -13,7 +13,7 @@
  *   -EACCES      no permission to use the interface's socket, not even to read
  *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
  *   -EPROTO      invalid response         -EAGAIN    no event in time
- *   -ENOTCONN    no subscription
+ *   -ENOTCONN    no subscription; nothing is being resolved
  * After an error of the last two lines the next call connects again: a handle outlives the daemon.
  *
  * Threads: a handle may be used by one thread at a time; different handles are independent. No
@@ -267,7 +267,7 @@ IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* addres
  * for at most so many milliseconds, 0 to 30000: -ETIMEDOUT. -ENETUNREACH: the address is not on the
  * interface's link by its routes; -EHOSTUNREACH: it does not respond, or there is no path to its
  * port; -EINVAL: no neighbour can have the address, such as one of the host; -EBUSY: the daemon
- * resolves too many. -EOPNOTSUPP: it is older than 0.2. */
+ * resolves too many; -EOPNOTSUPP: it is too old for this. */
 IBARP_API int ibarp_resolve(struct ibarp* handle, const struct ibarp_address* address,
                             int milliseconds, struct ibarp_path* path);
 /* The same in two steps. The first one sends the request and returns a descriptor that is readable
