@@ -35,8 +35,8 @@ function __softib_set
     end
     switch (count $given):"$given[1]"
         case '0:*'
-            printf '%s\n' hca port lid mtu link qp partition pkey sm
-        case 1:hca 1:port 1:lid 1:mtu 1:link 1:qp 2:pkey
+            printf '%s\n' hca port lid mtu link qp address partition pkey sm
+        case 1:hca 1:port 1:lid 1:mtu 1:link 1:qp 1:address 2:pkey
             __softib_hcas $argv[1]
         case 1:sm
             echo restart
@@ -57,6 +57,8 @@ function __softib_set
             echo error
         case 3:partition
             printf '%s\n' full limited none
+        case 3:address
+            echo delete
     end
 end
 
@@ -81,7 +83,7 @@ function __softib_complete
                 set -a rest $word
             else if test $skip = 1
                 set skip 0
-            else if contains -- $word --subnet --dir --hca --capture
+            else if contains -- $word --subnet --dir --hca --address --capture
                 set skip 1
             else if test "$word" = --
                 set begun 1
@@ -123,7 +125,7 @@ function __softib_complete
         case --lmc
             seq 0 7
             return
-        case --partition --seed --watch
+        case --partition --seed --watch --address
             return
     end
     if string match -q -- '-*' "$current"

@@ -13,7 +13,7 @@
  *   -EACCES      no permission to use the interface's socket, not even to read
  *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
  *   -EPROTO      invalid response         -EAGAIN    no event in time
- *   -ENOTCONN    no subscription
+ *   -ENOTCONN    no subscription; nothing is being resolved
  * After an error of the last two lines the next call connects again: a handle outlives the daemon.
  *
  * Threads: a handle may be used by one thread at a time; different handles are independent. No
@@ -80,6 +80,19 @@ struct ibarp_entry {
   uint32_t waiting;    /* frames parked until it is resolved */
   uint64_t uses;       /* packets of the host to it; a large packet is one */
   uint8_t mac[6];      /* under which the host knows it; only of an Ethernet interface */
+};
+
+/* The path to the port of a neighbour. */
+struct ibarp_path {
+  size_t size;
+  struct ibarp_hardware hardware; /* of the neighbour, with the GID of its port */
+  uint16_t dlid;                  /* 0: RoCE */
+  uint8_t sl;
+  uint32_t mtu;           /* bytes of InfiniBand payload */
+  uint32_t rate_mbps;     /* 0: unknown */
+  uint16_t pkey;          /* of the interface */
+  uint8_t source_gid[16]; /* of the interface's port, where the path begins */
+  uint16_t source_lid;    /* 0: RoCE */
 };
 
 /* Selects entries that meet all of its conditions. */
@@ -249,6 +262,21 @@ IBARP_API const char* ibarp_strerror(int error);
 /* Fills in *entry; the caller sets entry->size. */
 IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* address,
                         struct ibarp_entry* entry);
+/* Finds the path to a neighbour, which is resolved by ARP or Neighbour Discovery and by the subnet
+ * administrator if the cache does not know it. Fills in *path; the caller sets path->size. Waits
+ * for at most so many milliseconds, 0 to 30000: -ETIMEDOUT. -ENETUNREACH: the address is not on the
+ * interface's link by its routes; -EHOSTUNREACH: it does not respond, or there is no path to its
+ * port; -EINVAL: no neighbour can have the address, such as one of the host; -EBUSY: the daemon
+ * resolves too many; -EOPNOTSUPP: it is too old for this. */
+IBARP_API int ibarp_resolve(struct ibarp* handle, const struct ibarp_address* address,
+                            int milliseconds, struct ibarp_path* path);
+/* The same in two steps. The first one sends the request and returns a descriptor that is readable
+ * when there may be a response, for poll(2); the library keeps it. A later call ends that of
+ * before. The second one does not wait: -EAGAIN if there is no response yet, -ENOTCONN if nothing
+ * is being resolved. */
+IBARP_API int ibarp_resolve_start(struct ibarp* handle, const struct ibarp_address* address,
+                                  int milliseconds);
+IBARP_API int ibarp_resolve_finish(struct ibarp* handle, struct ibarp_path* path);
 /* Sets a permanent entry. Add fails if there is an entry, change if there is none. */
 enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
 IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,

@@ -341,6 +341,25 @@ class Interface:
             return None
         return _entry(out)
 
+    def resolve(self, address, timeout=5):
+        """The path to a neighbour, which is resolved if it is not in the cache: a dictionary. Waits for
+        at most 30 seconds; TimeoutError: it is not resolved in time."""
+        descriptor = self._do(_lib.ibarp_resolve_start, _address_to_c(address), round(timeout * 1000))
+        out = _ffi.new("struct ibarp_path *")
+        out.size = _ffi.sizeof("struct ibarp_path")
+        # Waits here and not in the library, so that signals are handled.
+        readable = select.poll()
+        readable.register(descriptor, select.POLLIN)
+        while True:
+            readable.poll()
+            try:
+                self._do(_lib.ibarp_resolve_finish, out)
+            except BlockingIOError:
+                continue
+            path = _dictionary(out)
+            lladdr = path.pop("hardware")
+            return {**path, "lladdr": lladdr, "qpn": out.hardware.qpn, "gid": _gid(out.hardware.gid)}
+
     def set(self, address, lladdr, mode="replace"):
         """Sets a permanent entry; `mode` is "add", "change" or "replace". `lladdr` is "QPN@GID", or 20
         bytes in hexadecimal with colons."""

@@ -134,17 +134,39 @@ bool Connection::is_stale() const {
 
 Response Connection::ask(const Request& request) {
   const Deadline deadline = after(timeout_);
+  if (const auto sent = send_request(request, deadline); sent.has_error()) return sent.error();
+  const auto line = receive_line(deadline);
+  // A late response must not be taken for that of the next request.
+  if (line.has_error()) socket_ = FileDescriptor();
+  return response_of(request, line);
+}
+
+Result<void> Connection::send_request(const Request& request) {
+  return send_request(request, after(timeout_));
+}
+
+Response Connection::await_response(const Request& request, milliseconds timeout) {
+  const auto line = receive_line(after(timeout));
+  if (line.has_error() && line.error().code == ETIMEDOUT) {
+    return Error{EAGAIN, interface_ + ": no response yet"};
+  }
+  if (line.has_error()) socket_ = FileDescriptor();
+  return response_of(request, line);
+}
+
+Result<void> Connection::send_request(const Request& request, Deadline deadline) {
   if (!socket_ || is_stale()) {
-    if (const auto opened = open(); opened.has_error()) return opened.error();
+    if (auto opened = open(); opened.has_error()) return opened;
   }
-  const auto sent = send(emit(request), deadline);
+  auto sent = send(emit(request), deadline);
   // A daemon that refuses the connection sends its reason and closes without reading the request.
-  auto line = sent.has_value() || sent.error().code == EPIPE ? receive_line(deadline)
-                                                             : Result<std::string>(sent.error());
-  if (line.has_error()) {
-    socket_ = FileDescriptor();
-    return line.error();
-  }
+  if (sent.has_error() && sent.error().code == EPIPE) return {};
+  if (sent.has_error()) socket_ = FileDescriptor();
+  return sent;
+}
+
+Response Connection::response_of(const Request& request, const Result<std::string>& line) {
+  if (line.has_error()) return line.error();
   Response response = parse_response(request, *line);
   if (response.has_error() && response.error().code == EPROTO) socket_ = FileDescriptor();
   return response;

@@ -26,6 +26,11 @@ class Connection {
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
+  /// The first half of ask().
+  [[nodiscard]] Result<void> send_request(const Request& request);
+  /// The second half. EAGAIN: there is no response in time; it may still come. Negative: without
+  /// limit.
+  [[nodiscard]] Response await_response(const Request& request, std::chrono::milliseconds timeout);
   /// The process that serves the interface, in the PID namespace of this one; 0 if it is in another
   /// one, or without a connection.
   [[nodiscard]] pid_t server_process() const;
@@ -36,7 +41,8 @@ class Connection {
   /// Waits for the next event; negative: without limit. EAGAIN if there is none in time; EPIPE if
   /// the daemon has closed the connection; EPROTO.
   [[nodiscard]] Result<Event> next_event(std::chrono::milliseconds timeout);
-  /// Readable when there may be an event, unless one is buffered: next_event() until EAGAIN.
+  /// Readable when there may be a response or an event, unless one is buffered: next_event() until
+  /// EAGAIN.
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
  private:
@@ -45,6 +51,8 @@ class Connection {
   [[nodiscard]] bool is_stale() const;
   [[nodiscard]] int connect_to(const std::string& path);
   [[nodiscard]] Error not_found() const;
+  [[nodiscard]] Result<void> send_request(const Request& request, Deadline deadline);
+  [[nodiscard]] Response response_of(const Request& request, const Result<std::string>& line);
   [[nodiscard]] Result<void> send(std::string_view line, Deadline deadline);
   [[nodiscard]] Result<std::string> receive_line(Deadline deadline);
   [[nodiscard]] Result<void> wait(short events, Deadline deadline) const;

@@ -2,6 +2,7 @@
 // determines the type of its reply, so std::get cannot fail.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -55,6 +56,41 @@ int ask_all(ibarp* handle, PageRequest request, Function use) {
     if (stop != 0) return stop;
   }
   return 0;
+}
+
+int start_resolving(ibarp* handle, const ibarp_address* address, int milliseconds) {
+  handle->resolving.reset();
+  ResolveRequest request;
+  if (const int bad = one_address(handle, address, request.address); bad != 0) return bad;
+  request.timeout = std::chrono::milliseconds(milliseconds);
+  if (milliseconds < 0 || request.timeout > ResolveRequest::kMaxTimeout) {
+    return invalid(handle, "the time-out is 0 to 30000 ms");
+  }
+  auto begun = std::make_unique<ibarp::Resolving>(
+      ibarp::Resolving{Connection(handle->connection.interface()), InterfaceRequest(request)});
+  begun->connection.set_timeout(handle->connection.timeout());
+  const auto sent = begun->connection.send_request(begun->request);
+  if (sent.has_error()) return refuse(handle, sent.error());
+  handle->resolving = std::move(begun);
+  return 0;
+}
+
+/// `if_late`: the error if there is no response in time.
+int finish_resolving(ibarp* handle, ibarp_path* path, std::chrono::milliseconds timeout,
+                     int if_late) {
+  if (handle->resolving == nullptr) {
+    return refuse(handle, Error{ENOTCONN, "nothing is being resolved"});
+  }
+  const Response response =
+      handle->resolving->connection.await_response(handle->resolving->request, timeout);
+  const bool is_late = response.has_error() && response.error().code == EAGAIN;
+  if (is_late && if_late == EAGAIN) return refuse(handle, response.error());
+  handle->resolving.reset();
+  if (is_late) return refuse(handle, Error{if_late, response.error().message});
+  if (response.has_error()) return refuse(handle, response.error());
+  return give(to_c(std::get<Resolution>(*response)), path)
+             ? 0
+             : invalid(handle, "path->size is not set");
 }
 
 /// Sends a request that creates an entry or a pin.
@@ -135,7 +171,7 @@ int ibarp_open(const char* interface, ibarp** handle) {
   open_error.clear();
   if (interface == nullptr) return -EINVAL;
   return guarded([&] {
-    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}, {}, {}});
+    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}, {}, {}, {}});
     if (const auto opened = made->connection.open(); opened.has_error()) {
       open_error = opened.error().message;
       return -opened.error().code;
@@ -162,6 +198,31 @@ int ibarp_get(ibarp* handle, const ibarp_address* address, ibarp_entry* entry) {
     return ask<Entry>(handle, InterfaceRequest(request), [&](const Entry& found) {
       return give(to_c(found), entry) ? 0 : invalid(handle, "entry->size is not set");
     });
+  });
+}
+
+int ibarp_resolve(ibarp* handle, const ibarp_address* address, int milliseconds, ibarp_path* path) {
+  return with(handle, [&] {
+    if (const int bad = start_resolving(handle, address, milliseconds); bad != 0) return bad;
+    // The daemon gives up in time. It may take a while to tell.
+    const auto timeout = handle->connection.timeout();
+    const bool is_limited = timeout >= std::chrono::milliseconds::zero();
+    return finish_resolving(
+        handle, path, is_limited ? timeout + std::chrono::milliseconds(milliseconds) : timeout,
+        ETIMEDOUT);
+  });
+}
+
+int ibarp_resolve_start(ibarp* handle, const ibarp_address* address, int milliseconds) {
+  return with(handle, [&] {
+    const int bad = start_resolving(handle, address, milliseconds);
+    return bad != 0 ? bad : handle->resolving->connection.descriptor();
+  });
+}
+
+int ibarp_resolve_finish(ibarp* handle, ibarp_path* path) {
+  return with(handle, [&] {
+    return finish_resolving(handle, path, std::chrono::milliseconds::zero(), EAGAIN);
   });
 }
 

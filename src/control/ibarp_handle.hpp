@@ -7,6 +7,7 @@
 
 #include "control/connection.hpp"
 #include "control/ibarp_values.hpp"
+#include "control/protocol.hpp"
 
 namespace ipoib::control {
 
@@ -29,6 +30,12 @@ struct ibarp {
   /// Null without a subscription. A connection of its own, so that requests are possible, too.
   std::unique_ptr<ipoib::control::Connection> subscription{};
   std::unique_ptr<ipoib::control::CurrentEvent> current{};  ///< null before the first event
+  /// A connection of its own, on which the response to `request` is awaited.
+  struct Resolving {
+    ipoib::control::Connection connection;
+    ipoib::control::Request request;
+  };
+  std::unique_ptr<Resolving> resolving{};  ///< null: nothing is being resolved
 };
 
 namespace ipoib::control {

@@ -87,6 +87,20 @@ ibarp_entry to_c(const Entry& entry) {
   return out;
 }
 
+ibarp_path to_c(const Resolution& found) {
+  ibarp_path out{};
+  out.size = sizeof(out);
+  out.hardware = to_c(found.hardware);
+  out.dlid = found.path.dlid.value();
+  out.sl = found.path.sl.value();
+  out.mtu = found.path.mtu;
+  out.rate_mbps = found.path.rate_mbps;
+  out.pkey = found.pkey.value();
+  std::copy_n(found.source_gid.bytes().begin(), Gid::kSize, out.source_gid);
+  out.source_lid = found.source_lid.value();
+  return out;
+}
+
 ibarp_info to_c(const InterfaceInfo& info) {
   ibarp_info out{};
   out.size = sizeof(out);

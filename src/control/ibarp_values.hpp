@@ -43,6 +43,7 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 /// Sets `size` to that of this library's structure; texts that are too long are truncated. An
 /// ibarp_info refers to a text of its argument.
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
+[[nodiscard]] ibarp_path to_c(const Resolution& found);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
 /// Refers to a text of its argument.
 [[nodiscard]] ibarp_port to_c(const PortInfo& port);

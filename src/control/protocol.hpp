@@ -40,13 +40,13 @@ struct AddedInterface {
   std::string name;
   friend bool operator==(const AddedInterface&, const AddedInterface&) = default;
 };
-/// Reply by request: list EntryPage, get Entry, set, pin, delete, failover and subscribe Done,
-/// flush Flushed, stats vector<Counter>, histograms vector<Histogram>, stations StationPage, info
-/// InterfaceInfo, members vector<Member>, log vector<ModuleLevel>, trace TracePage, add_interface
-/// AddedInterface, delete_interface Done.
-using Reply = std::variant<EntryPage, Entry, Done, Flushed, std::vector<Counter>, InterfaceInfo,
-                           std::vector<Member>, std::vector<ModuleLevel>, TracePage, AddedInterface,
-                           std::vector<Histogram>, StationPage>;
+/// Reply by request: list EntryPage, get Entry, resolve Resolution, set, pin, delete, failover and
+/// subscribe Done, flush Flushed, stats vector<Counter>, histograms vector<Histogram>, stations
+/// StationPage, info InterfaceInfo, members vector<Member>, log vector<ModuleLevel>, trace
+/// TracePage, add_interface AddedInterface, delete_interface Done.
+using Reply = std::variant<EntryPage, Entry, Resolution, Done, Flushed, std::vector<Counter>,
+                           InterfaceInfo, std::vector<Member>, std::vector<ModuleLevel>, TracePage,
+                           AddedInterface, std::vector<Histogram>, StationPage>;
 using Response = Result<Reply>;
 
 /// Whether the request changes anything.

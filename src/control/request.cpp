@@ -39,6 +39,13 @@ Request list_request(JsonReader& reader) {
 Request get_request(JsonReader& reader) {
   return InterfaceRequest(GetRequest{reader.address("address")});
 }
+Request resolve_request(JsonReader& reader) {
+  const ResolveRequest request{
+      reader.address("address"),
+      std::chrono::milliseconds(reader.number<std::uint32_t>("timeout_ms"))};
+  if (request.timeout > ResolveRequest::kMaxTimeout) reader.fail("timeout_ms", "0 to 30000");
+  return InterfaceRequest(request);
+}
 Request set_request(JsonReader& reader) {
   return InterfaceRequest(
       SetRequest{read_mode(reader), reader.address("address"), reader.hardware("lladdr")});
@@ -147,10 +154,11 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 18> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 19> kOperations{{{"list", list_request},
                                                  {"failover", failover_request},
                                                  {"subscribe", subscribe_request},
                                                  {"get", get_request},
+                                                 {"resolve", resolve_request},
                                                  {"set", set_request},
                                                  {"pin", pin_request},
                                                  {"delete", delete_request},
@@ -175,6 +183,11 @@ struct RequestEmitter {
   }
   json::object operator()(const GetRequest& request) const {
     return {{"op", "get"}, {"address", to_string(request.address)}};
+  }
+  json::object operator()(const ResolveRequest& request) const {
+    return {{"op", "resolve"},
+            {"address", to_string(request.address)},
+            {"timeout_ms", request.timeout.count()}};
   }
   json::object operator()(const SetRequest& request) const {
     return {{"op", "set"},
@@ -282,7 +295,8 @@ Result<Request> parse_request(std::string_view line) {
   }
   return Error{
       EOPNOTSUPP,
-      "unknown op; this daemon knows list, get, set, pin, delete, flush, flush_matching, stats, "
+      "unknown op; this daemon knows list, get, resolve, set, pin, delete, flush, flush_matching, "
+      "stats, "
       "info, histograms, stations, subscribe, failover, members, log, trace, add_interface, "
       "delete_interface"};
 }

@@ -22,6 +22,16 @@ struct GetRequest {
   IpAddress address;
   friend bool operator==(const GetRequest&, const GetRequest&) = default;
 };
+/// Resolves a neighbour that is not in the cache, and responds when its path is known. ETIMEDOUT:
+/// it is not within `timeout`; EINVAL, ENETUNREACH, ENOBUFS as of link::Link::resolve();
+/// EHOSTUNREACH: it does not respond, or there is no path to it; EBUSY: too many are waited for.
+struct ResolveRequest {
+  /// Less than the server's time-out for clients that do nothing.
+  static constexpr std::chrono::milliseconds kMaxTimeout{30'000};
+  IpAddress address;
+  std::chrono::milliseconds timeout{};
+  friend bool operator==(const ResolveRequest&, const ResolveRequest&) = default;
+};
 /// Creates a permanent entry. add: EEXIST if there is an entry; change: ENOENT if there is none.
 struct SetRequest {
   enum class Mode : std::uint8_t { add, change, replace };
@@ -83,9 +93,9 @@ struct FailoverRequest {
 };
 /// Requests that the interface's thread answers.
 using InterfaceRequest =
-    std::variant<ListRequest, GetRequest, SetRequest, PinRequest, DeleteRequest, FlushRequest,
-                 StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest, FailoverRequest,
-                 StationsRequest>;
+    std::variant<ListRequest, GetRequest, ResolveRequest, SetRequest, PinRequest, DeleteRequest,
+                 FlushRequest, StatsRequest, InfoRequest, HistogramsRequest, SubscribeRequest,
+                 FailoverRequest, StationsRequest>;
 
 /// The members of a group; the daemon asks the SA.
 struct MembersRequest {

@@ -36,6 +36,7 @@ struct ReplyEmitter {
     if (page.next) out["next"] = *page.next;
   }
   void operator()(const Entry& entry) const { out["entry"] = to_json(entry); }
+  void operator()(const Resolution& found) const { out["resolution"] = to_json(found); }
   void operator()(const Done& /*done*/) const {}
   void operator()(const Flushed& flushed) const { out["flushed"] = flushed.entries; }
   void operator()(const std::vector<Counter>& all) const { out["counters"] = to_json_array(all); }
@@ -67,6 +68,9 @@ struct ReplyReader {
   }
   Reply operator()(const GetRequest& /*request*/) const {
     return read_part(reader, "entry", read_entry);
+  }
+  Reply operator()(const ResolveRequest& /*request*/) const {
+    return read_part(reader, "resolution", read_resolution);
   }
   Reply operator()(const SetRequest& /*request*/) const { return Done{}; }
   Reply operator()(const PinRequest& /*request*/) const { return Done{}; }

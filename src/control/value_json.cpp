@@ -10,17 +10,29 @@ namespace json = boost::json;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
+namespace {
+
+json::object to_json(const Path& path) {
+  return {{"dlid", path.dlid.value()},
+          {"sl", path.sl.value()},
+          {"mtu", path.mtu},
+          {"rate_mbps", path.rate_mbps}};
+}
+
+Path read_path(JsonReader& reader) {
+  return {Lid(reader.number<std::uint16_t>("dlid")),
+          ServiceLevel(reader.number<std::uint8_t>("sl")), reader.number<std::uint32_t>("mtu"),
+          reader.number<std::uint32_t>("rate_mbps")};
+}
+
+}  // namespace
+
 json::object to_json(const Entry& entry) {
   json::object out{{"address", to_string(entry.address)}, {"state", entry.state}};
   if (entry.hardware) out["lladdr"] = entry.hardware->to_string();
   if (entry.pinned) out["pinned_gid"] = entry.pinned->to_string();
   if (entry.mac) out["mac"] = entry.mac->to_string();
-  if (const auto& path = entry.path) {
-    out["path"] = {{"dlid", path->dlid.value()},
-                   {"sl", path->sl.value()},
-                   {"mtu", path->mtu},
-                   {"rate_mbps", path->rate_mbps}};
-  }
+  if (entry.path) out["path"] = to_json(*entry.path);
   out["idle_ms"] = duration_cast<milliseconds>(entry.idle).count();
   out["uses"] = entry.uses;
   out["references"] = entry.references;
@@ -47,18 +59,32 @@ Entry read_entry(JsonReader& reader) {
   if (reader.has("lladdr")) entry.hardware = reader.hardware("lladdr");
   if (reader.has("pinned_gid")) entry.pinned = reader.gid("pinned_gid");
   if (reader.has("mac")) entry.mac = reader.mac("mac");
-  if (reader.has("path")) {
-    JsonReader path(reader.object("path"));
-    entry.path =
-        Path{Lid(path.number<std::uint16_t>("dlid")), ServiceLevel(path.number<std::uint8_t>("sl")),
-             path.number<std::uint32_t>("mtu"), path.number<std::uint32_t>("rate_mbps")};
-    reader.take(path);
-  }
+  if (reader.has("path")) entry.path = read_part(reader, "path", read_path);
   entry.idle = read_idle(reader);
   if (reader.has("uses")) entry.uses = reader.number<std::uint64_t>("uses");
   entry.references = reader.number<std::uint32_t>("references");
   entry.waiting = reader.number<std::uint32_t>("waiting");
   return entry;
+}
+
+json::object to_json(const Resolution& found) {
+  return {{"address", to_string(found.address)},
+          {"lladdr", found.hardware.to_string()},
+          {"path", to_json(found.path)},
+          {"source_gid", found.source_gid.to_string()},
+          {"source_lid", found.source_lid.value()},
+          {"pkey", found.pkey.value()}};
+}
+
+Resolution read_resolution(JsonReader& reader) {
+  Resolution found;
+  found.address = reader.address("address");
+  found.hardware = reader.hardware("lladdr");
+  found.path = read_part(reader, "path", read_path);
+  found.source_gid = reader.gid("source_gid");
+  found.source_lid = Lid(reader.number<std::uint16_t>("source_lid"));
+  found.pkey = PKey(reader.number<std::uint16_t>("pkey"));
+  return found;
 }
 
 json::object to_json(const Counter& counter) {

@@ -15,6 +15,8 @@ namespace ipoib::control {
 
 [[nodiscard]] boost::json::object to_json(const Entry& entry);
 [[nodiscard]] Entry read_entry(JsonReader& reader);
+[[nodiscard]] boost::json::object to_json(const Resolution& found);
+[[nodiscard]] Resolution read_resolution(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const Counter& counter);
 [[nodiscard]] Counter read_counter(JsonReader& reader);
 [[nodiscard]] boost::json::object to_json(const Histogram& histogram);

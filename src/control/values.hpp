@@ -27,6 +27,17 @@ struct Path {
   friend bool operator==(const Path&, const Path&) = default;
 };
 
+/// How to reach the port of an IP address.
+struct Resolution {
+  IpAddress address;
+  HwAddress hardware;  ///< of the neighbour
+  Path path;           ///< to its port
+  Gid source_gid;      ///< of the port that serves the interface, where the path begins
+  Lid source_lid;
+  PKey pkey;  ///< of the interface
+  friend bool operator==(const Resolution&, const Resolution&) = default;
+};
+
 /// One neighbour.
 struct Entry {
   IpAddress address;

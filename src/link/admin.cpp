@@ -101,6 +101,36 @@ Result<void> Link::pin(const IpAddress& address, const Gid& gid) {
   return {};
 }
 
+/// On a TAP the host decides what is on the link. IPv6 addresses of the link always are (RFC 4861,
+/// 5.1).
+bool Link::Impl::is_on_link(const IpAddress& address) {
+  const auto* const ipv6 = std::get_if<Ipv6Address>(&address);
+  if (config.reports_neighbours || (ipv6 != nullptr && ipv6->is_link_local())) return true;
+  Flow flow{.source = Ipv4Address(), .destination = address};
+  if (ipv6 != nullptr) flow.source = Ipv6Address();
+  return next_hops.covers(flow) && next_hops.find(flow) == address;
+}
+
+/// The path of an entry that has an address already is requested when it is used.
+Result<void> Link::resolve(const IpAddress& address, TimePoint now) {
+  Impl& p = *impl_;
+  const auto refuse = [&](int code, const char* why) {
+    return Error{code, to_string(address) + ": " + why};
+  };
+  if (!p.host.can_be_neighbour(address))
+    return refuse(EINVAL, "no neighbour can have this address");
+  if (!p.is_on_link(address)) return refuse(ENETUNREACH, "not on this link by its routes");
+  const Neighbour* const entry = p.neighbours.find(address);
+  if (entry != nullptr && entry->route() != nullptr) {
+    const auto path = p.paths.use(*entry->route()->path, now);
+    if (path == PathTable::Condition::failed) return refuse(EHOSTUNREACH, "there is no path to it");
+    return {};
+  }
+  p.transmitter.solicit(address, now);
+  if (p.neighbours.find(address) == nullptr) return refuse(ENOBUFS, "too many are being resolved");
+  return {};
+}
+
 bool Link::remove(const IpAddress& address) {
   const auto before = get(address, {});
   const bool was_pinned = impl_->pins.erase(address);

@@ -134,6 +134,11 @@ class Link {
                                            TimePoint now);
   /// Adds or replaces a pin: the address may have this GID only. Ends an entry with another one.
   [[nodiscard]] Result<void> pin(const IpAddress& address, const Gid& gid);
+  /// Starts to resolve a neighbour, as a packet to it does, unless that is under way; get() then
+  /// shows how far it is. EINVAL: no neighbour can have the address; ENETUNREACH: the routes of the
+  /// interface do not lead to it, or lead to a gateway; EHOSTUNREACH: the SA knows no path to it;
+  /// ENOBUFS: a limit forbids it.
+  [[nodiscard]] Result<void> resolve(const IpAddress& address, TimePoint now);
   bool remove(const IpAddress& address);  ///< entry and pin; returns false if there is neither
   bool remove_entry(const IpAddress& address);  ///< not the pin
   std::size_t flush();  ///< removes all but permanent entries and pins; returns how many

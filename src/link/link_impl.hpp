@@ -34,6 +34,7 @@ struct Link::Impl {
   void remove_own_entries();
   void remove_entry_of_this_host(const IpAddress& address);
   void update_host_groups();
+  [[nodiscard]] bool is_on_link(const IpAddress& address);
   void report_pin(NeighbourChange::Kind kind, const NeighbourInfo& neighbour);
 
   const Config config;

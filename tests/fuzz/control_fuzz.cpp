@@ -39,7 +39,8 @@ const auto& requests() {
                               Request(InterfaceRequest(SubscribeRequest{})),
                               Request(InterfaceRequest(DeleteRequest{})),
                               Request(DeleteInterfaceRequest{}),
-                              Request(InterfaceRequest(FailoverRequest{}))};
+                              Request(InterfaceRequest(FailoverRequest{})),
+                              Request(InterfaceRequest(ResolveRequest{}))};
   static_assert(all.size() ==
                 std::variant_size_v<InterfaceRequest> + std::variant_size_v<Request> - 1);
   return all;

@@ -52,7 +52,10 @@ void write_file(ByteReader in) {
 
 void look_at(const fabric::Fabric& fabric) {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
-    if (const auto node = fabric.node(i)) require(is_valid_name(node->name));
+    if (const auto node = fabric.node(i)) {
+      require(is_valid_name(node->name));
+      for (const auto& address : node->addresses) require(fabric.find(address).has_value());
+    }
     (void)fabric.occupied(i);
     (void)fabric.counters(i);
     (void)fabric.port_state(i);

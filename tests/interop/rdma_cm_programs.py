@@ -3,41 +3,35 @@
 
 Usage: rdma_cm_programs.py SOFTIB
 """
-import fcntl
 import json
 import re
-import struct
 import subprocess
 import sys
 import time
 
-from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, skip, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, skip, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 TCP, UDP = 0x0106, 0x0111
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
-F_OFD_GETLK = 36
 
 
 def listens(subnet, port, space=TCP):
     """Whether a process of any HCA listens: it has a lock of the services file of its node."""
-    for path in subnet.folder.glob("*/node/*/services"):
-        with open(path, "rb+") as services:
-            ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, space << 16 | port, 1, 0)
-            if struct.unpack("hhqqi4x", fcntl.fcntl(services, F_OFD_GETLK, ask))[0] != fcntl.F_UNLCK:
-                return True
-    return False
+    return any(is_locked(path, space << 16 | port)
+               for path in subnet.folder.glob("*/node/*/services"))
 
 
 class Server:
     """A program on HCA "a" that has begun to listen."""
 
-    def __init__(self, subnet, *command, port, space=TCP):
+    def __init__(self, subnet, *command, port, space=TCP, options=()):
         self.log = subnet.folder / f"server{len(subnet.processes)}.out"
         with open(self.log, "w", encoding="utf-8") as out:
-            self.process = subnet.start("a", *command, stdout=out, stderr=subprocess.STDOUT)
+            self.process = subnet.start("a", *command, options=options, stdout=out,
+                                        stderr=subprocess.STDOUT)
         wait_for(f"listener {command}", lambda: listens(subnet, port, space) or self.process.poll() is not None)
         assert self.process.poll() is None, self.text()
 
@@ -158,6 +152,29 @@ def nobody_listens():
         assert "RDMA_CM_EVENT_UNREACHABLE, error: 1" in output, output
 
 
+def addresses_of_the_operator():
+    """They name the HCA from the first program on, also after the subnet process was killed."""
+    with Subnet(SOFTIB) as subnet:
+        server, client = rping("-C", "2", to="10.1.0.1")
+        for bound in ("0.0.0.0", "10.1.0.1"):
+            options = ("--address", "10.1.0.1", "--address=fd01::1")
+            started = Server(subnet, *server, "-a", bound, port=RPING_PORT, options=options)
+            subnet.run("b", *client, options=("--address", "10.1.0.2"))
+            started.end()
+        equal(subnet.nodes()["a"]["addresses"], ["127.77.0.1", "fd77::1", "10.1.0.1", "fd01::1"])
+        taken = subnet.run("b", "true", options=("--address", "10.1.0.1"), check=False)
+        equal((taken.returncode, taken.stdout),
+              (1, "softib: 10.1.0.1 is an address of the HCA 'a'\n"))
+        subnet.kill_subnet()
+        subnet.run("a", "true", options=("--address", "10.1.0.1"))
+        subnet.start_subnet()
+        server, client = rping("-C", "2", to="fd01::1")
+        play_rping(subnet, [*server, "-a", "fd01::1"], client)
+        subnet.softib("set", "address", "a", "fd01::1", "delete")
+        refused = subnet.run("a", *server, "-a", "fd01::1", check=False).stdout
+        assert "Cannot assign requested address" in refused, refused
+
+
 def nobody_has_the_address():
     with Subnet(SOFTIB) as subnet:
         for address in ("127.77.3.9", "10.1.2.3"):
@@ -231,6 +248,6 @@ def captures_show_the_messages():
 
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
-           other_programs, groups_of_multicast, nobody_listens, nobody_has_the_address,
-           a_port_is_used_once, the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
-           captures_show_the_messages])
+           other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens,
+           nobody_has_the_address, a_port_is_used_once, the_end_of_a_server_is_a_disconnection,
+           a_listener_that_is_stopped_and_killed, captures_show_the_messages])

@@ -2,12 +2,14 @@
 
 A test that cannot run prints a reason and exits with status 77. Tests wait for conditions.
 """
+import fcntl
 import json
 import os
 import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import time
 
 SKIPPED = 77
 PATIENCE = 60  # seconds per condition
+F_OFD_GETLK = 36
 CLOCK_IS_UNKNOWN = "Correlation coefficient r^2"  # which perftest computes from times that it takes
 SUPPRESSIONS = pathlib.Path(__file__).resolve().with_name("programs.tsan")
 
@@ -49,6 +52,13 @@ def wait_for(what, condition, patience=PATIENCE):
             raise AssertionError(f"timeout after {patience} s: {what}")
         time.sleep(0.02)
     return result
+
+
+def is_locked(path, offset):
+    """Whether another process has locked this byte of a file."""
+    with open(path, "rb+") as file:
+        ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, offset, 1, 0)
+        return struct.unpack("hhqqi4x", fcntl.fcntl(file, F_OFD_GETLK, ask))[0] != fcntl.F_UNLCK
 
 
 class Subnet:

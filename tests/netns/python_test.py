@@ -22,6 +22,15 @@ with ibarp.Interface("ib0", timeout=30) as ib0:
     out["none"] = ib0.neighbours("10.99.0.0/16")
     out["v6"] = [str(each["address"]) for each in ib0.neighbours(family=4, states=["failed"])]
     assert ib0.get("10.44.0.9") is None
+    ib0.delete("10.44.0.2")
+    path = ib0.resolve("10.44.0.2", timeout=30)
+    out["resolved"] = [str(path["gid"]), path["dlid"], path["mtu"], path["pkey"],
+                       str(path["source_gid"]) == out["info"]["gid"], ib0.get("10.44.0.2")["state"]]
+    for address in ("10.44.0.1", "10.44.9.9"):
+        try:
+            ib0.resolve(address)
+        except OSError as error:
+            out[address] = errno.errorcode[error.errno]
     ib0.set("10.44.0.9", "0x401@fe80::77", "add")
     entry = ib0.get(ipaddress.ip_address("10.44.0.9"))
     out["set"] = [entry["state"], entry["qpn"], str(entry["gid"]), entry["lladdr"], entry["path"]]
@@ -105,6 +114,9 @@ class Python(hosts.Pair):
         self.assertEqual(out["peer"], {"address": "10.44.0.2", "gid": peer["gid"],
                                        "dlid": peer["path"]["dlid"]})
         self.assertEqual((out["all"], out["none"], out["v6"]), (["10.44.0.2"], [], []))
+        self.assertEqual(out["resolved"], [peer["gid"], peer["path"]["dlid"], 2048, 0xffff, True,
+                                           "reachable"])
+        self.assertEqual((out["10.44.0.1"], out["10.44.9.9"]), ("EINVAL", "ENETUNREACH"))
         self.assertEqual(out["set"][:3], ["permanent", 0x401, "fe80::77"])
         self.assertTrue(out["set"][3].startswith("00:00:04:01:fe:80:"))
         self.assertIsNone(out["set"][4])

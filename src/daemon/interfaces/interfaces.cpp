@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "daemon/options/option_values.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 

@@ -355,6 +355,10 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
           // The owner of the link reports.
           [&](const control::SubscribeRequest&) { return Response(Reply(control::Done{})); },
+          // The owner of the link waits.
+          [&](const control::ResolveRequest& r) {
+            return Response(Error(EOPNOTSUPP, to_string(r.address) + ": nobody waits for it"));
+          },
           // The owner of the links carries it out.
           [&](const control::FailoverRequest&) {
             return Response(Error(EOPNOTSUPP, "the interface has one port"));

@@ -61,6 +61,7 @@ void InterfaceLoop::turn() {
   auto& wants_view = dependencies_.routes.wants_view();
   if (wants_view) wants_view = !dependencies_.outbox.post(RoutesWanted{});
   report_changes();
+  answer_resolutions();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
@@ -85,7 +86,7 @@ bool InterfaceLoop::arm() {
 }
 
 TimePoint InterfaceLoop::next_deadline() {
-  auto due = reporter_.next_deadline(link());
+  auto due = std::min(reporter_.next_deadline(link()), resolutions_.next_deadline());
   for_each_port([&due](const LinkPort& port) { due = std::min(due, port.next_deadline()); });
   return selection_ ? std::min(due, selection_->next_deadline()) : due;
 }
@@ -270,6 +271,13 @@ void InterfaceLoop::on_admin_request(AdminRequest& message) {
   if (const auto* const wanted = std::get_if<control::SubscribeRequest>(&message.request)) {
     reporter_.watch(wanted->topics, link(), state());
   }
+  if (const auto* const wanted = std::get_if<control::ResolveRequest>(&message.request)) {
+    const auto added = resolutions_.add(*wanted, message.done, now_);
+    if (added) return;
+    AdminResponse refused{added.error(), std::move(message.done)};
+    if (!dependencies_.outbox.post(std::move(refused))) ++status_.messages_lost;
+    return;
+  }
   const auto* const failover = std::get_if<control::FailoverRequest>(&message.request);
   AdminResponse response{failover != nullptr ? fail_over(*failover)
                                              : carry_out(message.request, link(), state(), now_),
@@ -278,6 +286,20 @@ void InterfaceLoop::on_admin_request(AdminRequest& message) {
     repeat_on(ports_[other_than(active_)]->link(), message.request, now_);
   }
   if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
+}
+
+/// What the link sends for them is posted here, since the pumps have had their turn.
+void InterfaceLoop::answer_resolutions() {
+  if (resolutions_.next_deadline() == kNever) return;
+  const auto& port = status_.port;
+  auto answers = resolutions_.turn(link(), {port.gid, port.lid, settings_.pkey}, now_);
+  active().pump().drain(now_);
+  post_messages(active());
+  for (auto& [response, done] : answers) {
+    const bool posted =
+        dependencies_.outbox.post(AdminResponse{std::move(response), std::move(done)});
+    if (!posted) ++status_.messages_lost;
+  }
 }
 
 void InterfaceLoop::report_changes() {

@@ -22,6 +22,7 @@
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_selection.hpp"
 #include "daemon/pump/pump.hpp"
+#include "daemon/pump/resolutions.hpp"
 #include "daemon/pump/sleeper.hpp"
 #include "linux/pollable_tun.hpp"
 #include "verbs/recoverable_ud_port.hpp"
@@ -91,6 +92,7 @@ class InterfaceLoop {
   void on_admin_request(AdminRequest& message);
   [[nodiscard]] InterfaceState state();
   void report_changes();
+  void answer_resolutions();
   void post_messages(LinkPort& port);
 
   Settings settings_;
@@ -107,6 +109,7 @@ class InterfaceLoop {
   std::string awaited_;                      ///< what the link waits for, as logged last
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   ChangeReporter reporter_;
+  Resolutions resolutions_;
   bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
   std::optional<link::SavedPage> saved_;  ///< by another daemon, until the link is up
   bool knows_host_ = false;

@@ -84,6 +84,12 @@ class Arguments {
     if (!is_valid) refuse_value(word, "percentage", "0 to 100");
     return is_valid ? static_cast<std::uint16_t>(std::lround(value * 100)) : std::uint16_t{0};
   }
+  IpAddress address() {
+    const auto word = take("ADDRESS");
+    const auto address = ipoib::parse_ip_address(word);
+    if (!address) refuse_value(word, "IP address", "IPv4 or IPv6");
+    return address.value_or(IpAddress());
+  }
   [[nodiscard]] bool is_empty() const { return next_ == words_.size() || refused_; }
   /// `parse` returns an optional value.
   template <class Parse>
@@ -180,6 +186,14 @@ Result<control::Request> read_qp(Arguments& words) {
   return words.done(change);
 }
 
+Result<control::Request> read_address(Arguments& words) {
+  const control::AddAddress change{words.hca(), words.address()};
+  if (words.take_last("delete")) {
+    return words.done(control::DeleteAddress{change.hca, change.address});
+  }
+  return words.done(change);
+}
+
 Result<control::Request> read_partition(Arguments& words) {
   control::SetPartition change;
   change.pkey = words.pkey();
@@ -228,6 +242,11 @@ constexpr std::array kChanges{
     Change{"qp", "HCA error [QPN]",
            "move a queue pair of the programs on an HCA,\nor all of them, to the error state",
            read_qp},
+    Change{
+        "address", "HCA ADDRESS [delete]",
+        "give an HCA an IP address for programs of\nlibrdmacm, beside its default ones; take\nit "
+        "away",
+        read_address},
     Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
            "the\npartition with its groups",

@@ -14,6 +14,8 @@
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/run_environment.hpp"
+#include "softib/control/client.hpp"
+#include "softib/control/protocol.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
 
@@ -41,6 +43,9 @@ po::options_description run_options() {
       "the HCA (default: the name of the network namespace, else of the host), "
       "and which port of a new HCA, 1 or 2, is connected to the subnet (default: 1); or several "
       "HCAs, the devices softib0, softib1 and so on")(
+      "address", po::value<std::vector<std::string>>()->composing()->value_name("ADDRESS"),
+      "give the HCA, or the first of several, an IP address for programs of librdmacm, beside its "
+      "default ones; may be repeated")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "write the packets and MADs that the program sends and receives to FILE, for tshark; -: to "
       "the "
@@ -51,7 +56,8 @@ po::options_description run_options() {
 /// The index of the program in argv: after "--", or the first argument that is neither an option
 /// nor the value of one.
 int find_program(int argc, char** argv) {
-  constexpr std::array<std::string_view, 4> kWithValue{"--subnet", "--dir", "--hca", "--capture"};
+  constexpr std::array<std::string_view, 5> kWithValue{"--subnet", "--dir", "--hca", "--address",
+                                                       "--capture"};
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--") return i + 1;
@@ -78,7 +84,28 @@ Result<void> begin_capture(const std::string& given) {
   return {};
 }
 
-Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolder& folder) {
+Result<std::vector<IpAddress>> read_addresses(const po::variables_map& options) {
+  std::vector<IpAddress> addresses;
+  for (const auto& word : arguments_of(options, "address")) {
+    const auto address = ipoib::parse_ip_address(word);
+    if (!address) return ipoib::Error{EINVAL, "--address: '" + word + "' is not an IP address"};
+    addresses.push_back(*address);
+  }
+  return addresses;
+}
+
+/// The subnet process need not run if the node has the address already.
+Result<void> give_address(const fabric::SubnetFolder& folder, const std::string& hca,
+                          const IpAddress& address) {
+  const auto fabric = fabric::Fabric::open(folder.fabric());
+  const auto owner = fabric ? fabric->find(address) : std::nullopt;
+  if (owner && owner == fabric->find(hca)) return {};
+  const auto line = control::send_request(folder, control::emit(control::AddAddress{hca, address}));
+  return line ? control::parse_acknowledgement(*line) : line.error();
+}
+
+Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolder& folder,
+                     const std::vector<IpAddress>& addresses) {
   std::string hca = options["hca"].as<std::string>();
   if (hca.empty() || hca.front() == ':') hca.insert(0, default_hca_name());
   const auto library = find_libsoftib();
@@ -87,6 +114,11 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   if (!hcas) return hcas.error();
   for (const auto& each : *hcas) {
     if (const auto node = endpoint::find_or_add_node(folder, each); !node) return node.error();
+  }
+  const auto first = fabric::HcaName::parse(hcas->front());
+  if (!first) return first.error();
+  for (const auto& address : addresses) {
+    if (auto given = give_address(folder, first->name, address); !given) return given;
   }
   if (!folder.is_running()) {
     std::cerr << "softib: the process of subnet '" << folder.name()
@@ -132,9 +164,11 @@ int run_command(int argc, char** argv) {
   if (program >= argc) {
     return fail_usage("run", "no program to run");
   }
+  const auto addresses = read_addresses(*options);
+  if (!addresses) return fail_usage("run", addresses.error().message);
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
-  if (const auto ready = prepare(*options, *folder); !ready) return fail(ready.error());
+  if (const auto ready = prepare(*options, *folder, *addresses); !ready) return fail(ready.error());
   ::execvp(argv[program], argv + program);
   int code = errno;
   // execvp() also fails with EACCES if a directory of PATH is not accessible and no other has the

@@ -120,8 +120,9 @@ Table nodes(const json::object& subnet) {
   const auto& all = list(subnet, "nodes");
   const bool has_faults = std::any_of(
       all.begin(), all.end(), [](const auto& value) { return faults(value.as_object()) != "-"; });
-  std::vector<ipoib::table::Column> columns{{"LID"},    {"NODE"}, {"STATE"},  {"MTU"},
-                                            {"GBIT/S"}, {"GID"},  {"P_KEYS"}, {"PROCESSES"}};
+  std::vector<ipoib::table::Column> columns{{"LID"},       {"NODE"},   {"STATE"},
+                                            {"MTU"},       {"GBIT/S"}, {"GID"},
+                                            {"ADDRESSES"}, {"P_KEYS"}, {"PROCESSES"}};
   if (has_faults) columns.push_back({"LINK FAULTS"});
   Table table(std::move(columns));
   for (const auto& value : all) {
@@ -132,6 +133,7 @@ Table nodes(const json::object& subnet) {
                                  text(node, "mtu"),
                                  gbits(node),
                                  text(node, "gid"),
+                                 join(list(node, "addresses"), plain),
                                  join(list(node, "pkeys"), plain),
                                  join(list(node, "processes"), [](const json::value& one) {
                                    return text(one.as_object(), "pid");

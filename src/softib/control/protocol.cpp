@@ -87,6 +87,11 @@ class Members {
     if (!has_prefix || error != std::errc() || stop != end) invalid("pkey");
     return PKey(value);
   }
+  IpAddress address() {
+    const auto address = ipoib::parse_ip_address(text("address"));
+    if (!address) invalid("address");
+    return address.value_or(IpAddress());
+  }
   template <class Value, std::size_t N>
   Value one_of(std::string_view key,
                const std::array<std::pair<Value, std::string_view>, N>& names) {
@@ -140,6 +145,16 @@ json::object content(const SetLink& request) {
 }
 json::object content(const FailQps& request) {
   return {{"command", "fail-qps"}, {"hca", request.hca}, {"qpn", request.qpn.value()}};
+}
+json::object content(const AddAddress& request) {
+  return {{"command", "add-address"},
+          {"hca", request.hca},
+          {"address", ipoib::to_string(request.address)}};
+}
+json::object content(const DeleteAddress& request) {
+  return {{"command", "delete-address"},
+          {"hca", request.hca},
+          {"address", ipoib::to_string(request.address)}};
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -227,6 +242,10 @@ Result<Request> parse_request(std::string_view line) {
     constexpr auto kLast = ipoib::kMulticastQpn.value() - 1;
     FailQps request{members.hca(), Qpn(members.number<std::uint32_t>("qpn", kLast))};
     return members.done(request);
+  }
+  if (command == "add-address") return members.done(AddAddress{members.hca(), members.address()});
+  if (command == "delete-address") {
+    return members.done(DeleteAddress{members.hca(), members.address()});
   }
   if (command == "set-partition") {
     SetPartition request{members.hca(), members.pkey(), members.one_of("membership", kMemberships)};

@@ -9,6 +9,7 @@
 //   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5,
 //   "corrupt":0,"seed":0}                             hundredths of a percent, milliseconds
 //   {"command":"fail-qps","hca":"a","qpn":4097}                     0: all queue pairs
+//   {"command":"add-address","hca":"a","address":"10.0.0.1"}       delete-address
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
 //                                                                   none, limited, full
 //   {"command":"delete-partition","pkey":"0x0012"}
@@ -29,6 +30,7 @@
 
 #include "ipoib/result.hpp"
 #include "softib/core/link_faults.hpp"
+#include "softib/core/node_addresses.hpp"
 #include "softib/subnet/partition.hpp"
 
 namespace softib::control {
@@ -59,6 +61,14 @@ struct FailQps {
   std::string hca;
   Qpn qpn;  ///< 0: all
 };
+struct AddAddress {
+  std::string hca;
+  IpAddress address;
+};
+struct DeleteAddress {
+  std::string hca;
+  IpAddress address;
+};
 struct SetPartition {
   std::string hca;
   PKey pkey;
@@ -75,8 +85,9 @@ struct MovePKey {
 struct RestartSm {};
 struct Stop {};
 
-using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, SetPartition,
-                             DeletePartition, MovePKey, RestartSm, Stop>;
+using Request =
+    std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress, DeleteAddress,
+                 SetPartition, DeletePartition, MovePKey, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);

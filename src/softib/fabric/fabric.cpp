@@ -81,6 +81,19 @@ std::optional<NodeIndex> Fabric::find(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
+  if (const auto by_default = node_of(address)) {
+    return node(*by_default) ? by_default : std::nullopt;
+  }
+  if (!check_address(address)) return std::nullopt;
+  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+    PublishedNode::Value words;
+    if (node_version(i) == 0 || !layout_->nodes[i].read(words)) continue;
+    if (has_address(words, address) && decode(words)) return i;
+  }
+  return std::nullopt;
+}
+
 std::optional<NodeIndex> Fabric::node_at(Lid lid) const {
   if (!ipoib::is_unicast(lid)) return std::nullopt;
   const std::uint16_t entry = layout_->lids[lid.value()].load(std::memory_order_acquire);

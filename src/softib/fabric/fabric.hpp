@@ -40,6 +40,8 @@ class Fabric {
   /// Returns nullopt if there is no such node, or if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::Node> node(NodeIndex node) const;
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
+  /// The node with an IP address, default addresses included.
+  [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
   /// `down` for a node that does not exist.
   [[nodiscard]] PortState port_state(NodeIndex node) const;

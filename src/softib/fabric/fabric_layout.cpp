@@ -21,7 +21,8 @@ constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
 constexpr std::size_t kQpErrorsWord = kFaultsWord + std::tuple_size_v<LinkFaults::Words>;
-static_assert(kQpErrorsWord + std::tuple_size_v<QpErrors::Words> == kNodeWords);
+constexpr std::size_t kAddressesWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
+static_assert(kAddressesWord + 2 * kMaxNodeAddresses == kNodeWords);
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -30,6 +31,34 @@ T field(std::uint64_t word, unsigned shift) {
 
 /// MTU codes are 256 to 4096 bytes (IBA 14.2.5.6); programs divide by the MTU of their port.
 std::uint8_t clamp_mtu(int code) { return static_cast<std::uint8_t>(std::clamp(code, 1, 5)); }
+
+/// An address in two words, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), which is no address of a
+/// node itself. 0: none.
+using AddressWords = std::array<std::uint64_t, 2>;
+constexpr std::uint64_t kMappedV4 = 0xffff'0000'0000;
+
+AddressWords words_of(const IpAddress& address) {
+  if (const auto* const v4 = std::get_if<ipoib::Ipv4Address>(&address)) {
+    return {0, kMappedV4 | v4->number()};
+  }
+  const auto& bytes = std::get<ipoib::Ipv6Address>(address).bytes();
+  return {ipoib::load_be<std::uint64_t>(bytes.data()),
+          ipoib::load_be<std::uint64_t>(bytes.data() + 8)};
+}
+
+IpAddress address_of_words(const AddressWords& words) {
+  if (words[0] == 0 && words[1] >> 32 == kMappedV4 >> 32) {
+    return ipoib::Ipv4Address(static_cast<std::uint32_t>(words[1]));
+  }
+  ipoib::Ipv6Address::Bytes bytes;
+  ipoib::store_be(bytes.data(), words[0]);
+  ipoib::store_be(bytes.data() + 8, words[1]);
+  return ipoib::Ipv6Address(bytes);
+}
+
+AddressWords address_words(const PublishedNode::Value& words, std::size_t index) {
+  return {words[kAddressesWord + 2 * index], words[kAddressesWord + 2 * index + 1]};
+}
 
 }  // namespace
 
@@ -58,6 +87,9 @@ PublishedNode::Value encode(const subnet::Node& node) {
   }
   std::ranges::copy(port.faults.words(), words.begin() + kFaultsWord);
   std::ranges::copy(port.qp_errors.words(), words.begin() + kQpErrorsWord);
+  for (std::size_t i = 0; i < std::min(node.addresses.size(), kMaxNodeAddresses); ++i) {
+    std::ranges::copy(words_of(node.addresses[i]), words.begin() + kAddressesWord + 2 * i);
+  }
   return words;
 }
 
@@ -99,7 +131,22 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   }
   port.faults = LinkFaults::of_words({words[kFaultsWord], words[kFaultsWord + 1]});
   port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
+  for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
+    const auto pair = address_words(words, i);
+    if (pair == AddressWords()) break;
+    if (const auto address = address_of_words(pair); check_address(address)) {
+      node.addresses.push_back(address);
+    }
+  }
   return node;
+}
+
+bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
+  const auto wanted = words_of(address);
+  for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
+    if (address_words(words, i) == wanted) return true;
+  }
+  return false;
 }
 
 PublishedGroup::Value encode(const subnet::GroupForwarding& group) {

@@ -14,11 +14,11 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 9;
+inline constexpr std::uint32_t kFabricVersion = 10;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
-/// errors of its queue pairs 2.
-inline constexpr std::size_t kNodeWords = 25;
+/// errors of its queue pairs 2, IP addresses 2 each.
+inline constexpr std::size_t kNodeWords = 25 + 2 * kMaxNodeAddresses;
 /// The word with the port state in its low 8 bits, which are 0 if there is no such node.
 inline constexpr std::size_t kNodePortWord = 11;
 /// Words of a group's record: MGID 2, receivers 16.
@@ -54,6 +54,8 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std::uint64_t>) == 8);
 
 [[nodiscard]] PublishedNode::Value encode(const subnet::Node& node);
+/// Whether a record has the IP address, beside the default ones.
+[[nodiscard]] bool has_address(const PublishedNode::Value& words, const IpAddress& address);
 /// Returns nullopt for an empty or invalid record.
 [[nodiscard]] std::optional<subnet::Node> decode(const PublishedNode::Value& words);
 [[nodiscard]] PublishedGroup::Value encode(const subnet::GroupForwarding& group);

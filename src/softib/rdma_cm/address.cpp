@@ -4,15 +4,10 @@
 
 namespace softib::rdma_cm {
 
-using ipoib::Ipv4Address;
 using ipoib::Ipv6Address;
 using ipoib::Overloaded;
 
 namespace {
-constexpr std::uint32_t kNodesV4 = 0x7f4d'0000;  ///< 127.77.0.0/16
-constexpr std::uint8_t kNodesV6 = 0xfd;          ///< fd77::/112
-constexpr std::uint8_t kNodesV6Next = 0x77;
-constexpr std::uint32_t kHostBits = 0xffff;
 constexpr std::uint64_t kPortBits = 0xffff;
 }  // namespace
 
@@ -30,10 +25,7 @@ bool is_any(const Address& address) {
 
 bool is_loopback(const Address& address) {
   const auto* const ip = std::get_if<IpEndpoint>(&address);
-  if (ip == nullptr) return false;
-  if (const auto* const v6 = std::get_if<Ipv6Address>(&ip->address)) return v6->is_loopback();
-  constexpr std::uint32_t kLoopback = 0x7f00'0000;
-  return (std::get<Ipv4Address>(ip->address).number() & 0xffff'ff00) == kLoopback;
+  return ip != nullptr && softib::is_loopback(ip->address);
 }
 
 bool is_multicast(const Address& address) {
@@ -112,23 +104,6 @@ wire::ServiceId service_id_of(PortSpace space, const Address& address) {
     return wire::ServiceId(ib->service_id);
   }
   return wire::ServiceId(std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port_of(address));
-}
-
-IpAddress address_of(NodeIndex node, IpFamily family) {
-  if (family == IpFamily::v4) return Ipv4Address(kNodesV4 | node);
-  Ipv6Address::Bytes bytes{kNodesV6, kNodesV6Next};
-  bytes[14] = static_cast<std::uint8_t>(node >> 8);
-  bytes[15] = static_cast<std::uint8_t>(node);
-  return Ipv6Address(bytes);
-}
-
-std::optional<NodeIndex> node_of(const IpAddress& address) {
-  const auto* const v6 = std::get_if<Ipv6Address>(&address);
-  const std::uint32_t host = v6 != nullptr ? std::uint32_t{v6->bytes()[14]} << 8 | v6->bytes()[15]
-                                           : std::get<Ipv4Address>(address).number() & kHostBits;
-  const auto node = static_cast<NodeIndex>(host);
-  if (host >= kMaxNodes || address_of(node, family(address)) != address) return std::nullopt;
-  return node;
 }
 
 }  // namespace softib::rdma_cm

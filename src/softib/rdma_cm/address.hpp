@@ -7,14 +7,12 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/node_addresses.hpp"
 #include "wire/cm_messages.hpp"
 
 namespace softib::rdma_cm {
 
 namespace wire = ipoib::wire;
-using ipoib::IpAddress;
-using ipoib::IpFamily;
 
 /// The values of the ABI (enum rdma_ucm_port_space). Those of TCP and UDP end with the number of
 /// the IP protocol.
@@ -45,7 +43,7 @@ using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 
 /// Whether no host, port or GID is named.
 [[nodiscard]] bool is_any(const Address& address);
-/// ::1, or an address of 127.0.0.0/24; the rest of 127/8 names nodes.
+/// softib::is_loopback().
 [[nodiscard]] bool is_loopback(const Address& address);
 [[nodiscard]] bool is_multicast(const Address& address);
 [[nodiscard]] bool is_same_kind(const Address& one, const Address& other);
@@ -57,11 +55,5 @@ using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] Address any_like(const Address& other);
 /// The service that an ID of the port space listens on, or connects to, at the address.
 [[nodiscard]] wire::ServiceId service_id_of(PortSpace space, const Address& address);
-
-/// The addresses that each node has: 127.77.x.y and fd77::x:y, where 256 x + y is its number. All
-/// of 127/8 is local on Linux, so programs can use the IPv4 one for a TCP connection beside RDMA.
-[[nodiscard]] IpAddress address_of(NodeIndex node, IpFamily family);
-/// The node with the address, which need not exist; nullopt: it is none of them.
-[[nodiscard]] std::optional<NodeIndex> node_of(const IpAddress& address);
 
 }  // namespace softib::rdma_cm

@@ -257,25 +257,27 @@ Result<void> Manager::bind(ChannelId channel, IdHandle handle, const Address& ad
 }
 
 /// Binds it to the HCA that has the address. A wildcard is of none.
-Result<void> Manager::bind_hca(Id& id, const Address& address) const {
+Result<void> Manager::bind_hca(Id& id, const Address& address) {
   if (is_any(address)) return {};
-  for (const auto& hca : hcas_) {
-    const PortAttributes port = node_.port(hca->number);
-    const auto* const ip = std::get_if<IpEndpoint>(&address);
-    const bool is_it =
-        ip != nullptr
-            ? is_loopback(address) || ip->address == node_.address(hca->number, family(ip->address))
-            : std::get<IbEndpoint>(address).gid == port.gid();
-    if (!is_it) continue;
-    id.hca = hca->number;
-    const auto* const ib = std::get_if<IbEndpoint>(&address);
-    id.pkey = ib != nullptr && ib->pkey.is_valid() ? ib->pkey : usable_pkey(port);
-    return {};
+  std::optional<Node::Local> local;
+  if (const auto* const ip = std::get_if<IpEndpoint>(&address)) {
+    local = is_loopback(address) ? Node::Local() : node_.find_local(ip->address);
+    if (!local) return Error{EADDRNOTAVAIL, "no HCA of the process has this address"};
+  } else {
+    const auto& ib = std::get<IbEndpoint>(address);
+    const auto found = std::ranges::find_if(
+        hcas_, [&](const auto& hca) { return node_.port(hca->number).gid() == ib.gid; });
+    if (found == hcas_.end()) return Error{ENODEV, "no HCA of the process has this GID"};
+    local = {(*found)->number, ib.pkey, {}};
   }
-  if (std::holds_alternative<IpEndpoint>(address)) {
-    return Error{EADDRNOTAVAIL, "no HCA of the process has this address"};
-  }
-  return Error{ENODEV, "no HCA of the process has this GID"};
+  use_hca(id, local->hca, local->pkey);
+  return {};
+}
+
+/// In any partition of the port, unless one is named.
+void Manager::use_hca(Id& id, std::size_t hca, PKey pkey) const {
+  id.hca = hca;
+  id.pkey = pkey.is_valid() ? pkey : usable_pkey(node_.port(hca));
 }
 
 Result<void> Manager::bind(Id& id, const Address& address) {
@@ -325,40 +327,51 @@ Result<void> Manager::resolve_address(ChannelId channel, IdHandle handle, const 
   return {};
 }
 
-std::optional<Gid> Manager::find_destination(const Id& id) const {
+std::optional<Node::Remote> Manager::find_destination(const Id& id) const {
   if (is_any(id.destination) || is_loopback(id.destination)) {
-    return node_.port(id.hca.value_or(0)).gid();
+    return Node::Remote{node_.port(id.hca.value_or(0)).gid()};
   }
-  if (const auto* const ib = std::get_if<IbEndpoint>(&id.destination)) return ib->gid;
-  if (is_multicast(id.destination)) return group_of(id, id.destination);
-  return node_.find(std::get<IpEndpoint>(id.destination).address);
+  if (const auto* const ib = std::get_if<IbEndpoint>(&id.destination)) {
+    return Node::Remote{ib->gid};
+  }
+  if (is_multicast(id.destination)) {
+    const auto group = group_of(id, id.destination);
+    return group ? std::optional(Node::Remote{*group}) : std::nullopt;
+  }
+  return node_.find(std::get<IpEndpoint>(id.destination).address, id.deadline);
 }
 
-/// The addresses of nodes are known here, so nobody has to be asked. But a node may appear within
-/// the time that the user gives.
+void Manager::retry_addresses(TimePoint now) {
+  const auto waiting = address_deadlines_;
+  for (const auto& [deadline, handle] : waiting) try_to_resolve(ids_.at(handle), now);
+}
+
+/// A node may appear within the time that the user gives, so it is looked for once more at the end.
 void Manager::try_to_resolve(Id& id, TimePoint now) {
-  const auto dgid = find_destination(id);
-  if (!dgid && now < id.deadline) return;
+  const auto found = find_destination(id);
+  if (!found && now < id.deadline) return;
   address_deadlines_.erase({id.deadline, id.handle});
   id.deadline = ipoib::kNever;
-  if (!dgid) {
+  if (!found) {
     id.state = IdState::address_bound;
     return tell(id, EventType::address_error, -ETIMEDOUT);
   }
+  const auto& from = found->from;
+  if (!id.hca && from) use_hca(id, from->hca, from->pkey);
   if (!id.hca) {
     // The HCA that has the address itself, or else the first one that is up.
     const auto chosen = std::ranges::max_element(hcas_, {}, [&](const auto& hca) {
       const PortAttributes port = node_.port(hca->number);
       const int is_up = port.state == PortState::active && !hca->is_lost ? 1 : 0;
-      return is_up + (port.gid() == *dgid ? 1 : 0);
+      return is_up + (port.gid() == found->gid ? 1 : 0);
     });
-    id.hca = (*chosen)->number;
-    id.pkey = usable_pkey(node_.port(*id.hca));
+    use_hca(id, (*chosen)->number, PKey());
   }
-  id.dgid = *dgid;
+  id.dgid = found->gid;
   const auto local_port = port_of(id.source);
   if (auto* const ip = std::get_if<IpEndpoint>(&id.source)) {
-    if (is_any(id.source)) ip->address = node_.address(*id.hca, family(ip->address));
+    const IpAddress& to = std::get<IpEndpoint>(id.destination).address;
+    if (is_any(id.source)) ip->address = from ? from->address : node_.source(*id.hca, to);
   } else if (auto* const ib = std::get_if<IbEndpoint>(&id.source)) {
     ib->gid = node_.port(*id.hca).gid();
     const PKey wanted = std::get<IbEndpoint>(id.destination).pkey;

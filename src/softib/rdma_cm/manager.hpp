@@ -127,6 +127,8 @@ class Manager {
   /// The caller has checked Q_Key, P_Key and GRH.
   void receive(std::size_t hca, const MadPacket& packet, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
+  /// The node has found an address.
+  void retry_addresses(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   /// See cm::CommunicationManager.
   void process_gone(std::size_t hca, Lid lid, std::uint32_t slot, std::uint32_t epoch,
@@ -188,8 +190,9 @@ class Manager {
   void tell(const Id& id, Event event);
 
   [[nodiscard]] ipoib::Result<void> bind(Id& id, const Address& address);
-  [[nodiscard]] ipoib::Result<void> bind_hca(Id& id, const Address& address) const;
-  [[nodiscard]] std::optional<Gid> find_destination(const Id& id) const;
+  [[nodiscard]] ipoib::Result<void> bind_hca(Id& id, const Address& address);
+  void use_hca(Id& id, std::size_t hca, PKey pkey) const;
+  [[nodiscard]] std::optional<Node::Remote> find_destination(const Id& id) const;
   void try_to_resolve(Id& id, ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> start_listening(const Id& id, std::size_t hca);
   void stop_listening(const Id& id);

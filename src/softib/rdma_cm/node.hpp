@@ -1,9 +1,10 @@
 // What the RDMA connection manager asks its process about the node and the subnet. Answers come at
-// once, from memory and locks that all processes of the subnet share.
+// once; but an address that is not known may be found later.
 #pragma once
 
 #include <optional>
 
+#include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/rdma_cm/address.hpp"
 
@@ -14,9 +15,23 @@ class Node {
   virtual ~Node() = default;
   /// Of an HCA of the process, counted from 0.
   [[nodiscard]] virtual PortAttributes port(std::size_t hca) const = 0;
-  [[nodiscard]] virtual IpAddress address(std::size_t hca, IpFamily family) const = 0;
-  /// The port with an IP address, on any node of the subnet; nullopt if there is none.
-  [[nodiscard]] virtual std::optional<Gid> find(const IpAddress& address) const = 0;
+  /// The address of the HCA for connections to `destination`; of the same family.
+  [[nodiscard]] virtual IpAddress source(std::size_t hca, const IpAddress& destination) const = 0;
+  /// An address of the process.
+  struct Local {
+    std::size_t hca = 0;
+    PKey pkey;  ///< of the interface with the address; invalid: of none
+    IpAddress address;
+  };
+  [[nodiscard]] virtual std::optional<Local> find_local(const IpAddress& address) = 0;
+  /// The port with an IP address, on any node of the subnet.
+  struct Remote {
+    Gid gid;
+    std::optional<Local> from = {};  ///< where connections to it begin, if it is not any HCA
+  };
+  /// nullopt: none is known. If one is found before `until`, Manager::retry_addresses() is called.
+  [[nodiscard]] virtual std::optional<Remote> find(const IpAddress& address,
+                                                   ipoib::TimePoint until) = 0;
 
   /// Reserves a port number of the node for this process, at one address, or for the wildcard at
   /// all of them. False: another process has it.

@@ -213,6 +213,15 @@ Result<void> Subnet::fail_queue_pairs(NodeIndex index, Qpn qpn) {
   return state_->manager.fail_queue_pairs(index, qpn);
 }
 
+Result<void> Subnet::add_address(NodeIndex index, const IpAddress& address) {
+  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  return state_->manager.add_address(index, address);
+}
+
+Result<void> Subnet::delete_address(NodeIndex index, const IpAddress& address) {
+  return state_->manager.delete_address(index, address);
+}
+
 Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   auto set = state_->manager.set_membership(index, pkey, as);

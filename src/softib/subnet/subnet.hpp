@@ -67,6 +67,11 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.
   [[nodiscard]] ipoib::Result<void> fail_queue_pairs(NodeIndex node, Qpn qpn);
+  /// Gives an HCA an IP address; again without effect. EINVAL: see check_address(); EADDRINUSE:
+  /// another node has it; ENOSPC: kMaxNodeAddresses.
+  [[nodiscard]] ipoib::Result<void> add_address(NodeIndex node, const IpAddress& address);
+  /// EADDRNOTAVAIL: the HCA was not given the address.
+  [[nodiscard]] ipoib::Result<void> delete_address(NodeIndex node, const IpAddress& address);
   /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
   /// necessary, except for `none`.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);

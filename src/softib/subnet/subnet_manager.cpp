@@ -217,6 +217,45 @@ Result<void> SubnetManager::fail_queue_pairs(NodeIndex index, Qpn qpn) {
   return {};
 }
 
+const Node* SubnetManager::node_with(const IpAddress& address) const {
+  for (const auto& node : nodes_) {
+    if (node && std::ranges::count(node->addresses, address) != 0) return &*node;
+  }
+  return nullptr;
+}
+
+Result<void> SubnetManager::add_address(NodeIndex index, const IpAddress& address) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (auto checked = check_address(address); !checked) return checked;
+  const Node* const owner = node_with(address);
+  if (owner == node) return {};
+  if (owner != nullptr) {
+    return Error{EADDRINUSE,
+                 ipoib::to_string(address) + " is an address of the HCA '" + owner->name + "'"};
+  }
+  if (node->addresses.size() >= kMaxNodeAddresses) {
+    return Error{ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
+                             " addresses, which is the limit"};
+  }
+  node->addresses.push_back(address);
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::delete_address(NodeIndex index, const IpAddress& address) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (std::erase(node->addresses, address) == 0) {
+    return Error{EADDRNOTAVAIL,
+                 "the HCA '" + node->name + "' was not given " + ipoib::to_string(address)};
+  }
+  changed_.set(index);
+  return {};
+}
+
 Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   Error error;
   Node* node = find_node(index, error);
@@ -320,6 +359,7 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
     node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
+  std::erase_if(node.addresses, [&](const auto& address) { return node_with(address) != nullptr; });
   nodes_[index] = std::move(node);
   if (has_own_sm()) claim_lids(index);
   update_end_ports();

@@ -48,6 +48,8 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex index, const LinkFaults& faults);
   [[nodiscard]] ipoib::Result<void> fail_queue_pairs(NodeIndex index, Qpn qpn);
+  [[nodiscard]] ipoib::Result<void> add_address(NodeIndex index, const IpAddress& address);
+  [[nodiscard]] ipoib::Result<void> delete_address(NodeIndex index, const IpAddress& address);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
   /// Removes a partition and its key from all ports.
   [[nodiscard]] ipoib::Result<void> delete_partition(PKey pkey);
@@ -101,6 +103,8 @@ class SubnetManager {
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
   void assign_pkeys(NodeIndex index);
   bool insert(NodeIndex index, Node node);
+  /// The node that the operator has given the address; null: none.
+  [[nodiscard]] const Node* node_with(const IpAddress& address) const;
   void update_end_ports();
   [[nodiscard]] Node* find_node(NodeIndex index, ipoib::Error& error);
 

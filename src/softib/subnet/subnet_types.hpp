@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/node_addresses.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/subnet_config.hpp"
 
@@ -35,6 +35,7 @@ struct Node {
   std::string name;  ///< 1 to kMaxNodeName bytes
   PortAttributes port;
   ManagementKey key{};
+  std::vector<IpAddress> addresses{};  ///< beside address_of(); at most kMaxNodeAddresses
 };
 
 /// Forwarding of a multicast group.

@@ -50,6 +50,11 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
   for (const PKey key : node.port.pkeys) {
     if (key.is_valid()) pkeys.emplace_back(subnet::pkey_text(key));
   }
+  json::array addresses;
+  for (const auto family : {IpFamily::v4, IpFamily::v6}) {
+    addresses.emplace_back(ipoib::to_string(address_of(index, family)));
+  }
+  for (const auto& address : node.addresses) addresses.emplace_back(ipoib::to_string(address));
   return {{"node", index},
           {"name", node.name},
           {"port", node.port.number},
@@ -59,6 +64,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"state", node.port.failed ? control::name(control::HcaState::failed)
                                      : control::name(node.port.state)},
           {"gid", node.port.gid().to_string()},
+          {"addresses", std::move(addresses)},
           {"node_guid", hex(node.port.node_guid.value(), 16)},
           {"port_guid", hex(node.port.port_guid.value(), 16)},
           {"mtu", ipoib::wire::mtu_bytes(node.port.mtu)},

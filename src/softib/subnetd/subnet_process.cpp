@@ -355,6 +355,14 @@ struct SubnetProcess::Commands {
       return process.subnet_.fail_queue_pairs(node, what.qpn);
     });
   }
+  Result<json::object> operator()(const control::AddAddress& what) const {
+    return on(what.hca,
+              [&](NodeIndex node) { return process.subnet_.add_address(node, what.address); });
+  }
+  Result<json::object> operator()(const control::DeleteAddress& what) const {
+    return on(what.hca,
+              [&](NodeIndex node) { return process.subnet_.delete_address(node, what.address); });
+  }
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {
       const auto set = process.subnet_.set_membership(node, what.pkey, what.membership);

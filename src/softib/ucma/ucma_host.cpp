@@ -88,6 +88,7 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
     : endpoints_(std::move(endpoints)),
       fabric_(std::move(fabric)),
       previous_(previous),
+      ipoib_([this](const auto& address, const auto& found) { on_neighbour(address, found); }),
       manager_(hcas_of(endpoints_), *this, ipoib::random_bits()) {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     locks_.emplace_back(folder, endpoints_[hca]->node());
@@ -260,15 +261,54 @@ void UcmaHost::Receiver::cm_lost() {
 
 PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->port(); }
 
-rdma_cm::IpAddress UcmaHost::address(std::size_t hca, ipoib::IpFamily family) const {
-  return rdma_cm::address_of(endpoints_.at(hca)->node(), family);
+IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const {
+  const NodeIndex node = endpoints_.at(hca)->node();
+  const auto record = fabric_.node(node);
+  return source_address(node, record ? record->addresses : std::vector<IpAddress>(), destination);
 }
 
-std::optional<Gid> UcmaHost::find(const rdma_cm::IpAddress& address) const {
-  const auto node = rdma_cm::node_of(address);
-  const auto record = node ? fabric_.node(*node) : std::nullopt;
-  if (!record || record->port.failed) return std::nullopt;
-  return record->port.gid();
+std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& address) {
+  const auto node = fabric_.find(address);
+  if (!node) {
+    const auto interface = IpoibAddresses::local(address);
+    return interface ? local_of(*interface, address) : std::nullopt;
+  }
+  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+    if (endpoints_[hca]->node() == *node) return Local{hca, PKey(), address};
+  }
+  return std::nullopt;
+}
+
+/// nullopt: the interface is on an HCA that the process does not have.
+std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Local& interface,
+                                                       const IpAddress& address) const {
+  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
+    if (port(hca).gid() == interface.gid) return Local{hca, interface.pkey, address};
+  }
+  return std::nullopt;
+}
+
+/// The addresses of the subnet come first.
+std::optional<rdma_cm::Node::Remote> UcmaHost::find(const IpAddress& address,
+                                                    ipoib::TimePoint until) {
+  if (const auto node = fabric_.find(address)) {
+    const auto record = fabric_.node(*node);
+    if (!record || record->port.failed) return std::nullopt;
+    return Remote{record->port.gid()};
+  }
+  if (const auto found = found_.find(address); found != found_.end()) return found->second;
+  if (until > ipoib::monotonic_now()) ipoib_.resolve(address, until);
+  return std::nullopt;
+}
+
+void UcmaHost::on_neighbour(const IpAddress& address, const IpoibAddresses::Neighbour& found) {
+  std::unique_lock lock(mutex_);
+  const auto from = local_of(found.from, found.source);
+  if (!from) return;
+  found_[address] = {found.gid, from};
+  manager_.retry_addresses(ipoib::monotonic_now());
+  found_.clear();
+  flush(lock);
 }
 
 /// The process has the port numbers of its first HCA's node.

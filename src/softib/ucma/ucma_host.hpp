@@ -14,6 +14,7 @@
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/rdma_cm/manager.hpp"
 #include "softib/transport/fork_guard.hpp"
+#include "softib/ucma/ipoib_addresses.hpp"
 #include "softib/ucma/port_locks.hpp"
 
 namespace softib::ucma {
@@ -70,8 +71,10 @@ class UcmaHost final : private rdma_cm::Node {
   using Peer = std::pair<std::size_t, endpoint::RemoteProcess>;  ///< with the HCA
 
   [[nodiscard]] PortAttributes port(std::size_t hca) const override;
-  [[nodiscard]] rdma_cm::IpAddress address(std::size_t hca, ipoib::IpFamily family) const override;
-  [[nodiscard]] std::optional<Gid> find(const rdma_cm::IpAddress& address) const override;
+  [[nodiscard]] IpAddress source(std::size_t hca, const IpAddress& destination) const override;
+  [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override;
+  [[nodiscard]] std::optional<Remote> find(const IpAddress& address,
+                                           ipoib::TimePoint until) override;
   [[nodiscard]] bool lock_port(rdma_cm::PortSpace space, std::uint16_t port,
                                const rdma_cm::Address& address) override;
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port) override;
@@ -83,6 +86,9 @@ class UcmaHost final : private rdma_cm::Node {
                                    std::uint8_t join_state) override;
 
   void attach_receivers();
+  [[nodiscard]] std::optional<Local> local_of(const IpoibAddresses::Local& interface,
+                                              const IpAddress& address) const;
+  void on_neighbour(const IpAddress& address, const IpoibAddresses::Neighbour& found);
   [[nodiscard]] ipoib::TimePoint next_recheck() const;
   void close_channel(int fd);
   void check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint now);
@@ -93,6 +99,7 @@ class UcmaHost final : private rdma_cm::Node {
   const fabric::Fabric fabric_;
   /// Of the parent process, or before an HCA has failed. Never destroyed.
   UcmaHost* const previous_;
+  IpoibAddresses ipoib_;
   const std::uint32_t generation_ = transport::fork_generation();
   std::once_flag receivers_set_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
@@ -106,6 +113,7 @@ class UcmaHost final : private rdma_cm::Node {
   };
   std::map<Peer, Recheck> rechecks_;
   ipoib::TimePoint deadline_ = ipoib::kNever;
+  std::map<IpAddress, Remote> found_;  ///< only while the manager looks for them again
   rdma_cm::Manager manager_;
 };
 

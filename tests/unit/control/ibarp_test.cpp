@@ -103,6 +103,90 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   EXPECT_EQ(found.waiting, 5U);
 }
 
+/// A server with a neighbour to be resolved.
+struct ResolvingServer : RunningServer {
+  ResolvingServer() {
+    InterfaceInfo info;
+    info.gid = *Gid::parse("fe80::7");
+    info.lid = Lid(5);
+    info.pkey = PKey(0x8001);
+    handler.put(info);
+    Entry entry;
+    entry.address = Ipv4Address(0x0a2c0002);
+    entry.state = "reachable";
+    entry.hardware = HwAddress{0, Qpn(0x401), *Gid::parse("fe80::1")};
+    entry.path = Path{Lid(0x12), ServiceLevel(3), 2048, 40'000};
+    handler.put(entry);
+  }
+};
+
+ibarp_address address_of(const char* text) {
+  ibarp_address address{};
+  EXPECT_EQ(ibarp_parse_address(text, &address), 0);
+  return address;
+}
+
+bool is_readable(int fd, int timeout) {
+  pollfd poller{fd, POLLIN, 0};
+  return poll(&poller, 1, timeout) == 1;
+}
+
+TEST(Ibarp, ResolvesAnAddressToThePathOfItsPort) {
+  ResolvingServer server;
+  const Handle handle(server.name());
+  const auto peer = address_of("10.44.0.2");
+  ibarp_path path{};
+  path.size = sizeof(path);
+  ASSERT_EQ(ibarp_resolve(handle.get(), &peer, 1000, &path), 0) << ibarp_error(handle.get());
+  EXPECT_EQ(path.hardware.qpn, 0x401U);
+  EXPECT_EQ(path.hardware.gid[15], 1);
+  EXPECT_EQ(path.source_gid[15], 7);
+  EXPECT_EQ((std::array<unsigned, 6>{path.dlid, path.sl, path.mtu, path.rate_mbps, path.pkey,
+                                     path.source_lid}),
+            (std::array<unsigned, 6>{0x12, 3, 2048, 40'000, 0x8001, 5}));
+  const auto nobody = address_of("10.44.0.3");
+  EXPECT_EQ(ibarp_resolve(handle.get(), &nobody, 0, &path), -ENETUNREACH);
+  EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("not on this link"));
+  EXPECT_EQ(ibarp_resolve(handle.get(), &peer, -1, &path), -EINVAL);
+  EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 30'001, &path), -EINVAL);
+  path.size = 0;
+  EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 30'000, &path), -EINVAL);
+}
+
+TEST(Ibarp, ResolvesByDescriptor) {
+  ResolvingServer server;
+  const Handle handle(server.name());
+  const auto peer = address_of("10.44.0.2");
+  ibarp_path path{};
+  path.size = sizeof(path);
+  EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
+  server.handler.hold();
+  const int fd = ibarp_resolve_start(handle.get(), &peer, 1000);
+  ASSERT_GE(fd, 0) << ibarp_error(handle.get());
+  server.handler.wait_for(1);
+  EXPECT_FALSE(is_readable(fd, 0));
+  EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -EAGAIN);
+  server.handler.release();
+  EXPECT_EQ(info_of(handle.get()), 0) << "other calls are possible meanwhile";
+  EXPECT_TRUE(is_readable(fd, 5000));
+  ASSERT_EQ(ibarp_resolve_finish(handle.get(), &path), 0) << ibarp_error(handle.get());
+  EXPECT_EQ(path.dlid, 0x12);
+  EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
+}
+
+TEST(Ibarp, ADaemonThatDoesNotAnswerIsATimeout) {
+  ResolvingServer server;
+  const Handle handle(server.name());
+  const auto peer = address_of("10.44.0.2");
+  ibarp_path path{};
+  path.size = sizeof(path);
+  ibarp_set_timeout(handle.get(), 10);
+  server.handler.hold();
+  EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 10, &path), -ETIMEDOUT);
+  EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
+  server.handler.release();
+}
+
 TEST(Ibarp, EntryOfAnEthernetInterfaceHasAMac) {
   RunningServer server;
   Entry entry;

@@ -110,6 +110,13 @@ class MemoryHandler : public Handler {
     if (at == entries_.end()) return missing(request.address);
     return Reply(at->second);
   }
+  Response operator()(const ResolveRequest& request) {
+    const auto at = entries_.find(request.address);
+    if (at == entries_.end()) return Error{ENETUNREACH, "not on this link"};
+    const Entry& entry = at->second;
+    return Reply(Resolution{request.address, entry.hardware.value(), entry.path.value(), info_.gid,
+                            info_.lid, info_.pkey});
+  }
   Response operator()(const SetRequest& request) {
     const bool exists = entries_.count(request.address) != 0;
     if (exists && request.mode == SetRequest::Mode::add) {

@@ -47,6 +47,10 @@ TEST(Change, BecomesARequest) {
             R"("corrupt":0,"seed":0})");
   EXPECT_EQ(parsed(words("qp a error")), R"({"command":"fail-qps","hca":"a","qpn":0})");
   EXPECT_EQ(parsed(words("qp a error 0x10001")), R"({"command":"fail-qps","hca":"a","qpn":65537})");
+  EXPECT_EQ(parsed(words("address a 10.1.0.1")),
+            R"({"command":"add-address","hca":"a","address":"10.1.0.1"})");
+  EXPECT_EQ(parsed(words("address delete fd01::0:1 delete")),
+            R"({"command":"delete-address","hca":"delete","address":"fd01::1"})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 
@@ -129,12 +133,16 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
                 HasSubstr("is not a valid queue pair number (65536 to 16777214)"));
   }
   EXPECT_THAT(parsed(words("qp a error 0x10001 7")), HasSubstr("unexpected argument '7'"));
+  EXPECT_THAT(parsed(words("address a")), HasSubstr("ADDRESS is missing"));
+  EXPECT_THAT(parsed(words("address a 10.1")), HasSubstr("'10.1' is not a valid IP address"));
+  EXPECT_THAT(parsed(words("address a 10.1.0.1 off")), HasSubstr("unexpected argument 'off'"));
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
 }
 
 TEST(Change, ListsTheChangesForAnUnknownOne) {
   EXPECT_EQ(parsed({}),
-            "no change is given; changes: hca, port, lid, mtu, link, qp, partition, pkey, sm");
+            "no change is given; changes: hca, port, lid, mtu, link, qp, address, partition, "
+            "pkey, sm");
   EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
 }
 
@@ -145,7 +153,7 @@ TEST(Change, HelpHasEachChangeInEightyColumns) {
     EXPECT_LE(line.size(), 80U) << line;
     if (!line.starts_with("   ")) ++changes;
   }
-  EXPECT_EQ(changes, 9U);
+  EXPECT_EQ(changes, 10U);
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace {
 boost::json::object subnet() {
   return boost::json::parse(R"({"subnet":"lab","folder":"/f","running":true,"sm":"own",
     "nodes":[{"name":"softib-sm","lid":1,"state":"active","mtu":2048,"rate_mbps":40000,
-              "gid":"fe80::1","pkeys":["0xffff"],"processes":[{"pid":77}],
+              "gid":"fe80::1","addresses":["127.77.0.0","fd77::"],"pkeys":["0xffff"],"processes":[{"pid":77}],
               "counters":{"sent_packets":5,"drop_qkey":0,"drop_pkey":1,"drop_lost_peer":2}},
              {"name":"a","lid":2,"state":"down","mtu":2048,"rate_mbps":2500,"gid":"fe80::2",
-              "pkeys":[],"processes":[],"counters":{}}],
+              "addresses":["127.77.0.1","fd77::1","10.1.0.1"],"pkeys":[],"processes":[],"counters":{}}],
     "partitions":[{"pkey":"0xffff","others":"full","members":[]},
                   {"pkey":"0x8012","others":"none","members":[{"hca":"a","membership":"limited"}]}],
     "groups":[{"mgid":"ff12::1","mlid":"0xc000","pkey":"0xffff","qkey":"0x00000b1b","mtu":2048,
@@ -26,9 +26,10 @@ boost::json::object subnet() {
 }
 
 constexpr std::string_view kNodes =
-    "LID  NODE       STATE   MTU   GBIT/S  GID      P_KEYS  PROCESSES\n"
-    "1    softib-sm  active  2048  40      fe80::1  0xffff  77\n"
-    "2    a          down    2048  2.5     fe80::2  -       -\n";
+    "LID  NODE       STATE   MTU   GBIT/S  GID      ADDRESSES                    P_KEYS  "
+    "PROCESSES\n"
+    "1    softib-sm  active  2048  40      fe80::1  127.77.0.0 fd77::            0xffff  77\n"
+    "2    a          down    2048  2.5     fe80::2  127.77.0.1 fd77::1 10.1.0.1  -       -\n";
 constexpr std::string_view kPartitions =
     "PARTITION  MEMBERS\n"
     "0xffff     all(full)\n"
@@ -84,8 +85,8 @@ TEST(ShowTable, NodesHaveTheFaultsOfTheirLinksIfThereAreAny) {
                                          {"delay", 5},  {"corrupt", 1},   {"seed", 4294967295}};
   EXPECT_NE(
       show_section(faulty, Section::nodes)
-          .find("PROCESSES  LINK FAULTS\n1    softib-sm  active  2048  40      fe80::1  0xffff  "
-                "77         -\n"),
+          .find("PROCESSES  LINK FAULTS\n1    softib-sm  active  2048  40      fe80::1  127.77.0.0 "
+                "fd77::            0xffff  77         -\n"),
       std::string::npos);
   EXPECT_NE(show_section(faulty, Section::nodes)
                 .find("loss=1.05% reorder=100.00% delay=5ms corrupt=0.01% seed=4294967295\n"),

@@ -15,6 +15,8 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
         Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 0xffff'ffff}}),
         Request(FailQps{"a", Qpn(0xfffffe)}), Request(FailQps{"a", Qpn()}),
+        Request(AddAddress{"a", ipoib::parse_ip_address("10.1.0.1").value()}),
+        Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value()}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
         Request(RestartSm{})}) {

@@ -63,6 +63,32 @@ class FabricTest : public testing::Test {
   std::string path_ = folder_ / "fabric";
 };
 
+TEST_F(FabricTest, NodesAreFoundByTheirAddresses) {
+  auto out = writer();
+  const auto in = reader();
+  const auto ip = [](const char* text) { return ipoib::parse_ip_address(text).value(); };
+  auto first = make_node("first", 7);
+  first.addresses = {ip("10.1.0.1"), ip("fd01::7")};
+  auto second = make_node("second", 8);
+  for (std::uint32_t i = 0; i < kMaxNodeAddresses; ++i) {
+    second.addresses.emplace_back(ipoib::Ipv4Address(0x0a02'0000 + i));
+  }
+  out.set_node(5, first);
+  out.set_node(6, second);
+  EXPECT_EQ(in.node(5)->addresses, first.addresses);
+  EXPECT_EQ(in.node(6)->addresses, second.addresses);
+  EXPECT_EQ(in.find(ip("10.1.0.1")), NodeIndex{5});
+  EXPECT_EQ(in.find(ip("fd01::7")), NodeIndex{5});
+  EXPECT_EQ(in.find(second.addresses.back()), NodeIndex{6});
+  EXPECT_EQ(in.find(address_of(6, IpFamily::v6)), NodeIndex{6});
+  for (const auto& nobody : {ip("10.1.0.2"), ip("0.0.0.0"), ip("::"), ip("::ffff:10.1.0.1"),
+                             address_of(7, IpFamily::v4)}) {
+    EXPECT_FALSE(in.find(nobody)) << ipoib::to_string(nobody);
+  }
+  out.remove_node(5);
+  EXPECT_FALSE(in.find(ip("10.1.0.1")));
+}
+
 TEST_F(FabricTest, AReaderSeesWhatTheWriterPublished) {
   auto out = writer();
   const auto in = reader();

@@ -1,6 +1,8 @@
 // A node of a subnet without processes: node N has LID N + 1.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 
 #include "softib/rdma_cm/node.hpp"
@@ -24,13 +26,23 @@ class FakeNode : public Node {
   [[nodiscard]] PortAttributes port(std::size_t /*hca*/) const override {
     return port_of_node(self_);
   }
-  [[nodiscard]] IpAddress address(std::size_t /*hca*/, IpFamily family) const override {
-    return address_of(self_, family);
+  [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override {
+    if (interface && address == interface->address) return interface;
+    if (node_of(address) != self_) return std::nullopt;
+    return Local{0, PKey(), address};
   }
-  [[nodiscard]] std::optional<Gid> find(const IpAddress& address) const override {
+  [[nodiscard]] IpAddress source(std::size_t /*hca*/, const IpAddress& destination) const override {
+    return source_address(self_, {}, destination);
+  }
+  [[nodiscard]] std::optional<Remote> find(const IpAddress& address,
+                                           ipoib::TimePoint until) override {
+    if (const auto known = neighbours.find(address); known != neighbours.end()) {
+      return Remote{known->second, interface};
+    }
     const auto node = node_of(address);
-    if (!node || *node >= nodes) return std::nullopt;
-    return port_of_node(*node).gid();
+    if (node && *node < nodes) return Remote{port_of_node(*node).gid()};
+    wanted[address] = until;
+    return std::nullopt;
   }
   bool lock_port(PortSpace /*space*/, std::uint16_t port, const Address& /*address*/) override {
     if (taken.contains(port)) return false;
@@ -54,11 +66,14 @@ class FakeNode : public Node {
     return !has_another_member;
   }
 
-  std::set<std::pair<Gid, std::uint8_t>> held;  ///< groups
-  bool has_another_member = false;              ///< in another process
-  NodeIndex nodes = 3;                          ///< of the subnet
-  std::set<std::uint16_t> taken;                ///< ports of other processes
-  std::set<std::uint16_t> locked;               ///< of this one
+  std::set<std::pair<Gid, std::uint8_t>> held;   ///< groups
+  bool has_another_member = false;               ///< in another process
+  std::optional<Local> interface;                ///< an IP interface of the process
+  std::map<IpAddress, Gid> neighbours;           ///< of that
+  std::map<IpAddress, ipoib::TimePoint> wanted;  ///< addresses that were not found, until when
+  NodeIndex nodes = 3;                           ///< of the subnet
+  std::set<std::uint16_t> taken;                 ///< ports of other processes
+  std::set<std::uint16_t> locked;                ///< of this one
   std::set<wire::ServiceId> services;
   bool is_privileged = false;
 

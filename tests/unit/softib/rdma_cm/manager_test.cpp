@@ -199,6 +199,41 @@ class ManagerTest : public ::testing::Test {
   IdHandle passive;
 };
 
+TEST_F(ManagerTest, AnAddressOfAnIpInterfaceMayBeFoundLater) {
+  const IpAddress own = ipoib::parse_ip_address("10.44.0.1").value();
+  const IpAddress peer = ipoib::parse_ip_address("10.44.0.2").value();
+  const PKey pkey(0x8001);
+  client.node.interface = Node::Local{0, pkey, own};
+  active = create();
+  resolve_address(active, IpEndpoint{peer, kPort});
+  EXPECT_FALSE(client.has_event());
+  EXPECT_EQ(client.node.wanted.at(peer), now + kTimeout);
+  client.manager.retry_addresses(now);
+  EXPECT_FALSE(client.has_event());
+  client.node.neighbours[peer] = port_of_node(2).gid();
+  client.manager.retry_addresses(now);
+  EXPECT_EQ(client.event().type, EventType::address_resolved);
+  EXPECT_EQ(std::get<IpEndpoint>(client.id(active).source).address, own);
+  EXPECT_EQ(client.id(active).dgid, port_of_node(2).gid());
+  resolve_route(active);
+  EXPECT_EQ(last_query.pkey, pkey);
+  client.manager.retry_addresses(now);
+  EXPECT_EQ(client.event().type, EventType::route_resolved);
+  EXPECT_FALSE(client.has_event()) << "it is resolved once";
+}
+
+TEST_F(ManagerTest, IsBoundToTheAddressOfAnIpInterface) {
+  const IpAddress own = ipoib::parse_ip_address("10.44.0.1").value();
+  server.node.interface = Node::Local{0, PKey(0x8001), own};
+  const auto id =
+      server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable).value();
+  ASSERT_TRUE(server.manager.bind(server.channel, id, IpEndpoint{own, kPort}));
+  EXPECT_EQ(server.id(id).hca, 0U);
+  EXPECT_EQ(server.id(id).pkey, PKey(0x8001));
+  EXPECT_EQ(client.manager.bind(client.channel, create(), IpEndpoint{own, kPort}).error().code,
+            EADDRNOTAVAIL);
+}
+
 TEST_F(ManagerTest, AConnectionFromRequestToTheEndOfTimeWait) {
   listener = listen();
   EXPECT_EQ(server.node.services, std::set{wire::ServiceId(0x0106'0000U + kPort)});

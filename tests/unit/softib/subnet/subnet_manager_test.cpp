@@ -354,6 +354,43 @@ TEST(SubnetManager, AdoptionKeepsNodes) {
   EXPECT_EQ(after.node(after.add("c").value())->port.lid, Lid(0x9a));
 }
 
+TEST(SubnetManager, AddressesAreOfOneNodeAndBounded) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto ip = [](const char* text) { return ipoib::parse_ip_address(text).value(); };
+  const auto a = manager.add("a").value();
+  const auto b = manager.add("b").value();
+  EXPECT_EQ(manager.add_address(9, ip("10.1.0.1")).error().code, ENOENT);
+  ASSERT_TRUE(manager.add_address(a, ip("10.1.0.1")));
+  (void)manager.take_changed();
+  EXPECT_TRUE(manager.add_address(a, ip("10.1.0.1"))) << "it has it already";
+  EXPECT_TRUE(manager.take_changed().none());
+  EXPECT_EQ(manager.add_address(b, ip("10.1.0.1")).error().code, EADDRINUSE);
+  EXPECT_EQ(manager.delete_address(b, ip("10.1.0.1")).error().code, EADDRNOTAVAIL);
+  for (std::uint32_t i = 0; i < kMaxNodeAddresses; ++i) {
+    ASSERT_TRUE(manager.add_address(b, ipoib::Ipv4Address(0x0a02'0000 + i)));
+  }
+  EXPECT_EQ(manager.add_address(b, ip("10.1.0.2")).error().code, ENOSPC);
+  ASSERT_TRUE(manager.delete_address(b, ip("10.2.0.0")));
+  EXPECT_TRUE(manager.take_changed()[b]);
+  EXPECT_TRUE(manager.add_address(a, ip("10.2.0.0")));
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_TRUE(manager.add_address(b, ip("10.1.0.1"))) << "that of a node that has gone";
+}
+
+TEST(SubnetManager, AdoptionKeepsAddressesOfOneNode) {
+  const auto entry = [](NodeIndex index, const char* name) {
+    SubnetSnapshot::NodeEntry made{index, Node{name, PortAttributes{}}};
+    made.node.port.port_guid = Guid(index);
+    made.node.port.lid = Lid(index);
+    made.node.addresses = {ipoib::parse_ip_address("10.1.0.1").value()};
+    return made;
+  };
+  SubnetManager manager{SubnetConfig{}};
+  manager.adopt({entry(3, "a"), entry(4, "b")});
+  EXPECT_EQ(manager.node(3)->addresses.size(), 1U);
+  EXPECT_TRUE(manager.node(4)->addresses.empty());
+}
+
 TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
   SubnetManager manager{SubnetConfig{}};
   const auto entry = [](NodeIndex index, const std::string& name, Guid guid, Lid lid) {
