@@ -22,7 +22,8 @@ import hosts
 from hosts import wait_until
 
 # Messages per second, by what the victim has to do for one.
-DATAGRAMS, MADS, CONNECTIONS, REQUESTS, BROADCASTS, REPORTS = 5000, 2000, 500, 5000, 2000, 100
+DATAGRAMS, MADS, CONNECTIONS, REQUESTS, BROADCASTS = 5000, 2000, 500, 5000, 2000
+REPORTS, MEMBERSHIPS_CHANGED = 100, 200
 BEGUN = "begun"  # what a program prints that has had an effect
 MANY_GROUPS = 256
 
@@ -143,18 +144,22 @@ for _ in turns():
     head += socket.inet_aton('10.44.200.1') + socket.inet_aton('224.0.0.22') + bytes.fromhex('94040000')
     frames.send(bytes.fromhex('01005e000016' '020000030001' '0800') + filled(head, 10) + report)
 """
-# Memberships of an ordinary user, 20 on each socket (net.ipv4.igmp_max_memberships): 1,100, of which the
-# oldest ones are replaced.
+# Memberships of an ordinary user, 20 on each socket (net.ipv4.igmp_max_memberships): 1,100 at once, of
+# which the oldest ones are replaced.
 MEMBERSHIPS = TURNS + """
-import struct
-members = []
-for number in turns():
+import collections, struct
+index, members = socket.if_nametoindex(target), collections.deque()
+def join(number):
     if number % 20 == 0:
         members.append(socket.socket(type=socket.SOCK_DGRAM))
-    request = struct.pack('!I', 0xef400000 + number) + bytes(4) + struct.pack('@i', socket.if_nametoindex(target))
+    request = struct.pack('!I4x', 0xef400000 + number) + struct.pack('@i', index)
     members[-1].setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
-    if len(members) > 55:
-        members.pop(0).close()
+for number in range(1100):
+    join(number)
+for number in turns():
+    join(1100 + number)
+    if number % 20 == 0:
+        members.popleft().close()
 """
 
 
@@ -283,7 +288,7 @@ def create_groups(scene, rate, count):
     before = scene.groups()
     try:
         with from_hca("groups")(scene, rate, count) as process:
-            wait_until(lambda: scene.groups() > before + MANY_GROUPS, "groups exist")
+            wait_until(lambda: scene.groups() > before + MANY_GROUPS, "the groups exist")
             yield process
     finally:
         scene.subnet.run_softib("set", "hca", "attacker", "absent")
@@ -316,7 +321,7 @@ def join(scene, rate, count):
     """The groups have ended when this has."""
     before = scene.groups()
     with scene.script(MEMBERSHIPS, "ib0", rate, count, host=scene.hostile) as process:
-        wait_until(lambda: scene.groups() > before + MANY_GROUPS, "groups exist")
+        wait_until(lambda: scene.groups() > before + MANY_GROUPS, "the groups exist")
         yield process
     wait_until(lambda: scene.groups() <= before, "the groups have been left")
 
@@ -404,8 +409,8 @@ ATTACKS = (
            ("sm drop_congested",), measured="joins"),
     Attack("groups", "groups that a program creates at the SA", MADS, create_groups,
            measured="joins"),
-    Attack("memberships", "1,100 memberships of a user of another host, which change", BROADCASTS,
-           join, measured="joins"),
+    Attack("memberships", "1,100 memberships of a user of another host, which change",
+           MEMBERSHIPS_CHANGED, join, measured="joins"),
     Attack("station-groups", "reports of 128 new groups of a station", REPORTS,
            on_victim(STATION_GROUPS), ("station_groups_left_out",), at_station=True,
            measured="joins"),
@@ -414,16 +419,17 @@ ATTACKS = (
 )
 
 
-def carry_out(attack, scene, count):
-    """Carries out an attack with so many messages; fails if the attacker could not send them."""
-    with attack.start(scene, attack.rate, count) as attacker:
+def carry_out(attack, scene, most):
+    """Carries out an attack for a second, with so many messages at most; fails if the attacker could not
+    send them."""
+    with attack.start(scene, attack.rate, min(attack.rate, most)) as attacker:
         wait_until(lambda: not attacker.is_running(), f"{attack.name} is over")
         assert attacker.popen.returncode == 0, attacker.output()
 
 
 @contextlib.contextmanager
 def under(attack, scene):
-    """Runs a block during an attack, once that has had an effect."""
+    """Runs a block during an attack, once all its effects have been seen."""
     before = scene.counters()
     with attack.start(scene, attack.rate, 10**9) as attacker:
         if attack.rises:
@@ -434,4 +440,4 @@ def under(attack, scene):
 
 
 def has_risen(attack, before, now):
-    return any(now[name] > before[name] for name in attack.rises)
+    return all(now[name] > before[name] for name in attack.rises)
