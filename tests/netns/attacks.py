@@ -102,19 +102,21 @@ for number in turns():
     if len(peers) > 256:
         peers.pop(0).close()
 """
-# A read lease on a file, taken again whenever it was lost. SIGIO says that somebody opens the file.
+# A read lease on a file that replaces another one, since nobody has it open for writing. Taken again
+# whenever it was lost. SIGIO says that somebody opens the file.
 LEASES = """
 import fcntl, os, signal, sys, time
 signal.signal(signal.SIGIO, lambda *_: print('begun', flush=True))
-file = os.open(sys.argv[1], os.O_RDONLY)
+os.unlink(sys.argv[1])
+file = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT)
 while True:
     try:
         if fcntl.fcntl(file, fcntl.F_GETLEASE) == fcntl.F_UNLCK:
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             print('leased', flush=True)
     except BlockingIOError:
-        pass  # a process has it open for writing
-    time.sleep(0.001)
+        pass  # somebody waits for its end
+    time.sleep(0.01)
 """
 # Frames of stations, on the Ethernet interface itself.
 FRAMES = TURNS + """
@@ -345,15 +347,14 @@ def shout_to_slow(scene, rate, count):
 
 @contextlib.contextmanager
 def shout_to_leased(scene, rate, count):
-    """The victim broadcasts to a process that was killed, and somebody has a lease on its lock file.
-    The lease is possible when nobody has the file open any more."""
+    """The victim broadcasts to a process that was killed, and somebody has a lease on its lock file."""
     with scene.on_hca(scene.hostile.name, "hostile_process", "idle") as killed:
         has_said(killed, BEGUN)
         node = scene.node(scene.hostile)
         slot = next(each["slot"] for each in node["processes"] if each["pid"] == killed.pid)
         with scene.script(LEASES, scene.folder(node) / f"{slot}.lock") as lessee:
-            killed.end(signal.SIGKILL)
             has_said(lessee, "leased")
+            killed.end(signal.SIGKILL)
             with scene.broadcasts(rate, count) as process:
                 has_said(lessee, BEGUN)
                 yield process
