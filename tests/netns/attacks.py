@@ -25,7 +25,7 @@ from hosts import wait_until
 DATAGRAMS, MADS, CONNECTIONS, REQUESTS, BROADCASTS = 5000, 2000, 500, 5000, 2000
 REPORTS, MEMBERSHIPS_CHANGED = 100, 200
 BEGUN = "begun"  # what a program prints that has had an effect
-MANY_GROUPS = 256
+MANY_GROUPS = 64
 
 # What each script has first: its arguments, and turns that keep the rate.
 TURNS = """
@@ -78,8 +78,9 @@ for number in turns():
 SHOUTS = TURNS + """
 speaker = socket.socket(type=socket.SOCK_DGRAM)
 speaker.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+speaker.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, target.encode())
 for _ in turns():
-    speaker.sendto(bytes(1900), (target, 9))
+    speaker.sendto(bytes(1900), ('255.255.255.255', 9))
 """
 
 # A sender whose ring does not matter: it repeats it, and never reads what the receiver sends. Up to 256
@@ -188,7 +189,7 @@ class Scene:
         self.subnet = victim.subnet
         self.addresses = (*victim.addresses()[:1], *neighbour.addresses()[:1], victim.addresses("inet6")[0])
         # Later than IPv4: the kernel first looks for duplicates.
-        wait_until(lambda: neighbour.reaches(f"{self.addresses[-1]}%ib0"),
+        wait_until(lambda: neighbour.reaches(self.addresses[-1], "-I", "ib0"),
                    "the victim has its IPv6 address")
         self.info = victim.ibarp("info")
         node = self.node(self.victim)
@@ -239,7 +240,7 @@ class Scene:
 
     def broadcasts(self, rate, count):
         """Lets the victim send them."""
-        return self.script(SHOUTS, "10.44.255.255", rate, count, host=self.victim)
+        return self.script(SHOUTS, "ib0", rate, count, host=self.victim)
 
 
 class SlowReceiver:
@@ -275,11 +276,11 @@ def has_said(process, word):
 # --- How each attack starts -----------------------------------------------------------------------
 
 
-def from_hca(kind):
+def from_hca(kind, hca="attacker"):
     """hostile_host on an HCA of its own."""
     def start(scene, rate, count):
         victim = (scene.info[key] for key in ("lid", "qpn", "gid", "qkey"))
-        return scene.on_hca("attacker", "hostile_host", kind, rate, count, *victim, *scene.addresses,
+        return scene.on_hca(hca, "hostile_host", kind, rate, count, *victim, *scene.addresses,
                             scene.tid)
     return start
 
@@ -289,11 +290,11 @@ def create_groups(scene, rate, count):
     """The groups end with the HCA that has joined them."""
     before = scene.groups()
     try:
-        with from_hca("groups")(scene, rate, count) as process:
+        with from_hca("groups", "creator")(scene, rate, count) as process:
             wait_until(lambda: scene.groups() > before + MANY_GROUPS, "the groups exist")
             yield process
     finally:
-        scene.subnet.run_softib("set", "hca", "attacker", "absent")
+        scene.subnet.run_softib("set", "hca", "creator", "absent")
 
 
 def on_subnet(text):
@@ -321,11 +322,12 @@ def ask_slowly(scene, rate, count):
 @contextlib.contextmanager
 def join(scene, rate, count):
     """The groups have ended when this has."""
-    before = scene.groups()
+    def groups():
+        return len(scene.hostile.ibarp("info")["groups"])
     with scene.script(MEMBERSHIPS, "ib0", rate, count, host=scene.hostile) as process:
-        wait_until(lambda: scene.groups() > before + MANY_GROUPS, "the groups exist")
+        wait_until(lambda: groups() > MANY_GROUPS, "it has joined the groups")
         yield process
-    wait_until(lambda: scene.groups() <= before, "the groups have been left")
+    wait_until(lambda: groups() < MANY_GROUPS, "it has left the groups")
 
 
 @contextlib.contextmanager
