@@ -189,13 +189,15 @@ endfunction()
 # Sets `out` to whether a build has none of these sanitizers. A test that says nothing new there is left
 # out, because it takes several times as long:
 #   address  it is about no compiled code (scripts, packages), about amounts that the sanitizer changes
-#            (memory, wakeups, speed), or about which packets the link sends (ARP, IPv6, stations, routes): in
-#            that code the unit and simulation tests look for wrong use of memory
+#            (memory, wakeups, speed), or about what the link, the choice of ports and the SA client do (ARP,
+#            IPv6, stations, routes, events, backup ports): in that code the unit and simulation tests and
+#            the fuzz targets look for wrong use of memory. Left are control commands, interfaces that come
+#            and go, takeovers, and hostile neighbours
 #   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
 #            each interface, which does the work of the link, and a control thread. They meet when
-#            interfaces and ports come, go and change, in control commands, and in events of the subnet;
-#            bulk transfers have the threads of softib meet. Which packets the link sends (ARP, IPv6, DHCP,
-#            groups, routes) makes no difference to them.
+#            interfaces and ports come, go and change, and in events of the subnet; bulk transfers have the
+#            threads of softib meet. Which packets the link sends makes no difference to them, nor what an
+#            operator reads
 function(ipoib_without_sanitizers out)
   set(${out} TRUE PARENT_SCOPE)
   foreach(sanitizer ${ARGN})

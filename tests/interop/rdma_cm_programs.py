@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs programs of librdmacm unmodified between two emulated HCAs: connections by the RDMA CM.
 
-Usage: rdma_cm_programs.py SOFTIB
+Usage: rdma_cm_programs.py SOFTIB [CLIENTS]
 """
 import json
+import random
 import re
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, s
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
+CLIENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 50
 TCP, UDP = 0x0106, 0x0111
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
+RSOCKET_PORT, RCOPY_PORT = 7471, 7427
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
 
 
@@ -86,7 +89,7 @@ def rping_serves_many_clients():
     with Subnet(SOFTIB) as subnet:
         server = Server(subnet, "rping", "-s", "-P", "-V", port=RPING_PORT)
         clients = []
-        for number in range(50):
+        for number in range(CLIENTS):
             log = subnet.folder / f"client{number}.out"
             with open(log, "w", encoding="utf-8") as out:
                 clients.append((log, subnet.start("b", "stdbuf", "-oL", "rping", "-c", "-v", "-V", "-C",
@@ -124,6 +127,23 @@ def other_programs():
         Server(subnet, "cmtime", port=CMTIME_PORT)
         output = subnet.run("b", "cmtime", "-s", V4, "-c", "500").stdout
         assert re.search(r"^connect\s*:", output, re.M), output
+
+
+def rsockets_carry_streams():
+    """Also into memory that the receiver has mapped (riostream), which it polls, and files (rcopy)."""
+    need("rstream", "riostream", "rcopy")
+    size, turns = 100001, "3"
+    with Subnet(SOFTIB) as subnet:
+        for program in ("rstream", "riostream"):
+            for way in ([], ["-T", "async"], ["-T", "blocking"]):
+                options = ["-S", str(size), "-I", turns, "-C", turns, "-T", "verify", *way]
+                play(subnet, [program, "-b", V4, *options], [program, "-s", V4, *options], RSOCKET_PORT)
+        server = Server(subnet, "rcopy", port=RCOPY_PORT)
+        source, copy = (subnet.folder / name for name in ("source", "copy"))
+        source.write_bytes(random.Random(1).randbytes(size))
+        subnet.run("b", "rcopy", str(source), f"{V4}:{copy}")
+        equal(copy.read_bytes(), source.read_bytes())
+        server.process.kill()
 
 
 def groups_of_multicast():
@@ -248,6 +268,6 @@ def captures_show_the_messages():
 
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
-           other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens,
+           rsockets_carry_streams, other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens,
            nobody_has_the_address, a_port_is_used_once, the_end_of_a_server_is_a_disconnection,
            a_listener_that_is_stopped_and_killed, captures_show_the_messages])

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Segmentation and checksum offload: large packets are segmented and coalesced on the way."""
 
-import os
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import hosts
 import streams
 from hosts import need, wait_until
 
-MIB = int(os.environ.get("IPOIB_OFFLOAD_MIB", "64"))
+MIB = 64
 
 # Sends random bytes in datagrams of one size, many in one call.
 DATAGRAMS = """

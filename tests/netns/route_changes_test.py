@@ -2,7 +2,6 @@
 """Changes of routes take effect for the first packet after them."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ ROUNDS = 10
 # So few packets wait on their way to the daemon that those sent before a change do not wait until the next
 # one.
 QUEUE = 32
-BULK_MIB = int(os.environ.get("IPOIB_BULK_MIB", "256"))
+BULK_MIB = 256
 # Routes that a routing daemon changes at a time.
 MANY = 10_000
 # Into so many parts the time of these changes is divided; a pause of the machine spoils a few of them.
