@@ -40,7 +40,7 @@ class Rping(hosts.Pair):
                                  [str(number) for number in range(PINGS)], output)
             if status == 0:
                 return
-            self.assertIn("rdma_get_cm_event: Bad file descriptor", caller.output())
+            self.assertIn("rdma_get_cm_event: ", caller.output())
         self.fail("it always closes its channel too early")
 
     def listens(self):

@@ -84,17 +84,23 @@ std::optional<IpAddress> source_towards(const IpAddress& destination) {
   return ip_of(generic, size);
 }
 
-std::vector<std::string> interfaces_of_ipoibd(const IbarpLibrary& library) {
+/// Those with the source address come first: the kernel would most likely send to them.
+std::vector<std::string> interfaces_of_ipoibd(const IbarpLibrary& library,
+                                              const IpAddress& source) {
   std::vector<std::string> names;
   const auto add = [](const char* name, void* to) {
     static_cast<std::vector<std::string>*>(to)->emplace_back(name);
     return 0;
   };
   (void)library.interfaces(add, &names);
+  const auto likely = interfaces_with(source);
+  std::ranges::stable_partition(
+      names, [&](const auto& name) { return std::ranges::count(likely, name) != 0; });
   return names;
 }
 
-/// Tries all interfaces once: those that do not lead to the address say so at once.
+/// Tries all interfaces once. Those that do not lead to the address say so at once, unless they are
+/// Ethernet interfaces, whose routes ipoibd does not know.
 std::optional<IpoibAddresses::Neighbour> resolve_once(const IpAddress& address,
                                                       milliseconds timeout) {
   if (const auto own = IpoibAddresses::local(address)) {
@@ -105,7 +111,7 @@ std::optional<IpoibAddresses::Neighbour> resolve_once(const IpAddress& address,
   if (!source) return std::nullopt;
   constexpr milliseconds kMost{30'000};
   const auto wait = static_cast<int>(std::min(timeout, kMost).count());
-  for (const auto& interface : interfaces_of_ipoibd(*library)) {
+  for (const auto& interface : interfaces_of_ipoibd(*library, *source)) {
     const Handle handle = open(*library, interface);
     const ibarp_address wanted = to_c(address);
     ibarp_path path{};
