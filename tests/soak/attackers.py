@@ -84,5 +84,5 @@ class Attackers:
             host.ping("255.255.255.255", "-b", "-I", "ib0", "-c", "1", "-W", "0.1")
 
     def summary(self):
-        return "\n".join([f"{self.begun} attacks, {AT_ONCE} at once; {self.ended_early} ended with their victim",
-                          *(f"no attack: {reason}" for reason in self.missed)])
+        begun = f"{self.begun} attacks, {AT_ONCE} at once; {self.ended_early} ended with their victim"
+        return "\n".join([begun, *(f"no attack: {reason}" for reason in self.missed)])
