@@ -85,6 +85,9 @@ struct Limits {
   /// multicast LIDs, and give a port half of them.
   std::size_t host_groups = 480;
   std::size_t station_groups = 416;  ///< of these, groups of stations; the host has what they leave
+  /// Joins of these groups per second, after as many as `host_groups` at once: a program of any
+  /// user can join and leave all the time.
+  std::uint32_t host_joins = 100;
   std::size_t send_groups = 1024;    ///< that it only sends to
   std::size_t routed_groups = 1024;  ///< that its multicast routers receive
   std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait

@@ -7,9 +7,13 @@
 namespace ipoib::link {
 
 GroupTable::GroupTable(const GroupDependencies& deps, const HashKey& key)
-    : deps_(deps), broadcast_(deps, GroupRole::broadcast), others_(0, KeyedHash(key)) {
+    : deps_(deps),
+      broadcast_(deps, GroupRole::broadcast),
+      others_(0, KeyedHash(key)),
+      joins_(deps.config.limits.host_joins,
+             static_cast<std::uint32_t>(deps.config.limits.host_groups)) {
   broadcast_.set_silence(deps_.config.silence_check);
-  update_others();
+  update_others(TimePoint());
 }
 
 Gid GroupTable::mgid_of(const IpAddress& group) const {
@@ -72,8 +76,8 @@ void GroupTable::on_attach_failed(const Gid& mgid, TimePoint now) {
   }
 }
 
-void GroupTable::join_others() {
-  update_others();  // the scope may be another one than before
+void GroupTable::join_others(TimePoint now) {
+  update_others(now);  // the scope may be another one than before
 }
 
 bool GroupTable::all_nodes_settled() const {
@@ -101,22 +105,22 @@ void GroupTable::on_new_parameters(TimePoint now) {
   }
 }
 
-void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
+void GroupTable::set_host_groups(std::span<const IpAddress> wanted, TimePoint now) {
   const std::size_t count = std::min(wanted.size(), deps_.config.limits.host_groups);
   deps_.out.counters.add(Counter::host_groups_left_out, wanted.size() - count);
   wanted_.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(count));
-  update_others();
+  update_others(now);
 }
 
-void GroupTable::set_routed_groups(const std::set<Gid>& wanted) {
+void GroupTable::set_routed_groups(const std::set<Gid>& wanted, TimePoint now) {
   if (wanted == routed_) return;
   routed_ = wanted;
-  update_others();
+  update_others(now);
 }
 
 /// Leaves groups that are no longer wanted, and joins new ones if the link has its broadcast group.
 /// IPv6 groups of different scopes may map to one MGID.
-void GroupTable::update_others() {
+void GroupTable::update_others(TimePoint now) {
   std::map<Gid, GroupRole> roles;
   for (const Gid& mgid : routed_) roles[mgid] = GroupRole::routed;
   host_groups_.clear();
@@ -137,9 +141,14 @@ void GroupTable::update_others() {
       at = others_.erase(at);
     }
   }
+  joins_wait_ = false;
   for (const auto& [mgid, role] : roles) {
     Group& group = others_.try_emplace(mgid, deps_, role, mgid).first->second;
     if (!deps_.parameters || !group.is_absent()) continue;
+    if (role == GroupRole::multicast && !joins_.take(now)) {
+      joins_wait_ = true;
+      continue;
+    }
     group.start();
     arm(group);
   }
@@ -184,6 +193,7 @@ void GroupTable::tick(TimePoint now) {
     group->tick(now);
     arm(*group);
   }
+  if (joins_wait_ && joins_.next_moment(now) <= now) update_others(now);
 }
 
 void GroupTable::append_info(std::vector<GroupInfo>& out) const {

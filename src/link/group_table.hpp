@@ -2,6 +2,7 @@
 // while the link is up, and those that the host's programs have joined.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ipoib/keyed_hash.hpp"
+#include "ipoib/token_bucket.hpp"
 #include "ipoib/well_known_groups.hpp"
 #include "link/group.hpp"
 
@@ -38,7 +40,7 @@ class GroupTable {
   void on_setup_failed(std::string_view why, TimePoint now);
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// The broadcast group is joined: joins those of the other groups that have not been started.
-  void join_others();
+  void join_others(TimePoint now);
   /// Whether there has been a response to the join of each all-nodes group.
   [[nodiscard]] bool all_nodes_settled() const;
   /// The same of all groups.
@@ -48,9 +50,10 @@ class GroupTable {
   /// The broadcast group has other parameters now.
   void on_new_parameters(TimePoint now);
   /// The groups that a multicast router on the host receives.
-  void set_routed_groups(const std::set<Gid>& wanted);
-  /// The groups that the host has joined now, except those that it is always a member of.
-  void set_host_groups(std::span<const IpAddress> wanted);
+  void set_routed_groups(const std::set<Gid>& wanted, TimePoint now);
+  /// The groups that the host has joined now, except those that it is always a member of. Joins
+  /// beyond the rate wait.
+  void set_host_groups(std::span<const IpAddress> wanted, TimePoint now);
   /// Returns the group that the host has joined, or is still a member of, by that response; else
   /// null.
   [[nodiscard]] Group* on_response(const wire::SaResponse& response, TimePoint now);
@@ -60,7 +63,10 @@ class GroupTable {
   void on_lost();
   void leave();
   void tick(TimePoint now);
-  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+  [[nodiscard]] TimePoint next_deadline() const {
+    const auto next_join = joins_wait_ ? joins_.next_moment(TimePoint()) : kNever;
+    return std::min(timers_.next(), next_join);
+  }
 
   void append_info(std::vector<GroupInfo>& out) const;
   /// That of the IP group, unless it is known: if the host has joined it, or the MGID determines
@@ -76,8 +82,7 @@ class GroupTable {
   /// Null for a group that the host has not joined.
   [[nodiscard]] Group* find(const Gid& mgid);
   [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const;
-  void update_others();
-
+  void update_others(TimePoint now);
   GroupDependencies deps_;
   Group broadcast_;
   std::unordered_map<Gid, Group, KeyedHash> others_;
@@ -85,6 +90,8 @@ class GroupTable {
   std::set<Gid> routed_;
   /// The same by MGID; one address per MGID, although several may map to it.
   std::map<Gid, IpAddress> host_groups_;
+  TokenBucket joins_;
+  bool joins_wait_ = false;
   unsigned highest_lid_ = 0;  ///< that has been seen: at most so many ports are on the subnet
   cache::TimerQueue<Group> timers_;
 };

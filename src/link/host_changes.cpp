@@ -31,9 +31,9 @@ void Link::on_host_changed(const HostView& view, TimePoint now,
   }
   p.unrouted.set_known(true);
   p.host_groups = groups_of(view);
-  p.update_host_groups();
+  p.update_host_groups(now);
   p.routed.set_families(view.routes_ipv4_multicast, view.routes_ipv6_multicast);
-  p.update_routed_groups();
+  p.update_routed_groups(now);
   p.remove_own_entries();
   p.transmitter.retry(now);
   if (!p.bring_up.is_up()) return;

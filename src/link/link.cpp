@@ -145,7 +145,7 @@ void Link::on_notice(const wire::Notice& notice, TimePoint now) {
     case wire::trap::kGroupCreated:
     case wire::trap::kGroupDeleted:
       impl_->routed.on_notice(notice);
-      impl_->update_routed_groups();
+      impl_->update_routed_groups(now);
       impl_->groups.on_notice(notice.gid);
       return impl_->send_groups.on_notice(notice.gid);
     default:
@@ -204,7 +204,7 @@ void Link::Impl::go_down(TimePoint now) {
   if (can_leave) groups.leave();
   groups.on_lost();
   routed.on_down();
-  update_routed_groups();
+  update_routed_groups(now);
   send_groups.clear(Counter::drop_link_down, can_leave);
   announcer.stop();
   unrouted.drop(Counter::drop_link_down, out.counters);
@@ -227,7 +227,7 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
     return p.neighbours.path_resolved(std::move(*resolution), now);
   }
   if (p.send_groups.on_response(response, now)) return;
-  if (p.routed.on_response(response, now)) return p.update_routed_groups();
+  if (p.routed.on_response(response, now)) return p.update_routed_groups(now);
   if (Group* const group = p.groups.on_response(response, now)) {
     if (group == &p.groups.broadcast()) {
       p.broadcast_joined(now);
@@ -255,7 +255,7 @@ void Link::Impl::broadcast_joined(TimePoint now) {
     groups.on_new_parameters(now);
     send_groups.on_new_parameters();
   }
-  if (!bring_up.is_up()) groups.join_others();
+  if (!bring_up.is_up()) groups.join_others(now);
 }
 
 void Link::Impl::complete_bring_up(TimePoint now) {

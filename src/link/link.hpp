@@ -105,7 +105,7 @@ class Link {
   /// it, it is in known_neighbours(). The caller limits the rate.
   void search(const IpAddress& address, TimePoint now);
   /// The multicast groups that stations listen to; the link is a member of them as of the host's.
-  void set_station_groups(std::vector<IpAddress> groups);
+  void set_station_groups(std::vector<IpAddress> groups, TimePoint now);
 
   // --- Stimuli: time ---------------------------------------------------------------------------
   /// Runs expired timers. The cost depends on their number, not on the size of the tables.

@@ -27,13 +27,13 @@ struct Link::Impl {
   /// Raises the carrier once the all-nodes groups have been joined or refused.
   void complete_bring_up(TimePoint now);
   void set_carrier(bool on);
-  void update_routed_groups() { groups.set_routed_groups(routed.groups()); }
+  void update_routed_groups(TimePoint now) { groups.set_routed_groups(routed.groups(), now); }
   void configure_queue_pair();
   void set_mtu(std::uint32_t bytes);
   /// Removes the entries of addresses that are now own or broadcast addresses.
   void remove_own_entries();
   void remove_entry_of_this_host(const IpAddress& address);
-  void update_host_groups();
+  void update_host_groups(TimePoint now);
   [[nodiscard]] bool is_on_link(const IpAddress& address);
   void report_pin(NeighbourChange::Kind kind, const NeighbourInfo& neighbour);
 

@@ -19,19 +19,19 @@ void Link::search(const IpAddress& address, TimePoint now) {
   if (impl_->bring_up.is_up()) impl_->solicitor.search(address, now);
 }
 
-void Link::set_station_groups(std::vector<IpAddress> groups) {
+void Link::set_station_groups(std::vector<IpAddress> groups, TimePoint now) {
   impl_->station_groups = std::move(groups);
-  impl_->update_host_groups();
+  impl_->update_host_groups(now);
 }
 
 /// The table has a limit, which neither the host's programs nor stations can use up alone.
-void Link::Impl::update_host_groups() {
+void Link::Impl::update_host_groups(TimePoint now) {
   const auto first = std::min(station_groups.size(), config.limits.station_groups);
   const auto middle = station_groups.begin() + static_cast<std::ptrdiff_t>(first);
   std::vector<IpAddress> all(station_groups.begin(), middle);
   all.insert(all.end(), host_groups.begin(), host_groups.end());
   all.insert(all.end(), middle, station_groups.end());
-  groups.set_host_groups(all);
+  groups.set_host_groups(all, now);
 }
 
 std::vector<wire::Arp>& Link::station_requests() { return impl_->out.station_requests; }

@@ -72,6 +72,16 @@ class Soak(unittest.TestCase):
         self.assertGreater(transfers, 6)
         self.assert_nothing_left(soak)
 
+    def test_attackers_beside_the_faults(self):
+        """In the first rounds; how many attacks there are depends on how fast a round is."""
+        soak = self.start("--seconds", "30", "--seed", str(SEED), "--hostile")
+        self.assertEqual(soak.popen.wait(PATIENCE), 0, soak.output())
+        begun = int(re.search(r"^(\d+) attacks, 4 at once", soak.output(), re.M)[1])
+        self.assertGreaterEqual(begun, 3, soak.output())
+        self.assertEqual(len(re.findall(r" s  attacks: \w+: ", soak.output())),
+                         len(re.findall(r" s  round [1-9]", soak.output())))
+        self.assert_nothing_left(soak)
+
     def end_of(self, *words):
         """Returns the output of a run in which a process is killed by somebody else."""
         soak = self.start("--seconds", "60", "--seed", str(SEED))

@@ -5,13 +5,12 @@ import contextlib
 import itertools
 import random
 import resource
-import signal
 
 import attacks
 import checks
 
 AT_ONCE = 4
-HOSTILE, BRIDGE = 250, 251  # the last bytes of their addresses
+BRIDGE, FIRST_HOSTILE = 240, 241  # the last bytes of their addresses
 DESCRIPTORS = 1024  # the limit of each process: shares of it (docs/security.md) are soon used up
 # A connection to a process that has gone is closed when its slot has another process. The attackers have
 # up to 20 slots, each with a wakeup descriptor, and a 16th of the limit further ones.
@@ -24,8 +23,8 @@ def limit_descriptors():
 
 
 class Attackers:
-    """`with Attackers(setting, seed):` adds a hostile host and one with an Ethernet interface to a
-    setting. They are watched as all daemons, but have no faults."""
+    """`with Attackers(setting, seed):` adds hostile hosts, one for each attack, and one with an Ethernet
+    interface to a setting. They are watched as all daemons, but have no faults."""
 
     def __init__(self, setting, seed):
         self.setting = setting
@@ -37,10 +36,12 @@ class Attackers:
         self.begun, self.ended_early = 0, 0
         self.missed = []  # why some were not carried out as they should
         self.stack = contextlib.ExitStack()
-        self.hostile, self.bridge = (setting.subnet.host(name) for name in ("hostile", "bridge"))
-        self.hostile.start(address=f"10.44.0.{HOSTILE}/16")
+        self.bridge = setting.subnet.host("bridge")
         self.bridge.start("--ethernet", address=f"10.44.0.{BRIDGE}/16")
-        for host in (self.hostile, self.bridge):
+        self.hostile = [setting.subnet.host(f"hostile{number}") for number in range(1, AT_ONCE + 1)]
+        for number, host in enumerate(self.hostile, FIRST_HOSTILE):
+            host.start(address=f"10.44.0.{number}/16")
+        for host in (*self.hostile, self.bridge):
             setting.watch.add(host.name, host.daemon.popen)
 
     def __enter__(self):
@@ -52,12 +53,12 @@ class Attackers:
     def begin(self):
         """Begins the next attacks, while all hosts are well; returns what they are."""
         out = []
-        for attack in itertools.islice(self.next, AT_ONCE):
+        for attack, hostile in zip(itertools.islice(self.next, AT_ONCE), self.hostile):
             names = self.random.sample(sorted(self.setting.hosts), 2)
             host, neighbour = (self.setting.hosts[name] for name in names)
             victim = self.bridge if attack.at_station else host
             try:
-                scene = attacks.Scene(victim, neighbour, self.hostile)
+                scene = attacks.Scene(victim, neighbour, hostile)
                 process = self.stack.enter_context(attack.start(scene, attack.rate, 10**9))
             except AssertionError as error:  # it has not begun in time, beside the others
                 self.missed.append(f"{attack.name}: {error}")
@@ -75,8 +76,6 @@ class Attackers:
             self.stack.close()
         except AssertionError as error:
             self.missed.append(str(error))
-        finally:
-            self.hostile.daemon.popen.send_signal(signal.SIGCONT)
 
     def show_gone(self):
         """Lets each daemon notice that the receivers among them have gone."""
@@ -84,5 +83,5 @@ class Attackers:
             host.ping("255.255.255.255", "-b", "-I", "ib0", "-c", "1", "-W", "0.1")
 
     def summary(self):
-        return "\n".join([f"{self.begun} attacks, {AT_ONCE} at once; {self.ended_early} ended with their victim",
-                          *(f"no attack: {reason}" for reason in self.missed)])
+        begun = f"{self.begun} attacks, {AT_ONCE} at once; {self.ended_early} ended with their victim"
+        return "\n".join([begun, *(f"no attack: {reason}" for reason in self.missed)])

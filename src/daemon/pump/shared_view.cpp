@@ -7,7 +7,7 @@ namespace ipoib::daemon {
 void SharedView::add(link::Link& link, TimePoint now) {
   links_.push_back(&link);
   for (const auto& [address, is_router] : served_) link.serve(address, is_router, now);
-  if (!groups_.empty()) link.set_station_groups(groups_);
+  if (!groups_.empty()) link.set_station_groups(groups_, now);
 }
 
 void SharedView::tell_links(ethernet::Stations& stations, TimePoint now) {
@@ -28,7 +28,7 @@ void SharedView::tell_links(ethernet::Stations& stations, TimePoint now) {
   stations.services().clear();
   if (auto groups = stations.take_groups()) {
     groups_ = std::move(*groups);
-    for (link::Link* const link : links_) link->set_station_groups(groups_);
+    for (link::Link* const link : links_) link->set_station_groups(groups_, now);
   }
 }
 

@@ -545,6 +545,39 @@ TEST_F(HostGroupRules, GroupsOfTheHostAreLimited) {
   EXPECT_FALSE(joined.contains(wire::multicast_gid(Ipv4Address(0xe1010103), kDefaultPKey)));
 }
 
+/// A program replaces its groups again and again.
+TEST_F(HostGroupRules, JoinsOfTheHostAreLimited) {
+  constexpr std::uint32_t kGroups = 4;
+  std::uint32_t next = 0xe1010101;
+  config.limits.host_groups = kGroups;
+  config.limits.host_joins = 10;
+  const auto replace_groups = [&] {
+    view.groups.clear();
+    while (view.groups.size() < kGroups) view.groups.emplace_back(Ipv4Address(next++));
+    if (link) link->on_host_changed(view, now);
+  };
+  const auto joins = [&] {
+    std::size_t count = 0;
+    for (const auto& join : take<JoinRequest>()) {
+      count += wire::ipv4_group(join.record.mgid) >= Ipv4Address(0xe1010101) ? 1U : 0U;
+    }
+    return count;
+  };
+  bring_up();
+  (void)take<JoinRequest>();
+  replace_groups();
+  EXPECT_EQ(joins(), kGroups) << "as many at once";
+  for (int i = 0; i < 10; ++i) replace_groups();
+  EXPECT_EQ(joins(), 0U);
+  tick_to(now + 250ms);
+  EXPECT_EQ(joins(), 2U);
+  for (int i = 0; i < 10; ++i) replace_groups();
+  tick_to(now + 1s);
+  EXPECT_EQ(joins(), 4U) << "then there is one for each that waits";
+  tick_to(now + 1s);
+  EXPECT_EQ(joins(), 0U);
+}
+
 /// The documents have many of them.
 TEST(Config, HasTheTimesAndLimitsOfTheDocuments) {
   const Config config;
@@ -572,6 +605,7 @@ TEST(Config, HasTheTimesAndLimitsOfTheDocuments) {
   EXPECT_THAT((std::array{limits.host_groups, limits.station_groups, limits.send_groups,
                           limits.routed_groups, limits.group_requests, limits.announcements}),
               ElementsAre(480, 416, 1024, 1024, 16, 1024));
+  EXPECT_EQ(limits.host_joins, 100U);
   EXPECT_THAT((std::array{limits.paths_per_source, limits.solicitations, limits.arp_reply_checks,
                           limits.station_requests, limits.icmp_errors}),
               ElementsAre(20, 1000, 500, 500, 1000));

@@ -322,7 +322,7 @@ TEST_F(LinkWithStations, IsAMemberOfTheGroupsOfHostAndStations) {
   };
   view.groups = {kOfHost};
   bring_up();
-  link->set_station_groups({kOfStation});
+  link->set_station_groups({kOfStation}, now);
   grant_joins();
   EXPECT_TRUE(has(kOfHost));
   EXPECT_TRUE(has(kOfStation));
@@ -330,7 +330,7 @@ TEST_F(LinkWithStations, IsAMemberOfTheGroupsOfHostAndStations) {
   link->on_host_changed(view, now);
   EXPECT_FALSE(has(kOfHost));
   EXPECT_TRUE(has(kOfStation));
-  link->set_station_groups({});
+  link->set_station_groups({}, now);
   EXPECT_FALSE(has(kOfStation));
 }
 
