@@ -135,7 +135,8 @@ def rsockets_carry_streams():
     size, turns = 100001, "3"
     with Subnet(SOFTIB) as subnet:
         for program in ("rstream", "riostream"):
-            for way in ([], ["-T", "async"], ["-T", "blocking"]):
+            # Not asynchronous: a client that still reads the last message fails if the server has closed.
+            for way in ([], ["-T", "blocking"]):
                 options = ["-S", str(size), "-I", turns, "-C", turns, "-T", "verify", *way]
                 play(subnet, [program, "-b", V4, *options], [program, "-s", V4, *options], RSOCKET_PORT)
         server = Server(subnet, "rcopy", port=RCOPY_PORT)
