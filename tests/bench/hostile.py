@@ -5,6 +5,7 @@ of tests/netns/attacks.py, as a ratio to the same without an attack: TCP, or wha
 Each attack is measured next to the same without it. Absolute values do not matter: the attacker, too,
 uses one of the machine's processors.
 """
+import contextlib
 import pathlib
 import statistics
 import sys
@@ -24,6 +25,11 @@ MEASURES = {
     "resolutions": lambda scene, seconds: others.resolutions(scene.victim, seconds),
     "joins": lambda scene, seconds: others.joins(scene.neighbour, seconds),
 }
+
+
+def without(attack, scene):
+    """What there is without the attack, too."""
+    return scene.broadcasts(attack.rate, 10**9) if attack.to_broadcasts else contextlib.nullcontext()
 
 
 def measure_on(subnet, options):
@@ -46,7 +52,8 @@ def measure_on(subnet, options):
             for number in range(1, options.rounds + 1):
                 for attack in attacks.ATTACKS:
                     scene, measure_one = scenes[attack.at_station], MEASURES[attack.measured]
-                    alone = measure_one(scene, options.seconds)
+                    with without(attack, scene):
+                        alone = measure_one(scene, options.seconds)
                     with attacks.under(attack, scene):
                         found[attack.name].append(measure_one(scene, options.seconds) / alone)
                 print(f"round {number}: " + ", ".join(

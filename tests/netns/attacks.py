@@ -176,6 +176,7 @@ class Attack:
     start: typing.Callable
     rises: tuple = ()  # counters that show the effect
     at_station: bool = False  # the victim has an Ethernet interface
+    to_broadcasts: bool = False  # the victim broadcasts, which it would without the attack, too
     measured: str = "TCP"  # what scripts/bench compares; see tests/bench/hostile.py
 
 
@@ -401,13 +402,13 @@ ATTACKS = (
     Attack("control", "requests to the control socket, on 64 connections", REQUESTS, ask,
            ("control_clients_refused", "control_requests")),
     Attack("hung-receiver", "a receiver of the victim's broadcasts takes nothing", BROADCASTS,
-           shout_to_hung, ("hca drop_congested",)),
+           shout_to_hung, ("hca drop_congested",), to_broadcasts=True),
     Attack("slow-receiver", "the same takes a few packets, eight times a second", BROADCASTS,
-           shout_to_slow, ("hca drop_congested",)),
+           shout_to_slow, ("hca drop_congested",), to_broadcasts=True),
     Attack("lease", "a lease on the lock file of a process that was killed", BROADCASTS,
-           shout_to_leased, ("hca drop_empty_place",)),
+           shout_to_leased, ("hca drop_empty_place",), to_broadcasts=True),
     Attack("many-waiters", "a receiver in 20 slots, which has a new wakeup descriptor each time",
-           BROADCASTS, shout_to_waiters, measured="resolutions"),
+           BROADCASTS, shout_to_waiters, to_broadcasts=True, measured="resolutions"),
     Attack("slow-client", "a client of the SA that takes eight responses a second", MADS, ask_slowly,
            ("sm drop_congested",), measured="joins"),
     Attack("groups", "groups that a program creates at the SA", MADS, create_groups,
