@@ -149,12 +149,12 @@ void Giver::send_next() {
   const auto number = unsent_.front();
   dependencies_.interfaces.find(number)->save(
       page, [this, current = std::weak_ptr(current_), number,
-             is_first = page.position == 0](link::SavedPage saved) {
-        if (!current.expired()) on_page(number, std::move(saved), is_first);
+             is_first = page.position == 0](const link::SavedPage& saved) {
+        if (!current.expired()) on_page(number, saved, is_first);
       });
 }
 
-void Giver::on_page(InterfaceNumber number, link::SavedPage page, bool is_first) {
+void Giver::on_page(InterfaceNumber number, const link::SavedPage& page, bool is_first) {
   const auto* const interface = dependencies_.interfaces.find(number);
   next_page_ = page.next;
   if (!page.next || interface == nullptr) {

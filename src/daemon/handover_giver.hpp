@@ -57,7 +57,7 @@ class Giver {
   void on_hello(const Hello& hello);
   [[nodiscard]] std::optional<Refusal> obstacle(const Hello& hello, const Hello& own) const;
   void send_next();
-  void on_page(InterfaceNumber interface, link::SavedPage page, bool is_first);
+  void on_page(InterfaceNumber interface, const link::SavedPage& page, bool is_first);
   void on_ready(const Ready& ready);
   void on_timeout();
   void finish();

@@ -53,7 +53,8 @@ short Watched::poll_until(Clock::time_point until, int output) {
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
   const auto timeout = std::clamp<std::int64_t>(left.count(), 0, 3'600'000);
-  return poll(polled.data(), polled.size(), static_cast<int>(timeout)) > 0 ? polled[0].revents : 0;
+  if (poll(polled.data(), polled.size(), static_cast<int>(timeout)) <= 0) return 0;
+  return polled[0].revents;
 }
 
 void Watched::wait(Clock::time_point until) { (void)poll_until(until, -1); }

@@ -1,6 +1,7 @@
 #include "link/route_tables.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace ipoib::link {
@@ -249,9 +250,8 @@ void RouteTables::erase_if_empty(const Place& place) {
 }
 
 std::vector<std::uint32_t> RouteTables::ids() const {
-  std::vector<std::uint32_t> out;
-  for (const auto& [id, table] : tables_) out.push_back(id);
-  return out;
+  const auto ids = std::views::keys(tables_);
+  return {ids.begin(), ids.end()};
 }
 
 RouteTables::Routes RouteTables::longest_match(std::uint32_t table, const Flow& flow,

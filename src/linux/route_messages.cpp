@@ -22,6 +22,7 @@ std::vector<NextHopObject::Member> members_of(const nlattr* attribute) {
                                    sizeof(nexthop_grp));
   std::memcpy(members.data(), nla_data(attribute), members.size() * sizeof(nexthop_grp));
   std::vector<NextHopObject::Member> out;
+  out.reserve(members.size());
   for (const nexthop_grp& member : members) {
     out.push_back({member.id, static_cast<std::uint16_t>(member.weight + 1)});
   }
@@ -280,7 +281,7 @@ std::optional<RouteChange> route_change_of(nlmsghdr* message, const InterfaceNam
     case RTM_NEWRULE:
     case RTM_DELRULE:
       if (auto rule = rule_of(message, interface.name)) {
-        return RuleChanged{std::move(*rule), message->nlmsg_type == RTM_NEWRULE};
+        return RuleChanged{*rule, message->nlmsg_type == RTM_NEWRULE};
       }
       return {};
     case RTM_NEWNEXTHOP:

@@ -105,9 +105,9 @@ void HostSide::carry_out(TimePoint now) {
     for (const IpAddress& address : stations->searches()) link_.search(address, now);
     stations->searches().clear();
     if (const auto left_out = stations->multicast().take_left_out()) log(*left_out, now);
-    for (auto& event : std::exchange(stations->events(), {})) {
+    for (const auto& event : std::exchange(stations->events(), {})) {
       log(event, now);
-      shared_->events().push_back(std::move(event));
+      shared_->events().push_back(event);
     }
   }
   for (const IpAddress& address : view_->wanted()) link_.solicit(address, now);

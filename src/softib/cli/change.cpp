@@ -47,7 +47,7 @@ class Arguments {
     return is_it;
   }
   std::string hca() {
-    const auto name = take("HCA");
+    auto name = take("HCA");
     if (!refused_ && !is_valid_name(name)) refuse(invalid_name("HCA", name).message);
     return name;
   }

@@ -39,7 +39,7 @@ int list_command(int argc, char** argv) {
   // Fails where there is no default directory; there may be processes anyway.
   const auto folder = chosen_subnet(*options);
   std::map<std::string, KnownSubnet> subnets;
-  const auto add = [&](std::vector<KnownSubnet> found) {
+  const auto add = [&](std::vector<KnownSubnet>&& found) {
     for (auto& subnet : found) {
       const bool is_chosen =
           !options->contains("subnet") || (folder && subnet.folder.name() == folder->name());
@@ -53,6 +53,7 @@ int list_command(int argc, char** argv) {
   }
   if (!options->contains("dir")) add(subnets_of_processes());
   std::vector<KnownSubnet> all;
+  all.reserve(subnets.size());
   for (auto& [path, subnet] : subnets) all.push_back(std::move(subnet));
   if (options->contains("json")) return print(boost::json::serialize(list_json(all)) + '\n');
   return print(list_table(all));

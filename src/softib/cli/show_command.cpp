@@ -101,6 +101,7 @@ int show_command(int argc, char** argv) {
   int exit_code = kSuccess;
   auto words = join_watch(argc, argv);
   std::vector<char*> joined;
+  joined.reserve(words.size());
   for (auto& word : words) joined.push_back(word.data());
   po::positional_options_description positional;
   positional.add("section", 1);

@@ -42,7 +42,7 @@ constexpr std::chrono::milliseconds kInterval{10};
 /// The subnet that the argument names, else the one chosen by the options.
 Result<fabric::SubnetFolder> wanted_subnet(const po::variables_map& options) {
   const auto words = arguments_of(options, "subnet-or-folder");
-  const auto chosen = chosen_subnet(options);  // sets the directory
+  auto chosen = chosen_subnet(options);  // sets the directory
   if (words.empty()) return chosen;
   if (words[0].find('/') == std::string::npos) return fabric::SubnetFolder::of(words[0]);
   std::string path = std::filesystem::absolute(words[0]).lexically_normal().string();

@@ -171,7 +171,7 @@ Result<void> SubnetFolder::create() const {
     if (!parent) return parent.error();
   }
   if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();
-  if (const auto checked = check(FolderUse::serve); !checked) return checked;
+  if (const auto checked = check(FolderUse::serve); !checked) return checked.error();
   const auto top = open();
   if (!top) return top.error();
   return make_folder(top->get(), kNodesName, kOpenMode);

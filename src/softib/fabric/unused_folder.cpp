@@ -53,6 +53,7 @@ bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric, OwnSlots
   if (fabric.is_lost()) return remove_with_nodes(folder, nodes_with_folder(folder), own);
   std::vector<NodeIndex> nodes;
   const subnet::SubnetSnapshot last = fabric.snapshot();
+  nodes.reserve(last.nodes.size());
   for (const auto& entry : last.nodes) nodes.push_back(entry.index);
   return remove_with_nodes(folder, nodes, own);
 }

@@ -28,7 +28,7 @@ ipoib::Result<std::uint32_t> MemoryTable::add_window(ProtectionDomain& pd, ibv_m
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
     return Error{EINVAL, "a memory window is of type 1 or 2"};
   }
-  const auto key = take_slot();
+  auto key = take_slot();
   if (!key) return key.error();
   slot_of(*key)->use = MemoryWindow{&pd, type};
   ++pd.users;

@@ -22,7 +22,7 @@ class Responder {
   /// The message of which further packets are expected.
   enum class Message : std::uint8_t { none, send, write };
   /// Bound of `responses`, beyond the READs that the peer may have outstanding.
-  static constexpr std::size_t kMaxResponses = 4 * kMaxReads;
+  static constexpr std::size_t kMaxResponses = std::size_t{4} * kMaxReads;
 
   explicit Responder(ipoib::wire::ConnectedService service)
       : is_reliable_(service != ipoib::wire::ConnectedService::unreliable) {}
