@@ -35,7 +35,7 @@ def start_subnet(ports, *sa_options):
 
 
 # Classes that take minutes in an emulated machine, and whose subjects others touch, too.
-ONLY_WITH_VM = ("ConnectedMode", "Events", "LargeMtu", "Loss", "Multicast")
+ONLY_WITH_VM = ("ConnectedMode", "Events", "LargeMtu", "Loss", "Multicast", "Neighbours", "Partitions")
 
 
 class UserSpaceHost(hosts.Host):
