@@ -53,7 +53,7 @@ class Tables(unittest.TestCase):
 
     def test_speed_under_attack(self):
         text = hostile.text({"rounds": 3, "seconds": 2, "ratios": {"probes": [0.8, 0.95, 1]}})
-        self.assertRegex(text, r"\| probes: ARP probes +\| +5000 \| +0\.95 \|\n$")
+        self.assertRegex(text, r"\| probes: ARP probes +\| +5000 \| +TCP \| +0\.95 \|\n$")
         self.assertIn("3 rounds of 2 s", text)
 
     def test_pinned_daemons_beside_others(self):
