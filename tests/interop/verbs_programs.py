@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs rdma-core's verbs programs unmodified on emulated HCAs.
 
-Usage: verbs_programs.py SOFTIB [ITERATIONS]
+Usage: verbs_programs.py SOFTIB [--few]
+
+With --few (for sanitizers) each program has fewer messages, and of the ways to call it only those in which it
+sleeps, and the default: two programs that poll wait for each other's turn.
 """
 import re
 import subprocess
@@ -13,7 +16,13 @@ from softib_subnet import (PATIENCE, Subnet, equal, free_tcp_port, is_listening,
 need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_srq_pingpong",
      "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_xsrq_pingpong")
 SOFTIB = sys.argv[1]
-ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 500
+FEW = "--few" in sys.argv
+ITERATIONS = 20 if FEW else 500
+
+
+def ways(*all_of_them):
+    """The options of a program, by way to call it."""
+    return [way for way in all_of_them if not FEW or not way or "-e" in way]
 
 
 def guid_of(subnet, hca):
@@ -89,7 +98,7 @@ def ping_pong(subnet, *options):
 def ping_pong_of_all_sizes():
     with Subnet(SOFTIB) as subnet:
         for size in (1, 2, 64, 1024, 2047, 2048):
-            for options in ([], ["-e"]):
+            for options in ways([], ["-e"]):
                 for output in ping_pong(subnet, "-s", str(size), *options):
                     total = f"{2 * ITERATIONS * size} bytes in"
                     assert total in output and f"{ITERATIONS} iters" in output, output
@@ -118,7 +127,7 @@ def too_long_a_message_is_refused():
 
 def connected_ping_pong():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
-        for options in ([], ["-e"], ["-N"], ["-c"], ["-e", "-N"], ["-g", "0"], ["-m", "256"],
+        for options in ways([], ["-e"], ["-N"], ["-c"], ["-e", "-N"], ["-g", "0"], ["-m", "256"],
                         ["-m", "4096"], ["-r", "1"], ["-s", "0"], ["-s", "1"], ["-s", "100001"],
                         ["-o"], ["-o", "-e"], ["-o", "-P"], ["-O"], ["-O", "-P"], ["-j"], ["-j", "-N"],
                         ["-t"], ["-t", "-N"]):
@@ -130,7 +139,7 @@ def connected_ping_pong():
 
 def unreliable_connected_ping_pong():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
-        for options in ([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-m", "256"],
+        for options in ways([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-m", "256"],
                         ["-m", "4096"], ["-r", "10"], ["-s", "0"], ["-s", "1"], ["-s", "100001"]):
             size = int(options[1]) if options[0:1] == ["-s"] else 4096
             for output in play(subnet, "ibv_uc_pingpong", "-n", str(ITERATIONS), *options):
@@ -140,7 +149,7 @@ def unreliable_connected_ping_pong():
 
 def ping_pong_with_a_shared_receive_queue():
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
-        for options in ([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-l", "3"], ["-m", "256"],
+        for options in ways([], ["-e"], ["-c"], ["-e", "-c"], ["-g", "0"], ["-l", "3"], ["-m", "256"],
                         ["-m", "4096"], ["-q", "1"], ["-q", "100", "-r", "1000"], ["-r", "16"], ["-o"],
                         ["-s", "1"], ["-s", "100001"]):
             size = int(options[1]) if options[0:1] == ["-s"] else 4096
@@ -152,7 +161,7 @@ def ping_pong_with_a_shared_receive_queue():
 def xrc_ping_pong():
     """With one client: several would share an XRC domain between their processes."""
     with Subnet(SOFTIB, "--mtu", "4096") as subnet:
-        for options in ([], ["-e"], ["-n", "100"], ["-s", "1"], ["-s", "100001"], ["-l", "3"],
+        for options in ways([], ["-e"], ["-n", "100"], ["-s", "1"], ["-s", "100001"], ["-l", "3"],
                         ["-m", "256"], ["-m", "4096"], ["-g", "0"], ["-e", "-n", "100"], ["-o"]):
             play(subnet, "ibv_xsrq_pingpong", *options)
 
