@@ -57,7 +57,7 @@ struct Dependencies {
   const Options& options;
   Logging& logs;
   const host::NetworkNamespace home;
-  const HandledSignals signals;
+  const HandledSignals& signals;
   KeptInterfaces kept;
   OperatorChanges changes;
   NeighbourStore neighbours;
@@ -303,11 +303,13 @@ int run(Options read, const std::vector<std::string>& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
   control::remove_unused_socket_folders();
+  // Never destroyed: a signal that comes while the process ends does not change its exit status.
+  static const auto& signals = *new HandledSignals;
   Dependencies dependencies{.configuration = configuration,
                             .options = options,
                             .logs = logs,
                             .home = host::NetworkNamespace::open(options.netns).value(),
-                            .signals = {},
+                            .signals = signals,
                             .kept = {},
                             .changes = {},
                             .neighbours = NeighbourStore(options.neighbours),

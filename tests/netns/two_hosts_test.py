@@ -68,6 +68,9 @@ class TwoHosts(hosts.Pair):
         self.assert_connected()
         self.assertEqual(self.right.daemon.end(signal.SIGTERM), 0, self.right.daemon.output())
         self.assertIsNone(self.right.link(), "the interface is removed")
+        # A second signal comes before it has ended.
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            self.left.daemon.popen.send_signal(number)
         self.assertEqual(self.left.daemon.end(signal.SIGINT), 0, self.left.daemon.output())
         self.assertIsNone(self.left.link(), "the interface is removed")
 
