@@ -21,9 +21,15 @@ namespace {
 constexpr timeval kTimeout{10, 0};
 
 Error socket_error(const fabric::SubnetFolder& folder, int code) {
+  const std::string how_to_start = "start one with: softib subnet --subnet " + folder.name();
   if (code == ENOENT || code == ECONNREFUSED) {
-    return Error{code, "no subnet '" + folder.name() + "' is running in " + folder.path() +
-                           "; start one with: softib subnet --subnet " + folder.name()};
+    return Error{code, "no subnet '" + folder.name() + "' is running in " + folder.path() + "; " +
+                           how_to_start};
+  }
+  // Reset: it did not read the request.
+  if (code == EPIPE || code == ECONNRESET) {
+    return Error{EPIPE, "the subnet '" + folder.name() +
+                            "' has closed the connection; if it has ended, " + how_to_start};
   }
   if (code == EACCES || code == EPERM) {
     return Error{code, "the subnet in " + folder.path() +
@@ -68,8 +74,7 @@ Result<std::string> receive_line(const fabric::SubnetFolder& folder, int socket)
     const ssize_t size = ::recv(socket, piece.data(), piece.size(), 0);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return socket_error(folder, errno);
-    if (size == 0)
-      return Error{EPIPE, "the subnet '" + folder.name() + "' has closed the connection"};
+    if (size == 0) return socket_error(folder, EPIPE);
     line.append(piece.data(), static_cast<std::size_t>(size));
     if (line.back() == '\n') {
       line.pop_back();

@@ -114,6 +114,19 @@ TEST_F(ControlClient, FailsIfTheSubnetClosesTheConnection) {
   }
 }
 
+/// The kernel then resets the connection.
+TEST_F(ControlClient, FailsIfTheSubnetEndsBeforeItReadsTheRequest) {
+  server_ = std::thread([this] {
+    const ipoib::FileDescriptor client(::accept(listener_.get(), nullptr, nullptr));
+    char first = 0;
+    (void)!::recv(client.get(), &first, 1, MSG_PEEK);
+  });
+  const auto response = send_request(folder_, "show");
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, EPIPE);
+  EXPECT_THAT(response.error().message, testing::HasSubstr("softib subnet --subnet red"));
+}
+
 TEST_F(ControlClient, ReadsALimitedResponse) {
   serve(std::string(kMaxResponseSize - 1, 'x') + "\n");
   EXPECT_EQ(send_request(folder_, "show").value().size(), kMaxResponseSize - 1);
