@@ -192,7 +192,7 @@ endfunction()
 #            (memory, wakeups, speed), or about what the link, the choice of ports and the SA client do (ARP,
 #            IPv6, stations, routes, events, backup ports): in that code the unit and simulation tests and
 #            the fuzz targets look for wrong use of memory. Left are control commands, interfaces that come
-#            and go, takeovers, and hostile neighbours
+#            and go, and takeovers
 #   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
 #            each interface, which does the work of the link, and a control thread. They meet when
 #            interfaces and ports come, go and change, and in events of the subnet; bulk transfers have the
