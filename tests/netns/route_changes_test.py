@@ -15,7 +15,7 @@ ROUNDS = 10
 # So few packets wait on their way to the daemon that those sent before a change do not wait until the next
 # one.
 QUEUE = 32
-BULK_MIB = 256
+BULK_MIB = 1024
 # Routes that a routing daemon changes at a time.
 MANY = 10_000
 # Into so many parts the time of these changes is divided; a pause of the machine spoils a few of them.
