@@ -135,10 +135,7 @@ bool Connection::is_stale() const {
 Response Connection::ask(const Request& request) {
   const Deadline deadline = after(timeout_);
   if (const auto sent = send_request(request, deadline); sent.has_error()) return sent.error();
-  const auto line = receive_line(deadline);
-  // A late response must not be taken for that of the next request.
-  if (line.has_error()) socket_ = FileDescriptor();
-  return response_of(request, line);
+  return response_of(request, receive_line(deadline));
 }
 
 Result<void> Connection::send_request(const Request& request) {
@@ -150,7 +147,6 @@ Response Connection::await_response(const Request& request, milliseconds timeout
   if (line.has_error() && line.error().code == ETIMEDOUT) {
     return Error{EAGAIN, interface_ + ": no response yet"};
   }
-  if (line.has_error()) socket_ = FileDescriptor();
   return response_of(request, line);
 }
 
@@ -166,7 +162,11 @@ Result<void> Connection::send_request(const Request& request, Deadline deadline)
 }
 
 Response Connection::response_of(const Request& request, const Result<std::string>& line) {
-  if (line.has_error()) return line.error();
+  if (line.has_error()) {
+    // A late response must not be taken for that of the next request.
+    socket_ = FileDescriptor();
+    return line.error();
+  }
   Response response = parse_response(request, *line);
   if (response.has_error() && response.error().code == EPROTO) socket_ = FileDescriptor();
   return response;

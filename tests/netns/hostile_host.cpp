@@ -7,7 +7,6 @@
 // to.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "ipoib/log.hpp"
+#include "ipoib/number.hpp"
 #include "ipoib/pkey_table.hpp"
 #include "verbs/device.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -43,14 +43,11 @@ constexpr std::chrono::milliseconds kTurn{5};
 
 template <class T>
 T number(std::string_view text) {
-  T value{};
-  const int base = text.starts_with("0x") ? 16 : 10;
-  if (base == 16) text.remove_prefix(2);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw std::runtime_error(std::string(text) + " is no number");
-  }
-  return value;
+  const bool is_hexadecimal = text.starts_with("0x");
+  const auto value =
+      ipoib::parse_number<T>(is_hexadecimal ? text.substr(2) : text, is_hexadecimal ? 16 : 10);
+  if (!value) throw std::runtime_error(std::string(text) + " is no number");
+  return *value;
 }
 
 struct Victim {

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,8 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "ipoib/number.hpp"
+#include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/core/mad_route.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring.hpp"
@@ -35,8 +35,6 @@
 #include "softib/transport/wakeup_socket.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/transport/wire_message.hpp"
-#include "wire/mad.hpp"
-#include "wire/node_record.hpp"
 
 namespace softib {
 namespace {
@@ -55,12 +53,9 @@ void say_begun() {
 }
 
 std::uint64_t number(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw std::runtime_error(text + " is no number");
-  }
-  return value;
+  const auto value = ipoib::parse_number<std::uint64_t>(text);
+  if (!value) throw std::runtime_error(text + " is no number");
+  return *value;
 }
 
 [[noreturn]] void be_idle() {
@@ -77,35 +72,13 @@ struct SlowReader final : endpoint::MadReceiver {
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
 };
 
-/// Asks for the record of the SM's own node.
-MadPacket node_request(const endpoint::Endpoint& from) {
-  ipoib::wire::SaHeader header;
-  header.mad.management_class = ipoib::wire::mgmt_class::kSubnAdm;
-  header.mad.class_version = 2;
-  header.mad.method = ipoib::wire::method::kGet;
-  header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
-  const MadRoute route{from.node(), from.slot(), from.epoch(), 0};
-  header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
-  header.component_mask = ipoib::wire::NodeRecord::kLid;
-  ipoib::wire::NodeRecord wanted;
-  wanted.lid = from.port().sm_lid;
-  MadPacket packet;
-  packet.slid = from.port().lid;
-  packet.dlid = from.port().sm_lid;
-  packet.source = packet.destination = ipoib::wire::kGsiQpn;
-  packet.qkey = ipoib::wire::kGsiQKey;
-  header.emit(packet.mad);
-  wanted.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
-  return packet;
-}
-
 void be_slow_client(double rate, std::uint64_t count) {
   auto& endpoint = *endpoint::process_endpoint().value();
   SlowReader reader;
   endpoint.set_mad_receiver(&reader);
   while (endpoint.port().state != PortState::active) std::this_thread::sleep_for(kTurn);
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-  const auto request = node_request(endpoint).emit(bytes);
+  const auto request = test::node_request(endpoint).emit(bytes);
   const auto begin = steady_clock::now();
   for (std::uint64_t sent = 0; sent < count; std::this_thread::sleep_for(kTurn)) {
     const std::chrono::duration<double> passed = steady_clock::now() - begin;

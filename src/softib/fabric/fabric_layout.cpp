@@ -133,7 +133,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
   for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
     const auto pair = address_words(words, i);
-    if (std::ranges::count(pair, 0) == std::ssize(pair)) break;
+    if (pair[0] == 0 && pair[1] == 0) break;
     if (const auto address = address_of_words(pair); check_address(address)) {
       node.addresses.push_back(address);
     }

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "datagrams.hpp"
+#include "softib/core/mad_route.hpp"
+#include "wire/mad.hpp"
+#include "wire/node_record.hpp"
 
 namespace softib::test {
 
@@ -52,6 +55,27 @@ void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::s
   const TextPacket packet(from.port().lid, dlid, destination, text);
   const OutgoingPacket out = packet.outgoing();
   from.send({&out, 1});
+}
+
+MadPacket node_request(const endpoint::Endpoint& from) {
+  ipoib::wire::SaHeader header;
+  header.mad.management_class = ipoib::wire::mgmt_class::kSubnAdm;
+  header.mad.class_version = 2;
+  header.mad.method = ipoib::wire::method::kGet;
+  header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
+  const MadRoute route{from.node(), from.slot(), from.epoch(), 1};
+  header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
+  header.component_mask = ipoib::wire::NodeRecord::kLid;
+  ipoib::wire::NodeRecord wanted;
+  wanted.lid = from.port().sm_lid;
+  MadPacket packet;
+  packet.slid = from.port().lid;
+  packet.dlid = from.port().sm_lid;
+  packet.source = packet.destination = ipoib::wire::kGsiQpn;
+  packet.qkey = ipoib::wire::kGsiQKey;
+  header.emit(packet.mad);
+  wanted.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
+  return packet;
 }
 
 void Mailbox::receive(std::span<const ArrivedPacket> batch) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "softib/core/mad_packet.hpp"
 #include "softib/endpoint/endpoint.hpp"
 
 namespace softib::test {
@@ -42,6 +43,9 @@ class LargeUdpPacket {
 
 /// Sends one text to a queue pair.
 void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::string& text);
+
+/// Asks the SA for the record of the SM's own node (IBA 15.2.5.2).
+[[nodiscard]] MadPacket node_request(const endpoint::Endpoint& from);
 
 /// Stores what it receives. The next_*() functions throw after kTimeout without anything.
 class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {

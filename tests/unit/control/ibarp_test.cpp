@@ -131,12 +131,16 @@ bool is_readable(int fd, int timeout) {
   return poll(&poller, 1, timeout) == 1;
 }
 
-TEST(Ibarp, ResolvesAnAddressToThePathOfItsPort) {
+/// Resolves an address of that neighbour.
+struct IbarpResolve : testing::Test {
+  IbarpResolve() { path.size = sizeof(path); }
   ResolvingServer server;
-  const Handle handle(server.name());
-  const auto peer = address_of("10.44.0.2");
+  const Handle handle{server.name()};
+  const ibarp_address peer = address_of("10.44.0.2");
   ibarp_path path{};
-  path.size = sizeof(path);
+};
+
+TEST_F(IbarpResolve, AnAddressToThePathOfItsPort) {
   ASSERT_EQ(ibarp_resolve(handle.get(), &peer, 1000, &path), 0) << ibarp_error(handle.get());
   EXPECT_EQ(path.hardware.qpn, 0x401U);
   EXPECT_EQ(path.hardware.gid[15], 1);
@@ -153,12 +157,7 @@ TEST(Ibarp, ResolvesAnAddressToThePathOfItsPort) {
   EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 30'000, &path), -EINVAL);
 }
 
-TEST(Ibarp, ResolvesByDescriptor) {
-  ResolvingServer server;
-  const Handle handle(server.name());
-  const auto peer = address_of("10.44.0.2");
-  ibarp_path path{};
-  path.size = sizeof(path);
+TEST_F(IbarpResolve, ByDescriptor) {
   EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
   server.handler.hold();
   const int fd = ibarp_resolve_start(handle.get(), &peer, 1000);
@@ -174,12 +173,7 @@ TEST(Ibarp, ResolvesByDescriptor) {
   EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
 }
 
-TEST(Ibarp, ADaemonThatDoesNotAnswerIsATimeout) {
-  ResolvingServer server;
-  const Handle handle(server.name());
-  const auto peer = address_of("10.44.0.2");
-  ibarp_path path{};
-  path.size = sizeof(path);
+TEST_F(IbarpResolve, ADaemonThatDoesNotAnswerIsATimeout) {
   ibarp_set_timeout(handle.get(), 10);
   server.handler.hold();
   EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 10, &path), -ETIMEDOUT);

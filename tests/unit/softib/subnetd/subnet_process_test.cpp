@@ -24,7 +24,6 @@
 #include "ipoib/unix_path.hpp"
 #include "packets.hpp"
 #include "running_subnet.hpp"
-#include "softib/core/mad_route.hpp"
 #include "softib/fabric/unused_folder.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
@@ -273,27 +272,6 @@ class SaClient final : public endpoint::MadReceiver {
   std::condition_variable arrived_;
   std::optional<MadPacket> response_;
 };
-
-MadPacket node_request(const endpoint::Endpoint& from) {
-  ipoib::wire::SaHeader header;
-  header.mad.management_class = ipoib::wire::mgmt_class::kSubnAdm;
-  header.mad.class_version = 2;
-  header.mad.method = ipoib::wire::method::kGet;
-  header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
-  const MadRoute route{from.node(), from.slot(), from.epoch(), 1};
-  header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
-  header.component_mask = ipoib::wire::NodeRecord::kLid;
-  ipoib::wire::NodeRecord wanted;
-  wanted.lid = Lid(1);
-  MadPacket packet;
-  packet.slid = from.port().lid;
-  packet.dlid = from.port().sm_lid;
-  packet.source = packet.destination = ipoib::wire::kGsiQpn;
-  packet.qkey = ipoib::wire::kGsiQKey;
-  header.emit(packet.mad);
-  wanted.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
-  return packet;
-}
 
 TEST_F(SubnetProcessTest, RespondsToMads) {
   const RunningSubnet subnet(folder_);
