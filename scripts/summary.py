@@ -35,12 +35,13 @@ def reason(text):
 
 
 def cause(output):
-    """Returns the line of a failed test's output that says what was wrong."""
+    """Returns the line of a failed test's output that says what was wrong, after a colon; nothing without
+    output."""
     for pattern in CAUSES:
         if found := pattern.findall(output):
-            return found[-1].strip()
+            return f": {found[-1].strip()}"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
+    return f": {lines[-1]}" if lines else ""
 
 
 def label(name):
@@ -83,8 +84,9 @@ def again(path):
 
 def read(path):
     """Returns {"passed" or "failed": [names]}, {reason: [names of skipped tests]}, {label: seconds},
-    and {name: output of the failure} of the tests that passed only when they were run again."""
-    by, skipped, late = collections.defaultdict(list), collections.defaultdict(list), {}
+    and {name: output of the failure} of the tests that failed, and of those that passed only when they
+    were run again."""
+    by, skipped, lost, late = collections.defaultdict(list), collections.defaultdict(list), {}, {}
     seconds, later = collections.Counter(), again(path)
     for name, status, taken, text in cases(path):
         seconds[label(name)] += taken
@@ -96,12 +98,13 @@ def read(path):
             by["passed"].append(name)
         elif "fail" in (status, second):
             by["failed"].append(name)
+            lost[name] = text
         else:
             skipped[text].append(name)
-    return by, skipped, seconds, late
+    return by, skipped, seconds, lost, late
 
 
-def rows(run, by, skipped, seconds, _):
+def rows(run, by, skipped, seconds, *_):
     """Yields a row for each label, with the time of its tests one after the other."""
     unrun = [name for names in skipped.values() for name in names]
     for which in sorted(seconds):
@@ -126,11 +129,12 @@ def main(folder):
             print(f"\n{name}: passed only when run again, alone: {len(late)}")
         for test, output in late.items():
             print(f"--- {test}, when it failed", output.rstrip("\n"), sep="\n")
-    late = [f"UNRELIABLE {name}: {test}: {cause(output)}"
+    late = [f"UNRELIABLE {name}: {test}{cause(output)}"
             for name, (*_, late) in runs.items() for test, output in late.items()]
     if late:
         print("\nA test that passes only when it is run again has a fault. Find it:", *late, sep="\n")
-    failed = [f"FAILED {name}: {test}" for name, (by, *_) in runs.items() for test in by["failed"]]
+    failed = [f"FAILED {name}: {test}{cause(output)}"
+              for name, (*_, lost, _) in runs.items() for test, output in lost.items()]
     if failed:
         print("", *failed, sep="\n")
     return 1 if failed or not any(by["passed"] for by, *_ in runs.values()) else 0

@@ -44,6 +44,7 @@ with socket.socket(type=socket.SOCK_DGRAM) as out:
         echo = int(out.recv(64))
         if echo != i:
             sys.exit(f'{echo} came instead of {i}')
+        print(i, flush=True)  # for the log of a test that failed
         time.sleep(0.005)
 """
 # Sends to 10,000 addresses repeatedly until standard input ends. After each batch it waits for an echo

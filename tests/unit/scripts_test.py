@@ -99,7 +99,7 @@ class FailedTests(unittest.TestCase):
     def test_fails_again(self):
         status, summary = self.outcome(good=["true"], bad=["echo no; false"], late=["once late"])
         self.assertEqual(status, 1, summary)
-        self.assertIn("FAILED release: unit/bad\n", summary)
+        self.assertIn("FAILED release: unit/bad: no\n", summary)
         self.assertNotIn("FAILED release: unit/late", summary)
         self.assertRegex(summary, r"release +unit +2 +1 +0 ")
 
@@ -129,7 +129,7 @@ class FailedTests(unittest.TestCase):
         self.assertEqual(status, 1, summary)
         self.assertIn("passed only when run again, alone: 1\n--- unit/boot,", summary)
         self.assertEqual(summary.count("FAILED"), 1, summary)
-        self.assertIn("FAILED release: unit/bad\n", summary)
+        self.assertIn("FAILED release: unit/bad", summary)
         self.assertRegex(summary, r"release +unit +2 +1 +0 ")
 
     def test_no_test_fails(self):
