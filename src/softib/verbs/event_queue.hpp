@@ -4,8 +4,9 @@
 //
 // The descriptor is that of a WakeupSocket. The queue keeps one wakeup of its own in it while it
 // has events, unless a reader is about to take one. Other processes also send wakeups, to announce
-// packets that may cause an event. As they may do so without end, take() gives up after one wakeup
-// without an event if the descriptor is O_NONBLOCK.
+// packets that may cause an event. A reader for whom epoll tells edges (EPOLLET) learns of an event
+// only by a wakeup that comes after it was told that there is none. So take() then leaves no
+// wakeup.
 #pragma once
 
 #include <fcntl.h>
@@ -22,6 +23,9 @@ namespace softib::verbs {
 
 /// Bound of the queue; further events are lost.
 inline constexpr std::size_t kMaxQueuedEvents = 1U << 16;
+/// Bound of the wakeups that take() reads without an event if the descriptor is O_NONBLOCK, since
+/// others may send them without end.
+inline constexpr int kMaxIdleWakeups = 8;
 
 template <class Event>
 class EventQueue {
@@ -43,7 +47,7 @@ class EventQueue {
   /// that call may push events. On failure returns false and sets errno; EAGAIN: no event.
   template <class Taken, class Woken>
   bool take(Taken taken, Woken woken) {
-    for (;;) {
+    for (int idle = 0;;) {
       const auto wakeup = socket_.take(true);
       if (wakeup == Wakeup::none) return false;
       if (must_call_woken(wakeup)) woken();
@@ -57,7 +61,8 @@ class EventQueue {
         return true;
       }
       announce();
-      if ((::fcntl(fd(), F_GETFL) & O_NONBLOCK) != 0) {
+      if ((::fcntl(fd(), F_GETFL) & O_NONBLOCK) != 0 && ++idle == kMaxIdleWakeups) {
+        (void)socket_.wake();  // the edge after which the rest is read
         errno = EAGAIN;
         return false;
       }

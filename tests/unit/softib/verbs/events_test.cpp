@@ -178,7 +178,7 @@ class WakeupSender {
   ipoib::FileDescriptor sender_;
 };
 
-TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
+TEST_F(EventsTest, NonBlockingChannelFullOfWakeupsFailsWithEagain) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
@@ -190,7 +190,6 @@ TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
     }
     EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
     EXPECT_EQ(errno, EAGAIN);
-    EXPECT_TRUE(is_readable(near_.channel->fd)) << "there are more";
   }
   send_to(qp);
   ASSERT_TRUE(eventually(
@@ -458,73 +457,120 @@ TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
   reader.join();
 }
 
-/// Another process can keep the descriptor readable for ever.
-TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
-  const TestSubnet subnet;
-  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
-  ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
-  const auto sender = queue.socket().make_sender();
-  while (transport::wake(sender.get())) {
+/// The descriptor of a queue, in epoll with edges (EPOLLET).
+class Edges {
+ public:
+  explicit Edges(int fd) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    EXPECT_EQ(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), 0);
   }
+  [[nodiscard]] bool next() const {
+    epoll_event event{};
+    return ::epoll_wait(epoll_.get(), &event, 1, 0) == 1;
+  }
+
+ private:
+  ipoib::FileDescriptor epoll_;
+};
+
+/// A queue that another process wakes, and whose descriptor is O_NONBLOCK.
+class WokenQueueTest : public ::testing::Test {
+ protected:
+  WokenQueueTest() { EXPECT_EQ(::fcntl(queue_.fd(), F_SETFL, O_NONBLOCK), 0); }
+
+  const TestSubnet subnet_;
+  verbs::EventQueue<int> queue_{
+      transport::WakeupSocket::make_shared(subnet_.folder(), 1, 0).value()};
+  const ipoib::FileDescriptor sender_ = queue_.socket().make_sender();
+  const Edges edges_{queue_.fd()};
+};
+
+/// Another process can wake without end.
+TEST_F(WokenQueueTest, NonBlockingTakeReturnsDespiteEndlessWakeups) {
+  ASSERT_TRUE(transport::wake(sender_.get()));
   int calls = 0;
   const auto take = [&](int push_at) {
-    return queue.take([](int event) { EXPECT_EQ(event, 5); },
-                      [&] {
-                        ASSERT_LT(++calls, 100);
-                        if (calls == push_at) queue.push(5);
-                      });
+    calls = 0;
+    return queue_.take([](int event) { EXPECT_EQ(event, 5); },
+                       [&] {
+                         ASSERT_LT(++calls, 1000);
+                         if (calls == push_at) queue_.push(5);
+                         EXPECT_TRUE(transport::wake(sender_.get()));
+                       });
   };
   errno = 0;
   EXPECT_FALSE(take(0));
   EXPECT_EQ(errno, EAGAIN);
-  EXPECT_EQ(calls, 1);
-  EXPECT_TRUE(take(2)) << "takes an event that the call pushes";
-  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(calls, verbs::kMaxIdleWakeups);
+  EXPECT_TRUE(take(3)) << "takes an event that the call pushes";
+  EXPECT_EQ(calls, 3);
+}
+
+/// However many wakeups of others are before it.
+TEST_F(WokenQueueTest, AnEventAfterEagainIsAnEdge) {
+  const auto take = [&] { return queue_.take([](int /*event*/) {}); };
+  for (int wakeups = 0; wakeups < 8; ++wakeups) {
+    for (int i = 0; i < wakeups; ++i) ASSERT_TRUE(transport::wake(sender_.get()));
+    queue_.push(1);
+    EXPECT_TRUE(take());
+    EXPECT_FALSE(take());
+    (void)edges_.next();
+    EXPECT_FALSE(edges_.next());
+    queue_.push(2);
+    EXPECT_TRUE(edges_.next()) << "after " << wakeups;
+    EXPECT_TRUE(take());
+  }
+}
+
+TEST_F(WokenQueueTest, WhatIsLeftOfManyWakeupsIsAnEdge) {
+  int calls = 0;
+  const auto take = [&] { return queue_.take([](int /*event*/) {}, [&] { ++calls; }); };
+  int sent = 0;
+  while (transport::wake(sender_.get())) ++sent;
+  ASSERT_GT(sent, verbs::kMaxIdleWakeups);
+  int turns = 0;
+  for (; edges_.next(); ++turns) EXPECT_FALSE(take());
+  EXPECT_GE(calls, sent);
+  EXPECT_GT(turns, 1);
+  EXPECT_FALSE(is_readable(queue_.fd()));
 }
 
 /// The wakeup of another process is not taken for that of an event, or lost with an event. The
 /// descriptor is not readable for longer than there is something.
-TEST(EventQueue, CallsForEachWakeupOfAnotherProcess) {
-  const TestSubnet subnet;
-  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
-  ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
-  const auto sender = queue.socket().make_sender();
+TEST_F(WokenQueueTest, CallsForEachWakeupOfAnotherProcess) {
   int calls = 0;
-  const auto take = [&] { return queue.take([](int /*event*/) {}, [&] { ++calls; }); };
-  ASSERT_TRUE(transport::wake(sender.get()));
-  queue.push(1);
+  const auto take = [&] { return queue_.take([](int /*event*/) {}, [&] { ++calls; }); };
+  ASSERT_TRUE(transport::wake(sender_.get()));
+  queue_.push(1);
   EXPECT_TRUE(take());
   EXPECT_EQ(calls, 1);
-  EXPECT_FALSE(is_readable(queue.fd())) << "the event's wakeup is not left";
-  ASSERT_TRUE(transport::wake(sender.get()));
-  EXPECT_TRUE(queue.take([](int event) { EXPECT_EQ(event, 3); }, [&] { queue.push(3); }));
-  EXPECT_FALSE(is_readable(queue.fd()));
-  ASSERT_TRUE(transport::wake(sender.get()));
-  queue.push(1);
-  queue.withdraw([](int /*event*/) { return true; });
-  EXPECT_TRUE(is_readable(queue.fd()));
+  EXPECT_FALSE(is_readable(queue_.fd())) << "the event's wakeup is not left";
+  ASSERT_TRUE(transport::wake(sender_.get()));
+  EXPECT_TRUE(queue_.take([](int event) { EXPECT_EQ(event, 3); }, [&] { queue_.push(3); }));
+  EXPECT_FALSE(is_readable(queue_.fd()));
+  ASSERT_TRUE(transport::wake(sender_.get()));
+  queue_.push(1);
+  queue_.withdraw([](int /*event*/) { return true; });
+  EXPECT_TRUE(is_readable(queue_.fd()));
   EXPECT_FALSE(take());
   EXPECT_EQ(calls, 2);
-  EXPECT_FALSE(is_readable(queue.fd()));
+  EXPECT_FALSE(is_readable(queue_.fd()));
 }
 
 /// Many threads take and withdraw while another process wakes: nothing is lost, and nothing is
 /// left.
-TEST(EventQueue, LosesNoWakeupOfOthers) {
-  const TestSubnet subnet;
-  verbs::EventQueue<int> queue(transport::WakeupSocket::make_shared(subnet.folder(), 1, 0).value());
-  ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
-  const auto sender = queue.socket().make_sender();
+TEST_F(WokenQueueTest, LosesNoWakeupOfOthers) {
   constexpr int kRounds = 2000;
   std::atomic<int> packets = 0;
   std::atomic<int> taken = 0;
   std::atomic<bool> is_done = false;
   const auto take_all = [&] {
-    return queue.take([&](int /*event*/) { ++taken; },
-                      [&] {
-                        for (int arrived = packets.exchange(0); arrived != 0; --arrived)
-                          queue.push(1);
-                      });
+    return queue_.take([&](int /*event*/) { ++taken; },
+                       [&] {
+                         for (int arrived = packets.exchange(0); arrived != 0; --arrived)
+                           queue_.push(1);
+                       });
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
@@ -534,21 +580,21 @@ TEST(EventQueue, LosesNoWakeupOfOthers) {
   }
   threads.emplace_back([&] {
     while (!is_done) {
-      queue.push(0);
-      queue.withdraw([](int event) { return event == 0; });
+      queue_.push(0);
+      queue_.withdraw([](int event) { return event == 0; });
     }
   });
   int sent = 0;
   for (; sent < kRounds; ++sent) {
     ++packets;
-    (void)transport::wake(sender.get());
+    (void)transport::wake(sender_.get());
   }
   EXPECT_TRUE(eventually([&] { return packets == 0 && taken >= sent; })) << taken;
   is_done = true;
   for (auto& each : threads) each.join();
   while (take_all()) {
   }
-  EXPECT_FALSE(is_readable(queue.fd()));
+  EXPECT_FALSE(is_readable(queue_.fd()));
 }
 
 TEST(EventQueue, IsBounded) {
