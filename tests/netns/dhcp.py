@@ -87,10 +87,10 @@ def dhclient(folder, interface):
 
 
 def dhcpcd(_folder, interface):
-    """Its files are in fixed folders, here of its own."""
+    """Its files are in fixed folders, here of its own. Its helper processes end with it."""
     mounts = "".join(f"mkdir -p {path} && mount -t tmpfs none {path} && "
                      for path in ("/run/dhcpcd", "/var/lib/dhcpcd"))
-    return ["unshare", "--mount", "sh", "-c",
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
             f"{mounts}exec dhcpcd --ipv4only --nobackground --noarp --script /bin/true "
             f"--config /dev/null --debug {interface}"]
 
