@@ -151,9 +151,9 @@ def udp(sender, receiver, address, rounds, limit):
         listening.end()
 
 
-# Like TCP_SENDER, until SIGTERM.
+# Like TCP_SENDER, until SIGTERM, with pauses, so that the processors are not busy with it alone.
 ENDLESS_SENDER = """
-import hashlib, os, signal, socket, sys
+import hashlib, os, signal, socket, sys, time
 ended = []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
 block, digest, number = os.urandom(1 << 17), hashlib.blake2b(), 0
@@ -164,6 +164,7 @@ with socket.create_connection((sys.argv[1], 5003)) as peer:
         digest.update(data)
         peer.sendall(data)
         number += 1
+        time.sleep(0.005)
 print(digest.hexdigest())
 """
 # Like TCP_RECEIVER; the size of a file shows how many MiB have arrived.
