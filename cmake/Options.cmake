@@ -195,9 +195,9 @@ endfunction()
 #            and go, and takeovers
 #   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
 #            each interface, which does the work of the link, and a control thread. They meet when
-#            interfaces and ports come, go and change, and in events of the subnet; bulk transfers have the
-#            threads of softib meet. Which packets the link sends makes no difference to them, nor what an
-#            operator reads
+#            interfaces come, go and change; in events of the subnet they do in the unit tests of the daemon.
+#            Bulk transfers have the threads of softib meet. Which packets the link sends makes no difference
+#            to them, nor what an operator reads
 function(ipoib_without_sanitizers out)
   set(${out} TRUE PARENT_SCOPE)
   foreach(sanitizer ${ARGN})
