@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "ipoib/run_folder.hpp"
+#include "ipoib/well_known_groups.hpp"
+#include "wire/mgid.hpp"
 
 namespace ipoib::daemon {
 
@@ -62,6 +64,16 @@ bool is_linked(int file) {
   return byte_of(record.mgid, record.join_state);
 }
 
+/// Whether a membership takes a place of kMaxGroups. Those without which an interface does not work
+/// take none.
+bool takes_place(const wire::McMemberRecord& record) {
+  const std::uint8_t scope = wire::scope_of(record.mgid);
+  return record.join_state == wire::McMemberRecord::kFullMember &&
+         record.mgid != wire::broadcast_gid(record.pkey, scope) &&
+         record.mgid != wire::multicast_gid(kAllNodes, record.pkey, scope) &&
+         record.mgid != wire::multicast_gid(kAllNodesOfIpv6, record.pkey, scope);
+}
+
 }  // namespace
 
 Result<std::filesystem::path> SharedMemberships::default_folder() {
@@ -103,9 +115,8 @@ SharedMemberships::~SharedMemberships() {
 }
 
 SharedMemberships::Action SharedMemberships::before(const wire::SaRequest& request) {
-  if (!file_) return Action::send;
   if (const auto* const join = std::get_if<wire::JoinQuery>(&request.query)) {
-    return before_join(request.id, byte_of(join->record));
+    return before_join(request.id, join->record);
   }
   if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query)) {
     return before_leave(request.id, byte_of(leave->record));
@@ -115,11 +126,18 @@ SharedMemberships::Action SharedMemberships::before(const wire::SaRequest& reque
 
 /// While a leave of this daemon is outstanding, its exclusive lock remains one. A join of its own
 /// may be passed on meanwhile: SaClient sends it after the response to the leave.
-SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id, Byte byte) {
+SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id,
+                                                         const wire::McMemberRecord& record) {
+  const Byte byte = byte_of(record);
+  const InterfaceNumber interface = interface_of(id);
   const auto found = memberships_.find(byte);
+  const bool has_place = found != memberships_.end() && found->second.charged;
+  const bool needs_place = !has_place && takes_place(record);
+  if (needs_place && !places_.has_room_for(interface)) return Action::refuse;
   const bool is_leaving = found != memberships_.end() && found->second.leaves > 0;
   if (!is_leaving && !lock(file_.get(), F_RDLCK, byte)) return Action::postpone;
   Membership& membership = memberships_[byte];
+  if (needs_place && places_.take(interface)) membership.charged = interface;
   ++membership.joins;
   outstanding_[id] = {byte, true, membership.period};
   return Action::send;
@@ -137,7 +155,7 @@ SharedMemberships::Action SharedMemberships::before_leave(wire::SaRequestId id, 
   if (membership.leaves == 0) (void)lock(file_.get(), F_UNLCK, byte);
   if (!lock(file_.get(), F_WRLCK, byte)) {
     if (membership.joins == 0) {
-      memberships_.erase(at);
+      (void)erase(at);
       return Action::leave_out;
     }
     (void)lock(file_.get(), F_RDLCK, byte);
@@ -192,6 +210,11 @@ SharedMemberships::Iterator SharedMemberships::release_if_unused(Iterator at) {
   const Membership& membership = at->second;
   if (membership.is_member || membership.joins > 0 || membership.leaves > 0) return std::next(at);
   (void)lock(file_.get(), F_UNLCK, at->first);
+  return erase(at);
+}
+
+SharedMemberships::Iterator SharedMemberships::erase(Iterator at) {
+  if (at->second.charged) places_.give_back(*at->second.charged);
   return memberships_.erase(at);
 }
 

@@ -7,6 +7,10 @@
 // last user removes it.
 //
 // Daemons share a file if they see one folder; containers have to mount it.
+//
+// The groups that a daemon's interfaces have joined on the port also have a limit here, since each
+// takes a multicast LID of the subnet: without it, a program that joins its groups on every
+// interface of the host could take all that the SM has.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +18,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "daemon/pump/sa_requests.hpp"
+#include "ipoib/fair_share.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "wire/sa_request.hpp"
@@ -24,10 +31,16 @@ namespace ipoib::daemon {
 
 class SharedMemberships {
  public:
+  /// Groups that the interfaces of a daemon are full members of on a port, besides the broadcast
+  /// and all-nodes groups. Each interface has a fair share (ipoib/fair_share.hpp): a single one
+  /// half, which is all that its link asks for. A subnet manager may have as few as 1,024 multicast
+  /// LIDs.
+  static constexpr std::size_t kMaxGroups = 960;
+
   /// The folder "members" of ipoib/run_folder.hpp, which it creates if necessary.
   [[nodiscard]] static Result<std::filesystem::path> default_folder();
 
-  /// Counts nothing: each leave is sent.
+  /// Counts no other daemons: each leave is sent.
   SharedMemberships() = default;
   /// `port` is a file name that identifies the port on this host. Creates the folder if necessary,
   /// and removes files of it that no process uses.
@@ -44,6 +57,7 @@ class SharedMemberships {
     leave_out,  ///< a leave: other daemons are members
     postpone,   ///< a join: another daemon is just leaving the group; a leave: others are members,
                 ///< and a join of this daemon is outstanding
+    refuse,     ///< a join: the interface has its share of kMaxGroups
   };
   /// To be called before a request is sent, and again for one that was postponed.
   [[nodiscard]] Action before(const wire::SaRequest& request);
@@ -62,9 +76,10 @@ class SharedMemberships {
   using Byte = ::off_t;
   struct Membership {
     bool is_member = false;
-    unsigned joins = 0;   ///< outstanding
-    unsigned leaves = 0;  ///< outstanding
-    unsigned period = 0;  ///< the joins of earlier ones are abandoned
+    unsigned joins = 0;                      ///< outstanding
+    unsigned leaves = 0;                     ///< outstanding
+    unsigned period = 0;                     ///< the joins of earlier ones are abandoned
+    std::optional<InterfaceNumber> charged;  ///< the interface that has a place of kMaxGroups
   };
   struct Outstanding {
     Byte byte = 0;
@@ -75,9 +90,10 @@ class SharedMemberships {
   SharedMemberships(std::filesystem::path path, FileDescriptor file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
-  [[nodiscard]] Action before_join(wire::SaRequestId id, Byte byte);
+  [[nodiscard]] Action before_join(wire::SaRequestId id, const wire::McMemberRecord& record);
   [[nodiscard]] Action before_leave(wire::SaRequestId id, Byte byte);
   using Iterator = std::map<Byte, Membership>::iterator;
+  Iterator erase(Iterator at);
   /// Returns the next one.
   Iterator release_if_unused(Iterator at);
 
@@ -85,6 +101,7 @@ class SharedMemberships {
   FileDescriptor file_;
   std::map<Byte, Membership> memberships_;  ///< of this daemon; bounded by the limits of its links
   std::map<wire::SaRequestId, Outstanding> outstanding_;
+  FairShare<InterfaceNumber> places_{kMaxGroups};
 };
 
 }  // namespace ipoib::daemon

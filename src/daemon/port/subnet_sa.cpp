@@ -80,6 +80,11 @@ bool SubnetSa::try_request(const wire::SaRequest& request, TimePoint now) {
       return true;
     case SharedMemberships::Action::postpone:
       return false;
+    case SharedMemberships::Action::refuse:
+      responses_.push_back(
+          {request.id, wire::SaFailure(wire::SaFailure::Kind::local,
+                                       "the interfaces on this port have joined too many groups")});
+      return true;
   }
   return true;
 }

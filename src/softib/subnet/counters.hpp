@@ -25,6 +25,7 @@ struct SubnetCounters {
   std::uint64_t rmpp_resent = 0;    ///< segments retransmitted
   std::uint64_t rmpp_given_up = 0;  ///< transfers that timed out or were aborted
   std::uint64_t over_limit = 0;     ///< requests refused because a limit was reached
+  std::uint64_t drop_report = 0;    ///< reports to a port that does not respond to earlier ones
 };
 
 }  // namespace softib::subnet

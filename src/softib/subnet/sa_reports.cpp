@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ipoib/fair_share.hpp"
+
 namespace softib::subnet {
 
 namespace {
@@ -58,7 +60,11 @@ SaResponse SaReports::subscribe(const SaRequest& request, const MadPacket& packe
                same_events(other.info, *info);
       });
   if (info->subscribe && known == subscriptions_.end()) {
-    if (subscriptions_.size() == kMaxSubscriptions) return SaStatus::no_resources;
+    const auto held = static_cast<std::size_t>(
+        std::ranges::count(subscriptions_, request.requester, &Subscription::node));
+    if (!ipoib::has_fair_share_left(held, kMaxSubscriptions - subscriptions_.size())) {
+      return SaStatus::no_resources;
+    }
     subscriptions_.push_back({request.requester, qpn, *info});
   } else if (!info->subscribe) {
     if (known == subscriptions_.end()) return SaStatus::request_invalid;
@@ -74,14 +80,21 @@ void SaReports::report(const Notice& notice, const SubnetManager& manager, ipoib
                        std::vector<MadPacket>& out) {
   const Node* sm = manager.node(SubnetManager::kSmNode);
   std::vector<std::pair<NodeIndex, Qpn>> notified;
+  std::vector<std::size_t> held(kMaxNodes);
+  for (const auto& report : outstanding_) ++held[report.node];
   for (const auto& subscription : subscriptions_) {
     const Node* to = manager.node(subscription.node);
     const std::pair subscriber(subscription.node, subscription.qpn);
     const bool is_notified =
         std::find(notified.begin(), notified.end(), subscriber) != notified.end();
     if (to == nullptr || is_notified || !subscription.info.covers(notice)) continue;
-    if (outstanding_.size() == kMaxOutstanding) return;
     notified.push_back(subscriber);
+    auto& held_by_port = held[subscription.node];
+    if (!ipoib::has_fair_share_left(held_by_port, kMaxOutstanding - outstanding_.size())) {
+      ++dropped_;
+      continue;
+    }
+    ++held_by_port;
     const std::uint64_t id = ++last_transaction_;
     outstanding_.push_back({subscription.node, id, 0, now + kTimeout,
                             make_report(notice, *sm, *to, subscription.qpn, id)});

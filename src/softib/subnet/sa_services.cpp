@@ -5,6 +5,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "ipoib/fair_share.hpp"
+
 namespace softib::subnet {
 
 namespace {
@@ -63,13 +65,16 @@ SaResponse SaServices::set(const SaRequest& request, const SubnetManager& manage
     return SaStatus::request_invalid;
   }
   if (!request.has(ServiceRecord::kLease)) record->lease = ServiceRecord::kNoExpiry;
-  Service service{*record};
+  Service service{*record, request.requester};
   if (record->lease != ServiceRecord::kNoExpiry) {
     service.expires = now + std::chrono::seconds(record->lease);
   }
+  const auto held =
+      static_cast<std::size_t>(std::ranges::count(services_, request.requester, &Service::charged));
   if (const auto known = find(*record); known != services_.end()) {
+    service.charged = known->charged;
     *known = service;
-  } else if (services_.size() == kMaxServices) {
+  } else if (!ipoib::has_fair_share_left(held, kMaxServices - services_.size())) {
     return SaStatus::no_resources;
   } else {
     services_.push_back(service);

@@ -10,6 +10,7 @@
 
 namespace softib::subnet {
 
+/// Of all ports together; each has a fair share (ipoib/fair_share.hpp).
 inline constexpr std::size_t kMaxServices = 1024;
 
 class SaServices {
@@ -30,6 +31,7 @@ class SaServices {
  private:
   struct Service {
     ipoib::wire::ServiceRecord record;
+    NodeIndex charged = 0;  ///< the port that has announced it
     ipoib::TimePoint expires = ipoib::kNever;
   };
   [[nodiscard]] std::vector<Service>::iterator find(const ipoib::wire::ServiceRecord& record);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ipoib/fair_share.hpp"
+
 namespace softib::subnet {
 
 namespace {
@@ -14,17 +16,29 @@ MadPacket with(const MadPacket& address, const MadPacket::Bytes& mad) {
 
 }  // namespace
 
-bool SaTransfers::start(const MadPacket& address, const ipoib::wire::SaHeader& header,
-                        ConstBytes data, ipoib::TimePoint now, std::vector<MadPacket>& out) {
+bool SaTransfers::start(NodeIndex requester, const MadPacket& address,
+                        const ipoib::wire::SaHeader& header, ConstBytes data, ipoib::TimePoint now,
+                        std::vector<MadPacket>& out) {
   if (find(address, header.mad.transaction_id) != transfers_.end()) return true;
-  std::size_t bytes = data.size();
-  for (const auto& transfer : transfers_) bytes += transfer.sender.size();
-  if (transfers_.size() == kMaxTransfers || bytes > kMaxBytes) return false;
+  std::size_t held = 0;
+  std::size_t held_bytes = 0;
+  std::size_t free_bytes = kMaxBytes;
+  for (const auto& transfer : transfers_) {
+    const std::size_t size = transfer.sender.size();
+    free_bytes -= size;
+    if (transfer.requester != requester) continue;
+    ++held;
+    held_bytes += size;
+  }
+  if (!ipoib::has_fair_share_left(held, kMaxTransfers - transfers_.size())) return false;
+  // As many bytes have to stay free as it has then.
+  if (held_bytes + 2 * data.size() > free_bytes) return false;
 
   std::vector<std::uint8_t> message(ipoib::wire::kSaHeaderSize);
   header.emit(message);
   message.insert(message.end(), data.begin(), data.end());
-  Transfer transfer{.address = address,
+  Transfer transfer{.requester = requester,
+                    .address = address,
                     .transaction_id = header.mad.transaction_id,
                     .sender = RmppSender(std::move(message), ipoib::wire::kSaHeaderSize)};
   send(transfer, now, out);

@@ -5,22 +5,24 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
 #include "softib/core/rmpp_sender.hpp"
 
 namespace softib::subnet {
 
 class SaTransfers {
  public:
+  /// Of all ports together; each has a fair share (ipoib/fair_share.hpp), of the bytes too.
   static constexpr std::size_t kMaxTransfers = 64;
-  static constexpr std::size_t kMaxBytes = 32U << 20;  ///< of all transfers together
+  static constexpr std::size_t kMaxBytes = 32U << 20;
   static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);
   static constexpr unsigned kMaxRetries = 4;
 
-  /// Starts to send `data` (records without header) as a response with the given `address` and
-  /// `header`. If a response to the same request is being sent already, that transfer continues
-  /// instead. Returns false if a limit is reached.
-  bool start(const MadPacket& address, const ipoib::wire::SaHeader& header, ConstBytes data,
-             ipoib::TimePoint now, std::vector<MadPacket>& out);
+  /// Starts to send `data` (records without header) to `requester`, as a response with the given
+  /// `address` and `header`. If a response to the same request is being sent already, that transfer
+  /// continues instead. Returns false if a limit is reached.
+  bool start(NodeIndex requester, const MadPacket& address, const ipoib::wire::SaHeader& header,
+             ConstBytes data, ipoib::TimePoint now, std::vector<MadPacket>& out);
   /// Handles an ACK, STOP or ABORT. Returns false if it belongs to no transfer.
   bool receive(const MadPacket& packet, const ipoib::wire::SaHeader& header, ipoib::TimePoint now,
                std::vector<MadPacket>& out);
@@ -33,6 +35,7 @@ class SaTransfers {
 
  private:
   struct Transfer {
+    NodeIndex requester = 0;
     MadPacket address;
     std::uint64_t transaction_id = 0;
     RmppSender sender;

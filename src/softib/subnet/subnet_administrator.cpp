@@ -56,7 +56,7 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
     if (common->is_response()) {
       ++counters_.drop_response;
     } else {
-      respond(packet, other, SaStatus::unsupported_version, now, out);
+      respond(packet, requester, other, SaStatus::unsupported_version, now, out);
     }
     return;
   }
@@ -80,7 +80,7 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
   }
   const SaRequest request{*header, ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize),
                           requester, *manager_.node(requester)};
-  respond(packet, *header, handle(request, packet, now), now, out);
+  respond(packet, requester, *header, handle(request, packet, now), now, out);
 }
 
 SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket& packet,
@@ -124,7 +124,7 @@ SaResponse SubnetAdministrator::handle_service(const SaRequest& request, ipoib::
   return services_.query(request);
 }
 
-void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
+void SubnetAdministrator::respond(const MadPacket& packet, NodeIndex requester, SaHeader header,
                                   const SaResponse& response, ipoib::TimePoint now,
                                   std::vector<MadPacket>& out) {
   SaStatus status = response.status;
@@ -146,7 +146,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
   header.rmpp = RmppHeader{};
   ++counters_.answered;
   if (status == SaStatus::ok && is_table) {
-    if (transfers_.start(reply, header, response.records.bytes(), now, out)) return;
+    if (transfers_.start(requester, reply, header, response.records.bytes(), now, out)) return;
     ++counters_.over_limit;
     status = SaStatus::no_resources;
     header.mad.status = static_cast<std::uint16_t>(status);
@@ -166,6 +166,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
 void SubnetAdministrator::report(const ipoib::wire::Notice& notice, ipoib::TimePoint now,
                                  std::vector<MadPacket>& out) {
   reports_.report(notice, manager_, now, out);
+  copy_counters();
 }
 
 ipoib::TimePoint SubnetAdministrator::next_deadline() const {
@@ -189,6 +190,7 @@ void SubnetAdministrator::restart() {
 void SubnetAdministrator::copy_counters() {
   counters_.rmpp_resent = transfers_.resent();
   counters_.rmpp_given_up = transfers_.given_up();
+  counters_.drop_report = reports_.dropped();
 }
 
 }  // namespace softib::subnet

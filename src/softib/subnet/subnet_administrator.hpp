@@ -36,8 +36,8 @@ class SubnetAdministrator {
   [[nodiscard]] SaResponse handle(const SaRequest& request, const MadPacket& packet,
                                   ipoib::TimePoint now);
   [[nodiscard]] SaResponse handle_service(const SaRequest& request, ipoib::TimePoint now);
-  void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaResponse& response,
-               ipoib::TimePoint now, std::vector<MadPacket>& out);
+  void respond(const MadPacket& packet, NodeIndex requester, ipoib::wire::SaHeader header,
+               const SaResponse& response, ipoib::TimePoint now, std::vector<MadPacket>& out);
   void copy_counters();
 
   const SubnetManager& manager_;

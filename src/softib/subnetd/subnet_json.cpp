@@ -150,6 +150,7 @@ json::object describe(const subnet::SubnetCounters& counters) {
           {"rmpp_given_up", counters.rmpp_given_up},
           {"report_acknowledged", counters.report_acknowledged},
           {"over_limit", counters.over_limit},
+          {"drop_report", counters.drop_report},
           {"drop_malformed", counters.drop_malformed},
           {"drop_response", counters.drop_response},
           {"drop_source", counters.drop_source},

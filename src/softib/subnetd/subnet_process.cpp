@@ -29,6 +29,11 @@ using ipoib::TimePoint;
 namespace {
 
 constexpr NodeIndex kOwnNode = subnet::SubnetManager::kSmNode;
+/// Whoever has sent a MAD without a LID of a node, such as a directed-route SMP.
+constexpr NodeIndex kUnknownSender = kMaxNodes;
+/// How long MADs are served before timers, requests of operators and of new processes get their
+/// turn; the last one may take longer.
+constexpr std::chrono::milliseconds kMadTurn{1};
 
 /// The counters that the performance management agent reports.
 subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues& values) {
@@ -236,29 +241,36 @@ void SubnetProcess::wake_again() {
 
 /// Called by the engine thread.
 void SubnetProcess::receive_mad(ConstBytes packet) {
-  auto mad = MadPacket::parse(packet);
+  const auto mad = MadPacket::parse(packet);
   if (!mad) return endpoint_->count(fabric::PortCounter::drop_malformed);
+  const NodeIndex from = fabric_.node_at(mad->slid).value_or(kUnknownSender);
   const std::lock_guard guard(queue_mutex_);
-  if (queue_.size() == kMaxQueuedMads) return endpoint_->count(fabric::PortCounter::drop_mad_full);
-  queue_.push_back(*mad);
-  if (std::exchange(is_drain_posted_, true)) return;
+  if (!queue_.push(from, *mad)) return endpoint_->count(fabric::PortCounter::drop_mad_full);
+  if (!std::exchange(is_serving_posted_, true)) post_serving();
+}
+
+void SubnetProcess::post_serving() {
   boost::asio::post(context_, [this, alive = alive_] {
-    if (*alive) drain_mads();
+    if (*alive) serve_mads();
   });
 }
 
-void SubnetProcess::drain_mads() {
-  std::vector<MadPacket> mads;
-  {
-    const std::lock_guard guard(queue_mutex_);
-    mads.swap(queue_);
-    is_drain_posted_ = false;
-  }
-  const TimePoint when = ipoib::monotonic_now();
-  for (const auto& mad : mads) {
-    subnet_.receive(mad, when);
+void SubnetProcess::serve_mads() {
+  TimePoint now = ipoib::monotonic_now();
+  const TimePoint end = now + kMadTurn;
+  std::unique_lock guard(queue_mutex_);
+  while (now < end && !queue_.empty()) {
+    const auto [from, mad] = queue_.pop();
+    guard.unlock();
+    subnet_.receive(mad, now);
     publish();
+    const TimePoint begun = std::exchange(now, ipoib::monotonic_now());
+    guard.lock();
+    queue_.charge(from, now - begun);
   }
+  is_serving_posted_ = !queue_.empty();
+  if (is_serving_posted_) post_serving();
+  guard.unlock();
   arm_timer();
 }
 

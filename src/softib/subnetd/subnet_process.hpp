@@ -2,8 +2,9 @@
 // socket, the port of the SM, and the clock.
 //
 // Everything runs in the thread of the io_context; the endpoint's engine thread passes MADs to it
-// through a bounded queue. After each stimulus, changes are first published in the fabric file,
-// then responses are sent: a client that reads a successful join response is a member already.
+// through a bounded queue, in which each port has a share. After each stimulus, changes are first
+// published in the fabric file, then responses are sent: a client that reads a successful join
+// response is a member already.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -12,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "ipoib/log_fwd.hpp"
 #include "softib/control/server.hpp"
@@ -21,10 +21,12 @@
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/subnet_lock.hpp"
 #include "softib/subnet/subnet.hpp"
+#include "softib/subnetd/mad_queue.hpp"
 
 namespace softib::subnetd {
 
-/// Bound of the queue of received MADs; more are dropped and counted as drop_mad_full.
+/// Bound of the queue of received MADs. Those beyond it, or beyond their sender's share of it, are
+/// dropped and counted as drop_mad_full.
 inline constexpr std::size_t kMaxQueuedMads = 8192;
 
 /// Interval of the attempts to wake processes while descriptors or memory are exhausted.
@@ -60,7 +62,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   [[nodiscard]] subnet::SubnetConfig choose_config(std::optional<subnet::SubnetConfig> given) const;
   [[nodiscard]] ipoib::Result<void> store_options();
   void attach_endpoint(const std::string& capture);
-  void drain_mads();
+  void post_serving();
+  void serve_mads();
   /// Writes the changes into the fabric file, wakes processes on the changed nodes, and sends
   /// outgoing MADs.
   void publish();
@@ -80,10 +83,10 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   fabric::FabricWriter fabric_;
   subnet::Subnet subnet_;
   std::mutex queue_mutex_;
-  std::vector<MadPacket> queue_;  ///< from the engine to the io_context's thread
-  bool is_drain_posted_ = false;
+  MadQueue queue_{kMaxQueuedMads};  ///< from the engine to the io_context's thread
+  bool is_serving_posted_ = false;
   bool is_loss_logged_ = false;  ///< that of the fabric file
-  /// False once this object is destroyed; a drain that is still posted checks it.
+  /// False once this object is destroyed; what is still posted checks it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
   NodeSet to_wake_;                               ///< nodes to wake again

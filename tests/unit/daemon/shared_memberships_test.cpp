@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/well_known_groups.hpp"
+#include "link/config.hpp"
 #include "tests/support/softib/temporary_folder.hpp"
 #include "wire/mgid.hpp"
 
@@ -72,6 +74,75 @@ class SharedMembershipsTest : public ::testing::Test {
   Daemon one{folder.path()};
   std::optional<Daemon> two{std::in_place, folder.path()};
 };
+
+/// Of one daemon with two interfaces, each with a partition.
+class GroupsOfInterfaces : public ::testing::Test {
+ protected:
+  using Action = SharedMemberships::Action;
+
+  static Gid group(std::uint32_t number, PKey pkey) {
+    return wire::multicast_gid(Ipv4Address(0xef000000 + number), pkey);
+  }
+  [[nodiscard]] Action join(InterfaceNumber interface, const Gid& mgid, PKey pkey,
+                            std::uint8_t state = McMemberRecord::kFullMember) {
+    const wire::SaRequestId id(first_link_request(interface).value() + ++number_);
+    const auto action = memberships_.before({id, wire::join_query(mgid, Gid(), pkey, state)});
+    if (action == Action::send) memberships_.after({id, McMemberRecord()});
+    return action;
+  }
+  void leave(InterfaceNumber interface, const Gid& mgid) {
+    const wire::SaRequestId id(first_link_request(interface).value() + ++number_);
+    const auto query = wire::leave_query(mgid, Gid(), McMemberRecord::kFullMember);
+    EXPECT_EQ(memberships_.before({id, query}), Action::send);
+    memberships_.after({id, McMemberRecord()});
+  }
+  /// Returns how many groups the interface joins until it is refused.
+  std::uint32_t join_all(InterfaceNumber interface, PKey pkey) {
+    std::uint32_t joined = 0;
+    while (join(interface, group(joined, pkey), pkey) == Action::send) ++joined;
+    return joined;
+  }
+
+  static constexpr InterfaceNumber kFirst{1};
+  static constexpr InterfaceNumber kSecond{2};
+  static constexpr PKey kSecondPKey{0x8012};
+  SharedMemberships memberships_;
+  std::uint64_t number_ = 0;
+};
+
+TEST_F(GroupsOfInterfaces, OneHasAllThatALinkAsksFor) {
+  EXPECT_EQ(join_all(kFirst, kDefaultPKey), link::Limits().host_groups);
+}
+
+TEST_F(GroupsOfInterfaces, OnePortHasATotalWithRoomForEachInterface) {
+  const auto first = join_all(kFirst, kDefaultPKey);
+  const auto second = join_all(kSecond, kSecondPKey);
+  EXPECT_GE(second, SharedMemberships::kMaxGroups / 4);
+  EXPECT_LE(first + second, SharedMemberships::kMaxGroups);
+}
+
+TEST_F(GroupsOfInterfaces, ThoseThatAnInterfaceNeedsAreNotCounted) {
+  (void)join_all(kFirst, kDefaultPKey);
+  EXPECT_EQ(join(kFirst, wire::broadcast_gid(kDefaultPKey), kDefaultPKey), Action::send);
+  EXPECT_EQ(join(kFirst, wire::multicast_gid(kAllNodes, kDefaultPKey), kDefaultPKey), Action::send);
+  EXPECT_EQ(join(kFirst, wire::multicast_gid(kAllNodesOfIpv6, kDefaultPKey), kDefaultPKey),
+            Action::send);
+  EXPECT_EQ(join(kFirst, group(5000, kDefaultPKey), kDefaultPKey, McMemberRecord::kNonMember),
+            Action::send)
+      << "creates no group";
+}
+
+TEST_F(GroupsOfInterfaces, AMembershipIsCountedOnce) {
+  const auto all = join_all(kFirst, kDefaultPKey);
+  EXPECT_EQ(join(kFirst, group(0, kDefaultPKey), kDefaultPKey), Action::send) << "is confirmed";
+  leave(kFirst, group(0, kDefaultPKey));
+  EXPECT_EQ(join(kFirst, group(all, kDefaultPKey), kDefaultPKey), Action::send);
+  EXPECT_EQ(join(kFirst, group(0, kDefaultPKey), kDefaultPKey), Action::refuse);
+  memberships_.on_deleted(group(1, kDefaultPKey));
+  EXPECT_EQ(join(kFirst, group(0, kDefaultPKey), kDefaultPKey), Action::send);
+  memberships_.on_port_lost();
+  EXPECT_EQ(join_all(kSecond, kSecondPKey), all);
+}
 
 TEST_F(SharedMembershipsTest, OnlyTheLastMemberSendsTheLeave) {
   one.join(group);

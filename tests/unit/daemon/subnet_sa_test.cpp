@@ -378,6 +378,20 @@ TEST_F(SharingSubnetSaTest, PostponedJoinsAreLimited) {
   EXPECT_EQ(sharing.responses()[0].id, wire::SaRequestId(base + count - 1));
 }
 
+TEST_F(SharingSubnetSaTest, RefusesAJoinBeyondTheTotalOfThePort) {
+  std::uint64_t count = 0;
+  while (sharing.responses().empty() && count < 2 * SharedMemberships::kMaxGroups) {
+    const auto id = first_link_request(InterfaceNumber(1)).value() + ++count;
+    const auto mgid = wire::multicast_gid(
+        Ipv4Address(0xef020000 + static_cast<std::uint32_t>(count)), kDefaultPKey);
+    sharing.request(
+        {wire::SaRequestId(id), wire::join_query(mgid, port.gid, kDefaultPKey, kFullMember)}, now);
+  }
+  EXPECT_EQ(count, SharedMemberships::kMaxGroups / 2 + 1);
+  ASSERT_EQ(sharing.responses().size(), 1U);
+  EXPECT_EQ(wire::failure_of(sharing.responses()[0].result).kind, wire::SaFailure::Kind::local);
+}
+
 TEST_F(SharingSubnetSaTest, AnotherPostponedJoinDoesNotDelayTheFirst) {
   let_other_leave();
   request_join_of_second();

@@ -132,9 +132,9 @@ TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   EXPECT_EQ(out_of_service.gid, subnet.node(c)->port.gid());
 }
 
-TEST_F(SubnetReports, SubscriptionsAreBounded) {
+TEST_F(SubnetReports, OnePortHasAtMostHalfOfTheSubscriptions) {
   InformInfo info;
-  for (std::size_t i = 0; i < SaReports::kMaxSubscriptions; ++i) {
+  for (std::size_t i = 0; i < SaReports::kMaxSubscriptions / 2; ++i) {
     info.trap_number = static_cast<std::uint16_t>(i);
     ASSERT_EQ(a.send_request(method::kSet, attribute::kInformInfo, 0, info)->status(),
               SaStatus::ok);
@@ -142,6 +142,37 @@ TEST_F(SubnetReports, SubscriptionsAreBounded) {
   info.trap_number = 0x8000;
   EXPECT_EQ(a.send_request(method::kSet, attribute::kInformInfo, 0, info)->status(),
             SaStatus::no_resources);
+  EXPECT_EQ(subscribe(b, 66), SaStatus::ok);
+}
+
+/// A port that subscribes with many queue pairs, and responds to no report.
+TEST_F(SubnetReports, APortThatDoesNotRespondLeavesRoomForReportsToOthers) {
+  constexpr std::uint32_t kQueuePairs = 1000;
+  InformInfo info;
+  info.type = Notice::kSubnetManagement;
+  info.trap_number = 66;
+  info.producer_type = Notice::kClassManager;
+  for (std::uint32_t i = 0; i < kQueuePairs; ++i) {
+    auto packet = a.request(a.header(method::kSet, attribute::kInformInfo), info);
+    packet.source = Qpn(100 + i);
+    subnet.receive(packet, kStart);
+  }
+  (void)subnet.take_outgoing();
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  std::size_t to_a = 0;
+  for (std::uint64_t group = 1; group <= 2 * SaReports::kMaxOutstanding / kQueuePairs; ++group) {
+    const auto header = b.header(method::kSet, attribute::kMcMemberRecord, member::kCreate);
+    auto record = member::record(Gid(0xff12'0000'0000'0000, Guid(group)), b.gid());
+    subnet.receive(b.request(header, record), kStart);
+    std::size_t to_b = 0;
+    for (const auto& packet : subnet.take_outgoing()) {
+      if (header_of(packet).mad.method != method::kReport) continue;
+      ++(packet.dlid == a.port().lid ? to_a : to_b);
+    }
+    EXPECT_EQ(to_b, 1U) << group;
+  }
+  EXPECT_LE(to_a, SaReports::kMaxOutstanding / 2);
+  EXPECT_GT(subnet.counters().drop_report, 0U);
 }
 
 }  // namespace

@@ -115,13 +115,16 @@ TEST_F(SubnetServices, OfOtherPartitionsAreHidden) {
   EXPECT_THAT(list(d), IsEmpty());
 }
 
-TEST_F(SubnetServices, AreBounded) {
-  for (std::uint64_t id = 0; id < kMaxServices; ++id) {
+TEST_F(SubnetServices, OnePortHasAtMostHalfOfThem) {
+  for (std::uint64_t id = 0; id < kMaxServices / 2; ++id) {
     ASSERT_EQ(set(a, service(a, id)), SaStatus::ok);
   }
   EXPECT_EQ(set(a, service(a, kMaxServices)), SaStatus::no_resources);
   EXPECT_EQ(set(a, service(a, 0)), SaStatus::ok) << "is replaced";
-  EXPECT_EQ(list(b).size(), kMaxServices) << "by RMPP";
+  EXPECT_EQ(set(b, service(a, 0)), SaStatus::ok) << "and charged to the same port";
+  EXPECT_EQ(set(a, service(a, kMaxServices)), SaStatus::no_resources);
+  EXPECT_EQ(set(b, service(b)), SaStatus::ok);
+  EXPECT_EQ(list(b).size(), kMaxServices / 2 + 1) << "by RMPP";
 }
 
 TEST_F(SubnetServices, AreForgottenByARestartedSm) {

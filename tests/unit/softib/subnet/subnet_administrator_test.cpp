@@ -287,16 +287,35 @@ TEST_F(SubnetRmpp, RepeatedRequestDoesNotStartASecondTransfer) {
   EXPECT_TRUE(send(a.request(header, NodeRecord{})).empty());
 }
 
-TEST_F(SubnetRmpp, TransfersAreBounded) {
-  for (std::size_t i = 1; i < SaTransfers::kMaxTransfers; ++i) {
-    const auto packets =
-        send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
-    ASSERT_EQ(header_of(packets.at(0)).mad.status, 0);
+TEST_F(SubnetRmpp, OnePortHasAtMostHalfOfTheTransfers) {
+  const auto start = [&](SaClient& client) {
+    return send(
+        client.request(client.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
+  };
+  for (std::size_t i = 1; i < SaTransfers::kMaxTransfers / 2; ++i) {
+    ASSERT_EQ(header_of(start(a).at(0)).mad.status, 0);
   }
-  const auto packets =
-      send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
-  EXPECT_EQ(header_of(packets.at(0)).mad.status, 0x0100);
-  EXPECT_FALSE(header_of(packets.at(0)).rmpp.is_active());
+  const auto refused = start(a);
+  EXPECT_EQ(header_of(refused.at(0)).mad.status, 0x0100);
+  EXPECT_FALSE(header_of(refused.at(0)).rmpp.is_active());
+  SaClient b(subnet, "b");
+  EXPECT_EQ(header_of(start(b).at(0)).mad.status, 0);
+}
+
+TEST(SaTransfersTest, OnePortHasAtMostHalfOfTheBytes) {
+  SaTransfers transfers;
+  const std::vector<std::uint8_t> data(SaTransfers::kMaxBytes / 5);
+  std::vector<MadPacket> out;
+  std::uint64_t transaction = 0;
+  const auto start = [&](NodeIndex node) {
+    ipoib::wire::SaHeader header;
+    header.mad.transaction_id = ++transaction;
+    return transfers.start(node, {}, header, data, kStart, out);
+  };
+  EXPECT_TRUE(start(1));
+  EXPECT_TRUE(start(1));
+  EXPECT_FALSE(start(1));
+  EXPECT_TRUE(start(2));
 }
 
 TEST_F(SubnetSa, EmptyTableIsOneSegmentWithoutRecords) {

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <semaphore>
 #include <stdexcept>
@@ -29,6 +31,7 @@
 #include "softib/transport/ring_wire.hpp"
 #include "temporary_folder.hpp"
 #include "wire/mad.hpp"
+#include "wire/mc_member_record.hpp"
 #include "wire/node_record.hpp"
 
 namespace softib::subnetd {
@@ -299,25 +302,87 @@ TEST_F(SubnetProcessTest, CountsMalformedMads) {
       eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_malformed) == 1; }));
 }
 
-TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMads) {
+TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMadsOfAPort) {
   RunningSubnet subnet(folder_);
   const auto a = attach(folder_, "a");
+  const auto b = attach(folder_, "b");
   const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   auto packet = node_request(*a);
   constexpr std::size_t kMethod = 3;
   packet.mad[kMethod] = ipoib::wire::method::kGetResp;  // the SA does nothing about it
   const auto mad = packet.emit(bytes);
+  constexpr std::size_t kShare = kMaxQueuedMads / 2;
+  std::size_t sent = 0;
+  const auto send = [&](endpoint::Endpoint& from, ConstBytes what) {
+    from.send_mad(what);
+    ++sent;
+    // What its socket has no room for would be dropped.
+    ASSERT_TRUE(eventually(
+        [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == sent; }));
+  };
+  const auto dropped = [&] { return counted(fabric, 0, fabric::PortCounter::drop_mad_full); };
   subnet.run([&] {  // so that nothing is taken from the queue
-    for (std::size_t i = 1; i <= kMaxQueuedMads + 3; ++i) {
-      a->send_mad(mad);
-      // What its socket has no room for would be dropped.
-      ASSERT_TRUE(eventually(
-          [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == i; }));
-    }
-    EXPECT_TRUE(
-        eventually([&] { return counted(fabric, 0, fabric::PortCounter::drop_mad_full) == 3; }));
+    for (std::size_t i = 0; i < kShare + 3; ++i) send(*a, mad);
+    EXPECT_TRUE(eventually([&] { return dropped() == 3; }));
+    auto of_other = node_request(*b);
+    of_other.mad[kMethod] = ipoib::wire::method::kGetResp;
+    send(*b, of_other.emit(bytes));
+    packet.mad[kMethod] = ipoib::wire::method::kGet;
+    send(*a, packet.emit(bytes));
+    EXPECT_TRUE(eventually([&] { return dropped() == 4; }));
   });
+  SaClient client(*b);
+  (void)client.request(node_request(*b));
+  EXPECT_EQ(dropped(), 4U);
+}
+
+/// A request to create a group of a partition of `from`.
+MadPacket group_request(const endpoint::Endpoint& from, std::uint64_t group) {
+  using Record = ipoib::wire::McMemberRecord;
+  auto packet = node_request(from);
+  auto header = ipoib::wire::SaHeader::parse(packet.mad).value();
+  header.mad.method = ipoib::wire::method::kSet;
+  header.mad.attribute_id = ipoib::wire::attribute::kMcMemberRecord;
+  header.component_mask = Record::kMgid | Record::kPortGid | Record::kQKey | Record::kPKey |
+                          Record::kTrafficClass | Record::kSl | Record::kFlowLabel |
+                          Record::kJoinState;
+  Record record;
+  record.mgid = Gid(0xff12'0000'0000'0000, ipoib::Guid(group));
+  record.port_gid = from.port().gid();
+  record.pkey = ipoib::kDefaultPKey;
+  record.join_state = Record::kFullMember;
+  header.emit(packet.mad);
+  record.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
+  return packet;
+}
+
+/// Multicast LIDs are given in the order in which the requests are served.
+TEST_F(SubnetProcessTest, ServesAPortBeforeTheOtherRequestsOfABusyOne) {
+  constexpr std::uint64_t kBusy = 50;
+  RunningSubnet subnet(folder_);
+  const auto busy = attach(folder_, "busy");
+  const auto other = attach(folder_, "other");
+  const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  subnet.run([&] {
+    for (std::uint64_t i = 1; i <= kBusy; ++i) busy->send_mad(group_request(*busy, i).emit(bytes));
+    EXPECT_TRUE(eventually(
+        [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == kBusy; }));
+    other->send_mad(group_request(*other, kBusy + 1).emit(bytes));
+    EXPECT_TRUE(eventually(
+        [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) > kBusy; }));
+  });
+  SaClient client(*busy);
+  (void)client.request(node_request(*busy));
+  std::map<std::string, std::string> mlids;
+  const auto shown = request(folder_, control::Show{}).value();
+  for (const auto& group : shown.at("groups").as_array()) {
+    const auto mgid = std::string(group.at("mgid").as_string());
+    if (mgid.starts_with("ff12::")) mlids[std::string(group.at("mlid").as_string())] = mgid;
+  }
+  ASSERT_EQ(mlids.size(), kBusy + 1);
+  EXPECT_EQ(std::next(mlids.begin())->second, "ff12::33");
 }
 
 /// Takes the next response only when it has a permit.

@@ -1,0 +1,54 @@
+// The MADs that wait for the subnet process, and a fair share of its time for each port.
+//
+// One thread serves all ports, and requests differ by a factor of 10^5 in what they cost: a table
+// of all paths, or one record. So those that wait for it are not served in the order of arrival,
+// nor in turn, but the one first whose sender has used the least time ("start-time fair queueing",
+// Goyal, Vin and Cheng 1997). A port that sends more than it has time for delays its own requests;
+// those of another one wait for what is being served.
+#pragma once
+
+#include <map>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "ipoib/fair_share.hpp"
+#include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "softib/core/mad_packet.hpp"
+
+namespace softib::subnetd {
+
+class MadQueue {
+ public:
+  struct Next {
+    NodeIndex from = 0;
+    MadPacket mad;
+  };
+
+  /// For that many MADs at a time.
+  explicit MadQueue(std::size_t places) : places_(places) {}
+
+  /// Returns false if the sender has its share of the places.
+  [[nodiscard]] bool push(NodeIndex from, const MadPacket& mad);
+  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  /// Requires that the queue is not empty.
+  [[nodiscard]] Next pop();
+  /// Charges a sender for a MAD of its that was served. Must be called before the next pop().
+  void charge(NodeIndex from, ipoib::Duration took);
+
+ private:
+  struct Sender {
+    std::queue<MadPacket> mads;
+    ipoib::Duration used{};
+  };
+
+  ipoib::FairShare<NodeIndex> places_;
+  std::map<NodeIndex, Sender> senders_;  ///< all there have been: kMaxNodes + 1 at most
+  std::set<std::pair<ipoib::Duration, NodeIndex>> waiting_;  ///< by the time that they have used
+  /// What the sender that was served last had used. One that has sent nothing for a while begins
+  /// here, so that it has saved up no time.
+  ipoib::Duration least_used_{};
+};
+
+}  // namespace softib::subnetd
