@@ -50,9 +50,9 @@ function __softib_set
         case 2:mtu
             printf '%s\n' 256 512 1024 2048 4096
         case 2:link
-            printf '%s\n' off loss duplicate reorder corrupt delay seed
+            printf '%s\n' off loss duplicate reorder corrupt cm-loss delay seed
         case 4:link 6:link 8:link 10:link 12:link
-            printf '%s\n' loss duplicate reorder corrupt delay seed
+            printf '%s\n' loss duplicate reorder corrupt cm-loss delay seed
         case 2:qp
             echo error
         case 3:partition

@@ -31,6 +31,17 @@ void store_be(std::uint8_t* bytes, T value) {
   boost::endian::endian_store<T, Width, boost::endian::order::big>(bytes, value);
 }
 
+/// The same in the byte order of the host, for messages between processes.
+template <std::unsigned_integral T>
+[[nodiscard]] T load_native(const std::uint8_t* bytes) {
+  return boost::endian::endian_load<T, sizeof(T), boost::endian::order::native>(bytes);
+}
+
+template <std::unsigned_integral T>
+void store_native(std::uint8_t* bytes, T value) {
+  boost::endian::endian_store<T, sizeof(T), boost::endian::order::native>(bytes, value);
+}
+
 class ByteReader {
  public:
   explicit ByteReader(ConstBytes bytes) : bytes_(bytes) {}

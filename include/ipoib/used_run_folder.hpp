@@ -33,6 +33,8 @@ class UsedRunFolder {
   /// Removes the folder if it is empty, and no other daemon uses it.
   ~UsedRunFolder();
 
+  [[nodiscard]] const std::string& path() const { return folder_.path; }
+
  private:
   explicit UsedRunFolder(Folder folder) : folder_(std::move(folder)) {}
   void start_remover();

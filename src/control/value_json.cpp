@@ -68,12 +68,16 @@ Entry read_entry(JsonReader& reader) {
 }
 
 json::object to_json(const Resolution& found) {
-  return {{"address", to_string(found.address)},
-          {"lladdr", found.hardware.to_string()},
-          {"path", to_json(found.path)},
-          {"source_gid", found.source_gid.to_string()},
-          {"source_lid", found.source_lid.value()},
-          {"pkey", found.pkey.value()}};
+  json::object out{{"address", to_string(found.address)},
+                   {"lladdr", found.hardware.to_string()},
+                   {"path", to_json(found.path)},
+                   {"source_gid", found.source_gid.to_string()},
+                   {"source_lid", found.source_lid.value()},
+                   {"pkey", found.pkey.value()},
+                   {"rate", found.rate},
+                   {"hop_limit", found.hop_limit}};
+  if (found.lifetime) out["lifetime"] = *found.lifetime;
+  return out;
 }
 
 Resolution read_resolution(JsonReader& reader) {
@@ -84,6 +88,9 @@ Resolution read_resolution(JsonReader& reader) {
   found.source_gid = reader.gid("source_gid");
   found.source_lid = Lid(reader.number<std::uint16_t>("source_lid"));
   found.pkey = PKey(reader.number<std::uint16_t>("pkey"));
+  found.rate = reader.number<std::uint8_t>("rate");
+  found.hop_limit = reader.number<std::uint8_t>("hop_limit");
+  if (reader.has("lifetime")) found.lifetime = reader.number<std::uint8_t>("lifetime");
   return found;
 }
 

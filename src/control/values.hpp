@@ -35,6 +35,10 @@ struct Resolution {
   Gid source_gid;      ///< of the port that serves the interface, where the path begins
   Lid source_lid;
   PKey pkey;  ///< of the interface
+  // Of the path, as in its PathRecord.
+  std::uint8_t rate = 0;                      ///< code
+  std::optional<std::uint8_t> lifetime = {};  ///< code; none: not known, after a takeover
+  std::uint8_t hop_limit = 0;                 ///< 0: no global route
   friend bool operator==(const Resolution&, const Resolution&) = default;
 };
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "control/socket_folder.hpp"
+#include "daemon/acm/socket.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/handover_checks.hpp"
 #include "daemon/interfaces/cleanup.hpp"
@@ -66,6 +67,7 @@ struct Dependencies {
   std::string privileges;  ///< Restricted::privileges
   bool has_logged_privileges = false;
   Takeover takeover = Takeover::no;  ///< at the start
+  std::optional<acm::Socket> acm;    ///< with --acm, if no other server has the name
 };
 
 /// Systemd gives the run folder to the service user, perhaps before he has a daemon.
@@ -104,19 +106,40 @@ std::unique_ptr<host::VlanTrunk> make_trunk(const Options& options) {
   return std::make_unique<host::VlanTrunk>(vlans);
 }
 
+/// The link from the name that librdmacm knows to the socket in the run folder.
+void link_acm_socket(const Options& options, const std::string& run_folder, Logger& log) {
+  if (!options.acm) return;
+  const auto linked = acm::link_socket(run_folder);
+  if (!linked) log.warn("--acm: programs do not find the socket: {}", linked.error().message);
+}
+
+/// The interfaces matter more than the socket, so it may be missing. `predecessor`: 0 if there is
+/// none.
+void open_acm_socket(Dependencies& dependencies, std::uint32_t predecessor) {
+  const auto& options = dependencies.options;
+  if (!options.acm || dependencies.acm) return;
+  auto socket = acm::Socket::open(options.control_access, static_cast<pid_t>(predecessor));
+  if (socket) {
+    dependencies.acm.emplace(std::move(*socket));
+  } else {
+    dependencies.logs.daemon->error("--acm: {}", socket.error().message);
+  }
+}
+
 struct Restricted {
   std::optional<UsedRunFolder> run_folder;
   std::string privileges;  ///< what is kept, for the log
 };
 
 /// Before there is a second thread, and before anything of strangers is read.
-Restricted drop_privileges(const Options& options) {
+Restricted drop_privileges(const Options& options, Logger& log) {
   const Needs needs{.has_kernel_devices = !is_on_softib(),
                     .limits_locked_memory = !raise_memory_lock_limit(),
                     .uses_files_of_others = uses_softib_of_another_user()};
   const auto account =
       choose_account(options.user, options.group, needs, management_device_files());
   auto run_folder = use_run_folder(account);
+  link_acm_socket(options, run_folder ? run_folder->path() : run_folders().front(), log);
   std::vector<gid_t> groups;
   if (options.control_access.group) groups.push_back(*options.control_access.group);
   return {std::move(run_folder), give_up_privileges(account, capabilities_to_keep(needs), groups)};
@@ -207,6 +230,8 @@ PortControl::Ended serve_on(const std::shared_ptr<const verbs::Device>& device,
     handed = std::move(handover->interfaces);
     predecessor = PortControl::Predecessor{std::move(handover->connection), handover->offer.pid};
   }
+  open_acm_socket(dependencies, predecessor ? predecessor->pid : 0);
+  auto* const acm = dependencies.acm ? &*dependencies.acm : nullptr;
   const auto port = device->query().value();
   OpenPorts ports(context, options, logs);
   const auto primary = ports.open(PortRole::primary, device);
@@ -226,7 +251,8 @@ PortControl::Ended serve_on(const std::shared_ptr<const verbs::Device>& device,
                             .control_trace = trace,
                             .cpus = cpus,
                             .handed = handed,
-                            .trunk = dependencies.trunk.get()});
+                            .trunk = dependencies.trunk.get(),
+                            .acm = acm != nullptr ? &acm->counters : nullptr});
   PortControl control(
       {.context = context,
        .primary = primary,
@@ -242,6 +268,8 @@ PortControl::Ended serve_on(const std::shared_ptr<const verbs::Device>& device,
        .signals = dependencies.signals,
        .reload = [&] { return dependencies.configuration.reload(logs, dependencies.neighbours); },
        .log = *logs.daemon,
+       .acm = acm,
+       .home = &dependencies.home,
        .on_serving = [&dependencies] { on_serving(dependencies); }},
       std::move(predecessor));
   control.start(port);
@@ -277,12 +305,14 @@ std::optional<verbs::Device> wait_for_device(const Options& wanted, Dependencies
     std::vector<KeptInterface> interfaces;
     for (const auto& [name, kept] : dependencies.kept) interfaces.push_back(kept);
     if (interfaces.empty()) interfaces.push_back({.name = wanted.interface});
-    waiting.emplace(WaitingInterfaces::Settings{.interfaces = std::move(interfaces),
-                                                .device = wanted.device,
-                                                .port = wanted.port,
-                                                .reason = reason,
-                                                .access = wanted.control_access},
-                    dependencies.home, dependencies.logs);
+    waiting.emplace(
+        WaitingInterfaces::Settings{.interfaces = std::move(interfaces),
+                                    .device = wanted.device,
+                                    .port = wanted.port,
+                                    .reason = reason,
+                                    .access = wanted.control_access,
+                                    .acm = dependencies.acm ? &*dependencies.acm : nullptr},
+        dependencies.home, dependencies.logs);
   };
   // The interfaces of the device will have the new configuration from the start.
   const auto on_reload = [&] {
@@ -316,8 +346,9 @@ int run(Options read, const std::vector<std::string>& arguments) {
                             .trunk = make_trunk(options),
                             .pid_file = PidFile(options.pid_file),
                             .privileges = {},
-                            .takeover = options.takeover};
-  auto restricted = drop_privileges(options);
+                            .takeover = options.takeover,
+                            .acm = {}};
+  auto restricted = drop_privileges(options, *logs.daemon);
   dependencies.privileges = std::move(restricted.privileges);
   const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;

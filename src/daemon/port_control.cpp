@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/acm_look_ups.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/service_manager.hpp"
@@ -48,6 +49,15 @@ PortControl::PortControl(const Dependencies& dependencies, std::optional<Predece
   ports_[PortRole::primary] = serve(PortRole::primary, dependencies.primary);
   if (const auto& backup = dependencies.backup) {
     ports_[PortRole::backup] = serve(PortRole::backup, *backup);
+  }
+  if (dependencies.acm != nullptr) {
+    acm_.emplace(
+        dependencies.context, *dependencies.acm,
+        [look_ups = AcmLookUps(interfaces_, *dependencies.home)](const wire::acm::Wanted& wanted,
+                                                                 acm::Server::Done done) {
+          look_ups.find(wanted, std::move(done));
+        },
+        dependencies.log);
   }
   if (!predecessor) return;
   taker_.emplace(

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/acm/server.hpp"
 #include "daemon/handover_giver.hpp"
 #include "daemon/handover_taker.hpp"
 #include "daemon/interfaces/interfaces.hpp"
@@ -50,6 +51,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
+    acm::Socket* acm = nullptr;                    ///< null without --acm
+    const host::NetworkNamespace* home = nullptr;  ///< of the clients of `acm`
     /// Called when the interfaces are served: no other daemon has them.
     std::function<void()> on_serving;
   };
@@ -102,6 +105,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   PerPort<bool> is_silent_;
   handover::Giver giver_;
   std::optional<handover::Taker> taker_;
+  std::optional<acm::Server> acm_;
   bool stopping_ = false;
   Ended ended_;
 };

@@ -80,6 +80,14 @@ WaitingInterfaces::WaitingInterfaces(const Settings& settings, const host::Netwo
       logs.daemon->debug("{}", error.what());
     }
   }
+  if (settings.acm != nullptr) {
+    acm_.emplace(
+        context_, *settings.acm,
+        [](const wire::acm::Wanted& /*wanted*/, const acm::Server::Done& done) {
+          done(wire::acm::Status::no_data);
+        },
+        *logs.control);
+  }
   thread_ = std::thread([this] { context_.run(); });
 }
 

@@ -4,11 +4,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "control/server.hpp"
+#include "daemon/acm/server.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
 #include "daemon/options/logging.hpp"
 #include "ipoib/trace.hpp"
@@ -24,6 +26,7 @@ class WaitingInterfaces {
     std::uint8_t port = 0;
     std::string reason;  ///< why the daemon waits, as text
     control::SocketAccess access{};
+    acm::Socket* acm = nullptr;  ///< whose clients are refused; outlives this
   };
 
   /// Responds on a thread of its own until the destructor. Leaves out an interface whose control
@@ -40,6 +43,7 @@ class WaitingInterfaces {
   boost::asio::io_context context_;
   std::vector<std::unique_ptr<Waiting>> interfaces_;
   std::vector<std::unique_ptr<control::Server>> servers_;
+  std::optional<acm::Server> acm_;
   std::thread thread_;
 };
 

@@ -607,6 +607,8 @@ NeighbourInfo Neighbour::info(TimePoint now) const {
                          .sl = path->attributes.sl,
                          .mtu = path->mtu,
                          .rate = path->attributes.rate,
+                         .lifetime = path->lifetime,
+                         .hop_limit = path->attributes.hop_limit,
                          .needs_refresh = known->path->ready() == nullptr};
     info.references = static_cast<std::uint32_t>(path->handle->use_count());
   }

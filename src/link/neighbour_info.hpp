@@ -32,6 +32,8 @@ struct PathInfo {
   ServiceLevel sl;
   std::uint32_t mtu = 0;       ///< of the InfiniBand payload, bytes
   std::uint8_t rate = 0;       ///< IBA code; see wire::rate_mbps
+  std::uint8_t lifetime = 0;   ///< of packets, IBA code; kUnknownLifetime
+  std::uint8_t hop_limit = 0;  ///< 0: no global route
   bool needs_refresh = false;  ///< in use, but its next use requests it again
 };
 

@@ -203,8 +203,10 @@ std::optional<PathData> Path::accept(const wire::PathRecord& record,
     deps.log.debug("path {}: invalid MTU code {} in the SA's record", gid_.to_string(), record.mtu);
     return std::nullopt;
   }
-  PathData data{
-      .handle = {}, .attributes = path_attributes(record, deps.requests.source()), .mtu = mtu};
+  PathData data{.handle = {},
+                .attributes = path_attributes(record, deps.requests.source()),
+                .mtu = static_cast<std::uint16_t>(mtu),
+                .lifetime = record.lifetime};
   if (const PathData* const old = usable(); old != nullptr && old->attributes == data.attributes) {
     data.handle = old->handle;
     return data;
@@ -256,23 +258,23 @@ void Path::on_deadline(const Dependencies& deps) {
 
 /// Its next use requests it again: the other daemon's data may be old.
 bool Path::on_restored(const SavedPath& saved, const Dependencies& deps) {
-  return std::visit(
-      Overloaded{
-          [&](Idle&) {
-            auto handle =
-                deps.handles.create_address_handle(address_vector(saved.attributes, gid_));
-            if (!handle) {
-              deps.out.counters.add(Counter::address_handle_refusals);
-              return false;
-            }
-            become(NeedsRefresh{{std::move(*handle), saved.attributes, saved.mtu}, {}, 0},
-                   "restored", deps);
-            return true;
-          },
-          [](OneOf<Ready, NeedsRefresh, Refreshing> auto&) { return true; },
-          [](OneOf<Waiting, Requesting, Failed> auto&) { return false; },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](Idle&) {
+                          auto handle = deps.handles.create_address_handle(
+                              address_vector(saved.attributes, gid_));
+                          if (!handle) {
+                            deps.out.counters.add(Counter::address_handle_refusals);
+                            return false;
+                          }
+                          PathData data{std::move(*handle), saved.attributes,
+                                        static_cast<std::uint16_t>(saved.mtu)};
+                          become(NeedsRefresh{std::move(data), {}, 0}, "restored", deps);
+                          return true;
+                        },
+                        [](OneOf<Ready, NeedsRefresh, Refreshing> auto&) { return true; },
+                        [](OneOf<Waiting, Requesting, Failed> auto&) { return false; },
+                    },
+                    state_);
 }
 
 /// The one function that changes the state.

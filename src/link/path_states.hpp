@@ -33,11 +33,15 @@ struct SavedPath {
   friend bool operator==(const SavedPath&, const SavedPath&) = default;
 };
 
+/// In place of the packet lifetime of a path that another daemon has handed over.
+inline constexpr std::uint8_t kUnknownLifetime = 0xff;
+
 /// What the SA's record gives.
 struct PathData {
   AddressHandlePtr handle;
   PathAttributes attributes;  ///< the handle was created from these
-  std::uint32_t mtu = 0;      ///< of the InfiniBand payload, bytes
+  std::uint16_t mtu = 0;      ///< of the InfiniBand payload, bytes
+  std::uint8_t lifetime = kUnknownLifetime;
 };
 
 /// Waits for the response to a path request; its destructor takes it out of the list.

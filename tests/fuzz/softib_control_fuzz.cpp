@@ -31,9 +31,9 @@ std::string shape(std::string_view text) {
       "set-mtu",       "set-hca",    "show",     "set-port",         "set-lid",
       "set-partition", "restart-sm", "set-link", "delete-partition", "move-pkey",
       "fail-qps",      "x",          "stop"};
-  constexpr std::array<std::string_view, 14> kMembers{
-      "hca",  "state",     "lid",     "pkey",  "membership", "mtu",  "index",
-      "loss", "duplicate", "reorder", "delay", "corrupt",    "seed", "qpn"};
+  constexpr std::array<std::string_view, 15> kMembers{
+      "hca",       "state",   "lid",   "pkey",    "membership", "mtu",  "index", "loss",
+      "duplicate", "reorder", "delay", "corrupt", "cm_loss",    "seed", "qpn"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];
   line += '"';

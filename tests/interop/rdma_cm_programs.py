@@ -251,6 +251,31 @@ def a_listener_that_is_stopped_and_killed():
         assert "RDMA_CM_EVENT_REJECTED, error 8" in output, output
 
 
+def lost_messages_delay_connections():
+    """A connection that exists goes on, and a new one is there when messages arrive again."""
+    with Subnet(SOFTIB) as subnet:
+        Server(subnet, "rping", "-s", "-P", "-V", port=RPING_PORT)
+        client = ["stdbuf", "-oL", "rping", "-c", "-v", "-V", "-C", "1000000", "-a", V4]
+
+        def start(name):
+            log = subnet.folder / name
+            with open(log, "w", encoding="utf-8") as out:
+                return log, subnet.start("b", *client, stdout=out, stderr=subprocess.STDOUT)
+
+        old, _ = start("old.out")
+        wait_for("data", lambda: old.stat().st_size > 0)
+        subnet.softib("set", "link", "b", "cm-loss", "100")
+        assert "cm-loss=100.00%" in subnet.softib("show", "nodes")
+        new, process = start("new.out")
+        wait_for("a lost request", lambda: subnet.nodes()["b"]["counters"]["drop_link_fault"] > 0)
+        size = old.stat().st_size
+        wait_for("data of the old one", lambda: old.stat().st_size > size)
+        equal(new.stat().st_size, 0)
+        subnet.softib("set", "link", "b", "off")
+        wait_for("data of the new one", lambda: new.stat().st_size > 0 or process.poll() is not None)
+        assert "rdma-ping-0" in new.read_text()[:10000]
+
+
 def captures_show_the_messages():
     need("tshark")
     with Subnet(SOFTIB) as subnet:
@@ -271,4 +296,5 @@ def captures_show_the_messages():
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
            rsockets_carry_streams, other_programs, groups_of_multicast, addresses_of_the_operator, nobody_listens,
            nobody_has_the_address, a_port_is_used_once, the_end_of_a_server_is_a_disconnection,
-           a_listener_that_is_stopped_and_killed, captures_show_the_messages])
+           a_listener_that_is_stopped_and_killed, lost_messages_delay_connections,
+           captures_show_the_messages])

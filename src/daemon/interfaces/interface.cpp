@@ -208,6 +208,10 @@ InterfaceControl::Dependencies Interface::control_dependencies(
                 return missing_receives(*devices[PortRole::primary],
                                         devices[PortRole::backup].get());
               },
+          .of_process =
+              [acm = dependencies_.acm] {
+                return acm != nullptr ? acm::as_values(*acm) : std::vector<control::Counter>();
+              },
           .port_released = [this](PortRole role) { sides_.release(role); },
           .publish = [this](const control::Event& event) { server_->publish(event); }};
 }

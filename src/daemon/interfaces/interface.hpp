@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "control/server.hpp"
+#include "daemon/acm/socket.hpp"
 #include "daemon/interfaces/handover.hpp"
 #include "daemon/interfaces/interface_control.hpp"
 #include "daemon/interfaces/own_ring.hpp"
@@ -38,8 +39,9 @@ class Interface final : public PartitionInterface {
     TraceRings& rings;
     TraceRing& control_trace;
     CpuShares& cpus;
-    HandedInterfaces& handed;          ///< by another daemon; those that are not taken yet
-    host::VlanTrunk* trunk = nullptr;  ///< for the VLANs of a TAP, if there are any
+    HandedInterfaces& handed;            ///< by another daemon; those that are not taken yet
+    host::VlanTrunk* trunk = nullptr;    ///< for the VLANs of a TAP, if there are any
+    const acm::Counters* acm = nullptr;  ///< null without --acm
   };
   /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
   Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
@@ -67,6 +69,13 @@ class Interface final : public PartitionInterface {
   void replace_port(PortRole role) override;
   void rename(const std::string& name) override;
   void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
+  [[nodiscard]] bool has_address(const IpAddress& address) const override {
+    return control_.has_address(address) && is_at_home();
+  }
+  void resolve(const control::ResolveRequest& request,
+               std::function<void(control::Response)> done) override {
+    control_.handle(request, std::move(done));
+  }
   void request_report() override { control_.request_report(); }
   [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/port/port_watcher.hpp"
@@ -47,7 +48,11 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
              .host = dependencies.host,
              .trace = dependencies.trace,
              .log = dependencies.log,
-             .changed = [this](HostChanged message) { pending_.host = std::move(message); },
+             .changed =
+                 [this](HostChanged message) {
+                   addresses_ = message.view.addresses;
+                   pending_.host = std::move(message);
+                 },
              .updated = [this] { follow_host(); }}),
       redeliver_timer_(dependencies.context, [this] { deliver(); }),
       leave_timer_(dependencies.context,
@@ -164,22 +169,23 @@ void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
 
 void InterfaceControl::handle(control::InterfaceRequest request,
                               std::function<void(control::Response)> done) {
-  if (std::holds_alternative<control::StatsRequest>(request)) done = with_port_counters(done);
+  if (std::holds_alternative<control::StatsRequest>(request)) done = with_common_counters(done);
   if (control::is_change(request)) done = stored(dependencies_.neighbours, request, done);
   ToInterface message(AdminRequest{request, std::move(done)});
   if (dependencies_.to_interface.post(std::move(message))) return;
   std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));
 }
 
-/// Adds the counters of the port, which are read here because that may block.
-InterfaceControl::Callback InterfaceControl::with_port_counters(Callback done) const {
-  auto of_port = sa_counters(dependencies_.sa.counters());
+/// Adds the counters of the port, which are read here because that may block, and of the process.
+InterfaceControl::Callback InterfaceControl::with_common_counters(Callback done) const {
+  auto common = sa_counters(dependencies_.sa.counters());
   const auto missing = dependencies_.missing_receives();
-  if (missing) of_port.push_back(missing_receives_counter(*missing));
-  return [done = std::move(done), of_port = std::move(of_port)](control::Response response) {
+  if (missing) common.push_back(missing_receives_counter(*missing));
+  std::ranges::copy(dependencies_.of_process(), std::back_inserter(common));
+  return [done = std::move(done), common = std::move(common)](control::Response response) {
     auto* const counters =
         response ? std::get_if<std::vector<control::Counter>>(&*response) : nullptr;
-    if (counters != nullptr) counters->insert(counters->end(), of_port.begin(), of_port.end());
+    if (counters != nullptr) counters->insert(counters->end(), common.begin(), common.end());
     done(std::move(response));
   };
 }
@@ -249,6 +255,11 @@ void InterfaceControl::reconfigure(const Reconfigured& changes) {
   for (const auto& [address, to] : changes.neighbours)
     pending_.configuration.neighbours.insert_or_assign(address, to);
   deliver();
+}
+
+bool InterfaceControl::has_address(const IpAddress& address) const {
+  return std::ranges::any_of(addresses_,
+                             [&](const auto& prefix) { return prefix.address == address; });
 }
 
 /// If the mailbox is full, the thread does not respond in time.

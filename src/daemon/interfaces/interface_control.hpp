@@ -45,6 +45,8 @@ class InterfaceControl final : public control::Handler {
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
     std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Devices
+    /// Counters of the process that belong to no interface.
+    std::function<std::vector<control::Counter>()> of_process;
     /// The interface's thread no longer uses its part on that port that was replaced.
     std::function<void(PortRole)> port_released;
     std::function<void(const control::Event&)> publish;  ///< to subscribers
@@ -58,7 +60,9 @@ class InterfaceControl final : public control::Handler {
   void on_response(const wire::SaResponse& response);  ///< to a request of this interface
   void stop(StopReason why);                           ///< the first reason counts
   void reconfigure(const Reconfigured& changes);
-  void on_host_name();           ///< HostMirror::interface_name() has changed
+  void on_host_name();  ///< HostMirror::interface_name() has changed
+  /// Whether the host has the address on the interface.
+  [[nodiscard]] bool has_address(const IpAddress& address) const;
   void request_report();         ///< InterfaceOwner::on_report() follows
   void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
   void handle(control::InterfaceRequest request, Callback done) override;
@@ -73,7 +77,7 @@ class InterfaceControl final : public control::Handler {
   void replace_link_local();
   void on_messages();
   void deliver();
-  [[nodiscard]] Callback with_port_counters(Callback done) const;
+  [[nodiscard]] Callback with_common_counters(Callback done) const;
   void end_if_done();
   void on(wire::SaRequest& message);
   void on(link::HostGroupsChanged& message);
@@ -93,7 +97,8 @@ class InterfaceControl final : public control::Handler {
   Timer redeliver_timer_;
   Timer leave_timer_;
   Watch inbox_watch_;
-  PendingMessages pending_;  ///< to the interface's thread
+  PendingMessages pending_;          ///< to the interface's thread
+  std::vector<IpPrefix> addresses_;  ///< of the host on the interface
 
   enum class State { running, stopping, stopped, ended } state_ = State::running;
   std::optional<StopReason> stop_reason_;

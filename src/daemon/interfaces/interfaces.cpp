@@ -297,6 +297,13 @@ PartitionInterface* Interfaces::find(InterfaceNumber number) const {
   return at != interfaces_.end() ? at->second.get() : nullptr;
 }
 
+PartitionInterface* Interfaces::find(const IpAddress& address) const {
+  for (const auto& [number, interface] : interfaces_) {
+    if (interface->has_address(address)) return interface.get();
+  }
+  return nullptr;
+}
+
 void Interfaces::stop_now() {
   for (auto& [number, interface] : interfaces_) remove_at_end(*interface);
   interfaces_.clear();

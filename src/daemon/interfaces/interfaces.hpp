@@ -51,6 +51,8 @@ class Interfaces final : private InterfaceOwner {
   void on_response(const wire::SaResponse& response);
   [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;      ///< of the interfaces
   [[nodiscard]] PartitionInterface* find(InterfaceNumber number) const;  ///< null if it has ended
+  /// The interface on which the host has this address; null: none has.
+  [[nodiscard]] PartitionInterface* find(const IpAddress& address) const;
   /// Ends all interfaces as stop() does; another daemon has taken over those of `taken`.
   void hand_over(const std::set<InterfaceNumber>& taken);
   /// One line for the operator: the interfaces, and what they wait for.

@@ -93,6 +93,11 @@ class PartitionInterface {
   /// Of a VLAN: the TAP that carries it was renamed, and its name follows.
   virtual void rename(const std::string& name) = 0;
   virtual void reconfigure(const Reconfigured& changes) = 0;
+  /// Whether the host has the address on the network interface, at home (is_at_home()).
+  [[nodiscard]] virtual bool has_address(const IpAddress& address) const = 0;
+  /// Calls `done` once with the response, now or later; not after the interface has ended.
+  virtual void resolve(const control::ResolveRequest& request,
+                       std::function<void(control::Response)> done) = 0;
   /// InterfaceOwner::on_report() follows if the interface's thread works.
   virtual void request_report() = 0;
   // --- Handover, see handover.hpp ---

@@ -233,6 +233,9 @@ po::options_description process_options(Options& out) {
            [&](const auto& v) { out.control_access = parse_control_group("control-group", v); }),
       "group whose members may make changes with ibarp, as root may; with private, nobody else may "
       "read (default: no group, and everybody may read)")(
+      "acm", po::bool_switch(&out.acm),
+      "answer librdmacm, in place of ibacm, how to reach the IP addresses of neighbours, on "
+      "/run/ibacm.sock")(
       "config", po::value<std::string>()->value_name("FILE"),
       "file with more options, lines \"option = value\"; the command line takes precedence "
       "(default: those in /etc/ipoibd that exist, but none with --softib)")(

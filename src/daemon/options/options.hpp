@@ -77,6 +77,7 @@ struct Options {
   std::vector<control::StaticNeighbour> neighbours;  ///< of the file of neighbours
   PollMode poll = PollMode::adaptive;
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
+  bool acm = false;            ///< answer librdmacm in place of ibacm, see acm::Server
   bool reload = false;  ///< do not run, but make the running daemon read its configuration again
   std::map<std::string, std::string> settings;  ///< all of these, by option, as text
 

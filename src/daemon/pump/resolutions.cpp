@@ -25,13 +25,17 @@ std::optional<control::Response> progress(const IpAddress& address, link::Link& 
     // The next one who uses the entry finds it confirmed.
     if (info->state == NeighbourState::stale) link.solicit(address, now);
     const auto& path = *info->path;
+    const bool has_lifetime = path.lifetime != link::kUnknownLifetime;
     return control::Reply(
         control::Resolution{address,
                             *info->hardware,
                             {path.dlid, path.sl, path.mtu, wire::rate_mbps(path.rate)},
                             source.gid,
                             source.lid,
-                            source.pkey});
+                            source.pkey,
+                            path.rate,
+                            has_lifetime ? std::optional(path.lifetime) : std::nullopt,
+                            path.hop_limit});
   }
   const bool is_begun = info && (info->state == NeighbourState::incomplete ||
                                  info->state == NeighbourState::resolving);

@@ -154,16 +154,17 @@ Result<control::Request> read_link(Arguments& words) {
   do {
     using Name = std::optional<std::string>;
     const auto name =
-        words.state("fault of a link", "loss|duplicate|reorder|corrupt|delay|seed",
+        words.state("fault of a link", "loss|duplicate|reorder|corrupt|cm-loss|delay|seed",
                     [](const std::string& word) -> Name {
-                      constexpr std::array<std::string_view, 6> kNames{
-                          "loss", "duplicate", "reorder", "corrupt", "delay", "seed"};
+                      constexpr std::array<std::string_view, 7> kNames{
+                          "loss", "duplicate", "reorder", "corrupt", "cm-loss", "delay", "seed"};
                       return std::ranges::count(kNames, word) != 0 ? Name(word) : std::nullopt;
                     });
     if (name == "loss") faults.loss = words.percentage();
     if (name == "duplicate") faults.duplicate = words.percentage();
     if (name == "reorder") faults.reorder = words.percentage();
     if (name == "corrupt") faults.corrupt = words.percentage();
+    if (name == "cm-loss") faults.cm_loss = words.percentage();
     if (name == "delay") {
       faults.delay = words.number_between<std::uint16_t>("MS", "delay", 0, LinkFaults::kMaxDelay);
     }
@@ -236,8 +237,10 @@ constexpr std::array kChanges{
     Change{
         "link", "HCA off|FAULT...",
         "lose, duplicate, reorder, corrupt or delay\nwhat the HCA sends, for tests. FAULT: loss,\n"
-        "duplicate, reorder or corrupt with a\npercentage, or delay with milliseconds; what\nis "
-        "not given is off. seed NUMBER makes the\nfaults repeatable",
+        "duplicate, reorder, corrupt or cm-loss (of\nconnection management only) with "
+        "a\npercentage, "
+        "or delay with milliseconds; what\nis not given is off. seed NUMBER makes the\nfaults "
+        "repeatable",
         read_link},
     Change{"qp", "HCA error [QPN]",
            "move a queue pair of the programs on an HCA,\nor all of them, to the error state",

@@ -111,7 +111,8 @@ std::string faults(const json::object& node) {
     const auto amount = number.is_number() ? number.to_number<std::uint64_t>() : 0;
     if (amount == 0) continue;
     if (!out.empty()) out += ' ';
-    out += std::string(key) + '=' + fault(key, amount);
+    const std::string_view name = key == "cm_loss" ? "cm-loss" : std::string_view(key);
+    out += std::string(name) + '=' + fault(name, amount);
   }
   return out.empty() ? "-" : out;
 }

@@ -141,6 +141,7 @@ json::object content(const SetLink& request) {
           {"reorder", request.faults.reorder},
           {"delay", request.faults.delay},
           {"corrupt", request.faults.corrupt},
+          {"cm_loss", request.faults.cm_loss},
           {"seed", request.faults.seed}};
 }
 json::object content(const FailQps& request) {
@@ -235,7 +236,8 @@ Result<Request> parse_request(std::string_view line) {
          members.number("duplicate", LinkFaults::kAlways),
          members.number("reorder", LinkFaults::kAlways),
          members.number("delay", LinkFaults::kMaxDelay),
-         members.number("corrupt", LinkFaults::kAlways), members.number<std::uint32_t>("seed")}};
+         members.number("corrupt", LinkFaults::kAlways),
+         members.number("cm_loss", LinkFaults::kAlways), members.number<std::uint32_t>("seed")}};
     return members.done(request);
   }
   if (command == "fail-qps") {

@@ -7,7 +7,7 @@
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","mtu":1024}
 //   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5,
-//   "corrupt":0,"seed":0}                             hundredths of a percent, milliseconds
+//   "corrupt":0,"cm_loss":0,"seed":0}                 hundredths of a percent, milliseconds
 //   {"command":"fail-qps","hca":"a","qpn":4097}                     0: all queue pairs
 //   {"command":"add-address","hca":"a","address":"10.0.0.1"}       delete-address
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}

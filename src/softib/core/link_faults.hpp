@@ -18,27 +18,33 @@ struct LinkFaults {
   std::uint16_t reorder = 0;    ///< overtaken by later ones
   std::uint16_t delay = 0;      ///< of all packets, ms
   std::uint16_t corrupt = 0;    ///< bits are flipped, so that the ICRC is wrong
+  std::uint16_t cm_loss = 0;    ///< of the messages of communication management, beside `loss`
   /// Of the decisions which packets, and which bits; 0: each process has a seed of its own.
   std::uint32_t seed = 0;
 
   friend bool operator==(const LinkFaults&, const LinkFaults&) = default;
 
   [[nodiscard]] constexpr bool any() const {
-    return loss != 0 || duplicate != 0 || reorder != 0 || delay != 0 || corrupt != 0;
+    return loss != 0 || duplicate != 0 || reorder != 0 || delay != 0 || corrupt != 0 ||
+           cm_loss != 0;
   }
   [[nodiscard]] constexpr Words words() const {
     return {std::uint64_t{loss} | std::uint64_t{duplicate} << 16 | std::uint64_t{reorder} << 32 |
                 std::uint64_t{delay} << 48,
-            std::uint64_t{corrupt} | std::uint64_t{seed} << 32};
+            std::uint64_t{corrupt} | std::uint64_t{cm_loss} << 16 | std::uint64_t{seed} << 32};
   }
   /// Reduces values that are too large.
   [[nodiscard]] static constexpr LinkFaults of_words(const Words& words) {
     const auto part = [](std::uint64_t word, unsigned shift, std::uint16_t most) {
       return std::min(static_cast<std::uint16_t>(word >> shift), most);
     };
-    return {part(words[0], 0, kAlways),  part(words[0], 16, kAlways),
-            part(words[0], 32, kAlways), part(words[0], 48, kMaxDelay),
-            part(words[1], 0, kAlways),  static_cast<std::uint32_t>(words[1] >> 32)};
+    return {part(words[0], 0, kAlways),
+            part(words[0], 16, kAlways),
+            part(words[0], 32, kAlways),
+            part(words[0], 48, kMaxDelay),
+            part(words[1], 0, kAlways),
+            part(words[1], 16, kAlways),
+            static_cast<std::uint32_t>(words[1] >> 32)};
   }
 };
 

@@ -3,9 +3,23 @@
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "softib/transport/all_signals_blocked.hpp"
+#include "wire/cm_messages.hpp"
 
 namespace softib::endpoint {
+
+namespace {
+
+/// Whether the packet is a message of communication management, of any process.
+bool is_cm_message(const WirePacket& packet) {
+  if (packet.kind == WirePacket::Kind::datagram) return false;
+  const auto mad = MadPacket::parse(packet.bytes);
+  const auto header = mad ? ipoib::wire::MadHeader::parse(mad->mad) : std::nullopt;
+  return header && header->management_class == ipoib::wire::mgmt_class::kCommMgt;
+}
+
+}  // namespace
 
 void FaultyLink::set(const LinkFaults& faults) {
   const std::lock_guard lock(mutex_);
@@ -20,6 +34,9 @@ void FaultyLink::send(WirePacket packet) {
   {
     const std::lock_guard lock(mutex_);
     is_lost = random_.happens(faults_.loss);
+    if (faults_.cm_loss != 0 && is_cm_message(packet)) {
+      is_lost |= random_.happens(faults_.cm_loss);
+    }
     is_duplicated = random_.happens(faults_.duplicate);
   }
   if (is_lost) return count_(Event::lost);

@@ -208,6 +208,7 @@ class Manager {
   void on_path(Id& id, const SaRequests::Result& result);
   void on_join(Join& join, const SaRequests::Result& result);
   [[nodiscard]] std::optional<Gid> group_of(const Id& id, const Address& address) const;
+  [[nodiscard]] bool release_group(const Join& join);
   void leave(const Join& join, ipoib::TimePoint now);
   void on_event(HcaState& hca, const cm::Event& event, ipoib::TimePoint now);
   struct Request;

@@ -108,12 +108,15 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
   const Id& id = ids_.at(join.id);
   Event event{.id = id.handle, .join = join.handle, .uid = join.uid};
   const auto fail = [&](int status) {
-    if (!join.mgid.is_zero()) (void)node_.release_group(join.hca, join.mgid, join.join_state);
+    (void)release_group(join);
+    join.mgid = Gid();  // there is nothing to leave
     event.type = EventType::multicast_error;
     event.status = status;
   };
   std::visit(Overloaded{
                  [&](const McMemberRecord& record) {
+                   const bool is_wanted = join.mgid.is_zero() || record.mgid == join.mgid;
+                   if (!is_wanted || record.mgid.is_zero()) return fail(-EINVAL);
                    if (join.mgid.is_zero()) {
                      (void)node_.hold_group(join.hca, record.mgid, join.join_state);
                    }
@@ -131,19 +134,22 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
   changed(id.channel).push_back({std::move(event), id.handle});
 }
 
-/// Ends a membership that its ID has, or waits for.
-void Manager::leave(const Join& join, TimePoint now) {
-  auto& sa = hcas_.at(join.hca)->sa;
-  sa.cancel(join.handle);
-  if (join.mgid.is_zero()) return;
+/// Returns whether the node is no longer a member.
+bool Manager::release_group(const Join& join) {
+  if (join.mgid.is_zero()) return false;
   const bool is_held_by_another = std::ranges::any_of(joins_, [&](const auto& one) {
     const Join& other = one.second;
     return other.handle != join.handle && other.hca == join.hca && other.mgid == join.mgid &&
            other.join_state == join.join_state;
   });
-  if (is_held_by_another) return;
-  const bool is_last = node_.release_group(join.hca, join.mgid, join.join_state);
-  if (!is_last) return;
+  return !is_held_by_another && node_.release_group(join.hca, join.mgid, join.join_state);
+}
+
+/// Ends a membership that its ID has, or waits for.
+void Manager::leave(const Join& join, TimePoint now) {
+  auto& sa = hcas_.at(join.hca)->sa;
+  sa.cancel(join.handle);
+  if (!release_group(join)) return;
   const PortAttributes port = node_.port(join.hca);
   sa.begin(std::monostate(), wire::leave_query(join.mgid, port.gid(), join.join_state), port,
            kJoinTimeout, now);

@@ -42,7 +42,8 @@ json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
 
 json::object describe(const LinkFaults& faults) {
   return {{"loss", faults.loss},   {"duplicate", faults.duplicate}, {"reorder", faults.reorder},
-          {"delay", faults.delay}, {"corrupt", faults.corrupt},     {"seed", faults.seed}};
+          {"delay", faults.delay}, {"corrupt", faults.corrupt},     {"cm_loss", faults.cm_loss},
+          {"seed", faults.seed}};
 }
 
 json::object describe(const subnet::Node& node, NodeIndex index) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "daemon/acm/socket.hpp"
 #include "ipoib/log.hpp"
 #include "tests/support/address_handles.hpp"
 
@@ -312,6 +313,7 @@ TEST_F(AdminTest, TheManualExplainsEachCounter) {
   }
   std::vector<std::string> counted{missing_receives_counter(0).name};
   for (const auto& counter : sa_counters({})) counted.push_back(counter.name);
+  for (const auto& counter : acm::as_values({})) counted.push_back(counter.name);
   for (const auto& counter : reply<std::vector<control::Counter>>(control::StatsRequest{})) {
     if (counter.name.find('_') != std::string::npos) counted.push_back(counter.name);
   }

@@ -50,6 +50,14 @@ class FakeInterface final : public PartitionInterface {
     note("reconfigure" + std::string(changes.poll ? " poll" : "") +
          (changes.neighbours.empty() ? "" : " neighbours"));
   }
+  [[nodiscard]] bool has_address(const IpAddress& address) const override {
+    return is_at_home() && address == host_address;
+  }
+  void resolve(const control::ResolveRequest& request,
+               std::function<void(control::Response)> done) override {
+    note("resolve " + to_string(request.address) + " " + std::to_string(request.timeout.count()));
+    resolving = std::move(done);
+  }
   void request_report() override { note("report"); }
   [[nodiscard]] int tun_descriptor() const override { return tun; }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override {
@@ -74,7 +82,9 @@ class FakeInterface final : public PartitionInterface {
   PerPort<verbs::PortSnapshot> ports;
   std::function<void()> on_replaced;
   std::vector<control::StaticNeighbour> static_neighbours;
-  std::function<void(link::SavedPage)> saving;  ///< of the last save()
+  std::optional<IpAddress> host_address;
+  std::function<void(control::Response)> resolving;  ///< of the last resolve()
+  std::function<void(link::SavedPage)> saving;       ///< of the last save()
 
  private:
   [[nodiscard]] static std::string of(PortRole role) {

@@ -160,6 +160,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
             .renamed = [this](const std::string& name) { names.push_back(name); },
             .has_moved = [this] { return has_moved; },
             .missing_receives = [this] { return missing_receives; },
+            .of_process = [this] { return of_process; },
             .port_released = [this](PortRole role) { released.push_back(role); },
             .publish = [this](const control::Event& event) { published.push_back(event); }};
   }
@@ -196,6 +197,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
+  std::vector<control::Counter> of_process;
   std::vector<control::Event> published;
   sa::Counters of_sa;
   std::vector<std::string> names;
@@ -613,6 +615,8 @@ TEST_F(InterfaceControlTest, AddsTheCountersOfThePort) {
   EXPECT_THAT(reported(), Contains(control::Counter{"drop_sa_foreign_response", 3, true}));
   missing_receives = 12;
   EXPECT_EQ(reported().back(), missing_receives_counter(12));
+  of_process = {{"acm_clients", 3}};
+  EXPECT_EQ(reported().back(), of_process.front());
 }
 
 TEST_F(InterfaceControlTest, AddsInterfacesForKeysOfEitherMembership) {

@@ -53,6 +53,9 @@ TEST_F(ResolutionsTest, SolicitsAnUnknownNeighbourAndAnswersWhenItsPathIsKnown) 
   EXPECT_EQ(found.source_gid, port.gid);
   EXPECT_EQ(found.source_lid, port.lid);
   EXPECT_EQ(found.pkey, PKey(0x8001));
+  EXPECT_EQ(found.rate, 3);
+  EXPECT_EQ(found.lifetime, 17);
+  EXPECT_EQ(found.hop_limit, 0);
   EXPECT_EQ(resolutions_.next_deadline(), kNever);
 }
 

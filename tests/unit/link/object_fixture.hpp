@@ -86,6 +86,7 @@ inline wire::McMemberRecord group_record(const Gid& mgid, std::uint16_t mlid = 0
   record.qkey = QKey(0x0b1b);
   record.mtu = 4;
   record.rate = 3;
+  record.lifetime = 17;
   return record;
 }
 inline wire::PathRecord path_record(const Gid& dgid, std::uint16_t dlid, std::uint8_t mtu = 4) {
@@ -94,6 +95,7 @@ inline wire::PathRecord path_record(const Gid& dgid, std::uint16_t dlid, std::ui
   record.dlid = Lid(dlid);
   record.mtu = mtu;
   record.rate = 3;
+  record.lifetime = 17;
   return record;
 }
 

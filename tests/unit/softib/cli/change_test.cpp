@@ -38,13 +38,14 @@ TEST(Change, BecomesARequest) {
             R"({"command":"set-partition","hca":"delete","pkey":"0x0012","membership":"none"})");
   EXPECT_EQ(parsed(words("link a loss 0.05 delay 20 reorder 100")),
             R"({"command":"set-link","hca":"a","loss":5,"duplicate":0,"reorder":10000,"delay":20,)"
-            R"("corrupt":0,"seed":0})");
+            R"("corrupt":0,"cm_loss":0,"seed":0})");
   EXPECT_THAT(parsed(words("link a corrupt 1 seed 0xffffffff")),
               HasSubstr(R"("loss":0,"duplicate":0,"reorder":0,"delay":0,"corrupt":100,)"
-                        R"("seed":4294967295})"));
+                        R"("cm_loss":0,"seed":4294967295})"));
+  EXPECT_THAT(parsed(words("link a cm-loss 12.5")), HasSubstr(R"("cm_loss":1250,)"));
   EXPECT_EQ(parsed(words("link a off")),
             R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0,)"
-            R"("corrupt":0,"seed":0})");
+            R"("corrupt":0,"cm_loss":0,"seed":0})");
   EXPECT_EQ(parsed(words("qp a error")), R"({"command":"fail-qps","hca":"a","qpn":0})");
   EXPECT_EQ(parsed(words("qp a error 0x10001")), R"({"command":"fail-qps","hca":"a","qpn":65537})");
   EXPECT_EQ(parsed(words("address a 10.1.0.1")),
@@ -118,7 +119,7 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("link a delay 10001")), HasSubstr("not a valid delay (0 to 10000)"));
   EXPECT_THAT(parsed(words("link a loss")), HasSubstr("PERCENT is missing"));
   EXPECT_THAT(parsed(words("link a")),
-              HasSubstr("loss|duplicate|reorder|corrupt|delay|seed is missing"));
+              HasSubstr("loss|duplicate|reorder|corrupt|cm-loss|delay|seed is missing"));
   EXPECT_THAT(parsed(words("link a noise 1")), HasSubstr("'noise' is not a valid fault of a link"));
   EXPECT_THAT(parsed(words("link a off loss 1")), HasSubstr("'off' is not a valid fault"));
   EXPECT_THAT(parsed(words("link a corrupt 101")), HasSubstr("percentage (0 to 100)"));

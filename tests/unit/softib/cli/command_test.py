@@ -372,7 +372,7 @@ def link_faults_disturb_the_packets():
         subnet.kill_subnet()
         subnet.start_subnet()
         equal(subnet.nodes()["a"]["link_faults"],
-              dict(loss=0, duplicate=10000, reorder=0, delay=1, corrupt=0, seed=0))
+              dict(loss=0, duplicate=10000, reorder=0, delay=1, corrupt=0, cm_loss=0, seed=0))
         subnet.softib("set", "link", "a", "off")
         assert "LINK FAULTS" not in subnet.softib("show", "nodes")
 

@@ -81,16 +81,19 @@ TEST(ShowTable, NodesHaveTheFaultsOfTheirLinksIfThereAreAny) {
   auto& nodes = faulty["nodes"].as_array();
   nodes[0].as_object()["link_faults"] = {{"loss", 0}, {"delay", 0}};
   EXPECT_EQ(show_section(faulty, Section::nodes), kNodes);
-  nodes[1].as_object()["link_faults"] = {{"loss", 105}, {"duplicate", 0}, {"reorder", 10000},
-                                         {"delay", 5},  {"corrupt", 1},   {"seed", 4294967295}};
+  nodes[1].as_object()["link_faults"] = {{"loss", 105},       {"duplicate", 0}, {"reorder", 10000},
+                                         {"delay", 5},        {"corrupt", 1},   {"cm_loss", 200},
+                                         {"seed", 4294967295}};
   EXPECT_NE(
       show_section(faulty, Section::nodes)
           .find("PROCESSES  LINK FAULTS\n1    softib-sm  active  2048  40      fe80::1  127.77.0.0 "
                 "fd77::            0xffff  77         -\n"),
       std::string::npos);
-  EXPECT_NE(show_section(faulty, Section::nodes)
-                .find("loss=1.05% reorder=100.00% delay=5ms corrupt=0.01% seed=4294967295\n"),
-            std::string::npos);
+  EXPECT_NE(
+      show_section(faulty, Section::nodes)
+          .find(
+              "loss=1.05% reorder=100.00% delay=5ms corrupt=0.01% cm-loss=2.00% seed=4294967295\n"),
+      std::string::npos);
 }
 
 TEST(ShowTable, BriefFormCounts) {

@@ -13,7 +13,8 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
   for (const Request& request :
        {Request(SetHca{"a", HcaState::failed}), Request(Show{}),
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
-        Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 0xffff'ffff}}),
+        Request(SetMtu{"a", 1024}),
+        Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 8, 0xffff'ffff}}),
         Request(FailQps{"a", Qpn(0xfffffe)}), Request(FailQps{"a", Qpn()}),
         Request(AddAddress{"a", ipoib::parse_ip_address("10.1.0.1").value()}),
         Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value()}),
@@ -45,9 +46,13 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
             std::string::npos);
   const std::string link = R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,)"
                            R"("delay":0,)";
-  EXPECT_EQ(reason(link + R"("corrupt":10000,"seed":4294967295})"), "");
-  EXPECT_NE(reason(link + R"("corrupt":10001,"seed":0})").find("'corrupt'"), std::string::npos);
-  EXPECT_NE(reason(link + R"("corrupt":0,"seed":4294967296})").find("'seed'"), std::string::npos);
+  EXPECT_EQ(reason(link + R"("corrupt":10000,"cm_loss":10000,"seed":4294967295})"), "");
+  EXPECT_NE(reason(link + R"("corrupt":10001,"cm_loss":0,"seed":0})").find("'corrupt'"),
+            std::string::npos);
+  EXPECT_NE(reason(link + R"("corrupt":0,"cm_loss":10001,"seed":0})").find("'cm_loss'"),
+            std::string::npos);
+  EXPECT_NE(reason(link + R"("corrupt":0,"cm_loss":0,"seed":4294967296})").find("'seed'"),
+            std::string::npos);
   EXPECT_NE(reason(R"({"command":"fail-qps","hca":"a","qpn":16777215})").find("'qpn'"),
             std::string::npos);
   EXPECT_NE(

@@ -13,6 +13,7 @@
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "test_subnet.hpp"
+#include "wire/cm_messages.hpp"
 
 namespace softib::endpoint {
 namespace {
@@ -82,6 +83,38 @@ TEST_F(FaultyLinkTest, LosesNoMoreThanASmallShare) {
   for (int i = 0; i < 2000; ++i) send({.loss = 1}, 100);
   // Four standard deviations; one step more would lose twice as many.
   EXPECT_NEAR(lost_, 20, 18);
+}
+
+/// A MAD of a class to QP1.
+WirePacket mad_of_class(std::uint8_t management_class) {
+  MadPacket mad;
+  mad.destination = ipoib::wire::kGsiQpn;
+  ipoib::wire::MadHeader header;
+  header.management_class = management_class;
+  header.emit(mad.mad);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> buffer{};
+  const auto bytes = mad.emit(buffer);
+  WirePacket packet;
+  packet.kind = WirePacket::Kind::mad;
+  packet.bytes.assign(bytes.begin(), bytes.end());
+  return packet;
+}
+
+TEST_F(FaultyLinkTest, LosesMessagesOfCommunicationManagementOnly) {
+  const LinkFaults always{.cm_loss = LinkFaults::kAlways};
+  send(always, 10);
+  send(always, mad_of_class(ipoib::wire::mgmt_class::kSubnAdm));
+  EXPECT_EQ(sent().size(), 11U);
+  EXPECT_EQ(lost_, 0U);
+  for (int i = 0; i < 10; ++i) {
+    send(always, mad_of_class(ipoib::wire::mgmt_class::kCommMgt));
+  }
+  EXPECT_EQ(sent().size(), 11U);
+  EXPECT_EQ(lost_, 10U);
+  for (int i = 0; i < 1000; ++i) {
+    send({.cm_loss = 5000}, mad_of_class(ipoib::wire::mgmt_class::kCommMgt));
+  }
+  EXPECT_NEAR(lost_ - 10.0, 500, 160) << "ten standard deviations";
 }
 
 TEST_F(FaultyLinkTest, Duplicates) {
@@ -205,19 +238,19 @@ TEST(ForkedFaultyLink, CanBeDestroyed) {
 }
 
 TEST(LinkFaults, OfAnyWordsAreBounded) {
-  const LinkFaults faults{1, 10'000, 3, 10'000, 5, 0xffff'ffff};
+  const LinkFaults faults{1, 10'000, 3, 10'000, 5, 6, 0xffff'ffff};
   EXPECT_EQ(LinkFaults::of_words(faults.words()), faults);
   EXPECT_EQ(LinkFaults().words(), LinkFaults::Words());
   const LinkFaults::Words most{~std::uint64_t{0}, ~std::uint64_t{0}};
   EXPECT_EQ(LinkFaults::of_words(most),
-            (LinkFaults{10'000, 10'000, 10'000, 10'000, 10'000, 0xffff'ffff}));
+            (LinkFaults{10'000, 10'000, 10'000, 10'000, 10'000, 10'000, 0xffff'ffff}));
 }
 
 TEST(LinkFaults, AreThereIfOneIs) {
   EXPECT_FALSE(LinkFaults{.seed = 7}.any());
   for (const LinkFaults& one :
        {LinkFaults{.loss = 1}, LinkFaults{.duplicate = 1}, LinkFaults{.reorder = 1},
-        LinkFaults{.delay = 1}, LinkFaults{.corrupt = 1}}) {
+        LinkFaults{.delay = 1}, LinkFaults{.corrupt = 1}, LinkFaults{.cm_loss = 1}}) {
     EXPECT_TRUE(one.any());
   }
 }

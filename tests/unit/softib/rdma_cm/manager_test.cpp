@@ -73,6 +73,7 @@ class ManagerTest : public ::testing::Test {
     const bool is_join = header.mad.method == wire::method::kSet;
     memberships.push_back({is_join, record.mgid, record.join_state});
     if (record.mgid.is_zero()) record.mgid = Gid(0xff12'a01b'0000'0000, Guid(5));
+    if (granted_mgid) record.mgid = *granted_mgid;
     record.mlid = Lid(0xc001);
     MadPacket response = packet;
     response.reverse();
@@ -191,6 +192,7 @@ class ManagerTest : public ::testing::Test {
     std::uint8_t join_state;
   };
   std::vector<Membership> memberships;  ///< joins and leaves
+  std::optional<Gid> granted_mgid;      ///< instead of that of the join
   unsigned queries = 0;
   wire::PathRecord last_query;
   std::vector<std::size_t> messages;
@@ -719,6 +721,36 @@ TEST_F(MulticastTest, TheSaMayRefuse) {
   event = client.event();
   EXPECT_EQ(event.type, EventType::multicast_error);
   EXPECT_EQ(event.status, -ETIMEDOUT);
+}
+
+TEST_F(MulticastTest, ARefusedJoinLeavesAnotherMembershipAsItIs) {
+  const auto first = join(group("239.1.2.3"));
+  sa_status = 0x0200;
+  const auto refused = join(group("239.1.2.3"));
+  EXPECT_EQ(client.node.held.size(), 1U) << "of the first one";
+  ASSERT_TRUE(client.manager.leave(client.channel, refused, now));
+  carry();
+  EXPECT_EQ(client.node.held.size(), 1U);
+  EXPECT_EQ(memberships.size(), 2U) << "nobody has left";
+  ASSERT_TRUE(client.manager.leave(client.channel, first, now));
+  carry();
+  EXPECT_THAT(client.node.held, testing::IsEmpty());
+  ASSERT_EQ(memberships.size(), 3U);
+  EXPECT_FALSE(memberships.back().is_join);
+}
+
+TEST_F(MulticastTest, TheSaMustGrantTheGroupThatWasAskedFor) {
+  granted_mgid = Gid(0xff12'a01b'0000'0000, Guid(6));
+  (void)join(group("239.1.2.3"));
+  auto event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_error);
+  EXPECT_EQ(event.status, -EINVAL);
+  EXPECT_THAT(client.node.held, testing::IsEmpty());
+  granted_mgid = Gid();
+  (void)join(group("0.0.0.0"));
+  event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_error);
+  EXPECT_THAT(client.node.held, testing::IsEmpty());
 }
 
 TEST_F(MulticastTest, OnlyDatagramIdsOfAnHcaJoin) {
