@@ -19,8 +19,8 @@ constexpr std::uint16_t kDiscard = 9;  // nothing is sent
 socklen_t write_address(const IpAddress& address, sockaddr_storage& to) {
   const auto fill = [&](auto& out, auto& port, auto& ip, const auto& from) {
     store_be(reinterpret_cast<std::uint8_t*>(&port), kDiscard);
-    std::memcpy(&ip, from.bytes().data(), from.kSize);
-    static_assert(sizeof ip == from.kSize);
+    std::memcpy(&ip, from.bytes().data(), sizeof ip);
+    static_assert(sizeof ip == sizeof from.bytes());
     return static_cast<socklen_t>(sizeof out);
   };
   return std::visit(Overloaded{[&](const Ipv4Address& from) {
