@@ -54,6 +54,8 @@ def measure_on(subnet, options):
                     scene, measure_one = scenes[attack.at_station], MEASURES[attack.measured]
                     with without(attack, scene):
                         alone = measure_one(scene, options.seconds)
+                    if alone == 0:
+                        raise SystemExit(f"no {attack.measured} without {attack.name}")
                     with attacks.under(attack, scene):
                         found[attack.name].append(measure_one(scene, options.seconds) / alone)
                 print(f"round {number}: " + ", ".join(
