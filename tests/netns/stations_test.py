@@ -4,6 +4,7 @@
 import json
 import signal
 import sys
+import time
 
 import dhcp
 import hosts
@@ -13,6 +14,7 @@ from hosts import needs, needs_users, wait_until
 from monitor import Monitor
 
 STATIONS = 3  # behind each bridge
+ANNOUNCEMENT_SECONDS = 2.5  # an announcement is repeated after 2
 
 
 # Announces an IPv4 and an IPv6 address of eth0, which has this MAC.
@@ -109,6 +111,12 @@ class Bridged(hosts.Pair):
     def count(self, host, name):
         return host.counters()[name]
 
+    def announces(self, host):
+        """Whether the host announces an address in the time after which it repeats announcements."""
+        before = self.count(host, "announcements_sent")
+        time.sleep(ANNOUNCEMENT_SECONDS)
+        return self.count(host, "announcements_sent") != before
+
 
 class Stations(Bridged):
     def test_all_pairs_over_ipv4_and_ipv6(self):
@@ -156,6 +164,8 @@ class Stations(Bridged):
             for to in (mover.address, mover.address6):
                 if other is not peer or ":" not in to:
                     wait_until(lambda o=other, t=to: o.reaches(t), f"{other.name} reaches {to}")
+        # At its new place the station would take left's second announcement for that of a duplicate.
+        wait_until(lambda: not self.announces(self.left), "left has announced all addresses twice")
         mover.unplug()
         mover.plug(self.right)
         wait_until(lambda: "forwarding" in self.right.run(
