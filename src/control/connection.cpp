@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "control/socket_folder.hpp"
+#include "ipoib/peer_process.hpp"
 #include "ipoib/unix_path.hpp"
 
 namespace ipoib::control {
@@ -119,9 +120,8 @@ Error Connection::not_found() const {
 }
 
 pid_t Connection::server_process() const {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+  const auto peer = peer_process(socket_.get());
+  return peer ? peer->pid : 0;
 }
 
 // Readable while idle means end of file (the daemon has ended or has closed an idle connection), or

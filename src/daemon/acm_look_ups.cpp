@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "linux/source_address.hpp"
+#include "ipoib/source_towards.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -57,7 +57,7 @@ acm::Server::Answer acm_answer(const control::Response& response,
 void AcmLookUps::find(const wire::acm::Wanted& wanted, acm::Server::Done done) const {
   auto source = wanted.source;
   try {
-    if (!source) source = home_.run([&] { return host::source_towards(wanted.destination); });
+    if (!source) source = home_.run([&] { return source_towards(wanted.destination); });
   } catch (const std::exception&) {  // the namespace cannot be entered
     return done(Status::no_data);
   }

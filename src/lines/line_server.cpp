@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipoib/peer_process.hpp"
+
 namespace ipoib::lines {
 
 namespace asio = boost::asio;
@@ -24,15 +26,6 @@ namespace {
 
 /// Time until the next accept after a failure, most likely for lack of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{200};
-
-std::optional<ucred> peer_of(Protocol::socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return std::nullopt;
-  }
-  return peer;
-}
 
 }  // namespace
 
@@ -144,7 +137,7 @@ void LineServer::Impl::accept() {
 }
 
 void LineServer::Impl::admit(Protocol::socket socket) {
-  const auto peer = peer_of(socket);
+  const auto peer = peer_process(socket.native_handle());
   if (!peer) return;
   if (!has_place_for(peer->uid)) {
     ++counters_.refused;

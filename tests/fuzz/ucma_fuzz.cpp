@@ -211,13 +211,7 @@ class World {
       if (membership.mgid.is_zero()) membership.mgid = Gid(0xff12'a01b'0000'0000, Guid(5));
       membership.emit(record);
     } else {
-      auto path = wire::PathRecord::parse(record).value();
-      path.slid = packet.slid;
-      path.dlid = Lid(static_cast<std::uint16_t>(path.dgid.guid().value() - 0x200 + 1));
-      path.mtu = 4;
-      path.rate = 3;
-      path.lifetime = 16;
-      path.emit(record);
+      rdma_cm::path_for(packet).emit(record);
     }
     header->emit(response.mad);
     if (to.manager.is_recipient(0, response)) to.manager.receive(0, response, now_);

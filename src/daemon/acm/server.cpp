@@ -2,7 +2,6 @@
 // exactly one of these steps at a time.
 #include "daemon/acm/server.hpp"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/overloaded.hpp"
+#include "ipoib/peer_process.hpp"
 #include "ipoib/token_bucket.hpp"
 
 namespace ipoib::daemon::acm {
@@ -34,14 +34,6 @@ namespace {
 
 /// Time until the next accept after a failure, most likely for lack of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{200};
-
-std::optional<uid_t> user_of(Protocol::socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const int fd = socket.native_handle();
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
-}
 
 }  // namespace
 
@@ -150,20 +142,20 @@ void Server::Impl::accept() {
 }
 
 void Server::Impl::admit(Protocol::socket socket) {
-  const auto user = user_of(socket);
-  if (!user) return;
+  const auto peer = peer_process(socket.native_handle());
+  if (!peer) return;
   const auto now = monotonic_now();
   std::erase_if(users_, [now](const auto& each) {
     return each.second.clients == 0 && each.second.bucket.is_full(now);
   });
-  const auto known = users_.find(*user);
+  const auto known = users_.find(peer->uid);
   if (sessions_.size() >= limits_.clients ||
       (known != users_.end() && known->second.clients >= limits_.clients_per_user)) {
     ++counters().refused;
     return;
   }
   ++counters().clients;
-  add(std::move(socket), *user);
+  add(std::move(socket), peer->uid);
 }
 
 void Server::Impl::add(Protocol::socket socket, uid_t user) {

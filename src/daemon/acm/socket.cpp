@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "ipoib/peer_process.hpp"
 #include "ipoib/unix_path.hpp"
 
 namespace ipoib::daemon::acm {
@@ -27,10 +28,8 @@ std::optional<pid_t> listener_at(const UnixPath& path) {
   if (::connect(socket.get(), path.address(), UnixPath::size()) != 0) {
     return errno == EAGAIN ? std::optional<pid_t>(0) : std::nullopt;
   }
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
-  return peer.pid;
+  const auto peer = peer_process(socket.get());
+  return peer ? peer->pid : 0;
 }
 
 Error taken(const std::string& path, pid_t by) {

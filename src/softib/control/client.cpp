@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "ipoib/peer_process.hpp"
 #include "softib/fabric/shared_file.hpp"
 
 namespace softib::control {
@@ -98,20 +99,17 @@ std::optional<int> take_number(std::string_view& text) {
 Result<Connection> Connection::open(const fabric::SubnetFolder& folder) {
   auto socket = connect(folder);
   if (!socket) return socket.error();
-  ucred server{};
-  socklen_t size = sizeof server;
-  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &server, &size) != 0) {
-    return socket_error(folder, errno);
-  }
+  const auto server = ipoib::peer_process(socket->get());
+  if (!server) return socket_error(folder, errno);
   // Whoever owns the folder may put there what he likes.
   struct stat status {};
   if (::lstat(folder.path().c_str(), &status) != 0) return socket_error(folder, errno);
-  if (server.uid != status.st_uid) {
+  if (server->uid != status.st_uid) {
     return Error{EPERM, "the process behind " + folder.control() + " is of user " +
-                            std::to_string(server.uid) + ", and the folder of user " +
+                            std::to_string(server->uid) + ", and the folder of user " +
                             std::to_string(status.st_uid)};
   }
-  return Connection(folder, std::move(*socket), server.pid);
+  return Connection(folder, std::move(*socket), server->pid);
 }
 
 Result<std::string> Connection::request(std::string_view line) const {

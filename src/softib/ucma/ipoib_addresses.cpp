@@ -1,7 +1,6 @@
 #include "softib/ucma/ipoib_addresses.hpp"
 
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "ipoib/file_descriptor.hpp"
 #include "ipoib/monotonic_clock.hpp"
+#include "ipoib/source_towards.hpp"
 #include "softib/rdma_cm/address.hpp"
 #include "softib/transport/all_signals_blocked.hpp"
 #include "softib/ucma/ibarp_library.hpp"
@@ -69,21 +68,6 @@ std::vector<std::string> interfaces_with(const IpAddress& address) {
   return names;
 }
 
-/// The source address that the kernel chooses.
-std::optional<IpAddress> source_towards(const IpAddress& destination) {
-  sockaddr_storage address;
-  constexpr std::uint16_t kDiscard = 9;  // nothing is sent
-  auto size =
-      static_cast<socklen_t>(write_address(rdma_cm::IpEndpoint{destination, kDiscard}, address));
-  const ipoib::FileDescriptor socket(
-      ::socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket || ::connect(socket.get(), generic, size) != 0) return std::nullopt;
-  size = sizeof address;
-  if (::getsockname(socket.get(), generic, &size) != 0) return std::nullopt;
-  return ip_of(generic, size);
-}
-
 /// Those with the source address come first: the kernel would most likely send to them.
 std::vector<std::string> interfaces_of_ipoibd(const IbarpLibrary& library,
                                               const IpAddress& source) {
@@ -107,7 +91,7 @@ std::optional<IpoibAddresses::Neighbour> resolve_once(const IpAddress& address,
     return IpoibAddresses::Neighbour{own->gid, *own, address};
   }
   const auto* const library = IbarpLibrary::get();
-  const auto source = library != nullptr ? source_towards(address) : std::nullopt;
+  const auto source = library != nullptr ? ipoib::source_towards(address) : std::nullopt;
   if (!source) return std::nullopt;
   constexpr milliseconds kMost{30'000};
   const auto wait = static_cast<int>(std::min(timeout, kMost).count());

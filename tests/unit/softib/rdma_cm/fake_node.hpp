@@ -5,7 +5,10 @@
 #include <optional>
 #include <set>
 
+#include "softib/core/mad_packet.hpp"
 #include "softib/rdma_cm/node.hpp"
+#include "wire/mad.hpp"
+#include "wire/path_record.hpp"
 
 namespace softib::rdma_cm {
 
@@ -18,6 +21,18 @@ inline PortAttributes port_of_node(NodeIndex node) {
   port.state = PortState::active;
   port.pkeys[0] = ipoib::kDefaultPKey;
   return port;
+}
+
+/// The path that an SA grants to a query: between two nodes of the subnet.
+inline wire::PathRecord path_for(const MadPacket& query) {
+  const auto record = ipoib::ConstBytes(query.mad).subspan(wire::kSaHeaderSize);
+  auto path = wire::PathRecord::parse(record).value();
+  path.slid = query.slid;
+  path.dlid = Lid(static_cast<std::uint16_t>(path.dgid.guid().value() - 0x200 + 1));
+  path.mtu = 4;
+  path.rate = 3;
+  path.lifetime = 16;
+  return path;
 }
 
 class FakeNode : public Node {

@@ -262,18 +262,11 @@ class World {
   }
   void answer_query(const MadPacket& packet) {
     auto header = wire::SaHeader::parse(packet.mad).value();
-    auto path =
-        wire::PathRecord::parse(ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize)).value();
-    path.slid = packet.slid;
-    path.dlid = Lid(static_cast<std::uint16_t>(path.dgid.guid().value() - 0x200 + 1));
-    path.mtu = 4;
-    path.rate = 3;
-    path.lifetime = 16;
     header.mad.method = wire::method::kGetResp;
     MadPacket response = packet;
     response.reverse();
     header.emit(response.mad);
-    path.emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
+    path_for(packet).emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
     send(response);
   }
 

@@ -92,18 +92,12 @@ class ManagerTest : public ::testing::Test {
     }
     last_query =
         wire::PathRecord::parse(ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize)).value();
-    wire::PathRecord path = last_query;
-    path.slid = packet.slid;
-    path.dlid = Lid(static_cast<std::uint16_t>(path.dgid.guid().value() - 0x200 + 1));
-    path.mtu = 4;
-    path.rate = 3;
-    path.lifetime = 16;
     header.mad.method = wire::method::kGetResp;
     header.mad.status = sa_status;
     MadPacket response = packet;
     response.reverse();
     header.emit(response.mad);
-    path.emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
+    path_for(packet).emit(ipoib::MutableBytes(response.mad).subspan(wire::kSaHeaderSize));
     ASSERT_TRUE(client.manager.is_recipient(0, response));
     client.manager.receive(0, response, now);
   }

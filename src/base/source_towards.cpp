@@ -1,4 +1,4 @@
-#include "linux/source_address.hpp"
+#include "ipoib/source_towards.hpp"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/overloaded.hpp"
 
-namespace ipoib::host {
+namespace ipoib {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::optional<IpAddress> source_towards(const IpAddress& destination) {
   return address_at<Ipv6Address>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib
