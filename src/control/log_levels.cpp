@@ -79,6 +79,7 @@ std::vector<ModuleLevel> LogLevels::all() const {
 
 Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
   std::vector<std::string_view> modules;
+  modules.reserve(loggers_.size());
   for (const auto& logger : loggers_) modules.emplace_back(logger->name());
   if (auto valid = check_levels(levels, modules); !valid) return valid;
   for (const auto& [module, text] : levels) {

@@ -304,7 +304,7 @@ Server::Counters Server::Impl::counters() const {
   return out;
 }
 
-Server::Server(asio::io_context& context, Dependencies dependencies, Options options)
+Server::Server(asio::io_context& context, const Dependencies& dependencies, Options options)
     : impl_(std::make_shared<Impl>(context, dependencies, std::move(options))) {
   impl_->start();
 }

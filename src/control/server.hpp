@@ -89,7 +89,7 @@ class Server {
   /// the network namespace is unknown, since clients would not find them. Throws std::system_error
   /// if another daemon serves the interface and options.if_taken says so. `dependencies` must
   /// outlive the server.
-  Server(boost::asio::io_context& context, Dependencies dependencies, Options options);
+  Server(boost::asio::io_context& context, const Dependencies& dependencies, Options options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   /// Closes the sockets and all connections.

@@ -16,7 +16,6 @@ namespace softib::control {
 
 namespace asio = boost::asio;
 namespace lines = ipoib::lines;
-using ipoib::Error;
 
 namespace {
 

@@ -126,7 +126,7 @@ bool Manager::has_event(ChannelId channel) const {
 Result<Event> Manager::take_event(ChannelId channel) {
   if (!has_event(channel)) return Error{EAGAIN, "no event"};
   Channel& events = changed(channel);
-  const QueuedEvent first = std::move(events.front());
+  const QueuedEvent first = events.front();
   events.pop_front();
   Id& id = ids_.at(first.counted_for);
   ++id.events_reported;
@@ -234,14 +234,14 @@ Result<std::uint32_t> Manager::migrate(ChannelId to, ChannelId from, IdHandle ha
   Channel& old = changed(from);
   Channel& events = changed(to);
   Channel kept;
-  for (auto& event : old) {
+  for (const auto& event : old) {
     if (event.counted_for != handle) {
-      kept.push_back(std::move(event));
+      kept.push_back(event);
       continue;
     }
     // Requests that nobody has seen belong to the channel of their listener.
     if (event.event.type == EventType::connect_request) ids_.at(event.event.id).channel = to;
-    events.push_back(std::move(event));
+    events.push_back(event);
   }
   old = std::move(kept);
   (*id)->channel = to;
@@ -282,7 +282,7 @@ void Manager::use_hca(Id& id, std::size_t hca, PKey pkey) const {
 
 Result<void> Manager::bind(Id& id, const Address& address) {
   Address local = address;
-  if (const auto done = bind_hca(id, local); !done) return done;
+  if (auto done = bind_hca(id, local); !done) return done;
   PortSpace space = id.space;
   if (auto* const ib = std::get_if<IbEndpoint>(&local)) {
     const auto chosen = choose_space(id.space, *ib);
@@ -424,12 +424,12 @@ Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlo
     if (auto bound = bind(id, IpEndpoint()); !bound) return bound;
   }
   if (id.state != IdState::address_bound) return wrong_state();
-  const auto reserved = ports_.listen(
+  auto reserved = ports_.listen(
       {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)});
   if (!reserved) return reserved;
   for (const auto& hca : hcas_) {
     if (id.hca && *id.hca != hca->number) continue;
-    if (const auto started = start_listening(id, hca->number); !started) {
+    if (auto started = start_listening(id, hca->number); !started) {
       stop_listening(id);
       return started;
     }

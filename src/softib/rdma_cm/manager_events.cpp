@@ -65,7 +65,7 @@ void Manager::tell(const Id& id, Event event) {
   if (id.uid == 0) return;
   event.id = id.handle;
   event.uid = id.uid;
-  changed(id.channel).push_back({std::move(event), id.handle});
+  changed(id.channel).push_back({event, id.handle});
 }
 
 // --- Stimuli -------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
   event.id = id.handle;
   event.uid = listener->uid;
   ++listener->undelivered;
-  changed(listener->channel).push_back({std::move(event), listener->handle});
+  changed(listener->channel).push_back({event, listener->handle});
   return true;
 }
 
@@ -269,8 +269,8 @@ void Manager::on_service_request(HcaState& hca, cm::Handle handle,
 
 /// The kernel tells of connections in state CONNECT only, but for the end of time wait.
 void Manager::on_connection_event(Id& id, const cm::Event& event) {
-  const auto in_connect = [&](Event what) {
-    if (id.state == IdState::connect) tell(id, std::move(what));
+  const auto in_connect = [&](const Event& what) {
+    if (id.state == IdState::connect) tell(id, what);
   };
   std::visit(Overloaded{
                  [](const OneOf<cm::ConnectionRequested, cm::ServiceRequested> auto&) {},

@@ -59,7 +59,7 @@ std::optional<Gid> Manager::group_of(const Id& id, const Address& address) const
           },
       },
       ip);
-  if (id.space != PortSpace::udp || mgid.bytes() == Gid::Bytes()) return mgid;
+  if (id.space != PortSpace::udp || mgid == Gid()) return mgid;
   const auto* const v6 = std::get_if<ipoib::Ipv6Address>(&ip);
   if (v6 != nullptr && is_chosen_by_sa(*v6)) return mgid;
   Gid::Bytes bytes = mgid.bytes();
@@ -131,7 +131,7 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
                  [&](std::errc error) { fail(-static_cast<int>(error)); },
              },
              result.answer);
-  changed(id.channel).push_back({std::move(event), id.handle});
+  changed(id.channel).push_back({event, id.handle});
 }
 
 /// Returns whether the node is no longer a member.

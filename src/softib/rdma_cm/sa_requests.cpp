@@ -62,7 +62,7 @@ void SaRequests::begin(const Owner& owner, const Query& query, const PortAttribu
       query);
   header.emit(pending.packet.mad);
   outgoing_.push_back(pending.packet);
-  pending_.emplace(last_transaction_, std::move(pending));
+  pending_.emplace(last_transaction_, pending);
 }
 
 void SaRequests::cancel(const Owner& owner) {

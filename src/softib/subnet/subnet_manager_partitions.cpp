@@ -59,8 +59,8 @@ Result<void> SubnetManager::delete_partition(PKey pkey) {
   const auto partition = find_partition(partitions, pkey);
   if (partition == partitions.end()) return no_partition(pkey);
   partitions.erase(partition);
-  for (NodeIndex index = 0; index < nodes_.size(); ++index) {
-    if (nodes_[index]) assign_pkeys(index);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i]) assign_pkeys(static_cast<NodeIndex>(i));
   }
   return {};
 }

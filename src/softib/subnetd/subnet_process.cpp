@@ -95,7 +95,7 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       folder_(std::move(options.folder)),
       log_(log),
       lock_(take_lock(folder_)),
-      config_(choose_config(std::move(options.config))),
+      config_(choose_config(options.config)),
       fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
       subnet_(
           config_, [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
@@ -133,7 +133,8 @@ void SubnetProcess::adopt() {
 /// Called before the fabric file is adopted or created, so that it has no state without options.
 /// Those of an earlier process are replaced only if its subnet can be adopted. The MTUs that the
 /// operator has set for ports are not among the options of softib subnet, so they stay.
-subnet::SubnetConfig SubnetProcess::choose_config(std::optional<subnet::SubnetConfig> given) const {
+subnet::SubnetConfig SubnetProcess::choose_config(
+    const std::optional<subnet::SubnetConfig>& given) const {
   std::optional<subnet::SubnetConfig> stored;
   if (!given) stored = value_or_throw(read_options(folder_));
   if (stored) log_.info("keeping the options of an earlier process");
@@ -409,7 +410,7 @@ struct SubnetProcess::Commands {
 
 Result<NodeIndex> SubnetProcess::attach(const fabric::HcaName& hca) {
   const bool is_new = !subnet_.find(hca.name);
-  const auto node = subnet_.add_hca(hca.name, hca.port);
+  auto node = subnet_.add_hca(hca.name, hca.port);
   if (node && is_new) {
     log_.info("HCA {} added: LID {}", hca.name, subnet_.node(*node)->port.lid.value());
   }

@@ -59,7 +59,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
 
   void adopt();
-  [[nodiscard]] subnet::SubnetConfig choose_config(std::optional<subnet::SubnetConfig> given) const;
+  [[nodiscard]] subnet::SubnetConfig choose_config(
+      const std::optional<subnet::SubnetConfig>& given) const;
   [[nodiscard]] ipoib::Result<void> store_options();
   void attach_endpoint(const std::string& capture);
   void post_serving();

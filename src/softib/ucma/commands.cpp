@@ -550,8 +550,8 @@ Outcome set_path_option(const CommandContext& context, const rdma_ucm_set_option
   const auto count = std::min(command.optlen / sizeof(ib_path_rec_data), kMostPaths);
   for (std::size_t i = 0; i < count; ++i) {
     ib_path_rec_data data{};
-    const auto copied = copy_from_user({reinterpret_cast<std::uint8_t*>(&data), sizeof data},
-                                       command.optval + i * sizeof data);
+    auto copied = copy_from_user({reinterpret_cast<std::uint8_t*>(&data), sizeof data},
+                                 command.optval + i * sizeof data);
     if (!copied) return copied;
     if (data.flags != kPathFlags) continue;
     const auto path = PathRecord::parse(bytes_of(data.path_rec));

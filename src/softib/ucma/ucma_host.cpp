@@ -29,6 +29,7 @@ std::vector<rdma_cm::Manager::Hca> hcas_of(const std::vector<endpoint::Endpoint*
   // The code of the time that the HCA takes for an acknowledgement: 134 ms, as a busy machine may.
   constexpr std::uint8_t kAckDelay = 15;
   std::vector<rdma_cm::Manager::Hca> hcas;
+  hcas.reserve(endpoints.size());
   for (const auto* const each : endpoints) {
     hcas.push_back(
         {{each->port().node_guid, each->slot(), each->epoch(), kAckDelay}, each->node()});

@@ -13,7 +13,10 @@ using ipoib::Result;
 
 namespace {
 
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+/// Programs pass addresses as numbers.
+void* pointer(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 
 /// Some containers do not let programs use process_vm_readv(2): then a bad address is a SIGSEGV.
 template <class Transfer, class Copy>
