@@ -170,7 +170,11 @@ function(ipoib_python_cases out script)
 endfunction()
 
 # Adds a unit test for each function without parameters of a Python script, whose last argument is its name.
+# Not with sanitizers: see ipoib_python_test().
 function(ipoib_function_tests prefix script)
+  if(IPOIB_SANITIZE)
+    return()
+  endif()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
   file(STRINGS ${script} lines REGEX "^def [a-z0-9_]+\\(\\):")
   foreach(line ${lines})
@@ -186,42 +190,27 @@ function(ipoib_busy_tests)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 3)
 endfunction()
 
-# Sets `out` to whether a build has none of these sanitizers. A test that says nothing new there is left
-# out, because it takes several times as long:
-#   address  it is about no compiled code (scripts, packages), about amounts that the sanitizer changes
-#            (memory, wakeups, speed), or about what the link, the choice of ports and the SA client do (ARP,
-#            IPv6, stations, routes, events, backup ports): in that code the unit and simulation tests and
-#            the fuzz targets look for wrong use of memory. Left are control commands, interfaces that come
-#            and go, and takeovers
-#   thread   the same, and also if its threads meet only as they do in other tests. ipoibd has a thread for
-#            each interface, which does the work of the link, and a control thread. They meet when
-#            interfaces come, go and change; in events of the subnet they do in the unit tests of the daemon.
-#            Bulk transfers have the threads of softib meet. Which packets the link sends makes no difference
-#            to them, nor what an operator reads
-function(ipoib_without_sanitizers out)
-  set(${out} TRUE PARENT_SCOPE)
-  foreach(sanitizer ${ARGN})
-    if(IPOIB_SANITIZE MATCHES ${sanitizer})
-      set(${out} FALSE PARENT_SCOPE)
-    endif()
-  endforeach()
-endfunction()
-
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
 # the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. BUSY is for tests that keep a
 # processor busy; of those with the same LOCK one runs at a time. Those with a higher COST start first;
-# by default it is 10, more than that of the many short tests. NOT_WITH names sanitizers: see
-# ipoib_without_sanitizers().
+# by default it is 10, more than that of the many short tests. With sanitizers only the cases SANITIZED
+# run, since whole processes take several times as long with them, and the unit and simulation tests look for
+# wrong use of memory and of threads in the same code. SANITIZED are the cases in which threads of a process
+# meet in a way of their own, or memory changes its owner: a start, an end, a takeover, a bulk transfer.
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;LOCK;COST" "ENVIRONMENT;NOT_WITH" ${ARGN})
-  ipoib_without_sanitizers(wanted ${ARG_NOT_WITH})
-  if(NOT wanted)
-    return()
-  endif()
+  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;LOCK;COST" "ENVIRONMENT;SANITIZED" ${ARGN})
   if(NOT ARG_COST)
     set(ARG_COST 10)
   endif()
   ipoib_python_cases(cases ${script})
+  foreach(case ${ARG_SANITIZED})
+    if(NOT case IN_LIST cases)
+      message(FATAL_ERROR "${script} has no test ${case}")
+    endif()
+  endforeach()
+  if(IPOIB_SANITIZE)
+    set(cases ${ARG_SANITIZED})
+  endif()
   foreach(case ${cases})
     set(name ${ARG_LABEL}/${case})
     add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${case})

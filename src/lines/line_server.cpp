@@ -43,7 +43,7 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
   void accept();
   void stop();
   /// The session has read a line.
-  void add(std::shared_ptr<Session> session);
+  void add(const std::shared_ptr<Session>& session);
   void forget(const std::shared_ptr<Session>& session);
 
   [[nodiscard]] bool has_place_for_stream(uid_t user) const;
@@ -170,7 +170,7 @@ bool LineServer::Impl::has_place_for_stream(uid_t user) const {
   return all < options_.max_streams && own < options_.max_streams_per_user;
 }
 
-void LineServer::Impl::add(std::shared_ptr<Session> session) {
+void LineServer::Impl::add(const std::shared_ptr<Session>& session) {
   waiting_.push_back(session);
   serve_waiting();
   // Not if it was served with an equal line that waited before others.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs of librdmacm unmodified between two emulated HCAs: connections by the RDMA CM.
 
-Usage: rdma_cm_programs.py SOFTIB [CLIENTS]
+Usage: rdma_cm_programs.py SOFTIB
 """
 import json
 import pathlib
@@ -15,7 +15,7 @@ from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, s
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
-CLIENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 50
+CLIENTS = 50
 TCP, UDP = 0x0106, 0x0111
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
 RSOCKET_PORT, RCOPY_PORT, IPERF_PORT = 7471, 7427, 5001

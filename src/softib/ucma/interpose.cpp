@@ -176,6 +176,7 @@ SOFTIB_ABI int openat64(int folder, const char* path, int flags, ...) {
   return next_openat64.get()(folder, path, flags, mode);
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier): names of the C library
 SOFTIB_ABI int __open_2(const char* path, int flags) {
   if (is_device(path)) return open_channel(flags);
   return next_open_2.get()(path, flags);
@@ -185,6 +186,7 @@ SOFTIB_ABI int __open64_2(const char* path, int flags) {
   if (is_device(path)) return open_channel(flags);
   return next_open64_2.get()(path, flags);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 /// A command. One that waits for an event waits for the byte that says that there is one: so a
 /// signal interrupts or restarts it, and O_NONBLOCK makes it return, as for any socket.
@@ -215,6 +217,7 @@ SOFTIB_ABI int fstat64(int fd, struct stat64* status) noexcept {
 }
 
 // Of programs that were built with a C library before 2.33.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept;
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept {
   if (!is_channel(fd)) return next_fxstat.get()(version, fd, status);
@@ -228,3 +231,4 @@ SOFTIB_ABI int __fxstat64(int version, int fd, struct stat64* status) noexcept {
   describe_device(*status);
   return 0;
 }
+// NOLINTEND(bugprone-reserved-identifier)
