@@ -102,6 +102,7 @@ std::optional<UsedRunFolder> use_run_folder(const Account& account) {
 std::unique_ptr<host::VlanTrunk> make_trunk(const Options& options) {
   if (options.vlans.empty()) return nullptr;
   std::vector<VlanId> vlans;
+  vlans.reserve(options.vlans.size());
   for (const auto& [pkey, vlan] : options.vlans) vlans.push_back(vlan);
   return std::make_unique<host::VlanTrunk>(vlans);
 }
