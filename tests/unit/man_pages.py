@@ -131,8 +131,7 @@ def possible_names(constants):
 
 
 def compare_parser(command, names):
-    """Compares the options of --help with what the parser accepts: all letters, and all strings in
-    the program that may be names."""
+    """Compares the options of --help with what the parser accepts: all letters, and these names."""
     documented = set(options_of(help_of(command)))
     words = {option[2:] for option in documented if option.startswith("--")}
     for word in sorted(words | names):
@@ -155,11 +154,13 @@ def compare_parser(command, names):
 
 
 def compare_parsers(program, subcommands):
+    """The program is tried with all its strings that may be names, a subcommand with the options of all."""
     constants = constants_of(program)
-    names = possible_names(constants)
-    documented = set()
-    for command in [[program]] + [[program, each] for each in subcommands]:
-        documented |= {each[2:] for each in options_of(help_of(command)) if each.startswith("--")}
+    commands = [[program]] + [[program, each] for each in subcommands]
+    documented = {each[2:] for command in commands for each in options_of(help_of(command))
+                  if each.startswith("--")}
+    for command in commands:
+        names = documented if len(command) > 1 else documented | possible_names(constants)
         for line in compare_parser(command, names):
             yield " ".join(command[1:] + [line])
     # A linker may store a name as the end of another string.

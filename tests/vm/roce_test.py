@@ -259,5 +259,5 @@ class Roce(machine.Cases):
 
 
 if __name__ == "__main__":
-    why = machine.why_no_guest("IPOIB_VM", "IPOIB_KERNEL_PEER")
+    why = machine.why_no_guest("IPOIB_VM")
     machine.main("vm", why, "--module", "bonding")
