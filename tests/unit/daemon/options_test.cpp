@@ -207,13 +207,19 @@ TEST(OptionsTest, DisablesDhcpRewriting) {
 
 TEST(OptionsTest, LimitsStationsBehindAnEthernetInterface) {
   EXPECT_EQ(parse({}).ethernet_stations, Options::kDefaultStations);
-  EXPECT_EQ(parse({"--ethernet-stations", "0"}).ethernet_stations, 0U);
+  EXPECT_EQ(parse({"--ethernet", "--ethernet-stations", "0"}).ethernet_stations, 0U);
   EXPECT_THAT(error_for({"--ethernet-stations", "65537"}), HasSubstr("65536"));
 }
 
 TEST(OptionsTest, ForbidsForeignSourcesOfStations) {
   EXPECT_FALSE(parse({}).ethernet_strict_source);
-  EXPECT_TRUE(parse({"--ethernet-strict-source"}).ethernet_strict_source);
+  EXPECT_TRUE(parse({"--ethernet", "--ethernet-strict-source"}).ethernet_strict_source);
+  for (const auto& [option, value, needed] :
+       {std::tuple{"--ethernet-stations", "7", "--ethernet"}, {"--hold-down", "7", "--backup"}}) {
+    EXPECT_THAT(error_for({option, value}),
+                HasSubstr(std::string(option) + ": has no effect without " + needed));
+  }
+  EXPECT_THAT(error_for({"--ethernet-strict-source"}), HasSubstr("no effect without --ethernet"));
 }
 
 TEST(OptionsTest, ChoosesInterfacesForEthernet) {
