@@ -102,6 +102,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       thread_([this] { run(); }, to_interface_) {
   if (handed_) (void)to_interface_.post(RestoreCache{std::move(handed_->cache)});
   handed_.reset();
+  tun_->keep();  // last: what a start that fails has created disappears
   log_start();
 }
 
