@@ -76,6 +76,7 @@ struct HostView {
   /// Multicast groups that the host has joined on the interface. The all-nodes groups may be
   /// missing.
   std::vector<IpAddress> groups = {};
+  std::uint32_t mtu = 0;            ///< of the interface, while it is up; 0: unknown
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
   /// Of a TAP, or of the bridge or bond that it is a port of, whose configuration this then is; a
   /// TUN has none.

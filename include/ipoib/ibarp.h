@@ -121,6 +121,8 @@ struct ibarp_info {
   uint32_t pid;                   /* of the daemon */
   int admin_up;                   /* 0: the interface is administratively down */
   uint16_t sm_lid;                /* of the subnet manager; 0: none, or RoCE */
+  char membership[IBARP_NAME_SIZE]; /* of the partition: "full" or "limited"; empty: unknown */
+  uint32_t host_mtu;                /* of the network interface; 0: unknown */
 };
 
 /* One of the two ports of an interface with a backup port. */

@@ -20,4 +20,8 @@ struct PKeyEntry {
 /// limited one.
 [[nodiscard]] std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey);
 
+/// The partition of the table that the decimal digits of `pkey` name if they are read as
+/// hexadecimal ones, as in 8001 for 0x8001; nullopt if there is none.
+[[nodiscard]] std::optional<PKey> meant_in_hexadecimal(const std::vector<PKey>& table, PKey pkey);
+
 }  // namespace ipoib

@@ -135,7 +135,7 @@ Result<Folder> open_run_folder(IfMissing if_missing) {
     if (!folder && !first) first = folder.error();
   }
   if (usable) return std::move(*usable);
-  return *first;
+  return Error(first->code, first->message + "; set IPOIBD_DIR to a folder of this user");
 }
 
 Result<Folder> open_folder(const Folder& above, const std::string& name, IfMissing if_missing) {

@@ -111,9 +111,10 @@ Error Connection::not_found() const {
     return {ENODEV, interface_ + ": no ipoibd runs this interface in this network namespace"};
   }
   if (found->second) {
-    return {ESRCH, interface_ + ": the control socket of its ipoibd is not in " +
-                       run_folders().front() +
-                       ": a container has to mount that folder of the daemon's host"};
+    return {ESRCH,
+            interface_ + ": the control socket of its ipoibd is not in " + run_folders().front() +
+                ": set IPOIBD_DIR to the folder that it uses; a container has to mount that of the "
+                "daemon's host"};
   }
   return {ESRCH,
           interface_ + ": its ipoibd is not running: start it again, or delete the interface"};

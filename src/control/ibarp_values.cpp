@@ -118,6 +118,8 @@ ibarp_info to_c(const InterfaceInfo& info) {
   out.admin_up = info.admin_up ? 1 : 0;
   set(out.version, info.version);
   out.pid = info.pid;
+  set(out.membership, info.membership);
+  out.host_mtu = info.host_mtu;
   return out;
 }
 

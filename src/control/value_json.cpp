@@ -191,6 +191,8 @@ json::object to_json(const InterfaceInfo& info) {
                    {"lid", info.lid.value()},
                    {"sm_lid", info.sm_lid.value()},
                    {"mtu", info.mtu},
+                   {"host_mtu", info.host_mtu},
+                   {"membership", info.membership},
                    {"admin_up", info.admin_up},
                    {"state", info.state},
                    {"waiting_for", info.waiting_for},
@@ -213,6 +215,8 @@ InterfaceInfo read_info_without_groups(JsonReader& reader) {
   info.lid = Lid(reader.number<std::uint16_t>("lid"));
   if (reader.has("sm_lid")) info.sm_lid = Lid(reader.number<std::uint16_t>("sm_lid"));
   info.mtu = reader.number<std::uint32_t>("mtu");
+  if (reader.has("host_mtu")) info.host_mtu = reader.number<std::uint32_t>("host_mtu");
+  if (reader.has("membership")) info.membership = reader.text("membership");
   if (reader.has("admin_up")) info.admin_up = reader.boolean("admin_up");
   info.state = reader.text("state");
   info.waiting_for = reader.text("waiting_for");

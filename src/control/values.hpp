@@ -91,12 +91,14 @@ struct InterfaceInfo {
   Qpn qpn;    ///< 0 before there is a queue pair
   Gid gid;
   Lid lid;
-  Lid sm_lid;               ///< of the subnet manager; 0: none, or RoCE
-  std::uint32_t mtu = 0;    ///< bytes of an IP packet; 0 before the broadcast group is joined
-  bool admin_up = true;     ///< the network interface is administratively up
-  std::string state;        ///< name of the bring-up state; "up" when it can send
-  std::string waiting_for;  ///< what the bring-up waits for, as text; empty when up
-  std::string version;      ///< of the daemon
+  Lid sm_lid;                  ///< of the subnet manager; 0: none, or RoCE
+  std::uint32_t mtu = 0;       ///< bytes of an IP packet; 0 before the broadcast group is joined
+  std::uint32_t host_mtu = 0;  ///< of the network interface; 0: unknown
+  std::string membership;      ///< of the partition: "full", "limited"; empty: not in its table
+  bool admin_up = true;        ///< the network interface is administratively up
+  std::string state;           ///< name of the bring-up state; "up" when it can send
+  std::string waiting_for;     ///< what the bring-up waits for, as text; empty when up
+  std::string version;         ///< of the daemon
   std::uint32_t pid = 0;
   std::vector<PortInfo> ports;  ///< both, if it has a backup port
   std::vector<Group> groups;

@@ -332,6 +332,7 @@ int run(Options read, const std::vector<std::string>& arguments) {
     run_under_softib(*options.softib, options.port, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, which says so
   raise_descriptor_limit();
   control::remove_unused_socket_folders();
   // Never destroyed: a signal that comes while the process ends does not change its exit status.

@@ -16,6 +16,8 @@ namespace ipoib::daemon {
 namespace {
 // How often a lost device is looked for.
 constexpr std::chrono::seconds kReopenPause{1};
+// Until it is said what the end waits for: an SA that works answers before.
+constexpr std::chrono::milliseconds kEndingPause{500};
 
 /// If two SAs are asked, the one that does not answer may be at fault, and not the port.
 bool have_one_sa(const verbs::PortSnapshot& a, const verbs::PortSnapshot& b) {
@@ -28,6 +30,12 @@ PortControl::PortControl(const Dependencies& dependencies, std::optional<Predece
       watchdog_timer_(dependencies.context, [this] { on_watchdog(); }),
       test_timer_(dependencies.context, [this] { test_paths(); }),
       reopen_timer_(dependencies.context, [this] { reopen_lost(); }),
+      ending_timer_(dependencies.context,
+                    [this] {
+                      dependencies_.log.info(
+                          "waiting some seconds for the subnet manager's SA to answer that the "
+                          "groups are left; a second signal ends at once");
+                    }),
       signal_watch_(dependencies.context, dependencies.signals.descriptor(),
                     [this] { on_signal(); }),
       interfaces_({.context = dependencies.context,
@@ -95,8 +103,13 @@ void PortControl::start(const verbs::PortSnapshot& port) {
   dependencies_.handed.clear();  // the others end with the other daemon
   if (taker_) {
     taker_->start(handed);
-  } else {
+    return;
+  }
+  try {
     dependencies_.on_serving();
+  } catch (...) {
+    interfaces_.undo_start();
+    throw;
   }
 }
 
@@ -123,6 +136,7 @@ void PortControl::on_signal() {
                          dependencies_.options.keep ? "keeping" : "removing");
   notify_service_manager("STOPPING=1");
   end_reports();
+  ending_timer_.set(monotonic_now() + kEndingPause);
   interfaces_.stop({});
 }
 

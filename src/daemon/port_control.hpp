@@ -98,6 +98,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   Timer watchdog_timer_;
   Timer test_timer_;
   Timer reopen_timer_;
+  Timer ending_timer_;
   Watch signal_watch_;
   Interfaces interfaces_;
   PerPort<std::unique_ptr<ServedPort>> ports_;  ///< null: there is no backup

@@ -11,6 +11,8 @@ namespace {
 constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed";
 // The requests of tests: the last number that an id has room for, which no interface reaches.
 constexpr InterfaceNumber kTests{(1U << 24U) - 1};
+// Between two queries of a port that is not active: there is no event for DOWN to INIT.
+constexpr std::chrono::seconds kInactivePause{1};
 constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
 
@@ -31,7 +33,11 @@ void ServedPort::update() {
   const auto now = monotonic_now();
   dependencies_.trace.record("port event", now, changes.changed, changes.reregister);
   if (changes.device_failed) return lose(kDeviceFailed);
-  if (port.retry().is_failing()) port_timer_.set(now + port.retry().pause());
+  if (port.retry().is_failing()) {
+    port_timer_.set(now + port.retry().pause());
+  } else if (!port.snapshot().active) {
+    port_timer_.set(now + kInactivePause);
+  }
   for (const void* const object : changes.failed_objects) interfaces.on_object_failed(object);
   if (!changes.changed && !changes.reregister) return;
   sa.on_port(port.snapshot(), now);

@@ -67,8 +67,9 @@ std::string ink_address(int family, std::string_view text) {
 
 std::string ink_state(std::string_view state) {
   static constexpr std::array<std::string_view, 4> kGood{"reachable", "permanent", "up", "full"};
-  static constexpr std::array<std::string_view, 7> kBad{
-      "failed", "missing", "port_down", "no_subnet_manager", "no_pkey", "no_device", "stopped"};
+  static constexpr std::array<std::string_view, 11> kBad{
+      "failed", "missing",           "port_down", "port_polling", "port_init", "port_armed",
+      "no_gid", "no_subnet_manager", "no_pkey",   "no_device",    "stopped"};
   if (contains(kGood, state)) return ink(Ink::good, state);
   return contains(kBad, state) ? ink(Ink::bad, state) : std::string(state);
 }

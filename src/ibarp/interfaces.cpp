@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <optional>
+#include <string_view>
 
 #include "color.hpp"
 #include "run.hpp"
@@ -15,18 +16,24 @@ namespace ipoib::cli {
 namespace json = boost::json;
 using table::Align;
 
+bool is_limited(const ibarp_info& info) { return info.membership == std::string_view("limited"); }
+
 std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command) {
-  table::Table table({{"DEV"}, {"PKEY"}, {"STATE"}, {"DEVICE"}, {"PORT", Align::right}});
+  table::Table table(
+      {{"DEV"}, {"PKEY"}, {"MEMBER"}, {"STATE"}, {"DEVICE"}, {"PORT", Align::right}});
   json::array all;
   for (const ibarp_info& info : infos) {
     const auto pkey = info.pkey != 0 ? hexadecimal(info.pkey, 4) : "-";
-    table.add({ink(Ink::interface, info.interface), pkey, ink_state(info.state),
+    const std::string membership = info.membership;
+    table.add({ink(Ink::interface, info.interface), pkey,
+               membership.empty() ? "-" : ink_state(membership), ink_state(info.state),
                info.device[0] != '\0' ? info.device : "-", std::to_string(info.port)});
     auto& line = all.emplace_back(json::object{{"interface", std::string(info.interface)},
                                                {"state", std::string(info.state)},
                                                {"device", std::string(info.device)},
                                                {"port", info.port}});
     if (info.pkey != 0) line.as_object()["pkey"] = pkey;
+    if (!membership.empty()) line.as_object()["membership"] = membership;
   }
   if (command.json) return json::serialize(all) + "\n";
   return infos.empty() ? "" : table.text(table::output_width());

@@ -63,6 +63,13 @@ Status run_show(const Command& command) {
   return status;
 }
 
+bool has_members(const std::vector<GroupListing>& listings) {
+  const auto is_known = [](const GroupLine& line) { return line.members.has_value(); };
+  return std::any_of(listings.begin(), listings.end(), [&](const GroupListing& each) {
+    return std::any_of(each.groups.begin(), each.groups.end(), is_known);
+  });
+}
+
 Status run_groups(const Command& command) {
   std::vector<GroupListing> listings;
   bool unknown = false;
@@ -72,7 +79,9 @@ Status run_groups(const Command& command) {
     print_error(client.interface() + ": members are unknown: " + why);
     unknown = true;
   });
-  if (!listings.empty() || command.json) print(groups(listings, command));
+  // Without the right to ask, an empty table of members would look as if there were none.
+  const bool are_all_unknown = unknown && command.members && !has_members(listings);
+  if ((!listings.empty() && !are_all_unknown) || command.json) print(groups(listings, command));
   return status == kDone && unknown && command.members ? kFailed : status;
 }
 
@@ -82,6 +91,9 @@ Status run_stations(const Command& command) {
     const auto found = client.stations(!command.device.empty());
     if (found) listings.push_back({client.interface(), *found});
   });
+  if (listings.empty() && status == kDone && !command.json) {
+    throw Failure(kFailed, "none of the interfaces is an Ethernet one (ipoibd --ethernet)");
+  }
   if (!listings.empty() || command.json) print(stations(listings, command));
   return status;
 }

@@ -21,8 +21,9 @@ using metrics::with;
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kLinkStates{
-    "up", "joining", "no_pkey", "no_subnet_manager", "port_down", "stopped", "no_device"};
+constexpr std::array<std::string_view, 11> kLinkStates{
+    "up",        "joining",      "no_pkey",   "no_subnet_manager", "no_gid",   "port_armed",
+    "port_init", "port_polling", "port_down", "stopped",           "no_device"};
 
 void add_gauge(Families& to, const Labels& labels, const ibarp_counter& gauge) {
   constexpr std::string_view kByState = "neighbours_";
@@ -96,6 +97,13 @@ void add_info(Families& to, const Labels& labels, const ibarp_info& info) {
   to.gauge("ipoib_admin_up", "Whether the interface is administratively up.", labels,
            info.admin_up != 0 ? 1 : 0);
   to.states("ipoib_link_state", "State of the bring-up.", labels, kLinkStates, state);
+  if (info.membership[0] != '\0') {
+    to.gauge("ipoib_limited_member", "Whether the port is a limited member of the partition.",
+             labels, is_limited(info) ? 1 : 0);
+  }
+  if (info.host_mtu != 0) {
+    to.gauge("ipoib_host_mtu_bytes", "The MTU of the network interface.", labels, info.host_mtu);
+  }
   to.gauge("ipoib_mtu_bytes", "Bytes of the largest IP packet; 0 before the first bring-up.",
            labels, info.mtu);
 }

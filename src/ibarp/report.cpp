@@ -81,6 +81,7 @@ std::string as_text(const ibarp_info& info) {
   const std::string indent = "    ";
   std::string out = indent + info.device + " port " + std::to_string(info.port);
   if (info.pkey != 0) out += "  pkey " + hexadecimal(info.pkey, 4);
+  if (info.membership[0] != '\0') out += std::string(" ") + info.membership;
   if (info.lid != 0) out += "  lid " + lid_text(info.lid);
   if (info.sm_lid != 0) out += "  sm " + lid_text(info.sm_lid);
   if (info.qkey != 0) out += "  qkey " + hexadecimal(info.qkey, 8);
@@ -90,6 +91,15 @@ std::string as_text(const ibarp_info& info) {
     out += indent + "lladdr " + ink(Ink::link_layer, text_of(info.hardware)) + "\n";
     out += indent + "qpn " + hexadecimal(info.hardware.qpn, 6) + "  gid " +
            ink(Ink::link_layer, gid_text(info.hardware.gid)) + "\n";
+  }
+  if (is_limited(info)) {
+    out += indent + ink(Ink::bad, "limited member") +
+           " of the partition: reaches full members, but not other limited members\n";
+  }
+  if (info.mtu != 0 && info.host_mtu > info.mtu) {
+    out += indent + ink(Ink::bad, "mtu " + std::to_string(info.host_mtu)) +
+           " of the interface is more than the link carries, by the MTU of the partition's "
+           "broadcast group\n";
   }
   return out;
 }
@@ -105,7 +115,9 @@ json::object as_json(const ibarp_info& info) {
   if (info.qkey != 0) out["qkey"] = hexadecimal(info.qkey, 8);
   if (info.lid != 0) out["lid"] = info.lid;
   if (info.sm_lid != 0) out["sm_lid"] = info.sm_lid;
+  if (info.membership[0] != '\0') out["membership"] = static_cast<const char*>(info.membership);
   if (info.mtu != 0) out["mtu"] = info.mtu;
+  if (info.host_mtu != 0) out["host_mtu"] = info.host_mtu;
   if (!is_zero(info.hardware.gid)) out["gid"] = gid_text(info.hardware.gid);
   if (info.hardware.qpn != 0) {
     out["qpn"] = info.hardware.qpn;

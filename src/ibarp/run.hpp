@@ -46,6 +46,8 @@ void change(const Client& client, const Command& command);
 /// Sets the entries and pins of a file.
 void load(const Client& client, const Command& command);
 
+/// Whether the port is a limited member of the partition.
+[[nodiscard]] bool is_limited(const ibarp_info& info);
 /// Lists interfaces, of which the information is given.
 [[nodiscard]] std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command);
 /// An interface whose daemon is to add another one. Throws Failure if several daemons run.

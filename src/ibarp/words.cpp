@@ -144,8 +144,10 @@ std::uint16_t parse_pkey(const std::string& word) {
   const char* const end = word.data() + word.size();
   std::uint16_t pkey = 0;
   const auto [rest, error] = std::from_chars(begin, end, pkey, hexadecimal ? 16 : 10);
-  if (error != std::errc() || rest != end) {
-    throw Failure(kUsage, "\"" + word + "\" is no P_Key; expected a number of 16 bits");
+  if (error != std::errc() || rest != end || (pkey & 0x7fffU) == 0) {
+    throw Failure(kUsage, "\"" + word +
+                              "\" is no P_Key; expected 0x0001 to 0x7fff, with or without the "
+                              "membership bit 0x8000; hexadecimal numbers need 0x");
   }
   return pkey;
 }

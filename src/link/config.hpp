@@ -15,6 +15,8 @@ namespace ipoib::link {
 
 /// Bytes of headroom before the packet in frames for Link::from_host().
 inline constexpr std::size_t kHeadroom = 4;
+/// Bytes of the largest IP packet on any link: the MTU of 4096, without the encapsulation header.
+inline constexpr std::uint32_t kMaxIpMtu = 4096 - kHeadroom;
 /// Bytes of the largest message that a link creates: a neighbour solicitation.
 inline constexpr std::size_t kMessageSize = 92;
 

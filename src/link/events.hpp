@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "ipoib/address.hpp"
+#include "ipoib/inactive_port.hpp"
 #include "wire/arp.hpp"
 #include "wire/sa_request.hpp"
 
@@ -25,17 +26,19 @@ struct PortGid {
 
 /// Current state of the port; passed again on every change.
 struct PortStatus {
-  bool active = false;    ///< logical state ACTIVE, and the addresses are assigned
-  bool sm_known = false;  ///< SA requests can be sent
-  Lid lid;                ///< the first of its LIDs; zero where the link layer has none
-  std::uint8_t lmc = 0;   ///< of a subnet's ports (IBA 4.1.3)
-  Lid sm_lid;             ///< of the subnet manager, if there is one; only shown
+  bool active = false;                 ///< logical state ACTIVE, and the addresses are assigned
+  Inactive inactive = Inactive::down;  ///< why it is not active
+  bool sm_known = false;               ///< SA requests can be sent
+  Lid lid;               ///< the first of its LIDs; zero where the link layer has none
+  std::uint8_t lmc = 0;  ///< of a subnet's ports (IBA 4.1.3)
+  Lid sm_lid;            ///< of the subnet manager, if there is one; only shown
   Gid gid;
   std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
   std::uint32_t rate_mbps = 0;              ///< only shown
   bool silent = false;                      ///< passes nothing, see PathTest; only shown
   bool grh_required = false;                ///< address handles need a global route
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
+  bool limited = false;                     ///< membership of that entry; only shown
   friend bool operator==(const PortStatus&, const PortStatus&) = default;
 };
 

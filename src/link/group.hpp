@@ -85,6 +85,8 @@ class Group : public cache::Timed {
   void failed(const wire::SaFailure& failure, TimePoint now);
   void note_failed_join(const wire::SaFailure& failure, unsigned failures);
   void log_failure(std::string_view operation, const wire::SaFailure& failure);
+  /// With what to do if the broadcast group is missing.
+  [[nodiscard]] std::string reason_of(const wire::SaFailure& failure) const;
   [[nodiscard]] unsigned failures() const;
   [[nodiscard]] std::uint8_t join_state() const;
   void confirm(Membership& held, unsigned failures, std::string_view why);

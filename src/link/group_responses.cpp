@@ -86,7 +86,17 @@ void Group::note_failed_join(const SaFailure& failure, unsigned failures) {
 
 /// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
 void Group::log_failure(std::string_view operation, const SaFailure& failure) {
-  deps_.log.warn("{} group {}: {}: {}", name(role_), mgid_.to_string(), operation, failure.text());
+  deps_.log.warn("{} group {}: {}: {}", name(role_), mgid_.to_string(), operation,
+                 reason_of(failure));
+}
+
+std::string Group::reason_of(const SaFailure& failure) const {
+  const bool may_be_missing = role_ == GroupRole::broadcast && means_no_group(failure);
+  return failure.text() + (may_be_missing && !creation()
+                               ? "; if it does not exist, the subnet manager creates it with "
+                                 "\"ipoib\" in the partition's line (OpenSM: partitions file), or "
+                                 "this host with --create-group yes"
+                               : "");
 }
 
 void Group::failed(const SaFailure& failure, TimePoint now) {
@@ -111,7 +121,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
             }
             note_failed_join(failure, failures + 1);
             const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
-            become(group_state::Pausing{now + pause, failures + 1, failure.text(),
+            become(group_state::Pausing{now + pause, failures + 1, reason_of(failure),
                                         means_no_group(failure)},
                    "refused");
           },

@@ -334,9 +334,22 @@ LinkState Link::state() const { return impl_->bring_up.state(); }
 std::string Link::waiting_for() const {
   switch (state()) {
     case LinkState::port_down:
-      return "the port to become ACTIVE";
+      return "the port to become ACTIVE: it is DOWN (is it disabled? ibportstate shows and sets "
+             "it)";
+    case LinkState::port_polling:
+      return "the port to become ACTIVE: it is DOWN and polls for a partner (check cable and "
+             "switch "
+             "port)";
+    case LinkState::port_init:
+      return "a subnet manager: the link is up, no subnet manager has configured the port (INIT; "
+             "sminfo shows the subnet manager, opensm is one)";
+    case LinkState::port_armed:
+      return "the subnet manager to activate the port, which is ARMED (sminfo shows the manager)";
+    case LinkState::no_gid:
+      return "a RoCE v2 GID that is an IPv6 address (ip -6 address shows those of the device)";
     case LinkState::no_subnet_manager:
-      return "a subnet manager";
+      return "a subnet manager: the port is ACTIVE, but knows of none (sminfo shows it, opensm is "
+             "one)";
     case LinkState::no_pkey:
       return "the P_Key to appear in the port's table";
     case LinkState::joining:

@@ -48,6 +48,14 @@ std::string_view name(LinkState state) {
   switch (state) {
     case LinkState::port_down:
       return "port_down";
+    case LinkState::port_polling:
+      return "port_polling";
+    case LinkState::port_init:
+      return "port_init";
+    case LinkState::port_armed:
+      return "port_armed";
+    case LinkState::no_gid:
+      return "no_gid";
     case LinkState::no_subnet_manager:
       return "no_subnet_manager";
     case LinkState::no_pkey:

@@ -85,6 +85,10 @@ struct GroupInfo {
 /// The states of docs/states.md, "Bring-up".
 enum class LinkState : std::uint8_t {
   port_down,
+  port_polling,
+  port_init,
+  port_armed,
+  no_gid,
   no_subnet_manager,
   no_pkey,
   joining,

@@ -151,6 +151,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
   view->mac = mac;
+  view->mtu = rtnl_link_get_mtu(link.get());
   view->macs = std::move(links.macs);
   view->link_addresses = std::move(links.addresses);
   return view;

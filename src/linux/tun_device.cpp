@@ -61,27 +61,43 @@ Error clone_device_error(int error) {
           "load the driver (modprobe tun) or create the node (mknod /dev/net/tun c 10 200)");
     case EACCES:
     case EPERM:
-      return failure(kCloneDevice, error, "run as root, or with CAP_NET_ADMIN");
+      return failure(
+          kCloneDevice, error,
+          "run as root, with CAP_NET_ADMIN, or in namespaces of this user (unshare -Urn)");
     default:
       return failure(kCloneDevice, error);
   }
 }
 
-Error interface_error(const std::string& name, int error) {
+/// `if_busy`: what to do if another process has it open.
+Error interface_error(const std::string& name, int error, const std::string& if_busy) {
   const auto what = "interface " + name;
   switch (error) {
     case EPERM:
-      return failure(what, error, "a TUN needs CAP_NET_ADMIN: run as root");
+      return failure(
+          what, error,
+          "a TUN needs CAP_NET_ADMIN: run as root, or in namespaces of this user (unshare -Urn)");
     case EBUSY:
-      return failure(what, error,
-                     "another process has it open: stop that process, or choose another name");
+      return failure(what, error, "another process has it open; " + if_busy);
+    case ENOTTY:
+      return failure(kCloneDevice, error,
+                     "it is not the TUN driver: create it anew (mknod /dev/net/tun c 10 200)");
     case EINVAL:
       return failure(what, error,
-                     "the name is invalid, or belongs to an interface of another kind: choose "
-                     "another name, or remove what another ipoibd has left with --cleanup");
+                     "the name is invalid, or the interface is of another kind than wanted (TUN, "
+                     "TAP with --ethernet): choose another name, or remove what another ipoibd has "
+                     "left with --cleanup");
     default:
       return failure(what, error);
   }
+}
+
+/// It may have addresses and routes of others: it is neither used nor removed.
+Error foreign_interface(const std::string& name) {
+  return Error{EEXIST, "interface " + name +
+                           ": exists, and was not created by ipoibd for this port and partition; "
+                           "choose another name (--name), or remove it (ip link delete " +
+                           name + ")"};
 }
 
 }  // namespace
@@ -97,34 +113,43 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
 
   const auto marked = options.mark.empty() ? std::nullopt : name_of_alternative(options.mark);
   const auto name = marked.value_or(options.name);
-  const bool existed = if_nametoindex(name.c_str()) != 0;
   auto request = request_for(name);
-  request.ifr_flags = flags_of(options);
-  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(name, errno);
+  request.ifr_flags = static_cast<short>(flags_of(options) | (marked ? 0 : IFF_TUN_EXCL));
+  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) {
+    return errno == EBUSY && !marked
+               ? foreign_interface(name)
+               : interface_error(
+                     name, errno,
+                     "of an ipoibd, ibarp info shows its pid, and --takeover takes over "
+                     "from it");
+  }
 
   std::unique_ptr<TunDevice> device(
       new TunDevice(std::move(fd), std::move(control), request.ifr_name));
-  device->adopted_ = existed;
+  device->adopted_ = marked.has_value();
   if (auto done = device->configure(options); !done) return done.error();
-  // Without it, the interface is not found again after it was renamed.
-  if (!options.mark.empty() && !marked) {
-    (void)add_alternative_name(device->interface_index(), options.mark);
+  if (options.mark.empty() || marked) return device;
+  if (auto done = add_alternative_name(device->interface_index(), options.mark); !done) {
+    device->warnings_.push_back(done.error().message +
+                                "; the next ipoibd will refuse the interface as one of others");
   }
   return device;
 }
 
-Result<void> TunDevice::discard(const std::string& name, const std::string& mark) {
+Result<void> TunDevice::discard(const std::string& mark) {
+  const auto name = mark.empty() ? std::nullopt : name_of_alternative(mark);
+  if (!name) return {};
   const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
   if (!fd) return clone_device_error(errno);
-  const auto marked = mark.empty() ? std::nullopt : name_of_alternative(mark);
-  // A missing interface is created, and disappears with the descriptor.
   const auto attach = [&](short flags) {
-    auto request = request_for(marked.value_or(name));
+    auto request = request_for(*name);
     request.ifr_flags = flags;
     return ioctl(fd.get(), TUNSETIFF, &request) == 0;
   };
   const bool attached = attach(kTunFlags) || (errno == EINVAL && attach(kTapFlags));
-  if (!attached) return interface_error(marked.value_or(name), errno);
+  if (!attached) {
+    return interface_error(*name, errno, "end that first (of an ipoibd, ibarp info shows its pid)");
+  }
   if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) return failure("TUNSETPERSIST", errno);
   return {};
 }
@@ -199,8 +224,6 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   if (!adopted_) {
     if (auto done = change_flags(IFF_UP, 0); !done) return done;
   }
-  // Last, so that the interface disappears if anything before fails.
-  if (ioctl(fd_.get(), TUNSETPERSIST, 1UL) != 0) return failure("TUNSETPERSIST", errno);
   trunk_ = options.trunk;
   if (trunk_ != nullptr) {
     reader_.pass_vlans_to(*trunk_);

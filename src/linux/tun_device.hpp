@@ -1,8 +1,8 @@
-// A persistent TUN or TAP device: the host's side of an IPoIB interface.
+// A TUN or TAP device: the host's side of an IPoIB interface.
 //
-// When the process dies, the kernel keeps a persistent TUN with its addresses and routes, without
-// carrier; the next open() adopts it. remove() makes it disappear on an orderly shutdown. Only one
-// process can have the device open.
+// When the process dies after keep(), the kernel keeps the interface with its addresses and routes,
+// without carrier; the next open() adopts it. remove() makes it disappear on an orderly shutdown.
+// Only one process can have the device open. An interface of others is neither used nor removed.
 //
 // Packets have a virtio header (virtio_header.hpp): the kernel passes large TCP and UDP packets of
 // up to 64 KiB with partial checksums (UDP: from Linux 6.2), and accepts such.
@@ -26,7 +26,8 @@ namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
-  std::string mark = {};  ///< alternative name that finds it after it was renamed; empty: none
+  /// Alternative name by which the next open() recognizes the interface; empty: it does not.
+  std::string mark = {};
   std::uint32_t queue_length = 1000;   ///< packets that the kernel queues (txqueuelen)
   bool large_packets = true;           ///< accept large packets from the kernel (GSO)
   std::optional<MacAddress> mac = {};  ///< of a new TAP; nullopt: a TUN
@@ -38,9 +39,11 @@ struct TunOptions {
 
 class TunDevice final : public HostDevice {
  public:
-  /// Creates the interface, or adopts a persistent one of that name that no process has open. A new
-  /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
-  /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
+  /// Creates the interface, or adopts a persistent one with that mark that no process has open. A
+  /// new one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers
+  /// solicitations and detects duplicate addresses; it disappears with this object unless keep() is
+  /// called. An adopted one keeps its configuration. No carrier yet. EEXIST if another interface
+  /// has the name.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   /// Takes over the device of another process, which has sent its descriptor: one of open(), in the
   /// network namespace of the calling thread. Both have it open from then on. Changes neither
@@ -52,9 +55,9 @@ class TunDevice final : public HostDevice {
   [[nodiscard]] static std::optional<NetworkNamespace> namespace_of(int device);
   /// The name of a TUN's or TAP's interface; empty if it was deleted, or is neither.
   [[nodiscard]] static std::string name_of(int device);
-  /// Removes a persistent interface of open() that no process has open, if it exists: the one with
-  /// this mark, else that of this name. EBUSY if a process has it open.
-  [[nodiscard]] static Result<void> discard(const std::string& name, const std::string& mark = {});
+  /// Removes the persistent interface with this mark, if there is one. EBUSY if a process has it
+  /// open.
+  [[nodiscard]] static Result<void> discard(const std::string& mark);
   ~TunDevice() override { detach_from_trunk(); }
 
   [[nodiscard]] const std::string& name() const override { return name_; }

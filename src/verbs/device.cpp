@@ -28,6 +28,14 @@ std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) 
 
 std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
+/// The physical states of PortInfo (IBA 14.2.5.6), as drivers report them.
+Inactive inactive_state(const ibv_port_attr& port) {
+  constexpr std::uint8_t kPolling = 2;
+  if (port.state == IBV_PORT_INIT) return Inactive::init;
+  if (port.state == IBV_PORT_ARMED) return Inactive::armed;
+  return port.phys_state == kPolling ? Inactive::polling : Inactive::down;
+}
+
 }  // namespace
 
 Device::Device(Context context, std::uint8_t port, LinkLayer link_layer,
@@ -75,6 +83,7 @@ Result<PortSnapshot> Device::query() const {
   PortSnapshot out;
   out.link_layer = link_layer_;
   out.active = attributes.state == IBV_PORT_ACTIVE;
+  if (!out.active) out.inactive = inactive_state(attributes);
   out.lid = Lid(attributes.lid);
   out.lmc = std::min(attributes.lmc, kMaxLmc);
   out.sm_lid = Lid(attributes.sm_lid);
@@ -97,12 +106,28 @@ Result<PortSnapshot> Device::query() const {
   return out;
 }
 
-std::optional<std::uint64_t> Device::missing_receives() const {
+PortCounters& PortCounters::operator+=(const PortCounters& other) {
+  if (missing_receives || other.missing_receives) {
+    missing_receives = missing_receives.value_or(0) + other.missing_receives.value_or(0);
+  }
+  bad_pkey += other.bad_pkey;
+  bad_qkey += other.bad_qkey;
+  return *this;
+}
+
+PortCounters Device::counters() const {
+  PortCounters out;
+  ibv_port_attr attributes{};
+  if (ibv_query_port(context_.get(), port_, &attributes) == 0) {
+    out.bad_pkey = attributes.bad_pkey_cntr;
+    out.bad_qkey = attributes.qkey_viol_cntr;
+  }
   const std::string text =
       read_sysfs(context_.get(), "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer");
   std::uint64_t value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+  if (parsed.ec == std::errc()) out.missing_receives = value;
+  return out;
 }
 
 Result<void> Device::read_gid(PortSnapshot& out) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ipoib/address.hpp"
+#include "ipoib/inactive_port.hpp"
 #include "ipoib/result.hpp"
 #include "verbs/gid_table.hpp"
 #include "verbs/owners.hpp"
@@ -22,6 +23,7 @@ enum class LinkLayer : std::uint8_t {
 struct PortSnapshot {
   LinkLayer link_layer = LinkLayer::infiniband;
   bool active = false;
+  Inactive inactive = Inactive::down;  ///< why it is not active
   Lid lid;
   std::uint8_t lmc = 0;
   Lid sm_lid;
@@ -39,6 +41,16 @@ struct PortSnapshot {
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 
+/// What a port counts, for all queue pairs and since the device or the counters were reset.
+struct PortCounters {
+  /// Datagrams that found no posted receive. Verbs do not report them; some drivers, such as mlx5,
+  /// do in sysfs. nullopt if the device's does not.
+  std::optional<std::uint64_t> missing_receives;
+  std::uint64_t bad_pkey = 0;  ///< packets refused by their P_Key; hardware stops at 65535
+  std::uint64_t bad_qkey = 0;  ///< and by their Q_Key (PortInfo, IBA 14.2.5.6)
+  PortCounters& operator+=(const PortCounters& other);
+};
+
 /// An open device and one of its ports. Verbs are thread-safe, so threads may share it.
 class Device {
  public:
@@ -54,10 +66,8 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   /// Reads port attributes, GID and P_Key table.
   [[nodiscard]] Result<PortSnapshot> query() const;
-  /// Datagrams that found no posted receive, of all queue pairs of the port and since the device
-  /// was reset. Verbs do not report them; some drivers, such as mlx5, do in sysfs. nullopt if the
-  /// device's does not. May block for the device's firmware.
-  [[nodiscard]] std::optional<std::uint64_t> missing_receives() const;
+  /// May block for the device's firmware.
+  [[nodiscard]] PortCounters counters() const;
 
  private:
   Device(Context context, std::uint8_t port, LinkLayer link_layer,

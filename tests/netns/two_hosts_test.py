@@ -175,6 +175,16 @@ class OtherSettings(hosts.Pair):
         ping = self.right.ping("10.44.0.1", "-c", "1", "-W", "5", "-s", str(2044 - 28))
         self.assertEqual(hosts.received(ping), 1, "larger packets are still received")
 
+    def test_mtu_that_the_link_does_not_carry(self):
+        self.set_up()
+        self.left.start("--mtu", "4000", address="10.44.0.1/24")
+        self.left.wait_for_log("--mtu 4000", "2044", "broadcast group")
+        self.left.run("ip", "link", "set", "ib0", "mtu", "4000")
+        self.left.wait_for_log("MTU 4000", "2044", "broadcast group")
+        info = self.left.ibarp("info")
+        self.assertEqual((info["mtu"], info["host_mtu"]), (2044, 4000))
+        self.assertIn("more than the link carries", self.left.run(hosts.program("ibarp"), "info").stdout)
+
     def test_mtu_of_a_path(self):
         self.set_up()
         self.start()

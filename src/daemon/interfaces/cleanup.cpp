@@ -39,7 +39,7 @@ bool remove_all(const Options& options, std::optional<Guid> port) {
   for (const auto& [interface, alternative] : host::alternative_names().value()) {
     const auto mark = parse_mark(alternative);
     if (!mark || !is_to_be_removed(*mark, options, port)) continue;
-    const auto removed = host::TunDevice::discard(interface, alternative);
+    const auto removed = host::TunDevice::discard(alternative);
     if (removed) {
       std::printf("removed %s\n", interface.c_str());
     } else {
@@ -63,7 +63,7 @@ bool is_to_be_removed(const InterfaceMark& mark, const Options& options, std::op
 
 Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
   const auto& in = kept.home ? *kept.home : home;
-  return in.run([&] { return host::TunDevice::discard(kept.name, kept.mark); });
+  return in.run([&] { return host::TunDevice::discard(kept.mark); });
 }
 
 bool clean_up(const Options& options) {

@@ -48,13 +48,10 @@ std::size_t more_headroom(const Options& options, PKey pkey) {
   return options.is_ethernet(pkey) ? ethernet::View::kHeadroom - link::kHeadroom : 0;
 }
 
-/// Of all ports whose devices count them.
-std::optional<std::uint64_t> missing_receives(const verbs::Device& primary,
-                                              const verbs::Device* backup) {
-  const auto of_primary = primary.missing_receives();
-  const auto of_backup = backup != nullptr ? backup->missing_receives() : std::nullopt;
-  if (!of_primary && !of_backup) return std::nullopt;
-  return of_primary.value_or(0) + of_backup.value_or(0);
+verbs::PortCounters counters_of(const PortDevices& devices) {
+  auto sum = devices[PortRole::primary]->counters();
+  if (const auto& backup = devices[PortRole::backup]) sum += backup->counters();
+  return sum;
 }
 
 void receive_large_packets(const host::HostDevice& tun, PortQueue& queue) {
@@ -102,6 +99,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       thread_([this] { run(); }, to_interface_) {
   if (handed_) (void)to_interface_.post(RestoreCache{std::move(handed_->cache)});
   handed_.reset();
+  tun_->keep();  // last: what a start that fails has created disappears
   log_start();
 }
 
@@ -203,11 +201,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
           .link_local = {guid_, id_.pkey, dependencies.options.stable_privacy},
           .renamed = [this](const std::string& name) { on_renamed(name); },
           .has_moved = [this] { return tun_->network_namespace().has_value(); },
-          .missing_receives =
-              [&devices = dependencies_.devices] {
-                return missing_receives(*devices[PortRole::primary],
-                                        devices[PortRole::backup].get());
-              },
+          .of_ports = [&devices = dependencies_.devices] { return counters_of(devices); },
           .of_process =
               [acm = dependencies_.acm] {
                 return acm != nullptr ? acm::as_values(*acm) : std::vector<control::Counter>();

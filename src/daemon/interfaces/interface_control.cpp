@@ -1,6 +1,8 @@
 // In order of an interface's lifetime: port and host changes, SA requests and responses, end.
 #include "daemon/interfaces/interface_control.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -97,10 +99,13 @@ void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& p
   const PKey entry = found ? found->pkey : PKey();
   if (std::exchange(entry_[role], entry) == entry) return;
   if (!found) {
+    const auto meant = meant_in_hexadecimal(port.pkeys, dependencies_.pkey);
     dependencies_.log.warn(
         "waiting for partition {:#06x}: the {} port is in {}; add the port in the subnet manager, "
-        "or choose another --pkey",
-        dependencies_.pkey.value(), name(role), list_of(port.pkeys));
+        "or choose another P_Key{}",
+        dependencies_.pkey.value(), name(role), list_of(port.pkeys),
+        meant ? fmt::format(" (is {:#06x} meant? Hexadecimal numbers need 0x)", meant->value())
+              : "");
   } else if (!entry.is_full()) {
     dependencies_.log.warn(
         "the {} port is a limited member of partition {:#06x}: reaches full members, but not other "
@@ -179,8 +184,7 @@ void InterfaceControl::handle(control::InterfaceRequest request,
 /// Adds the counters of the port, which are read here because that may block, and of the process.
 InterfaceControl::Callback InterfaceControl::with_common_counters(Callback done) const {
   auto common = sa_counters(dependencies_.sa.counters());
-  const auto missing = dependencies_.missing_receives();
-  if (missing) common.push_back(missing_receives_counter(*missing));
+  std::ranges::copy(port_counters(dependencies_.of_ports()), std::back_inserter(common));
   std::ranges::copy(dependencies_.of_process(), std::back_inserter(common));
   return [done = std::move(done), common = std::move(common)](control::Response response) {
     auto* const counters =

@@ -44,7 +44,7 @@ class InterfaceControl final : public control::Handler {
     LinkLocalChoice link_local;
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
-    std::function<std::optional<std::uint64_t>()> missing_receives;  ///< of the verbs::Devices
+    std::function<verbs::PortCounters()> of_ports;  ///< sum of the verbs::Devices
     /// Counters of the process that belong to no interface.
     std::function<std::vector<control::Counter>()> of_process;
     /// The interface's thread no longer uses its part on that port that was replaced.

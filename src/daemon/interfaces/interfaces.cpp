@@ -9,6 +9,7 @@
 #include "daemon/options/option_values.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
+#include "ipoib/pkey_table.hpp"
 
 namespace ipoib::daemon {
 
@@ -34,18 +35,22 @@ void Interfaces::start(const verbs::PortSnapshot& primary) {
   try {
     for (const PKey partition : update_plan().create) create(partition);
   } catch (...) {
-    for (auto& [number, interface] : interfaces_) {
-      if (interface->adopted()) {
-        dependencies_.kept.insert_or_assign(interface->id().name, interface->kept());
-      } else {
-        interface->remove_at_end();
-      }
-    }
+    undo_start();
     throw;
   }
   if (knows_partitions()) discard_kept();
   if (interfaces_.empty())
     dependencies_.log.info("waiting for a partition in the port's P_Key table");
+}
+
+void Interfaces::undo_start() {
+  for (auto& [number, interface] : interfaces_) {
+    if (interface->adopted()) {
+      dependencies_.kept.insert_or_assign(interface->id().name, interface->kept());
+    } else {
+      interface->remove_at_end();
+    }
+  }
 }
 
 void Interfaces::on_port(PortRole role, const verbs::PortSnapshot& port) {
@@ -110,7 +115,24 @@ InterfacePlan::Changes Interfaces::update_plan() {
   auto pkeys = ports_[PortRole::primary].pkeys;
   const auto& of_backup = ports_[PortRole::backup].pkeys;
   pkeys.insert(pkeys.end(), of_backup.begin(), of_backup.end());
+  if (knows_partitions()) log_missing_vlans(pkeys);
   return plan_.update(knows_partitions(), pkeys);
+}
+
+/// If the partitions are not chosen, a VLAN whose partition is missing has no interface that says
+/// so.
+void Interfaces::log_missing_vlans(const std::vector<PKey>& table) {
+  if (!dependencies_.options.pkeys.empty()) return;
+  for (const auto& [pkey, vlan] : dependencies_.options.vlans) {
+    if (find_partition(table, pkey)) {
+      missing_vlans_.erase(pkey);
+    } else if (missing_vlans_.insert(pkey).second) {
+      dependencies_.log.warn(
+          "--vlan {}={:#06x}: waiting for the partition: the port is in {}; add the port in the "
+          "subnet manager, or choose another P_Key",
+          vlan.value(), pkey.value(), list_of(table));
+    }
+  }
 }
 
 void Interfaces::apply_plan() {

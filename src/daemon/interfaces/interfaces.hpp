@@ -40,6 +40,8 @@ class Interfaces final : private InterfaceOwner {
 
   /// Creates the first interfaces. Throws std::runtime_error if one of them cannot be created.
   void start(const verbs::PortSnapshot& primary);
+  /// What start() has created disappears; what it has adopted is kept for the next try.
+  void undo_start();
   void on_port(PortRole role, const verbs::PortSnapshot& port);
   void replace_port(PortRole role);  ///< an interface that cannot have it ends
   void on_client_reregister(PortRole role);
@@ -82,6 +84,7 @@ class Interfaces final : private InterfaceOwner {
 
   void apply_plan();
   [[nodiscard]] InterfacePlan::Changes update_plan();
+  void log_missing_vlans(const std::vector<PKey>& table);
   [[nodiscard]] bool knows_partitions() const;
   void create(PKey partition);
   void rename_vlans();
@@ -105,6 +108,7 @@ class Interfaces final : private InterfaceOwner {
   PerPort<verbs::PortSnapshot> ports_;
   std::string trunk_;  ///< name of the TAP that carries the VLANs; empty until there is one
   std::optional<StopReason> stopping_;
+  std::set<PKey> missing_vlans_;  ///< as logged; their partitions are not in the port's table
   std::size_t left_out_ = 0;
   Retry retry_;
   Timer retry_timer_;

@@ -24,6 +24,12 @@ constexpr std::uint8_t kLastRate = 23;
   throw UsageError("--" + option + " " + text + ": must be " + allowed);
 }
 
+std::optional<std::uint64_t> read_number(const std::string& text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  return hexadecimal ? ipoib::parse_number<std::uint64_t>(text.substr(2), 16)
+                     : ipoib::parse_number<std::uint64_t>(text);
+}
+
 std::string rate_text(std::uint32_t mbps) {
   auto text = std::to_string(mbps / 1000);
   if (mbps % 1000 != 0) text += "." + std::to_string(mbps % 1000 / 100);
@@ -34,9 +40,7 @@ std::string rate_text(std::uint32_t mbps) {
 
 std::uint64_t parse_number(const std::string& option, const std::string& text, std::uint64_t least,
                            std::uint64_t most) {
-  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
-  const auto value = hexadecimal ? ipoib::parse_number<std::uint64_t>(text.substr(2), 16)
-                                 : ipoib::parse_number<std::uint64_t>(text);
+  const auto value = read_number(text);
   if (!value || *value < least || *value > most) {
     refuse(option, text, "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
@@ -50,8 +54,13 @@ bool parse_yes_no(const std::string& option, const std::string& text) {
 }
 
 PKey parse_pkey(const std::string& option, const std::string& text) {
-  const PKey key(static_cast<std::uint16_t>(parse_number(option, text, 0, 0xffff)));
-  if (!key.is_valid()) refuse(option, text, "a valid P_Key: 0x0000 and 0x8000 are not");
+  const auto value = read_number(text);
+  const PKey key(static_cast<std::uint16_t>(std::min<std::uint64_t>(value.value_or(0), 0xffff)));
+  if (value != key.value() || !key.is_valid()) {
+    refuse(option, text,
+           "a P_Key from 0x0001 to 0x7fff, with or without the membership bit 0x8000; "
+           "hexadecimal numbers need 0x");
+  }
   return key.as_full();
 }
 

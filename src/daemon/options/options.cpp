@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "daemon/options/configuration_files.hpp"
 #include "daemon/options/interface_plan.hpp"
@@ -155,6 +156,23 @@ void check_backup(const Options& options) {
   }
 }
 
+/// What somebody has chosen, and would look for in vain, is an error.
+void check_effect(const Options& options, const po::variables_map& values) {
+  const bool has_ethernet = options.ethernet.all || !options.ethernet.pkeys.empty();
+  for (const auto& [option, needed, has_it] :
+       {std::tuple{"ethernet-stations", "ethernet", has_ethernet},
+        {"ethernet-strict-source", "ethernet", has_ethernet},
+        {"backup-reselect", "backup", options.backup.has_value()},
+        {"hold-down", "backup", options.backup.has_value()}}) {
+    const auto& value = values[option];
+    const auto* const flag = boost::any_cast<bool>(&value.value());
+    const bool is_given = flag != nullptr ? *flag : !value.empty() && !value.defaulted();
+    if (is_given && !has_it) {
+      throw UsageError(std::string("--") + option + ": has no effect without --" + needed);
+    }
+  }
+}
+
 /// For Options::settings.
 std::string text_of(const po::variable_value& value) {
   if (const auto* const flag = boost::any_cast<bool>(&value.value())) return *flag ? "yes" : "no";
@@ -236,6 +254,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     po::notify(values);
     split_device(options, given);
     check_backup(options);
+    check_effect(options, values);
     check_vlans(options);
     check_name(options);
     check_log(options);

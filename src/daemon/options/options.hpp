@@ -95,7 +95,7 @@ struct Options {
 
   /// The minimum for IPv4 (RFC 791, 3.2), and the maximum for an InfiniBand MTU of 4096.
   static constexpr std::uint32_t kMinIpMtu = 68;
-  static constexpr std::uint32_t kMaxIpMtu = 4092;
+  static constexpr std::uint32_t kMaxIpMtu = link::kMaxIpMtu;
 };
 
 /// Text to print instead of running: --help, --version, --check-config.

@@ -20,12 +20,29 @@ std::string address_of(const verbs::PortSnapshot& port) {
                      port.active_mtu);
 }
 
+const char* inactive_text(Inactive state) {
+  switch (state) {
+    case Inactive::polling:
+      return "not active (DOWN, polling for a partner: check cable and switch port)";
+    case Inactive::init:
+      return "not active (INIT: the link is up, no subnet manager has configured the port)";
+    case Inactive::armed:
+      return "not active (ARMED: the subnet manager has not activated the port)";
+    case Inactive::down:
+    case Inactive::no_gid:
+      break;
+  }
+  return "not active (DOWN)";
+}
+
 }  // namespace
 
 link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   link::PortStatus status;
   const bool is_roce = port.link_layer == verbs::LinkLayer::roce;
   status.active = port.active && (is_roce ? !port.gid.is_zero() : is_unicast(port.lid));
+  status.inactive = port.inactive;
+  if (port.active) status.inactive = is_roce ? Inactive::no_gid : Inactive::init;  // no addresses
   status.sm_known = is_roce || sa_destination(port);
   status.lid = port.lid;
   status.lmc = port.lmc;
@@ -37,6 +54,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.grh_required = port.grh_required;
   if (const auto entry = find_partition(port.pkeys, partition)) {
     status.pkey_index = entry->index;
+    status.limited = !entry->pkey.is_full();
   }
   return status;
 }
@@ -61,8 +79,9 @@ bool PortView::update(const Result<verbs::PortSnapshot>& query, std::string_view
   if (retry_.succeeded()) log_.info("{}: can be queried again", name);
   if (*query == snapshot_) return false;
   snapshot_ = *query;
-  log_.info("{}: {}, {}, P_Keys {}", name, snapshot_.active ? "active" : "not active",
-            address_of(snapshot_), list_of(snapshot_.pkeys));
+  log_.info("{}: {}, {}, P_Keys {}", name,
+            snapshot_.active ? "active" : inactive_text(snapshot_.inactive), address_of(snapshot_),
+            list_of(snapshot_.pkeys));
   return true;
 }
 

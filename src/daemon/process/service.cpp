@@ -13,12 +13,30 @@
 
 namespace ipoib::daemon {
 
+namespace {
+
+/// A process ID or nothing, as daemons leave it.
+bool is_pid_file(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t written = 0;
+  return file >> written ? file >> std::ws && file.eof() : file.eof();
+}
+
+}  // namespace
+
 PidFile::PidFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
   constexpr mode_t kMode = 0644;
   auto file = open_output_file(path_, O_EXCL, kMode);
   is_ours_ = file.has_value();
-  if (!file && file.error().code == EEXIST) file = open_output_file(path_, 0, kMode);
+  if (!file && file.error().code == EEXIST) {
+    if (!is_pid_file(path_)) {
+      throw std::runtime_error("--pid-file " + path_ +
+                               ": exists with other content than a process ID, and is not "
+                               "overwritten: choose another path, or remove it");
+    }
+    file = open_output_file(path_, 0, kMode);
+  }
   if (!file) throw std::runtime_error("--pid-file " + file.error().message);
   file_ = std::move(*file);
 }

@@ -280,6 +280,11 @@ control::Group to_group(const link::GroupInfo& info) {
   return {info.mgid, info.mlid, std::string(name(info.state)), info.address, info.parked};
 }
 
+std::string membership(const link::PortStatus& port) {
+  if (!port.pkey_index) return {};
+  return port.limited ? "limited" : "full";
+}
+
 control::InterfaceInfo information(const link::Link& link, const InterfaceState& state) {
   control::InterfaceInfo info;
   info.interface = state.identity.interface;
@@ -292,6 +297,8 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.lid = state.status.port.lid;
   info.sm_lid = state.status.port.sm_lid;
   info.mtu = link.mtu();
+  info.host_mtu = state.host_mtu;
+  info.membership = membership(state.status.port);
   info.admin_up = state.admin_up;
   info.state = name(link.state());
   if (link.state() != link::LinkState::up) info.waiting_for = link.waiting_for();
@@ -302,8 +309,13 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   return info;
 }
 
-control::Counter missing_receives_counter(std::uint64_t value) {
-  return {"drop_port_no_receive", value, true};
+std::vector<control::Counter> port_counters(const verbs::PortCounters& counters) {
+  std::vector<control::Counter> out{{"drop_port_bad_pkey", counters.bad_pkey, true},
+                                    {"drop_port_bad_qkey", counters.bad_qkey, true}};
+  if (counters.missing_receives) {
+    out.push_back({"drop_port_no_receive", *counters.missing_receives, true});
+  }
+  return out;
 }
 
 std::vector<control::Counter> sa_counters(const sa::Counters& counters) {

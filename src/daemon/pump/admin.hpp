@@ -14,6 +14,7 @@
 #include "linux/pollable_tun.hpp"
 #include "offload/coalescer.hpp"
 #include "sa/counters.hpp"
+#include "verbs/device.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
@@ -66,6 +67,7 @@ struct InterfaceState {
   PortRole active = PortRole::primary;       ///< which the values above belong to
   std::optional<PortState> idle = {};        ///< the other port, if there are two
   const RetiredCounters* retired = nullptr;  ///< null: there is none
+  std::uint32_t host_mtu = 0;                ///< of the network interface; 0: unknown
 };
 
 /// Carries out `request`, on the interface's thread.
@@ -90,8 +92,7 @@ void repeat_on(link::Link& idle, const control::InterfaceRequest& change, TimePo
                                                  const InterfaceState& state);
 
 // Counters of the port, which the control thread adds to the others.
-/// Of verbs::Device::missing_receives().
-[[nodiscard]] control::Counter missing_receives_counter(std::uint64_t value);
+[[nodiscard]] std::vector<control::Counter> port_counters(const verbs::PortCounters& counters);
 [[nodiscard]] std::vector<control::Counter> sa_counters(const sa::Counters& counters);
 
 }  // namespace ipoib::daemon

@@ -103,6 +103,8 @@ ChangeReporter::Summary ChangeReporter::summary(const link::Link& link,
           .lid = state.status.port.lid,
           .sm_lid = state.status.port.sm_lid,
           .qkey = link.qkey(),
+          .limited = state.status.port.limited,
+          .host_mtu = state.host_mtu,
           .active = state.active};
 }
 
@@ -121,6 +123,8 @@ std::vector<std::string> ChangeReporter::differences(const Summary& before, cons
   compare("lid", before.lid, now.lid);
   compare("sm_lid", before.sm_lid, now.sm_lid);
   compare("qkey", before.qkey, now.qkey);
+  compare("membership", before.limited, now.limited);
+  compare("host_mtu", before.host_mtu, now.host_mtu);
   compare("port", before.active, now.active);
   return out;
 }

@@ -47,6 +47,8 @@ class ChangeReporter {
     Lid lid;
     Lid sm_lid;
     QKey qkey;
+    bool limited = false;
+    std::uint32_t host_mtu = 0;
     PortRole active = PortRole::primary;
     friend bool operator==(const Summary&, const Summary&) = default;
   };

@@ -125,6 +125,8 @@ void InterfaceLoop::take(ToInterface& message) {
             if (selection_) host_ = m;
             for_each_port([&](LinkPort& port) { port.pump().on_host_changed(m, now_); });
             dependencies_.routes.on_view(m.began, now_);
+            host_mtu_ = m.view.mtu;
+            check_mtu();
             if (reporter_.is_on()) admin_up_ = dependencies_.tun.is_up();
           },
           [&](const wire::SaResponse& m) { ports_[port_of(m.id)]->link().on_response(m, now_); },
@@ -153,6 +155,18 @@ void InterfaceLoop::on_port(const PortChanged& message) {
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
   report_link();
+}
+
+/// The kernel's own driver refuses such an MTU; a TUN cannot.
+void InterfaceLoop::check_mtu() {
+  const auto allowed = link().mtu();
+  const auto excess = allowed != 0 && host_mtu_ > allowed ? host_mtu_ : 0;
+  if (std::exchange(excess_mtu_, excess) == excess || excess == 0) return;
+  dependencies_.log.warn(
+      "the interface has MTU {}, and the link carries {} bytes, by the MTU of the partition's "
+      "broadcast group (OpenSM: mtu= in its partitions file): larger packets are fragmented or "
+      "refused with an ICMP error",
+      excess, allowed);
 }
 
 /// A port that is down has none. Another daemon may serve the TUN still.
@@ -216,7 +230,8 @@ InterfaceState InterfaceLoop::state() {
                        .admin_up = admin_up_,
                        .ethernet = active().pump().host().ethernet(),
                        .active = active_,
-                       .retired = &retired_};
+                       .retired = &retired_,
+                       .host_mtu = host_mtu_};
   const PortRole other = other_than(active_);
   if (!ports_[other]) return state;
   LinkPort& idle = *ports_[other];

@@ -81,6 +81,7 @@ class InterfaceLoop {
   void take_messages();
   void take(ToInterface& message);
   void on_port(const PortChanged& message);
+  void check_mtu();   ///< logs that of an interface that exceeds the link's
   void show_speed();  ///< of the port that serves, to the host
   void report_link();
   void set_neighbours(const SetNeighbours& message);
@@ -113,7 +114,9 @@ class InterfaceLoop {
   bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
   std::optional<link::SavedPage> saved_;  ///< by another daemon, until the link is up
   bool knows_host_ = false;
-  bool settled_ = false;  ///< and reported
+  std::uint32_t host_mtu_ = 0;    ///< of the network interface; 0: unknown
+  std::uint32_t excess_mtu_ = 0;  ///< as logged last; 0: it does not exceed the link's
+  bool settled_ = false;          ///< and reported
   bool stopping_ = false;
   StopReason stop_reason_;
   std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused

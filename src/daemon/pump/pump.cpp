@@ -170,6 +170,12 @@ void Pump::apply(const link::DetachGroup& event) {
 
 void Pump::apply(const link::SetMtu& event) {
   if (mode_ != PumpMode::active) return;  // set_mode() sets it
+  if (max_ip_mtu_ < link::kMaxIpMtu && event.bytes < max_ip_mtu_) {
+    dependencies_.log.warn(
+        "--mtu {}: the link carries {} bytes, by the MTU of the partition's broadcast group "
+        "(OpenSM: mtu= in its partitions file)",
+        max_ip_mtu_, event.bytes);
+  }
   if (auto done = dependencies_.tun.set_mtu(allowed_mtu(event.bytes)); !done) {
     dependencies_.log.error("{}", done.error().message);
   }

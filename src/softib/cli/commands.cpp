@@ -72,7 +72,7 @@ po::options_description common_options() {
                         "the subnet (default: $SOFTIB_SUBNET, else \"default\")")(
       "dir", po::value<std::string>()->value_name("DIR"),
       "directory of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
-      "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit")(
+      "$XDG_RUNTIME_DIR/softib or /tmp/softib-UID for others)")("help,h", "print this and exit")(
       "version,V", "print the version and exit");
   return options;
 }

@@ -141,6 +141,9 @@ int stop_command(int argc, char** argv) {
   }
   const auto folder = wanted_subnet(*options);
   if (!folder) return fail(folder.error());
+  const auto connection = control::Connection::open(*folder);
+  const int code = connection ? 0 : connection.error().code;
+  if (code == EACCES || code == EPERM) return fail(connection.error());
   if (!folder->is_running()) {
     const auto removed = remove_what_is_left(*folder);
     return removed ? kSuccess : fail(removed.error());

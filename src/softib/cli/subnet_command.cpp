@@ -151,6 +151,34 @@ class TiedInput {
   int polls_ = 0;
 };
 
+/// Ends the subnet when others have removed its folder: nobody could find it, use it or stop it.
+class FolderWatch {
+ public:
+  FolderWatch(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
+      : context_(context), process_(process), timer_(context) {
+    look_later();
+  }
+  [[nodiscard]] bool has_failed() const { return has_failed_; }
+
+ private:
+  static constexpr std::chrono::seconds kInterval{2};
+
+  void look_later() {
+    timer_.expires_after(kInterval);
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      has_failed_ = !process_.has_folder();
+      if (has_failed_) return context_.stop();
+      look_later();
+    });
+  }
+
+  boost::asio::io_context& context_;
+  const subnetd::SubnetProcess& process_;
+  boost::asio::steady_timer timer_;
+  bool has_failed_ = false;
+};
+
 }  // namespace
 
 int subnet_command(int argc, char** argv) {
@@ -165,6 +193,7 @@ int subnet_command(int argc, char** argv) {
   if (!folder) return fail(folder.error());
 
   ipoib::raise_descriptor_limit();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, which says so
   const auto log = spdlog::stderr_color_st("subnet");
   log->set_pattern(ipoib::kLogPattern);
   log->set_level(*level);
@@ -185,7 +214,13 @@ int subnet_command(int argc, char** argv) {
   ipoib::notify_service_manager("READY=1");
   std::optional<TiedInput> tied;
   if ((*options)["tied"].as<bool>()) tied.emplace(context, process);
+  const FolderWatch watch(context, process);
   context.run();
+  if (watch.has_failed()) {
+    return fail(
+        ipoib::Error{ENOENT, "the folder of the subnet has been removed: " + folder->path() +
+                                 "; programs on the subnet do not reach it any more"});
+  }
   log->info("ending");
   return kSuccess;
 }

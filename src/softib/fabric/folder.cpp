@@ -36,6 +36,27 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+/// In the folder for temporary files, where others may have made something of that name before.
+Result<std::string> private_directory() {
+  const auto temporary = environment("TMPDIR");
+  const auto path =
+      std::filesystem::absolute(temporary.empty() ? "/tmp" : temporary).lexically_normal() /
+      ("softib-" + std::to_string(::geteuid()));
+  (void)::mkdir(path.c_str(), kFolderMode);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    const int code = errno;
+    return Error{code, "no folder for emulated subnets: " + path.string() + ": " +
+                           std::strerror(code) + "; set SOFTIB_DIR or XDG_RUNTIME_DIR"};
+  }
+  const bool is_private = S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
+                          (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+  if (is_private) return path.string();
+  return Error{EPERM, path.string() +
+                          " is not a folder of this user that others cannot enter: remove it, or "
+                          "set SOFTIB_DIR or XDG_RUNTIME_DIR"};
+}
+
 Result<FileDescriptor> open_nodes(const std::string& path) {
   const auto top = open_folder(path);
   if (!top) return top.error();
@@ -97,8 +118,7 @@ Result<std::string> softib_directory() {
   if (const auto runtime = environment("XDG_RUNTIME_DIR"); !runtime.empty()) {
     return runtime + "/softib";
   }
-  return Error{
-      ENOENT, "no folder for emulated subnets: set SOFTIB_DIR (XDG_RUNTIME_DIR is not set either)"};
+  return private_directory();
 }
 
 Result<SubnetFolder> SubnetFolder::of(std::string_view subnet) {
@@ -168,7 +188,10 @@ Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
     const auto parent = make_folder(AT_FDCWD, path_.substr(0, slash), 0755);
-    if (!parent) return parent.error();
+    if (!parent) {
+      return Error{parent.error().code,
+                   parent.error().message + "; choose another directory with SOFTIB_DIR"};
+    }
   }
   if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();
   if (const auto checked = check(FolderUse::serve); !checked) return checked.error();

@@ -46,8 +46,9 @@ struct HcaName {
 /// twice.
 [[nodiscard]] ipoib::Result<std::vector<std::string>> parse_hcas(std::string_view list);
 
-/// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root and $XDG_RUNTIME_DIR/softib
-/// for other users. Fails if none of these is set.
+/// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root, and for other users
+/// $XDG_RUNTIME_DIR/softib or, without that, softib-UID in TMPDIR or /tmp, which is created. Fails
+/// if others have made or may enter that.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
 
 /// The byte of the fabric file that processes lock (shared) while they take a slot, and that the

@@ -46,4 +46,8 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
   return Error{EBUSY, "the folder " + folder.path() + " keeps being removed"};
 }
 
+bool SubnetLock::is_in(const SubnetFolder& folder) const {
+  return is_named(file_.get(), AT_FDCWD, folder.lock());
+}
+
 }  // namespace softib::fabric

@@ -13,6 +13,8 @@ class SubnetLock {
  public:
   /// Creates the folder if needed. Fails if another subnet process has the lock.
   [[nodiscard]] static ipoib::Result<SubnetLock> take(const SubnetFolder& folder);
+  /// Whether the folder still has the file of this lock; otherwise others have removed it.
+  [[nodiscard]] bool is_in(const SubnetFolder& folder) const;
 
  private:
   explicit SubnetLock(ipoib::FileDescriptor file) : file_(std::move(file)) {}

@@ -133,7 +133,8 @@ Result<Partition> parse_partition(std::string_view text) {
   std::string_view rest = text;
   const auto key = number(split(rest, '='));
   if (!key || *key > 0xffff || !PKey(static_cast<std::uint16_t>(*key)).is_valid()) {
-    return bad(text, "the P_Key is a number from 1 to 0x7fff (0x8000 added or not)");
+    return bad(
+        text, "the P_Key is 0x0001 to 0x7fff, with or without 0x8000; hexadecimal numbers need 0x");
   }
   Partition partition;
   partition.pkey = PKey(static_cast<std::uint16_t>(*key)).as_full();

@@ -51,6 +51,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
 
   /// Whether no process is attached to any HCA.
   [[nodiscard]] bool is_unused() const;
+  /// Whether the folder is still there; without it, nobody can find this process.
+  [[nodiscard]] bool has_folder() const { return lock_.is_in(folder_); }
 
  private:
   [[nodiscard]] ipoib::Result<NodeIndex> attach(const fabric::HcaName& hca) override;

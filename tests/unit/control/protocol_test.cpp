@@ -99,6 +99,8 @@ InterfaceInfo full_info() {
   info.gid = kHardware.gid;
   info.lid = Lid(7);
   info.mtu = 2044;
+  info.host_mtu = 4000;
+  info.membership = "limited";
   info.state = "joining";
   info.waiting_for = "the SA's response to a \"join\"";
   info.sm_lid = Lid(0x11);

@@ -73,14 +73,15 @@ TEST_F(Discard, RemovesAnInterfaceThatWasMovedWhereItIs) {
   };
   const auto exists = [] { return ::if_nametoindex("ib0") != 0; };
   const auto elsewhere = std::make_shared<const host::NetworkNamespace>(current());
-  ASSERT_TRUE(host::TunDevice::open({.name = "ib0"}));
+  const std::string mark = to_string(InterfaceMark{"ib0", kPort});
+  host::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
   ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
-  ASSERT_TRUE(host::TunDevice::open({.name = "ib0"}));
+  host::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
   const auto home = current();
-  EXPECT_TRUE(discard({.name = "ib0", .home = elsewhere}, home));
+  EXPECT_TRUE(discard({.name = "ib0", .mark = mark, .home = elsewhere}, home));
   EXPECT_FALSE(elsewhere->run(exists));
   EXPECT_TRUE(exists());
-  EXPECT_TRUE(discard({.name = "ib0"}, home));
+  EXPECT_TRUE(discard({.name = "ib0", .mark = mark}, home));
   EXPECT_FALSE(exists());
 }
 

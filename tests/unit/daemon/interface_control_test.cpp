@@ -159,7 +159,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
             .link_local = {kGuid, kPartition, false},
             .renamed = [this](const std::string& name) { names.push_back(name); },
             .has_moved = [this] { return has_moved; },
-            .missing_receives = [this] { return missing_receives; },
+            .of_ports = [this] { return of_ports; },
             .of_process = [this] { return of_process; },
             .port_released = [this](PortRole role) { released.push_back(role); },
             .publish = [this](const control::Event& event) { published.push_back(event); }};
@@ -196,7 +196,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<std::string> reports;
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
-  std::optional<std::uint64_t> missing_receives;
+  verbs::PortCounters of_ports;
   std::vector<control::Counter> of_process;
   std::vector<control::Event> published;
   sa::Counters of_sa;
@@ -611,10 +611,15 @@ TEST_F(InterfaceControlTest, AddsTheCountersOfThePort) {
     return out;
   };
   of_sa.foreign_responses = 3;
-  EXPECT_EQ(reported(), sa_counters(of_sa)) << "the device has none";
+  auto expected = sa_counters(of_sa);
+  std::ranges::copy(port_counters({}), std::back_inserter(expected));
+  EXPECT_EQ(reported(), expected);
   EXPECT_THAT(reported(), Contains(control::Counter{"drop_sa_foreign_response", 3, true}));
-  missing_receives = 12;
-  EXPECT_EQ(reported().back(), missing_receives_counter(12));
+  of_ports = {.missing_receives = 12, .bad_pkey = 3, .bad_qkey = 4};
+  for (const auto& counter : port_counters(of_ports)) {
+    EXPECT_EQ(std::ranges::count(reported(), counter), 1) << counter.name;
+  }
+  EXPECT_EQ(reported().back(), port_counters(of_ports).back());
   of_process = {{"acm_clients", 3}};
   EXPECT_EQ(reported().back(), of_process.front());
 }

@@ -207,13 +207,19 @@ TEST(OptionsTest, DisablesDhcpRewriting) {
 
 TEST(OptionsTest, LimitsStationsBehindAnEthernetInterface) {
   EXPECT_EQ(parse({}).ethernet_stations, Options::kDefaultStations);
-  EXPECT_EQ(parse({"--ethernet-stations", "0"}).ethernet_stations, 0U);
+  EXPECT_EQ(parse({"--ethernet", "--ethernet-stations", "0"}).ethernet_stations, 0U);
   EXPECT_THAT(error_for({"--ethernet-stations", "65537"}), HasSubstr("65536"));
 }
 
 TEST(OptionsTest, ForbidsForeignSourcesOfStations) {
   EXPECT_FALSE(parse({}).ethernet_strict_source);
-  EXPECT_TRUE(parse({"--ethernet-strict-source"}).ethernet_strict_source);
+  EXPECT_TRUE(parse({"--ethernet", "--ethernet-strict-source"}).ethernet_strict_source);
+  for (const auto& [option, value, needed] :
+       {std::tuple{"--ethernet-stations", "7", "--ethernet"}, {"--hold-down", "7", "--backup"}}) {
+    EXPECT_THAT(error_for({option, value}),
+                HasSubstr(std::string(option) + ": has no effect without " + needed));
+  }
+  EXPECT_THAT(error_for({"--ethernet-strict-source"}), HasSubstr("no effect without --ethernet"));
 }
 
 TEST(OptionsTest, ChoosesInterfacesForEthernet) {
@@ -252,8 +258,8 @@ TEST(OptionsTest, RefusesInvalidVlans) {
   EXPECT_THAT(vlan("18"), HasSubstr("as 18=0x8012"));
   EXPECT_THAT(vlan("0=0x8012"), HasSubstr("--vlan 0=0x8012: 0: must be a number from 1 to 4094"));
   EXPECT_THAT(vlan("4095=0x8012"), HasSubstr("a number from 1 to 4094"));
-  EXPECT_THAT(vlan("18=0x8000"), HasSubstr("a valid P_Key"));
-  EXPECT_THAT(vlan("18=red"), HasSubstr("a number from 0 to 65535"));
+  EXPECT_THAT(vlan("18=0x8000"), HasSubstr("a P_Key from 0x0001"));
+  EXPECT_THAT(vlan("18=red"), HasSubstr("hexadecimal numbers need 0x"));
   EXPECT_THAT(error_for({"--ethernet", "--vlan", "18=0x8012", "--vlan", "18=0x8013"}),
               HasSubstr("each VLAN once"));
   EXPECT_THAT(error_for({"--ethernet", "--vlan", "18=0x8012", "--vlan", "19=0x12"}),

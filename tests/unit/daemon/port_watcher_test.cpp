@@ -32,6 +32,10 @@ TEST(PortWatcherTest, PortWithoutLidIsNotReady) {
   auto port = active_port();
   port.lid = Lid();
   EXPECT_FALSE(port_status(port, kDefaultPKey).active);
+  EXPECT_EQ(port_status(port, kDefaultPKey).inactive, Inactive::init);
+  port.active = false;
+  port.inactive = Inactive::armed;
+  EXPECT_EQ(port_status(port, kDefaultPKey).inactive, Inactive::armed);
 }
 
 TEST(PortWatcherTest, RocePortIsReadyWithoutLidAndSubnetManager) {

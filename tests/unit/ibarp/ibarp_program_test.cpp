@@ -284,6 +284,7 @@ TEST_F(IbarpProgram, ListsInterfaces) {
   info.device = "mlx5_0";
   info.port = 2;
   info.pkey = PKey(0x8012);
+  info.membership = "limited";
   info.state = "joining";
   server.handler.put(info);
   const std::string blanks(name.size() - 3, ' ');
@@ -291,12 +292,13 @@ TEST_F(IbarpProgram, ListsInterfaces) {
        {std::vector<std::string>{"interface", "dev", name}, {"int", "list", "dev", name}}) {
     const Outcome outcome = run_ibarp(words);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, "DEV" + blanks + "  PKEY    STATE    DEVICE  PORT\n" + name +
-                               "  0x8012  joining  mlx5_0     2\n");
+    EXPECT_EQ(outcome.out, "DEV" + blanks + "  PKEY    MEMBER   STATE    DEVICE  PORT\n" + name +
+                               "  0x8012  limited  joining  mlx5_0     2\n");
   }
   EXPECT_EQ(json::parse(run_ibarp({"-j", "interface", "show", "dev", name}).out),
             json::parse(R"([{"interface":")" + name +
-                        R"(","state":"joining","device":"mlx5_0","port":2,"pkey":"0x8012"}])"));
+                        R"(","state":"joining","device":"mlx5_0","port":2,"pkey":"0x8012",)"
+                        R"("membership":"limited"}])"));
 }
 
 TEST_F(IbarpProgram, AddsAndDeletesInterfaces) {
@@ -793,6 +795,27 @@ TEST_F(IbarpProgram, InfoOmitsWhatIsNotKnown) {
   EXPECT_FALSE(all.at(0).at("groups").at(0).as_object().contains("mlid"));
 }
 
+TEST_F(IbarpProgram, InfoTellsWhatALimitedMemberAndALargeMtuMean) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.state = "up";
+  info.pkey = kDefaultPKey;
+  info.mtu = info.host_mtu = 2044;
+  info.membership = "full";
+  server.handler.put(info);
+  const auto text = [&] { return run_ibarp({"info", "dev", server.name()}).out; };
+  EXPECT_THAT(text(), AllOf(HasSubstr("pkey 0xffff full"), Not(HasSubstr("limited")),
+                            Not(HasSubstr("more than"))));
+  info.host_mtu = 4000;
+  info.membership = "limited";
+  server.handler.put(info);
+  EXPECT_THAT(text(), AllOf(HasSubstr("but not other limited members"),
+                            HasSubstr("mtu 4000 of the interface is more than")));
+  const auto all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0).at("membership"), "limited");
+  EXPECT_EQ(all.at(0).at("host_mtu"), 4000);
+}
+
 TEST_F(IbarpProgram, InfoTellsWhetherTheInterfaceIsAdministrativelyDown) {
   RunningServer server;
   control::InterfaceInfo info;
@@ -880,6 +903,9 @@ TEST_F(IbarpProgram, AnInterfaceThatIsNoEthernetHasNoStations) {
   const auto named = run_ibarp({"stations", "dev", server.name()});
   EXPECT_EQ(named.status, 1);
   EXPECT_THAT(named.err, HasSubstr("there are no stations"));
+  const auto all = run_ibarp({"stations"});
+  EXPECT_EQ(all.status, 1);
+  EXPECT_THAT(all.err, HasSubstr("--ethernet"));
 }
 
 TEST_F(IbarpProgram, GroupsFitTheTerminal) {

@@ -71,7 +71,17 @@ TEST_F(BringUpStates, BringUp_PortActive) {
   port = {};
   change_port();
   EXPECT_EQ(link->state(), LinkState::port_down);
-  EXPECT_EQ(link->waiting_for(), "the port to become ACTIVE");
+  for (const auto& [inactive, state, text] :
+       {std::tuple{Inactive::down, LinkState::port_down, "disabled"},
+        {Inactive::polling, LinkState::port_polling, "cable"},
+        {Inactive::armed, LinkState::port_armed, "ARMED"},
+        {Inactive::no_gid, LinkState::no_gid, "GID"},
+        {Inactive::init, LinkState::port_init, "opensm"}}) {
+    port.inactive = inactive;
+    change_port();
+    EXPECT_EQ(link->state(), state);
+    EXPECT_NE(link->waiting_for().find(text), std::string::npos) << link->waiting_for();
+  }
   port.active = true;
   port.lid = complete.lid;
   port.gid = complete.gid;

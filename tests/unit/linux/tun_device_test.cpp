@@ -54,8 +54,10 @@ bool has_carrier(const std::string& name) {
   return (rtnl_link_get_flags(kernel_link(name).get()) & IFF_LOWER_UP) != 0;
 }
 
-std::unique_ptr<TunDevice> open_tun(const std::string& name = "ib0") {
-  auto tun = TunDevice::open({.name = name});
+const std::string kMark = "ipoibd-ib0-0002c90300000001";
+
+std::unique_ptr<TunDevice> open_tun() {
+  auto tun = TunDevice::open({.name = "ib0", .mark = kMark});
   EXPECT_TRUE(tun) << tun.error().message;
   return tun ? std::move(*tun) : nullptr;
 }
@@ -114,8 +116,9 @@ TEST_F(TunDeviceTest, AQueueThatTheKernelRefusesIsAWarning) {
 
 TEST_F(TunDeviceTest, CreatesATapWithThatAddress) {
   constexpr MacAddress kMac{0x0203'0012'abcd};
-  auto tap = TunDevice::open({.name = "ib0", .mac = kMac});
+  auto tap = TunDevice::open({.name = "ib0", .mark = kMark, .mac = kMac});
   ASSERT_TRUE(tap) << tap.error().message;
+  (*tap)->keep();
   const auto link = kernel_link("ib0");
   ASSERT_NE(link, nullptr);
   EXPECT_EQ(rtnl_link_get_arptype(link.get()), unsigned{ARPHRD_ETHER});
@@ -124,9 +127,9 @@ TEST_F(TunDeviceTest, CreatesATapWithThatAddress) {
   EXPECT_EQ(std::string(address.data()), kMac.to_string());
 
   tap->reset();
-  EXPECT_FALSE(TunDevice::open({.name = "ib0"})) << "a TAP is no TUN";
+  EXPECT_FALSE(TunDevice::open({.name = "ib0", .mark = kMark})) << "a TAP is no TUN";
   constexpr MacAddress kOther{0x0200'0000'0077};
-  auto adopted = TunDevice::open({.name = "ib0", .mac = kOther});
+  auto adopted = TunDevice::open({.name = "ib0", .mark = kMark, .mac = kOther});
   ASSERT_TRUE(adopted) << adopted.error().message;
   nl_addr2str(rtnl_link_get_addr(kernel_link("ib0").get()), address.data(), address.size());
   EXPECT_EQ(std::string(address.data()), kMac.to_string()) << "an adopted one keeps its address";
@@ -180,9 +183,11 @@ TEST_F(TunDeviceTest, TheMtuOfATakenInterfaceIsNotTheOperators) {
 }
 
 TEST_F(TunDeviceTest, DiscardsATap) {
-  ASSERT_TRUE(TunDevice::open({.name = "ib0", .mac = MacAddress(0x0200'0000'0001)}));
+  TunDevice::open({.name = "ib0", .mark = kMark, .mac = MacAddress(0x0200'0000'0001)})
+      .value()
+      ->keep();
   EXPECT_NE(kernel_link("ib0"), nullptr) << "it is persistent";
-  EXPECT_TRUE(TunDevice::discard("ib0"));
+  EXPECT_TRUE(TunDevice::discard(kMark));
   EXPECT_EQ(kernel_link("ib0"), nullptr);
 }
 
@@ -254,6 +259,7 @@ TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
   int index = 0;
   {
     const auto tun = open_tun();
+    tun->keep();
     index = tun->interface_index();
     ASSERT_TRUE(tun->set_carrier(true));
     ip("addr add 10.9.0.1/24 dev ib0");
@@ -268,9 +274,29 @@ TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
       << "the flags of an adopted interface are kept";
 }
 
+TEST_F(TunDeviceTest, AnInterfaceOfOthersIsNeitherUsedNorRemoved) {
+  ip("tuntap add ib0 mode tun");
+  ip("tuntap add ib1 mode tap");
+  ip("link property add dev ib1 altname ipoibd-ib1-0002c90300000002");
+  for (const char* const name : {"ib0", "ib1", "lo"}) {
+    const auto refused = TunDevice::open({.name = name, .mark = kMark});
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, EEXIST) << refused.error().message;
+    EXPECT_NE(kernel_link(name), nullptr);
+  }
+  EXPECT_TRUE(TunDevice::discard(kMark));
+  EXPECT_TRUE(TunDevice::discard(""));
+  EXPECT_NE(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, DisappearsIfItIsNotKept) {
+  ASSERT_TRUE(open_tun());
+  EXPECT_EQ(kernel_link("ib0"), nullptr);
+}
+
 TEST_F(TunDeviceTest, IsAdoptedUnderItsNewName) {
-  const TunOptions options{.name = "ib0", .mark = "ipoibd-ib0-0002c90300000001"};
-  ASSERT_TRUE(TunDevice::open(options));
+  const TunOptions options{.name = "ib0", .mark = kMark};
+  TunDevice::open(options).value()->keep();
   ip("link set ib0 down");
   ip("link set ib0 name ibmgmt");
   const auto tun = TunDevice::open(options);
@@ -316,6 +342,7 @@ TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
 TEST_F(TunDeviceTest, DisappearsAfterRemove) {
   {
     const auto tun = open_tun();
+    tun->keep();
     tun->remove();
     EXPECT_NE(kernel_link("ib0"), nullptr);
   }
@@ -323,17 +350,17 @@ TEST_F(TunDeviceTest, DisappearsAfterRemove) {
 }
 
 TEST_F(TunDeviceTest, IsDiscarded) {
-  ASSERT_TRUE(open_tun());
+  open_tun()->keep();
   ASSERT_NE(kernel_link("ib0"), nullptr);
-  EXPECT_TRUE(TunDevice::discard("ib0"));
+  EXPECT_TRUE(TunDevice::discard(kMark));
   EXPECT_EQ(kernel_link("ib0"), nullptr);
-  EXPECT_TRUE(TunDevice::discard("ib0"));
+  EXPECT_TRUE(TunDevice::discard(kMark));
   EXPECT_EQ(kernel_link("ib0"), nullptr) << "none is left that did not exist";
 }
 
 TEST_F(TunDeviceTest, IsNotDiscardedWhileAProcessHasIt) {
   const auto tun = open_tun();
-  const auto discarded = TunDevice::discard("ib0");
+  const auto discarded = TunDevice::discard(kMark);
   ASSERT_FALSE(discarded);
   EXPECT_EQ(discarded.error().code, EBUSY);
   EXPECT_NE(kernel_link("ib0"), nullptr);
@@ -368,16 +395,20 @@ TEST_F(TunDeviceTest, KnowsWhetherItIsUp) {
 
 TEST_F(TunDeviceTest, RefusesAnInterfaceInUse) {
   const auto tun = open_tun();
-  const auto second = TunDevice::open({.name = "ib0"});
+  const auto second = TunDevice::open({.name = "ib0", .mark = kMark});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EBUSY);
-  EXPECT_NE(second.error().message.find("choose another name"), std::string::npos);
+  EXPECT_NE(second.error().message.find("--takeover"), std::string::npos);
 }
 
 TEST_F(TunDeviceTest, RefusesAnInterfaceOfAnotherKind) {
   const auto tun = TunDevice::open({.name = "lo"});
   ASSERT_FALSE(tun);
-  EXPECT_EQ(tun.error().code, EINVAL);
+  EXPECT_EQ(tun.error().code, EEXIST);
+  ip("link property add dev lo altname " + kMark);
+  const auto marked = TunDevice::open({.name = "ib0", .mark = kMark});
+  ASSERT_FALSE(marked);
+  EXPECT_EQ(marked.error().code, EINVAL);
 }
 
 TEST_F(TunDeviceTest, ReadsPacketsOfTheHost) {

@@ -270,13 +270,13 @@ TEST_F(UdDeviceTest, TellsWhichChangeTheDeviceRefuses) {
 
 TEST_F(UdDeviceTest, CountsDatagramsThatFoundNoReceive) {
   make_sides({.receive = 64, .send = 128});
-  const auto before = device_->missing_receives();
+  const auto before = device_->counters().missing_receives;
   ASSERT_TRUE(before);
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 100; ++i) batch.push_back(to_b(100, i));
   ASSERT_EQ(a_->qp->send(batch), 100U);
   EXPECT_EQ(b_->receive(1).size(), 1U);
-  EXPECT_GT(device_->missing_receives(), before);
+  EXPECT_GT(device_->counters().missing_receives, before);
 }
 
 TEST_F(UdDeviceTest, IsOpenedByItsName) {

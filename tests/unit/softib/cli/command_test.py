@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import shutil
 import socket
 import struct
 import subprocess
@@ -199,6 +200,54 @@ def a_service_that_is_not_the_owners_gets_no_request():
             assert done.returncode == 1 and "user 65534" in done.stderr, done
             client, _ = service.accept()
             equal(client.recv(1), b"")  # it has connected, and sent nothing
+
+
+def has_other_users():
+    """False in a user namespace of one user."""
+    return int(pathlib.Path("/proc/self/uid_map").read_text().split()[-1]) > 1
+
+
+def stop_says_that_the_subnet_is_of_another_user():
+    """What only root can try: to be another user."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    if os.getuid() != 0 or not has_other_users():
+        return
+    with Subnet(SOFTIB) as subnet:
+        os.chmod(subnet.folder, 0o755)
+        for arguments in (["stop"], ["stop", str(subnet.folder / "default")], ["show"], ["set", "sm", "restart"],
+                          ["run", "true"]):
+            done = softib(*arguments, env=subnet.environment, user=nobody)
+            assert done.returncode == 1 and "belongs to another user" in done.stderr, (arguments, done)
+        equal(subnet.process.poll(), None)
+
+
+def an_ordinary_user_has_a_private_folder():
+    if os.getuid() != 0 or not has_other_users():
+        return
+    nobody = pwd.getpwnam("nobody").pw_uid
+    with tempfile.TemporaryDirectory() as temporary:
+        os.chmod(temporary, 0o1777)
+        environment = {"PATH": os.environ["PATH"], "TMPDIR": temporary}
+        private = pathlib.Path(temporary) / f"softib-{nobody}"
+        done = softib("show", env=environment, user=nobody)
+        assert str(private) in done.stderr and private.stat().st_mode & 0o777 == 0o700, done
+        private.chmod(0o755)
+        done = softib("show", env=environment, user=nobody)
+        assert done.returncode == 1 and "others cannot enter" in done.stderr, done
+        private.rmdir()
+        private.mkdir(0o700)  # root's
+        done = softib("show", env=environment, user=nobody)
+        assert done.returncode == 1 and "SOFTIB_DIR" in done.stderr, done
+
+
+def a_subnet_whose_folder_is_removed_ends():
+    with Subnet(SOFTIB) as subnet:
+        subnet.kill_subnet()
+        subnet.start_subnet(stderr=subprocess.PIPE)
+        shutil.move(subnet.folder / "default", subnet.folder / "elsewhere")
+        _, log = subnet.process.communicate(timeout=60)
+        equal(subnet.process.returncode, 1)
+        assert "has been removed" in log, log
 
 
 def stop_names_the_programs_that_use_the_subnet():
@@ -404,6 +453,7 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_sends_nothing_to_other_services,
            a_service_that_is_not_the_owners_gets_no_request, stop_names_the_programs_that_use_the_subnet,
+           stop_says_that_the_subnet_is_of_another_user, a_subnet_whose_folder_is_removed_ends, an_ordinary_user_has_a_private_folder,
            stop_removes_what_a_killed_subnet_has_left,
            stop_removes_a_folder_without_a_usable_fabric_file, stop_says_why_a_folder_stays,
            killed_subnet_goes_on_with_its_options,

@@ -57,6 +57,16 @@ TEST(SubnetFolder, DefaultsDependOnTheUser) {
   const auto directory = softib_directory();
   ASSERT_TRUE(directory);
   EXPECT_EQ(*directory, ::geteuid() == 0 ? "/run/softib" : "/run/user/7/softib");
+  if (::geteuid() == 0) return;
+  const TemporaryFolder root;
+  const Environment unset("XDG_RUNTIME_DIR", nullptr);
+  const Environment temporary("TMPDIR", (root / "").c_str());
+  const auto own = softib_directory();
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_EQ(*own, root / ("softib-" + std::to_string(::geteuid())));
+  EXPECT_EQ(mode_of(*own), mode_t{0700});
+  ::chmod(own->c_str(), 0755);
+  EXPECT_FALSE(softib_directory()) << "others may enter it";
 }
 
 TEST(SubnetFolder, RestrictsAccessToTheFolderButNotToItsFiles) {
