@@ -57,6 +57,9 @@ Commands, as of ip neigh; they may be abbreviated:
                                     are up or down; fail after --timeout
   top [dev IF]                      show interfaces and neighbours with their
                                     rates, again and again
+  check [dev IF]                    check interface, port, partition and subnet
+  explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
+                                    from arriving
   help                              print this text
 
 FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.

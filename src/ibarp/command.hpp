@@ -59,6 +59,8 @@ struct Command {
     monitor,
     wait,
     top,
+    check,
+    explain,
     batch,
     help,
     version,

@@ -127,6 +127,27 @@ Status run_report(const Command& command, Report report) {
   return status;
 }
 
+/// Fails if anything is wrong.
+Status run_check(const Command& command) {
+  bool is_wrong = false;
+  std::string out;
+  const Status status = for_each_interface(command, [&](const Client& client) {
+    const Findings findings = check(client);
+    is_wrong |= findings.has_wrong();
+    if (command.json && !out.empty()) out += ",";
+    out += command.json ? findings.json() : findings.text();
+  });
+  print(command.json ? "[" + out + "]\n" : out);
+  return is_wrong ? kFailed : status;
+}
+
+/// Fails if packets do not arrive.
+Status run_explain(const Command& command) {
+  const Findings findings = explain(command);
+  print(command.json ? "[" + findings.json() + "]\n" : findings.text());
+  return findings.has_wrong() ? kFailed : kDone;
+}
+
 Status run_metrics(const Command& command) {
   if (!command.serve.empty()) {
     serve_metrics(command);
@@ -197,6 +218,10 @@ Status run(const Command& command) {
       return wait_for(command);
     case Verb::top:
       return top(command, print_line);
+    case Verb::check:
+      return run_check(command);
+    case Verb::explain:
+      return run_explain(command);
     case Verb::batch:
       return run_batch(command);
     case Verb::help:

@@ -7,6 +7,7 @@
 
 #include "client.hpp"
 #include "command.hpp"
+#include "findings.hpp"
 #include "metrics/families.hpp"
 
 namespace ipoib::cli {
@@ -76,5 +77,11 @@ void serve_metrics(const Command& command);
 [[nodiscard]] std::string log_levels(const Client& client, const Command& command);
 [[nodiscard]] std::string trace(const Client& client, const Command& command);
 [[nodiscard]] std::string info(const Client& client, const Command& command);
+
+/// Checks the interface, its port, its partition and its subnet.
+[[nodiscard]] Findings check(const Client& client);
+/// Says where packets to the address of the command go, and what keeps them from arriving. Resolves
+/// the neighbour if the cache does not know it. Throws Failure.
+[[nodiscard]] Findings explain(const Command& command);
 
 }  // namespace ipoib::cli

@@ -21,7 +21,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 24> kVerbs{
+constexpr std::array<Name, 26> kVerbs{
     {{"show", Verb::show},       {"list", Verb::show},         {"ls", Verb::show},
      {"get", Verb::get},         {"add", Verb::add},           {"change", Verb::change},
      {"chg", Verb::change},      {"replace", Verb::replace},   {"repl", Verb::replace},
@@ -29,7 +29,8 @@ constexpr std::array<Name, 24> kVerbs{
      {"log", Verb::log},         {"trace", Verb::trace},       {"info", Verb::info},
      {"groups", Verb::groups},   {"stations", Verb::stations}, {"interface", Verb::interfaces},
      {"metrics", Verb::metrics}, {"monitor", Verb::monitor},   {"wait", Verb::wait},
-     {"top", Verb::top},         {"failover", Verb::failover}, {"help", Verb::help}}};
+     {"top", Verb::top},         {"failover", Verb::failover}, {"help", Verb::help},
+     {"check", Verb::check},     {"explain", Verb::explain}}};
 struct Topic {
   std::string_view text;
   std::uint32_t bits;
@@ -211,7 +212,8 @@ void take_port(Command& command, const std::string& word) {
 
 /// Parses what follows a verb.
 void take_arguments(Command& command, Words& words) {
-  const bool about_entry = command.is_change() || command.verb == Verb::get;
+  const bool about_entry =
+      command.is_change() || command.verb == Verb::get || command.verb == Verb::explain;
   bool has_hardware = false;
   if (command.verb == Verb::wait) take_condition(command, words);
   while (!words.empty()) {

@@ -1,0 +1,205 @@
+// Checks an interface, its port and its subnet, as far as the daemon and the host know them.
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "findings.hpp"
+#include "run.hpp"
+#include "text.hpp"
+
+namespace ipoib::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Enough for the queues of an interface with the default options.
+constexpr std::uint64_t kEnoughLockedMemory = 64ULL << 20;
+/// As of RFC 4391: the MGID of the broadcast group ends like this.
+constexpr std::uint8_t kBroadcastEnd = 0xff;
+
+/// The first line of a file of the kernel; empty if it cannot be read.
+std::string line_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::uint64_t number(const std::string& text, int base = 10) {
+  std::uint64_t out = 0;
+  const std::size_t skip = base == 16 && text.starts_with("0x") ? 2 : 0;
+  std::from_chars(text.data() + skip, text.data() + text.size(), out, base);
+  return out;
+}
+
+std::string remedy_for(const ibarp_info& info) {
+  const std::string state = info.state;
+  if (state == "no_device") return "ibv_devices lists the devices that programs see";
+  if (state == "no_pkey") {
+    return "let the subnet manager put the port into the partition, or choose one of its "
+           "partitions: " +
+           std::string("ibarp interface");
+  }
+  if (state == "port_down")
+    return "ibstat shows the link: look at the cable, or start a subnet manager (opensm)";
+  if (state == "no_subnet_manager") return "sminfo; start a subnet manager (opensm)";
+  return "saquery MCMemberRecord shows the groups; the log of ipoibd says what the subnet "
+         "administrator refused";
+}
+
+void check_state(Findings& findings, const ibarp_info& info) {
+  const std::string name = info.interface;
+  findings.ok("daemon",
+              std::string("ipoibd ") + info.version + ", process " + std::to_string(info.pid));
+  if (info.admin_up != 0) {
+    findings.ok("interface", "administratively up");
+  } else {
+    findings.wrong("interface", "administratively down", "ip link set " + name + " up");
+  }
+  const std::string port = std::string(info.device) + " port " + std::to_string(info.port);
+  if (std::string_view(info.state) != "up") {
+    findings.wrong("port", port + " waits for " + info.waiting_for, remedy_for(info));
+    return;
+  }
+  findings.ok("port", port + ", LID " + lid_text(info.lid));
+  if (info.sm_lid != 0) findings.ok("subnet manager", "LID " + lid_text(info.sm_lid));
+}
+
+void check_partition(Findings& findings, const ibarp_info& info) {
+  if (info.pkey == 0) return;
+  const std::string pkey = "P_Key " + hexadecimal(info.pkey, 4);
+  if ((info.pkey & 0x8000U) != 0) {
+    findings.ok("partition", pkey + ", full member");
+    return;
+  }
+  findings.warn("partition", pkey + ", limited member: it reaches full members only",
+                "if hosts with limited membership are to reach each other, make the port a full "
+                "member, in the "
+                "configuration of the subnet manager");
+}
+
+void check_groups(Findings& findings, const Client& client, const ibarp_info& info) {
+  if (std::string_view(info.state) != "up") return;
+  std::size_t missing = 0;
+  for (const ibarp_group& group : client.groups()) {
+    if (std::string_view(group.membership) == "missing") ++missing;
+    const bool is_broadcast = std::all_of(std::end(group.mgid) - 4, std::end(group.mgid),
+                                          [](auto byte) { return byte == kBroadcastEnd; });
+    if (!is_broadcast) continue;
+    findings.ok("broadcast group", "MLID " + lid_text(group.mlid) + ", " + group.membership);
+  }
+  if (missing == 0) return;
+  findings.warn("groups",
+                std::to_string(missing) + " to which the host sends, and which no host has joined",
+                "ibarp groups; packets to them are dropped");
+}
+
+void check_mtu(Findings& findings, const ibarp_info& info) {
+  const std::string name = info.interface;
+  const std::uint64_t host = number(line_of("/sys/class/net/" + name + "/mtu"));
+  if (host == 0 || info.mtu == 0) return;
+  if (host <= info.mtu) {
+    findings.ok("MTU", std::to_string(host) + " bytes");
+    return;
+  }
+  findings.wrong("MTU",
+                 std::to_string(host) + " bytes, but the subnet carries " +
+                     std::to_string(info.mtu) + ": larger packets are dropped",
+                 "ip link set " + name + " mtu " + std::to_string(info.mtu));
+}
+
+bool is_link_local(const sockaddr* address) {
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+void check_addresses(Findings& findings, const std::string& name) {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(first, &::freeifaddrs);
+  std::size_t count = 0;
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (name != each->ifa_name || each->ifa_addr == nullptr || is_link_local(each->ifa_addr))
+      continue;
+    if (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6) ++count;
+  }
+  if (count > 0) {
+    findings.ok("addresses", std::to_string(count) + " besides those of the link");
+  } else {
+    findings.warn("addresses", "none besides those of the link",
+                  "ip addr add ADDRESS/BITS dev " + name);
+  }
+}
+
+/// Only those may read the limits of a process who may trace it.
+void check_locked_memory(Findings& findings, const ibarp_info& info) {
+  std::ifstream file("/proc/" + std::to_string(info.pid) + "/limits");
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kName = "Max locked memory";
+    if (!line.starts_with(kName)) continue;
+    std::istringstream words(line.substr(kName.size()));
+    std::string soft;
+    words >> soft;
+    if (soft == "unlimited" || number(soft) >= kEnoughLockedMemory) {
+      findings.ok("locked memory", soft == "unlimited" ? "unlimited" : soft + " bytes");
+    } else {
+      findings.warn("locked memory", "at most " + soft + " bytes: more queues may fail",
+                    "raise LimitMEMLOCK= of the unit, or ulimit -l");
+    }
+  }
+}
+
+/// Only interfaces of the kernel's driver have a file `pkey`.
+void check_kernel_driver(Findings& findings, const ibarp_info& info) {
+  std::error_code ignored;
+  for (const auto& each : fs::directory_iterator("/sys/class/net", ignored)) {
+    const std::uint64_t pkey = number(line_of(each.path() / "pkey"), 16);
+    if (pkey == 0 || ((pkey ^ info.pkey) & 0x7fffU) != 0) continue;
+    if (!fs::exists(each.path() / "device/infiniband" / info.device, ignored)) continue;
+    findings.warn(
+        "kernel driver",
+        each.path().filename().string() + " of ib_ipoib is in the same partition of the port",
+        "ip link set " + each.path().filename().string() +
+            " down, if both are to have the same addresses");
+  }
+}
+
+void check_drops(Findings& findings, const Client& client) {
+  std::string text;
+  for (const ibarp_counter& each : client.counters()) {
+    if (each.is_drop == 0 || each.value == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::string(each.name) + " " + std::to_string(each.value);
+  }
+  if (text.empty()) {
+    findings.ok("drops", "none since the start");
+  } else {
+    findings.warn("drops", "since the start: " + text,
+                  "ibarp stats again: does one grow? ibarp(8) explains each");
+  }
+}
+
+}  // namespace
+
+Findings check(const Client& client) {
+  Findings findings(client.interface());
+  const ibarp_info info = client.info();
+  check_state(findings, info);
+  check_partition(findings, info);
+  check_groups(findings, client, info);
+  check_mtu(findings, info);
+  check_addresses(findings, client.interface());
+  check_locked_memory(findings, info);
+  check_kernel_driver(findings, info);
+  check_drops(findings, client);
+  return findings;
+}
+
+}  // namespace ipoib::cli

@@ -1,0 +1,221 @@
+// Says where packets to an address go, and what keeps them from arriving.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+#include "findings.hpp"
+#include "host_route.hpp"
+#include "run.hpp"
+#include "text.hpp"
+
+namespace ipoib::cli {
+
+namespace {
+
+/// How long the daemon may take to resolve a neighbour: three ARP requests and a path.
+constexpr int kResolveMs = 10'000;
+
+bool equal(const ibarp_address& a, const ibarp_address& b) {
+  return a.family == b.family && std::ranges::equal(a.bytes, b.bytes);
+}
+
+bool is_multicast(const ibarp_address& address) {
+  return address.family == AF_INET ? (address.bytes[0] & 0xf0U) == 0xe0 : address.bytes[0] == 0xff;
+}
+
+std::string plural(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// The drops that an interface has counted, by name.
+std::map<std::string, std::uint64_t> drops(const Client& client) {
+  std::map<std::string, std::uint64_t> out;
+  for (const ibarp_counter& each : client.counters()) {
+    if (each.is_drop != 0) out[each.name] = each.value;
+  }
+  return out;
+}
+
+std::string what_to_ask(const ibarp_address& address) {
+  return address.family == AF_INET ? "ARP requests" : "neighbour solicitations";
+}
+
+class Explanation {
+ public:
+  explicit Explanation(const Command& command)
+      : command_(command), address_(*command.address), findings_(command.host) {}
+
+  Findings find() {
+    const auto route = find_route();
+    if (!route) return std::move(findings_);
+    const Client client(route->device);
+    const ibarp_info info = client.info();
+    if (!is_up(info)) return std::move(findings_);
+    if (route->type == "broadcast" || is_multicast(address_)) {
+      explain_group(client, route->type == "broadcast");
+    } else {
+      explain_neighbour(client, info, route->gateway.value_or(address_));
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  /// nullopt if no packet to it leaves the host by an interface of ipoibd.
+  std::optional<HostRoute> find_route() {
+    auto route = host_route(address_);
+    if (!route) {
+      findings_.wrong(
+          "route", "the host has none, or one that refuses packets: none is sent",
+          "ip route get " + command_.host + "; add a route or an address of its subnet");
+      return std::nullopt;
+    }
+    if (route->type == "local") {
+      findings_.ok("route", "an address of this host: its packets do not leave it");
+      return std::nullopt;
+    }
+    const auto ours = interfaces_named("");
+    if (std::ranges::find(ours, route->device) == ours.end()) {
+      findings_.wrong("route",
+                      "leaves by " + (route->device.empty() ? "no interface" : route->device) +
+                          ", which is not an interface of ipoibd (" + route->type + ")",
+                      "ip route get " + command_.host + "; ibarp interface lists those of ipoibd");
+      return std::nullopt;
+    }
+    if (!command_.device.empty() && command_.device != route->device) {
+      findings_.wrong("route", "leaves by " + route->device + ", not by " + command_.device,
+                      "ip route get " + command_.host);
+      return std::nullopt;
+    }
+    std::string text = "by " + route->device;
+    text += route->gateway ? " and the gateway " + text_of(*route->gateway) : ", on its link";
+    if (route->source) text += ", from " + text_of(*route->source);
+    findings_.ok("route", text);
+    return route;
+  }
+
+  bool is_up(const ibarp_info& info) {
+    const std::string name = info.interface;
+    if (info.admin_up == 0) {
+      findings_.wrong("interface", name + " is administratively down",
+                      "ip link set " + name + " up");
+      return false;
+    }
+    if (std::string_view(info.state) == "up") return true;
+    findings_.wrong("interface", name + " is not up; it waits for " + info.waiting_for,
+                    "ibarp check dev " + name);
+    return false;
+  }
+
+  void explain_group(const Client& client, bool is_broadcast) {
+    ibarp_address group = address_;
+    if (is_broadcast) std::fill_n(group.bytes, 4, std::uint8_t{0xff});
+    for (const ibarp_group& each : client.groups()) {
+      if (!equal(each.address, group)) continue;
+      const std::string membership = each.membership;
+      const std::string text =
+          "MGID " + gid_text(each.mgid) + ", MLID " + lid_text(each.mlid) + ", " + membership;
+      if (membership == "missing") {
+        findings_.wrong(
+            "group", text + ": no host has joined it, so the subnet has no such group",
+            "on a host that should receive, look whether it has joined: ip maddr; ibarp groups");
+      } else if (each.mlid == 0) {
+        findings_.wrong(
+            "group", text + "; " + plural(each.waiting, "packet") + " waiting",
+            "the subnet administrator has not answered: ibarp check dev " + client.interface());
+      } else {
+        findings_.ok("group", text);
+      }
+      return;
+    }
+    findings_.ok("group", "not known yet: the first packet to it looks it up");
+  }
+
+  void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
+    const auto before = drops(client);
+    ibarp_entry entry = entry_of(client, hop);
+    const bool was_known =
+        (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
+    int result = 0;
+    if (!was_known) {
+      ibarp_path path{};
+      path.size = sizeof(path);
+      result = ibarp_resolve(client.get(), &hop, kResolveMs, &path);
+      if (result != 0) failure_ = reason_of(client.interface(), client.get(), result);
+      entry = entry_of(client, hop);
+    }
+    if (result == 0) {
+      describe(entry, was_known);
+    } else {
+      say_why(entry, info, hop, result);
+    }
+    std::string counted;
+    for (const auto& [name, value] : drops(client)) {
+      const auto at = before.find(name);
+      const std::uint64_t more = value - (at == before.end() ? 0 : at->second);
+      if (more > 0) counted += (counted.empty() ? "" : ", ") + name + " " + std::to_string(more);
+    }
+    if (!counted.empty()) {
+      findings_.warn("drops", "counted by the interface meanwhile: " + counted,
+                     "ibarp(8) explains each counter");
+    }
+  }
+
+  /// One without flags if there is none.
+  static ibarp_entry entry_of(const Client& client, const ibarp_address& address) {
+    ibarp_entry entry{};
+    entry.size = sizeof(entry);
+    const int result = ibarp_get(client.get(), &address, &entry);
+    if (result == -ENOENT) return {};
+    client.check(result);
+    return entry;
+  }
+
+  void describe(const ibarp_entry& entry, bool was_known) {
+    findings_.ok("neighbour", std::string(entry.state) + ", " + text_of(entry.hardware) +
+                                  (was_known ? "" : "; it was not known, and has answered now"));
+    findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
+                             ", MTU " + std::to_string(entry.path_mtu) + ", rate " +
+                             rate(entry.rate_mbps));
+    findings_.ok("packets", plural(entry.uses, "packet") + " sent, " +
+                                std::to_string(entry.waiting) + " waiting, the last " +
+                                age(entry.idle_ms) + " ago");
+  }
+
+  void say_why(const ibarp_entry& entry, const ibarp_info& info, const ibarp_address& hop,
+               int result) {
+    if (result != -EHOSTUNREACH && result != -ETIMEDOUT) {
+      findings_.wrong("neighbour", failure_, "ibarp check dev " + std::string(info.interface));
+      return;
+    }
+    if ((entry.flags & IBARP_HAS_HARDWARE) != 0) {
+      findings_.ok("neighbour", "has answered: " + text_of(entry.hardware));
+      findings_.wrong("path",
+                      "the subnet administrator gives none to GID " + gid_text(entry.hardware.gid),
+                      "saquery PathRecord; look whether both ports are in partition " +
+                          hexadecimal(info.pkey, 4) + ", and not both limited members");
+      return;
+    }
+    findings_.wrong(
+        "neighbour", text_of(hop) + " does not answer " + what_to_ask(hop),
+        "on that host: ibarp check; it needs the address, and an interface in partition " +
+            hexadecimal(info.pkey | 0x8000U, 4));
+    if ((info.pkey & 0x8000U) == 0) {
+      findings_.warn(
+          "partition", "this port is a limited member: it reaches full members only",
+          "make one of the two ports a full member, in the configuration of the subnet manager");
+    }
+  }
+
+  const Command& command_;
+  const ibarp_address address_;
+  Findings findings_;
+  std::string failure_;
+};
+
+}  // namespace
+
+Findings explain(const Command& command) { return Explanation(command).find(); }
+
+}  // namespace ipoib::cli

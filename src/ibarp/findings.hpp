@@ -1,0 +1,41 @@
+// What check and explain have found out, as text or JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ipoib::cli {
+
+enum class Verdict : std::uint8_t { ok, warning, wrong };
+
+struct Finding {
+  Verdict verdict = Verdict::ok;
+  std::string subject;  ///< what was looked at, in one or two words
+  std::string text;     ///< what was found
+  std::string remedy;   ///< what to do about it; empty if nothing
+};
+
+/// The findings about one interface or address, in the order in which they were made.
+class Findings {
+ public:
+  explicit Findings(std::string about) : about_(std::move(about)) {}
+
+  void ok(std::string subject, std::string text);
+  void warn(std::string subject, std::string text, std::string remedy);
+  void wrong(std::string subject, std::string text, std::string remedy);
+
+  [[nodiscard]] bool has_wrong() const;
+  [[nodiscard]] const std::vector<Finding>& all() const { return all_; }
+  /// A line for each finding, and one for each remedy.
+  [[nodiscard]] std::string text() const;
+  /// A JSON object on one line, without a newline.
+  [[nodiscard]] std::string json() const;
+
+ private:
+  std::string about_;
+  std::vector<Finding> all_;
+};
+
+}  // namespace ipoib::cli

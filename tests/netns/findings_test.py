@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""ibarp check and explain: what an operator is told when something does not work."""
+
+import json
+
+import hosts
+from hosts import wait_until
+
+
+class Findings(hosts.Pair):
+    def setUp(self):
+        self.set_up()
+        self.start()
+
+    def ask(self, *arguments, host=None):
+        """Runs ibarp, compares its exit status with its findings, and returns those by subject."""
+        done = (host or self.left).run(hosts.program("ibarp"), *arguments, "--json", check=False)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        answer = json.loads(done.stdout)[0]
+        self.assertEqual(answer["ok"], done.returncode == 0, answer)
+        for each in answer["findings"]:
+            self.assertEqual("remedy" in each, each["verdict"] != "ok", each)
+        return {each["subject"]: each for each in answer["findings"]}
+
+    def assert_finding(self, findings, subject, verdict, *words):
+        self.assertIn(subject, findings)
+        self.assertEqual(findings[subject]["verdict"], verdict, findings)
+        text = findings[subject]["text"] + " " + findings[subject].get("remedy", "")
+        for word in words:
+            self.assertIn(word, text)
+
+
+class Explain(Findings):
+    def test_a_neighbour_that_answers(self):
+        self.assert_connected()
+        found = self.ask("explain", "10.44.0.2")
+        self.assert_finding(found, "route", "ok", "ib0", "10.44.0.1")
+        self.assert_finding(found, "neighbour", "ok", self.right.ibarp("info")["lladdr"])
+        self.assert_finding(found, "path", "ok", "MTU 2048")
+        self.assertNotIn("was not known", found["neighbour"]["text"])
+
+    def test_a_neighbour_that_nobody_has_asked_for(self):
+        self.left.run(hosts.program("ibarp"), "flush")
+        self.assert_finding(self.ask("explain", "10.44.0.2"), "neighbour", "ok", "was not known")
+
+    def test_a_gateway(self):
+        self.left.run("ip", "route", "add", "192.0.2.0/24", "via", "10.44.0.2")
+        found = self.ask("explain", "192.0.2.9")
+        self.assert_finding(found, "route", "ok", "gateway 10.44.0.2")
+        self.assert_finding(found, "neighbour", "ok", self.right.ibarp("info")["lladdr"])
+
+    def test_nobody_has_the_address(self):
+        found = self.ask("explain", "10.44.0.77")
+        self.assert_finding(found, "neighbour", "wrong", "10.44.0.77 does not answer ARP requests", "0xffff")
+        self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
+        self.assert_finding(self.ask("explain", "fd44::77"), "neighbour", "wrong", "neighbour solicitations")
+
+    def test_routes_that_lead_elsewhere(self):
+        run = self.left.run
+        self.assert_finding(self.ask("explain", "192.0.2.1"), "route", "wrong", "ip route get 192.0.2.1")
+        self.assert_finding(self.ask("explain", "10.44.0.1"), "route", "ok", "address of this host")
+        run("ip", "link", "add", "other", "type", "veth", "peer", "name", "end")
+        run("ip", "link", "set", "end", "up")
+        run("ip", "link", "set", "other", "up")
+        run("ip", "route", "add", "198.51.100.0/24", "dev", "other")
+        self.assert_finding(self.ask("explain", "198.51.100.1"), "route", "wrong", "leaves by other")
+        run("ip", "route", "add", "unreachable", "203.0.113.0/24")
+        self.assert_finding(self.ask("explain", "203.0.113.1"), "route", "wrong")
+
+    def test_groups(self):
+        self.assert_finding(self.ask("explain", "10.44.0.255"), "group", "ok", "full")
+        self.left.run("ip", "route", "add", "224.0.0.0/4", "dev", "ib0")
+        self.assert_finding(self.ask("explain", "239.1.2.3"), "group", "ok", "not known yet")
+        self.left.ping("239.1.2.3", "-c", "1", "-W", "1")
+        wait_until(lambda: self.ask("explain", "239.1.2.3")["group"]["verdict"] == "wrong",
+                   "the group is missing")
+        self.assert_finding(self.ask("explain", "239.1.2.3"), "group", "wrong", "no host has joined")
+
+    def test_the_port_is_down(self):
+        self.softib_set("port", "left", "down")
+        wait_until(lambda: self.left.ibarp("info")["state"] != "up", "the link is down")
+        found = self.ask("explain", "10.44.0.2")
+        # The kernel has no route by an interface without carrier, or still has it.
+        self.assertTrue(any(each["verdict"] == "wrong" for each in found.values()), found)
+
+    def test_wrong_usage(self):
+        for arguments in ["explain"], ["explain", "nowhere"], ["explain", "10.44.0.2", "10.44.0.3"]:
+            done = self.left.run(hosts.program("ibarp"), *arguments, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+
+
+class Check(Findings):
+    def test_all_is_well(self):
+        found = self.ask("check")
+        for subject in "daemon", "interface", "port", "subnet manager", "partition", "broadcast group", "MTU", "addresses":
+            self.assert_finding(found, subject, "ok")
+        text = self.left.run(hosts.program("ibarp"), "check").stdout
+        self.assertTrue(text.startswith("ib0:\n"), text)
+        self.assertNotIn("wrong", text)
+
+    def test_the_interface_is_down(self):
+        self.left.run("ip", "link", "set", "ib0", "down")
+        wait_until(lambda: self.ask("check")["interface"]["verdict"] == "wrong", "the interface is down")
+        self.assert_finding(self.ask("check"), "interface", "wrong", "ip link set ib0 up")
+        self.assert_finding(self.ask("explain", "10.44.0.1"), "route", "ok")
+
+    def test_the_port_has_no_subnet(self):
+        self.softib_set("port", "left", "down")
+        wait_until(lambda: self.ask("check")["port"]["verdict"] == "wrong", "the port is down")
+        self.assert_finding(self.ask("check"), "port", "wrong", "waits for", "opensm")
+        self.softib_set("port", "left", "init")
+        wait_until(lambda: "opensm" in self.ask("check")["port"].get("remedy", ""), "no subnet manager")
+
+    def test_the_mtu_is_too_large(self):
+        self.left.run("ip", "link", "set", "ib0", "mtu", "4000", check=False)
+        wait_until(lambda: self.ask("check")["MTU"]["verdict"] == "wrong", "the MTU is too large")
+        self.assert_finding(self.ask("check"), "MTU", "wrong", "4000 bytes", "ip link set ib0 mtu 2044")
+
+    def test_no_address(self):
+        self.left.run("ip", "addr", "flush", "dev", "ib0")
+        self.assert_finding(self.ask("check"), "addresses", "warning", "ip addr add")
+
+    def test_packets_are_dropped(self):
+        self.left.ping("10.44.0.77", "-c", "1", "-W", "5")
+        wait_until(lambda: "drop_neighbour_failed" in self.ask("check")["drops"]["text"], "a drop is shown")
+
+
+if __name__ == "__main__":
+    hosts.main()

@@ -1,0 +1,161 @@
+// check and explain of the ibarp program, with a server in the test's process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <map>
+
+#include "program.hpp"
+#include "running_server.hpp"
+
+namespace ipoib::cli {
+namespace {
+
+namespace json = boost::json;
+using control::RunningServer;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// "verdict: text -> remedy" by subject.
+using Lines = std::map<std::string, std::string>;
+
+Lines lines_of(const Outcome& outcome) {
+  Lines lines;
+  const json::value all = json::parse(outcome.out);
+  EXPECT_EQ(all.at(0).at("ok").as_bool(), outcome.status == 0);
+  for (const json::value& each : all.at(0).at("findings").as_array()) {
+    std::string line(each.at("verdict").as_string());
+    line += ": " + std::string(each.at("text").as_string());
+    if (const auto* const remedy = each.as_object().if_contains("remedy")) {
+      line += " -> " + std::string(remedy->as_string());
+    }
+    lines[std::string(each.at("subject").as_string())] = line;
+  }
+  return lines;
+}
+
+class Findings : public testing::Test {
+ protected:
+  static control::InterfaceInfo healthy() {
+    control::InterfaceInfo info;
+    info.device = "softib0";
+    info.port = 1;
+    info.pkey = PKey(0xffff);
+    info.lid = Lid(3);
+    info.sm_lid = Lid(1);
+    info.mtu = 2044;
+    info.state = "up";
+    info.version = "1.2.3";
+    info.pid = 4711;
+    info.groups = {
+        {*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full", Ipv4Address(0xffffffff)}};
+    return info;
+  }
+
+  Lines check(control::InterfaceInfo info) {
+    info.interface = server_.name();
+    server_.handler.put(info);
+    return lines_of(run_ibarp({"check", "-j", "dev", server_.name()}));
+  }
+  Lines explain(const std::string& address) {
+    return lines_of(run_ibarp({"explain", address, "-j"}));
+  }
+
+  RunningServer server_;
+};
+
+TEST_F(Findings, AHealthyInterface) {
+  Lines found = check(healthy());
+  EXPECT_EQ(found["daemon"], "ok: ipoibd 1.2.3, process 4711");
+  EXPECT_EQ(found["interface"], "ok: administratively up");
+  EXPECT_EQ(found["port"], "ok: softib0 port 1, LID 0x0003");
+  EXPECT_EQ(found["subnet manager"], "ok: LID 0x0001");
+  EXPECT_EQ(found["partition"], "ok: P_Key 0xffff, full member");
+  EXPECT_EQ(found["broadcast group"], "ok: MLID 0xc000, full");
+  EXPECT_EQ(found.count("groups"), 0U);
+}
+
+TEST_F(Findings, AreTextWithoutJson) {
+  server_.handler.put(healthy());
+  const Outcome outcome = run_ibarp({"check", "dev", server_.name()});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith(server_.name() + ":\n  ok "), HasSubstr("softib0 port 1"),
+                    HasSubstr("-> ip addr add ADDRESS/BITS dev " + server_.name())));
+}
+
+TEST_F(Findings, AnInterfaceThatIsDown) {
+  auto info = healthy();
+  info.admin_up = false;
+  EXPECT_EQ(check(info)["interface"],
+            "wrong: administratively down -> ip link set " + server_.name() + " up");
+}
+
+TEST_F(Findings, APortThatWaits) {
+  for (const auto& [state, remedy] :
+       std::map<std::string, std::string>{{"port_down", "ibstat"},
+                                          {"no_subnet_manager", "sminfo"},
+                                          {"no_pkey", "partition"},
+                                          {"joining", "saquery"},
+                                          {"no_device", "ibv_devices"}}) {
+    auto info = healthy();
+    info.state = state;
+    info.waiting_for = "something";
+    info.sm_lid = Lid(0);
+    Lines found = check(info);
+    EXPECT_THAT(found["port"], AllOf(StartsWith("wrong: softib0 port 1 waits for something -> "),
+                                     HasSubstr(remedy)));
+    EXPECT_EQ(found.count("subnet manager") + found.count("broadcast group"), 0U) << state;
+  }
+}
+
+TEST_F(Findings, RoCEHasNoSubnetManager) {
+  auto info = healthy();
+  info.lid = info.sm_lid = Lid(0);
+  Lines found = check(info);
+  EXPECT_EQ(found["port"], "ok: softib0 port 1, LID -");
+  EXPECT_EQ(found.count("subnet manager"), 0U);
+}
+
+TEST_F(Findings, GroupsThatNobodyHasJoined) {
+  auto info = healthy();
+  info.groups.push_back(
+      {*Gid::parse("ff12:401b:ffff::f01:203"), Lid(0), "missing", Ipv4Address(0xef010203)});
+  info.groups.push_back(
+      {*Gid::parse("ff12:401b:ffff::1"), Lid(0xc001), "full", Ipv4Address(0xe0000001)});
+  Lines found = check(info);
+  EXPECT_THAT(found["groups"], StartsWith("warning: 1 to which the host sends"));
+  EXPECT_EQ(found["broadcast group"], "ok: MLID 0xc000, full");
+}
+
+TEST_F(Findings, PacketsThatWereDropped) {
+  EXPECT_THAT(check(healthy())["drops"],
+              AllOf(StartsWith("warning: since the start: "), HasSubstr("path_failed 2")));
+}
+
+TEST_F(Findings, AnAddressOfTheHostItself) {
+  EXPECT_EQ(explain("127.0.0.1")["route"].substr(0, 3), "ok:");
+}
+
+TEST_F(Findings, AnAddressWithoutRoute) {
+  if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs a network namespace, which has no routes";
+  EXPECT_THAT(explain("192.0.2.1")["route"], AllOf(StartsWith("wrong: the host has none"),
+                                                   HasSubstr("-> ip route get 192.0.2.1")));
+  EXPECT_THAT(explain("2001:db8::1")["route"], StartsWith("wrong: "));
+}
+
+TEST_F(Findings, ExplainNeedsOneAddress) {
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"explain"},
+                                             {"explain", "nowhere"},
+                                             {"explain", "10.0.0.1", "10.0.0.2"},
+                                             {"check", "10.0.0.1"}}) {
+    EXPECT_EQ(run_ibarp(words).status, 2);
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::cli
