@@ -40,19 +40,21 @@ std::uint64_t number(const std::string& text, int base = 10) {
   return out;
 }
 
-std::string remedy_for(const ibarp_info& info) {
-  const std::string state = info.state;
+/// What to do about a port that waits, by the state of the bring-up.
+std::string remedy_for(std::string_view state) {
   if (state == "no_device") return "ibv_devices lists the devices that programs see";
+  if (state == "no_gid") return "ip -6 address shows the addresses of its network device";
   if (state == "no_pkey") {
-    return "let the subnet manager put the port into the partition, or choose one of its "
-           "partitions: " +
-           std::string("ibarp interface");
+    return "put the port into the partition, in the configuration of the subnet manager; ibarp "
+           "interface lists the interfaces";
   }
-  if (state == "port_down")
-    return "ibstat shows the link: look at the cable, or start a subnet manager (opensm)";
-  if (state == "no_subnet_manager") return "sminfo; start a subnet manager (opensm)";
-  return "saquery MCMemberRecord shows the groups; the log of ipoibd says what the subnet "
-         "administrator refused";
+  if (state == "joining") {
+    return "saquery MCMemberRecord shows the groups; the log says what the subnet administrator "
+           "refused";
+  }
+  if (state == "port_down" || state == "port_polling")
+    return "ibstat, ibportstate: cable or switch port";
+  return "sminfo; start a subnet manager (opensm)";
 }
 
 void check_state(Findings& findings, const ibarp_info& info) {
@@ -66,7 +68,7 @@ void check_state(Findings& findings, const ibarp_info& info) {
   }
   const std::string port = std::string(info.device) + " port " + std::to_string(info.port);
   if (std::string_view(info.state) != "up") {
-    findings.wrong("port", port + " waits for " + info.waiting_for, remedy_for(info));
+    findings.wrong("port", port + " waits for " + info.waiting_for, remedy_for(info.state));
     return;
   }
   findings.ok("port", port + ", LID " + lid_text(info.lid));
@@ -74,9 +76,9 @@ void check_state(Findings& findings, const ibarp_info& info) {
 }
 
 void check_partition(Findings& findings, const ibarp_info& info) {
-  if (info.pkey == 0) return;
+  if (info.membership[0] == '\0') return;
   const std::string pkey = "P_Key " + hexadecimal(info.pkey, 4);
-  if ((info.pkey & 0x8000U) != 0) {
+  if (!is_limited(info)) {
     findings.ok("partition", pkey + ", full member");
     return;
   }
@@ -103,17 +105,15 @@ void check_groups(Findings& findings, const Client& client, const ibarp_info& in
 }
 
 void check_mtu(Findings& findings, const ibarp_info& info) {
-  const std::string name = info.interface;
-  const std::uint64_t host = number(line_of("/sys/class/net/" + name + "/mtu"));
-  if (host == 0 || info.mtu == 0) return;
-  if (host <= info.mtu) {
-    findings.ok("MTU", std::to_string(host) + " bytes");
+  if (info.host_mtu == 0 || info.mtu == 0) return;
+  const std::string mtu = std::to_string(info.host_mtu) + " bytes";
+  if (info.host_mtu <= info.mtu) {
+    findings.ok("MTU", mtu);
     return;
   }
-  findings.wrong("MTU",
-                 std::to_string(host) + " bytes, but the subnet carries " +
-                     std::to_string(info.mtu) + ": larger packets are dropped",
-                 "ip link set " + name + " mtu " + std::to_string(info.mtu));
+  const std::string limit = std::to_string(info.mtu);
+  findings.wrong("MTU", mtu + ", but the subnet carries " + limit + ": larger packets are dropped",
+                 "ip link set " + std::string(info.interface) + " mtu " + limit);
 }
 
 bool is_link_local(const sockaddr* address) {

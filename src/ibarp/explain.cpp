@@ -201,7 +201,7 @@ class Explanation {
         "neighbour", text_of(hop) + " does not answer " + what_to_ask(hop),
         "on that host: ibarp check; it needs the address, and an interface in partition " +
             hexadecimal(info.pkey | 0x8000U, 4));
-    if ((info.pkey & 0x8000U) == 0) {
+    if (is_limited(info)) {
       findings_.warn(
           "partition", "this port is a limited member: it reaches full members only",
           "make one of the two ports a full member, in the configuration of the subnet manager");

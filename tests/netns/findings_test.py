@@ -55,6 +55,16 @@ class Explain(Findings):
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         self.assert_finding(self.ask("explain", "fd44::77"), "neighbour", "wrong", "neighbour solicitations")
 
+    def test_two_limited_members(self):
+        for host in "left", "right":
+            self.softib_set("partition", "0x7fff", host, "limited")
+        wait_until(lambda: self.ask("check")["partition"]["verdict"] == "warning" and self.left.is_ready(),
+                   "left is a limited member")
+        self.left.run(hosts.program("ibarp"), "flush")
+        found = self.ask("explain", "10.44.0.2")
+        self.assert_finding(found, "neighbour", "wrong", "does not answer")
+        self.assert_finding(found, "partition", "warning", "limited member")
+
     def test_routes_that_lead_elsewhere(self):
         run = self.left.run
         self.assert_finding(self.ask("explain", "192.0.2.1"), "route", "wrong", "ip route get 192.0.2.1")
@@ -107,9 +117,15 @@ class Check(Findings):
     def test_the_port_has_no_subnet(self):
         self.softib_set("port", "left", "down")
         wait_until(lambda: self.ask("check")["port"]["verdict"] == "wrong", "the port is down")
-        self.assert_finding(self.ask("check"), "port", "wrong", "waits for", "opensm")
+        self.assert_finding(self.ask("check"), "port", "wrong", "waits for", "cable")
         self.softib_set("port", "left", "init")
-        wait_until(lambda: "opensm" in self.ask("check")["port"].get("remedy", ""), "no subnet manager")
+        wait_until(lambda: "INIT" in self.ask("check")["port"]["text"], "no subnet manager has configured the port")
+        self.assert_finding(self.ask("check"), "port", "wrong", "opensm")
+
+    def test_a_limited_member(self):
+        self.softib_set("partition", "0x7fff", "left", "limited")
+        wait_until(lambda: self.ask("check")["partition"]["verdict"] == "warning", "limited")
+        self.assert_finding(self.ask("check"), "partition", "warning", "limited member")
 
     def test_the_mtu_is_too_large(self):
         self.left.run("ip", "link", "set", "ib0", "mtu", "4000", check=False)

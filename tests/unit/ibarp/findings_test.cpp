@@ -47,6 +47,8 @@ class Findings : public testing::Test {
     info.lid = Lid(3);
     info.sm_lid = Lid(1);
     info.mtu = 2044;
+    info.host_mtu = 2044;
+    info.membership = "full";
     info.state = "up";
     info.version = "1.2.3";
     info.pid = 4711;
@@ -97,6 +99,9 @@ TEST_F(Findings, AnInterfaceThatIsDown) {
 TEST_F(Findings, APortThatWaits) {
   for (const auto& [state, remedy] :
        std::map<std::string, std::string>{{"port_down", "ibstat"},
+                                          {"port_polling", "cable"},
+                                          {"port_init", "opensm"},
+                                          {"no_gid", "ip -6 address"},
                                           {"no_subnet_manager", "sminfo"},
                                           {"no_pkey", "partition"},
                                           {"joining", "saquery"},
@@ -110,6 +115,24 @@ TEST_F(Findings, APortThatWaits) {
                                      HasSubstr(remedy)));
     EXPECT_EQ(found.count("subnet manager") + found.count("broadcast group"), 0U) << state;
   }
+}
+
+TEST_F(Findings, ALimitedMember) {
+  auto info = healthy();
+  info.membership = "limited";
+  EXPECT_THAT(check(info)["partition"], StartsWith("warning: P_Key 0xffff, limited member"));
+  info.membership = "";
+  EXPECT_EQ(check(info).count("partition"), 0U) << "not known yet";
+}
+
+TEST_F(Findings, AnMtuThatTheSubnetDoesNotCarry) {
+  auto info = healthy();
+  EXPECT_EQ(check(info)["MTU"], "ok: 2044 bytes");
+  info.host_mtu = 2045;
+  EXPECT_EQ(check(info)["MTU"],
+            "wrong: 2045 bytes, but the subnet carries 2044: larger packets are dropped -> ip link "
+            "set " +
+                server_.name() + " mtu 2044");
 }
 
 TEST_F(Findings, RoCEHasNoSubnetManager) {
