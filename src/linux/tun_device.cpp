@@ -96,7 +96,8 @@ Error interface_error(const std::string& name, int error, const std::string& if_
 Error foreign_interface(const std::string& name) {
   return Error{EEXIST, "interface " + name +
                            ": exists, and was not created by ipoibd for this port and partition; "
-                           "choose another name (--name), or remove it (ip link delete " +
+                           "choose another name (--name) or, unless ibarp info shows an ipoibd "
+                           "that serves it, remove it (ip link delete " +
                            name + ")"};
 }
 

@@ -238,7 +238,7 @@ class Takeover(Successors):
         other = self.left.run(hosts.program("softib"), "run", "--hca", "right", "--",
                               hosts.program("ipoibd"), "--takeover", "--pkey", "0xffff", check=False)
         self.assertEqual(other.returncode, 1)
-        self.assertIn("another process has it open", other.stderr)
+        self.assertIn("ib0: exists", other.stderr)
         self.assertTrue(daemon.is_running())
         self.assertEqual(self.pid(), daemon.pid)
 
