@@ -42,6 +42,16 @@ TEST_F(LastErrorTest, HasVerbErrnoAndReason) {
                "ibv_create_qp: EOPNOTSUPP: such a queue pair is not supported");
 }
 
+TEST_F(LastErrorTest, NamesAVerbThatPosts) {
+  auto* const qp = near_.make_qp();
+  ibv_send_wr wr{};
+  ibv_send_wr* bad = nullptr;
+  wr.opcode = IBV_WR_RDMA_READ;
+  EXPECT_EQ(ibv_post_send(qp, &wr, &bad), EINVAL);
+  EXPECT_THAT(softibdv_last_error(), StartsWith("ibv_post_send: EINVAL: "));
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(LastErrorTest, IsThatOfTheThread) {
   (void)fail_with("here");
   std::string before;
