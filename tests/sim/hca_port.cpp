@@ -146,7 +146,7 @@ std::size_t HcaPort::receive(std::vector<Incoming>& out, std::size_t limit) {
       }
     }
   }
-  if (qp_->receives()) post_receives();
+  if (qp_->can_receive()) post_receives();
   return out.size() - before;
 }
 
