@@ -18,7 +18,7 @@ class CompletionQueueTest : public testing::Test {
     completion.wr_id = id;
     completion.qp_num = from.value();
     cq.next() = completion;
-    return cq.push(&queue, 0, solicited);
+    return cq.push(nullptr, 0, solicited);
   }
   std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
     std::vector<ibv_wc> out(limit);
@@ -29,7 +29,6 @@ class CompletionQueueTest : public testing::Test {
   }
   ibv_wc completion{};
   CompletionQueue cq{3};
-  WorkProgress queue{0};
   Qpn qp{5};
   Qpn other{6};
 };
