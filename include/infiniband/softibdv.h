@@ -1,4 +1,5 @@
-/* Direct verbs of softib's HCAs, beyond libibverbs. See softibdv_post_large_recv(3).
+/* Direct verbs of softib's HCAs, beyond libibverbs. See softibdv_post_large_recv(3) and
+ * softibdv_last_error(3).
  *
  * Large receives. A large send (IBV_WR_TSO) of a UD queue pair can be received unsegmented, by one
  * receive and one completion, if it leaves its checksums to the HCA (IBV_SEND_IP_CSUM), is not
@@ -13,7 +14,7 @@
  * sum of the pseudo-header, even if IBV_WC_IP_CSUM_OK says that nothing has to be verified. The GRH
  * is that of the first datagram.
  *
- * The function is in libsoftib.so, which `softib run` loads; find it with dlsym(3).
+ * The functions are in libsoftib.so, which `softib run` loads; find them with dlsym(3).
  */
 #ifndef INFINIBAND_SOFTIBDV_H
 #define INFINIBAND_SOFTIBDV_H
@@ -38,6 +39,14 @@ extern "C" {
  * with IBV_WC_WR_FLUSH_ERR in state ERR, and RESET discards them. */
 SOFTIBDV_API int softibdv_post_large_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr,
                                           struct ibv_recv_wr** bad_wr);
+
+/* Size in bytes of the longest text of softibdv_last_error(), with the null byte. */
+#define SOFTIBDV_MAX_ERROR_TEXT 256
+
+/* Returns why the last verb that failed in this thread has failed: the name of its function, the
+ * name of the errno value, and a sentence. Empty if none has failed. Valid until the next one fails
+ * in this thread. */
+SOFTIBDV_API const char* softibdv_last_error(void);
 
 /* The bytes of TCP or UDP payload in each datagram that a successful receive stands for; the last
  * may have fewer. Returns 0 for a receive of one datagram. */

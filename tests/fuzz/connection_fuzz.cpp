@@ -233,7 +233,6 @@ class Target {
       require((shares_ ? hca_.shared_receives().post(*shared_queue_, &receive, &bad_receive)
                        : hca_.post_receive(*qp_, &receive, &bad_receive)) == 0);
     }
-    hca_.connections().posted(*qp_);
     serve(0xff);
   }
 

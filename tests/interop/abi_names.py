@@ -16,8 +16,8 @@ need("nm", "ldconfig", "readelf")
 PURE = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
         "ibv_copy_qp_attr_from_kern"}
 # softib's direct verbs, and the calls that reach the rdma_cm device.
-DIRECT = {"softibdv_post_large_recv", "open", "open64", "openat", "openat64", "__open_2", "__open64_2",
-          "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
+DIRECT = {"softibdv_post_large_recv", "softibdv_last_error", "open", "open64", "openat", "openat64",
+          "__open_2", "__open64_2", "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
 # libibverbs exports further functions for its drivers.
 PREFIXES = ("ibv_", "_ibv_", "umad_", "mbps_", "mult_")
 

@@ -15,7 +15,7 @@ from softib_subnet import Subnet, need, run_tests
 
 CMAKE, BUILD, VERSION, CC = sys.argv[1:]
 PROGRAMS = ["sbin/ipoibd", "bin/ibarp", "bin/softib"]
-PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3",
+PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3", "man3/softibdv_last_error.3",
          "man3/softibdv_post_large_recv.3", "man3/softibdv_segment_size.3", "man8/ibarp.8", "man8/ipoibd.8"]
 
 need("ibv_devinfo", "mandoc", "pkg-config", "strip")

@@ -229,7 +229,7 @@ class Report(unittest.TestCase):
         self.assertEqual(status(caught=17, unreached=3), 1)
 
     def test_areas(self):
-        self.assertEqual(mutations.area_of("src/softib/hca/send.cpp"), "softib/hca")
+        self.assertEqual(mutations.area_of("src/softib/hca/datagram/sender.cpp"), "softib/hca")
         self.assertEqual(mutations.area_of("include/ipoib/ip.hpp"), "base")
         self.assertTrue(mutations.is_in("softib/hca", ["softib"]))
         self.assertFalse(mutations.is_in("softib/hca", ["softib/h"]))

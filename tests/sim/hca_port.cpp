@@ -118,7 +118,7 @@ std::size_t HcaPort::send(std::span<Outgoing> batch) {
     work.send_flags = IBV_SEND_SIGNALED;
     work.wr.ud.ah = static_cast<const SimAddressHandle&>(*datagram.to).get();
     work.wr.ud.remote_qpn = datagram.qpn.value();
-    work.wr.ud.remote_qkey = qp_->qkey().value();
+    work.wr.ud.remote_qkey = qp_->datagram().qkey.value();
     ibv_send_wr* refused = nullptr;
     if (hca_.post_send(*qp_, &work, &refused) != 0) break;
     sending_.push_back(std::move(datagram));
@@ -146,7 +146,7 @@ std::size_t HcaPort::receive(std::vector<Incoming>& out, std::size_t limit) {
       }
     }
   }
-  if (qp_->receives()) post_receives();
+  if (qp_->can_receive()) post_receives();
   return out.size() - before;
 }
 

@@ -22,11 +22,11 @@ inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + kMaxPacketHeader + 3;
 inline constexpr std::array<std::uint8_t, 3> kPadding{};
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-/// A large packet has the headers of its first segment and the payload of all segments. The
-/// receiver segments it (LargePacket).
+/// Several packets that are sent as one, with the headers of the first and the payload of all: a
+/// large packet (LargePacket), or a run (PacketRun). The receiver takes them apart.
 struct GsoInfo {
-  std::uint16_t size = 0;     ///< bytes of TCP or UDP payload per segment; 0: not a large packet
-  std::uint16_t packets = 1;  ///< number of segments
+  std::uint16_t size = 0;     ///< bytes of TCP, UDP or message payload in each; 0: one packet
+  std::uint16_t packets = 1;  ///< how many
 };
 
 /// Whom a packet matters to at its receiver.

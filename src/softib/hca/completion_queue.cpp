@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-
-#include "softib/hca/queue_pair.hpp"
+#include <cassert>
 
 namespace softib::hca {
 
@@ -34,6 +33,7 @@ CompletionQueue::PushResult CompletionQueue::push(WorkProgress* queue, std::uint
     in_error_ = true;
     return PushResult::overrun;
   }
+  assert(used < capacity_);
   Entry& entry = at(used);
   entry.queue = queue;
   entry.position = position;
@@ -75,11 +75,11 @@ void CompletionQueue::arm(bool solicited_only) {
   }
 }
 
-void CompletionQueue::discard(const QueuePair& qp) {
+void CompletionQueue::discard(Qpn qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < used; ++i) {
-    if (at(i).completion.qp_num == qp.number().value()) continue;
+    if (at(i).completion.qp_num == qp.value()) continue;
     if (clock_ != nullptr) times_[index(kept)] = times_[index(i)];
     at(kept++) = at(i);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
 #include "softib/hca/work_queue.hpp"
 
 namespace softib::hca {
@@ -54,7 +55,7 @@ class CompletionQueue {
   void arm(bool solicited_only);
   [[nodiscard]] bool is_armed() const { return arm_ != Arm::off; }
   /// Discards the completions of a queue pair that is destroyed or reset.
-  void discard(const QueuePair& qp);
+  void discard(Qpn qp);
   /// Returns false and changes nothing if the stored completions do not fit.
   bool resize(std::uint32_t capacity);
 

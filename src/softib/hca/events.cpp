@@ -1,5 +1,6 @@
 #include "softib/hca/events.hpp"
 
+#include "softib/hca/limits.hpp"
 #include "wire/connected_packet.hpp"
 
 namespace softib::hca {
@@ -29,6 +30,23 @@ std::vector<ibv_event_type> port_events(const PortAttributes& before, const Port
     events.push_back(IBV_EVENT_CLIENT_REREGISTER);
   }
   return events;
+}
+
+void EventList::raise(const HcaEvent& event) {
+  if (events_.size() == kMaxPendingEvents) {
+    ++counters_.lost_events;
+    return;
+  }
+  events_.push_back(event);
+}
+
+void EventList::discard(const void* object) {
+  std::erase_if(events_, [&](const HcaEvent& event) {
+    if (const auto* const async = std::get_if<AsyncEvent>(&event)) {
+      return async->cq == object || async->qp == object || async->shared == object;
+    }
+    return std::get<CompletionEvent>(event).cq == object;
+  });
 }
 
 }  // namespace softib::hca

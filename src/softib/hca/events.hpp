@@ -1,13 +1,15 @@
-// Events of an emulated HCA.
+// Events of an emulated HCA: which there are, and those that the program has not been told of yet.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <span>
 #include <variant>
 #include <vector>
 
 #include "softib/core/fabric_types.hpp"
+#include "softib/hca/counters.hpp"
 
 namespace softib::hca {
 
@@ -33,5 +35,23 @@ using HcaEvent = std::variant<CompletionEvent, AsyncEvent>;
 /// The events to raise when a port changes, in this order.
 [[nodiscard]] std::vector<ibv_event_type> port_events(const PortAttributes& before,
                                                       const PortAttributes& now);
+
+/// Pending events, in order.
+class EventList {
+ public:
+  /// `counters` must outlive the list.
+  explicit EventList(HcaCounters& counters) : counters_(counters) {}
+
+  /// An event beyond kMaxPendingEvents is lost and counted.
+  void raise(const HcaEvent& event);
+  /// Removes the events of an object that is destroyed.
+  void discard(const void* object);
+  void clear() { events_.clear(); }
+  [[nodiscard]] std::span<const HcaEvent> pending() const { return events_; }
+
+ private:
+  HcaCounters& counters_;
+  std::vector<HcaEvent> events_;
+};
 
 }  // namespace softib::hca

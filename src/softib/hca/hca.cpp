@@ -1,8 +1,8 @@
-// Objects of the emulated HCA, and its state changes. Datagrams are sent in send.cpp and received
-// in receive.cpp.
+// Objects of the emulated HCA, and the state changes of its queue pairs.
 #include "softib/hca/hca.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 namespace softib::hca {
@@ -35,8 +35,8 @@ void change_users(const QueuePairConfig& config, Change change) {
 }
 /// Those of an XRC target are in queues that do not belong to it, and stay.
 void discard_completions(const QueuePairConfig& config, const QueuePair& qp) {
-  if (config.send_cq != nullptr) config.send_cq->discard(qp);
-  if (config.receive_cq != nullptr) config.receive_cq->discard(qp);
+  if (config.send_cq != nullptr) config.send_cq->discard(qp.number());
+  if (config.receive_cq != nullptr) config.receive_cq->discard(qp.number());
 }
 /// Whether the HCA whose last port is `port` has a port `number`.
 bool is_port(unsigned number, const PortAttributes& port) {
@@ -46,7 +46,10 @@ bool is_port(unsigned number, const PortAttributes& port) {
 
 Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
          OnDemandMemory* on_demand)
-    : epoch_(epoch), slot_(slot), port_(port), memory_(on_demand) {}
+    : port_(port),
+      memory_(on_demand),
+      qps_(epoch, slot),
+      shared_receives_(epoch, slot, port_, qps_, events_, counters_) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.failed) return hca_failed();
@@ -87,7 +90,7 @@ Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
 
 Result<void> Hca::destroy(CompletionQueue& cq) {
   if (cq.users != 0) return Error{EBUSY, "queue pairs complete to the completion queue"};
-  discard_events(&cq);
+  events_.discard(&cq);
   cqs_.remove(cq);
   return {};
 }
@@ -113,6 +116,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
 }
 
 Result<void> Hca::destroy(AddressHandle& ah) {
+  assert(ah.protection_domain->users != 0);
   --ah.protection_domain->users;
   ahs_.remove(ah);
   return {};
@@ -132,54 +136,49 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
     return Error{EINVAL,
                  "work requests, scatter elements, inline data or headers exceed the HCA's limits"};
   }
-  if (qp_count_ == kMaxQueuePairs) return Error{ENOMEM, "too many queue pairs"};
-  // Indices are allocated round-robin, so that a number is not reused soon.
-  while (qps_[next_index_] != nullptr) next_index_ = (next_index_ + 1) % kMaxQueuePairs;
-  auto& slot = qps_[next_index_];
-  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_index_), config);
-  next_index_ = (next_index_ + 1) % kMaxQueuePairs;
-  ++qp_count_;
+  if (qps_.is_full()) return Error{ENOMEM, "too many queue pairs"};
+  auto& qp = qps_.add(config, dependencies_);
   change_users(config, [](auto& users) { ++users; });
-  if (!slot->is_connected()) config.receive_cq->receivers.push_back(slot.get());
-  return slot.get();
+  if (!qp.is_connected()) config.receive_cq->receivers.push_back(&qp);
+  return &qp;
 }
 
 Result<void> Hca::destroy(QueuePair& qp) {
   if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
-  if (qp.is_connected()) connections_.remove(qp);
+  if (qp.is_connected()) connections_.remove(qp.connection());
   memory_.invalidate_windows_of(qp.number());
   const auto& config = qp.config();
   discard_completions(config, qp);
-  discard_events(&qp);
-  change_users(config, [](auto& users) { --users; });
+  events_.discard(&qp);
+  change_users(config, [](auto& users) {
+    assert(users != 0);
+    --users;
+  });
   if (!qp.is_connected()) std::erase(config.receive_cq->receivers, &qp);
-  qps_[QpnLayout::index(qp.number())].reset();
-  --qp_count_;
+  qps_.remove(qp);
   return {};
 }
 
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (port_.failed) return hca_failed();
   if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
-  const bool is_valid = !qp.is_connected() || are_valid_connection_attributes(attr, mask, port_);
-  if (!is_valid || qp.apply(attr, mask) != 0) {
+  if (qp.apply(attr, mask) != 0) {
     return Error{EINVAL, "invalid transition, or attributes that it does not allow"};
   }
   if ((mask & IBV_QP_STATE) == 0) return {};
-  const auto from = qp.state_;
+  const auto from = qp.state();
   if (attr.qp_state == IBV_QPS_ERR) {
-    enter_error(qp);
+    completions_.enter_error(qp);
   } else {
-    qp.state_ = attr.qp_state;
+    qp.set_state(attr.qp_state);
   }
-  if (attr.qp_state == IBV_QPS_RESET) {
-    reset(qp);
-  } else if (!qp.is_connected() && attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD &&
-             qp.notify_drained_) {
+  if (attr.qp_state == IBV_QPS_RESET) reset(qp);
+  if (qp.is_connected()) {
+    connections_.change_state(qp.connection(), from);
+  } else if (attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD && qp.notifies_drained()) {
     // Packets are handed out and completed together, so the queue is drained here.
-    raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
+    events_.raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
   }
-  if (qp.is_connected()) connections_.change_state(qp, from);
   return {};
 }
 
@@ -193,14 +192,59 @@ Result<void> Hca::detach(QueuePair& qp, const Gid& group, Lid lid) {
   return multicast_.detach(qp, group, lid);
 }
 
+int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {
+  int error = 0;
+  for (auto* wr = chain; wr != nullptr && error == 0; wr = wr->next) {
+    error = qp.enqueue(*wr);
+    if (error != 0) *bad = wr;
+  }
+  // The requests before the bad one stay posted.
+  if (!qp.is_connected()) return error;
+  if (qp.is_flushing()) completions_.flush_sends(qp);
+  connections_.posted(qp.connection());
+  return error;
+}
+
+int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
+  const auto before = qp.sends().next_position();
+  for (auto* wr = chain; wr != nullptr; wr = wr->next) {
+    if (const int error = qp.enqueue(*wr)) {
+      qp.sends().unpost_from(before);
+      return error;
+    }
+  }
+  ibv_send_wr* bad = nullptr;
+  return post_send(qp, nullptr, &bad);
+}
+
+int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind) {
+  int error = 0;
+  for (auto* wr = chain; wr != nullptr && error == 0; wr = wr->next) {
+    error = qp.enqueue(*wr, kind);
+    if (error != 0) *bad = wr;
+  }
+  // The requests before the bad one stay posted.
+  if (qp.state() == IBV_QPS_ERR) completions_.flush_receives(qp);
+  return error;
+}
+
+std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
+  assert(!qp.is_connected());
+  return qp.datagram().sender.next_packets();
+}
+
+void Hca::receive(const ArrivedPacket& from) {
+  if (!datagrams_.receive(from)) connections_.receive(from);
+}
+
 void Hca::set_port(const PortAttributes& now) {
   if (port_.failed) return;
-  for (const auto type : port_events(port_, now)) raise(AsyncEvent{type});
+  for (const auto type : port_events(port_, now)) events_.raise(AsyncEvent{type});
   if (!now.serves(port_.generation)) return fail();
   for (const auto which : now.qp_errors.since(port_.qp_errors)) {
-    for (const auto& qp : qps_) {
-      if (qp != nullptr && (which == Qpn() || qp->number() == which)) fail(*qp);
-    }
+    qps_.for_each([&](QueuePair& qp) {
+      if (which == Qpn() || qp.number() == which) fail(qp);
+    });
   }
   port_ = now;
 }
@@ -208,80 +252,24 @@ void Hca::set_port(const PortAttributes& now) {
 /// As by a "Local Work Queue Catastrophic Error" (IBA 11.6.3.1). The peer learns nothing. In RESET
 /// a queue pair does not work, so nothing fails.
 void Hca::fail(QueuePair& qp) {
-  if (qp.state_ == IBV_QPS_RESET || qp.state_ == IBV_QPS_ERR) return;
+  if (qp.state() == IBV_QPS_RESET || qp.state() == IBV_QPS_ERR) return;
   ++counters_.qp_errors;
-  const auto from = qp.state_;
-  raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
-  enter_error(qp);
-  if (qp.is_connected()) connections_.change_state(qp, from);
+  const auto from = qp.state();
+  events_.raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
+  completions_.enter_error(qp);
+  if (qp.is_connected()) connections_.change_state(qp.connection(), from);
 }
 
 void Hca::fail() {
   port_.state = PortState::down;
   port_.failed = true;
-  for (const auto& qp : qps_) {
-    if (qp != nullptr) enter_error(*qp);
-  }
+  qps_.for_each([this](QueuePair& qp) { completions_.enter_error(qp); });
 }
 
 void Hca::reset(QueuePair& qp) {
   memory_.invalidate_windows_of(qp.number());
-  discard_completions(qp.config_, qp);
-  if (qp.is_xrc_target()) qp.shared_ = nullptr;
-  qp.sends_.clear();
-  qp.receives_.clear();
-  qp.large_receives_.reset();
-  qp.in_flight_ = 0;
-  qp.qkey_ = {};
-  qp.port_ = 0;
-  qp.pkey_index_ = 0;
-  qp.send_psn_ = {};
-  qp.notify_drained_ = false;
-}
-
-/// The receives that other queue pairs share stay in their queue. This one takes no more of them,
-/// which the program learns by an event (IBA 11.6.3.2, "Last WQE Reached").
-void Hca::enter_error(QueuePair& qp) {
-  const bool was_in_error = qp.state_ == IBV_QPS_ERR;
-  qp.state_ = IBV_QPS_ERR;
-  flush_receives(qp);
-  flush_sends(qp);
-  if (qp.config_.shared != nullptr && !was_in_error) {
-    raise(AsyncEvent{IBV_EVENT_QP_LAST_WQE_REACHED, nullptr, &qp});
-  }
-}
-
-void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited) {
-  const auto pushed =
-      cq.push(qp.is_xrc_target() ? nullptr : &queue, queue.processed() - 1, solicited);
-  if (pushed == CompletionQueue::PushResult::stored) return;
-  if (pushed == CompletionQueue::PushResult::stored_and_notify) return raise(CompletionEvent{&cq});
-  // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the completion queue stays
-  // in error, and each queue pair that completes to it goes into ERR.
-  if (pushed == CompletionQueue::PushResult::overrun) {
-    ++counters_.cq_overruns;
-    raise(AsyncEvent{IBV_EVENT_CQ_ERR, &cq});
-  }
-  if (qp.state_ == IBV_QPS_ERR) return;
-  raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
-  enter_error(qp);
-}
-
-void Hca::discard_events(const void* object) {
-  std::erase_if(events_, [&](const HcaEvent& event) {
-    if (const auto* const async = std::get_if<AsyncEvent>(&event)) {
-      return async->cq == object || async->qp == object || async->shared == object;
-    }
-    return std::get<CompletionEvent>(event).cq == object;
-  });
-}
-
-void Hca::raise(const HcaEvent& event) {
-  if (events_.size() == kMaxPendingEvents) {
-    ++counters_.lost_events;
-    return;
-  }
-  events_.push_back(event);
+  discard_completions(qp.config(), qp);
+  qp.reset();
 }
 
 }  // namespace softib::hca

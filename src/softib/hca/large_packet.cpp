@@ -1,6 +1,7 @@
 #include "softib/hca/large_packet.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,7 @@ std::optional<ipoib::Segmentation> plan_gso(ConstBytes front, std::uint16_t size
 
 LargePacket::LargePacket(const ArrivedPacket& from)
     : headers_(UdPacket::parse_headers(from.bytes)) {
+  assert(from.gso.size != 0);
   if (!headers_) return;
   const auto message = std::exchange(headers_->payload, {});
   // The sender may still write to this memory, so the headers are copied before they are checked.

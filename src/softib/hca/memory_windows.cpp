@@ -8,6 +8,7 @@
 //
 // Any queue pair of the window's domain may bind a window of type 1, and its peer use it. One of
 // type 2 belongs to the queue pair that has bound it (type 2B: domain and queue pair).
+#include <cassert>
 #include <cerrno>
 
 #include "softib/hca/memory_table.hpp"
@@ -44,6 +45,7 @@ ipoib::Result<void> MemoryTable::remove_window(std::uint32_t key) {
   auto* const window = find_window(key);
   if (window == nullptr) return no_such_window();
   unbind(*window);
+  assert(window->pd->users != 0);
   --window->pd->users;
   release_slot(key);
   return {};
@@ -88,9 +90,13 @@ bool MemoryTable::bind(const WindowBinding& binding, const KeyUser& by) {
 
 void MemoryTable::unbind(MemoryWindow& window) {
   if (window.bound.length == 0) return;
-  --find(window.bound.region)->windows;
+  auto* const region = find(window.bound.region);
+  assert(region != nullptr && region->windows != 0);
+  --region->windows;
   window.bound = {};
-  if (window.type == IBV_MW_TYPE_2) --bound_windows_;
+  if (window.type != IBV_MW_TYPE_2) return;
+  assert(bound_windows_ != 0);
+  --bound_windows_;
 }
 
 bool MemoryTable::may_invalidate(std::uint32_t key, const KeyUser& by) {
@@ -99,7 +105,11 @@ bool MemoryTable::may_invalidate(std::uint32_t key, const KeyUser& by) {
          window->pd == by.pd && window->user == by.qp;
 }
 
-void MemoryTable::invalidate(std::uint32_t key) { unbind(*find_window(key)); }
+void MemoryTable::invalidate(std::uint32_t key) {
+  auto* const window = find_window(key);
+  assert(window != nullptr && window->type == IBV_MW_TYPE_2 && window->bound.length != 0);
+  unbind(*window);
+}
 
 void MemoryTable::invalidate_windows_of(Qpn user) {
   if (bound_windows_ == 0) return;

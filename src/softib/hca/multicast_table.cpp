@@ -1,6 +1,7 @@
 #include "softib/hca/multicast_table.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 #include "softib/hca/queue_pair.hpp"
@@ -33,6 +34,7 @@ ipoib::Result<void> MulticastTable::detach(QueuePair& qp, const Gid& group, Lid 
   if (found == groups_.end() || std::erase(found->second, &qp) == 0) {
     return Error{EINVAL, "the queue pair is not attached to this group"};
   }
+  assert(qp.attachments != 0);
   --qp.attachments;
   if (found->second.empty()) groups_.erase(found);
   return {};

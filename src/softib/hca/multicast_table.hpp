@@ -27,7 +27,7 @@ class MulticastTable {
   struct Key {
     Gid group;
     Lid lid;
-    friend bool operator==(const Key&, const Key&) = default;
+    bool operator==(const Key&) const = default;
   };
   struct KeyHash {
     std::size_t operator()(const Key& key) const noexcept {

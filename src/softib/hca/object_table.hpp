@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,6 +39,7 @@ class ObjectTable {
   }
   void remove(T& object) {
     const auto index = object.handle;
+    assert(find(index) == &object);
     slots_[index].reset();
     free_.push_back(index);
   }

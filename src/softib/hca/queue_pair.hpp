@@ -1,22 +1,21 @@
-// A queue pair (IBA 10.2.4, 10.3.1): its state, its attributes and its two queues. Class Hca sends
-// and receives the packets of datagrams, class Connections those of connections.
+// A queue pair (IBA 10.2.4, 10.3.1): its state and attributes, its two queues, and the transport
+// service that sends and receives its messages: datagrams, or a connection.
 #pragma once
 
 #include <infiniband/verbs.h>
 
-#include <array>
+#include <cassert>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <variant>
 
-#include "ipoib/result.hpp"
 #include "softib/hca/completion_queue.hpp"
-#include "softib/hca/connection.hpp"
-#include "softib/hca/limits.hpp"
+#include "softib/hca/connection/connection.hpp"
+#include "softib/hca/datagram/datagram.hpp"
+#include "softib/hca/dependencies.hpp"
 #include "softib/hca/memory_table.hpp"
-#include "softib/hca/packet_copies.hpp"
+#include "softib/hca/send_queue.hpp"
 #include "softib/hca/shared_receive_queue.hpp"
-#include "softib/hca/work_queue.hpp"
 #include "softib/hca/work_requests.hpp"
 
 namespace softib::hca {
@@ -40,81 +39,106 @@ struct QueuePairConfig {
 
 class QueuePair {
  public:
-  QueuePair(Qpn number, const QueuePairConfig& config);
+  /// `hca` must outlive the queue pair.
+  QueuePair(Qpn number, const QueuePairConfig& config, const Dependencies& hca);
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] Qpn number() const { return number_; }
-  [[nodiscard]] ibv_qp_state state() const { return state_; }
   [[nodiscard]] const QueuePairConfig& config() const { return config_; }
-  [[nodiscard]] QKey qkey() const { return qkey_; }
+  [[nodiscard]] std::uint8_t port() const { return port_; }  ///< 0: not set yet
   [[nodiscard]] std::uint16_t pkey_index() const { return pkey_index_; }
-  [[nodiscard]] bool receives() const {
+  [[nodiscard]] bool is_xrc_target() const { return config_.domain != nullptr; }
+  /// The user of the keys that its work requests and its peer name.
+  [[nodiscard]] KeyUser key_user() const { return {config_.pd, number_}; }
+
+  // State.
+  [[nodiscard]] ibv_qp_state state() const { return state_; }
+  [[nodiscard]] bool can_receive() const {
     return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
   }
-  // Of its receives; null if it is of type XRC_RECV, and no request has named a queue.
-  [[nodiscard]] const auto* receive_pd() const { return shared_ ? shared_->pd() : config_.pd; }
-  [[nodiscard]] CompletionQueue* receive_cq() const {
-    return is_xrc_target() && shared_ != nullptr ? shared_->config().cq : config_.receive_cq;
-  }
-  [[nodiscard]] bool is_xrc_target() const { return config_.domain != nullptr; }
+  /// Whether sends that have begun are carried on; in SQD no more begin.
+  [[nodiscard]] bool can_send() const { return state_ == IBV_QPS_RTS || state_ == IBV_QPS_SQD; }
+  /// Whether sends are flushed.
+  [[nodiscard]] bool is_flushing() const { return state_ == IBV_QPS_SQE || state_ == IBV_QPS_ERR; }
+  [[nodiscard]] bool notifies_drained() const { return notify_drained_; }
+  /// Takes over the attributes of `mask`, except the state. Returns 0; EINVAL, without any change,
+  /// if an attribute is invalid or the transition is not allowed.
+  [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
+  void set_state(ibv_qp_state state) { state_ = state; }
+  /// Discards the requests and the attributes. Requires state RESET.
+  void reset();
   /// The attributes reported by ibv_query_qp.
   [[nodiscard]] ibv_qp_attr attributes() const;
 
+  // Queues.
   /// Queues a work request. Returns 0; EINVAL if it is invalid, or the state does not allow it;
   /// ENOMEM if the queue is full.
   int enqueue(const ibv_send_wr& request);
   int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
-  [[nodiscard]] bool is_connected() const { return connection_ != nullptr; }
-  [[nodiscard]] Connection& connection() const { return *connection_; }  ///< if is_connected()
+  [[nodiscard]] SendQueue& sends() { return sends_; }
+  /// With a shared receive queue: what was taken for a message.
+  [[nodiscard]] ReceiveQueue& receives() { return receives_; }
+  /// Null if none has been posted.
+  [[nodiscard]] ReceiveQueue* large_receives() const { return large_receives_.get(); }
   [[nodiscard]] bool has_large_receive() const {
     return large_receives_ && large_receives_->waiting() != 0;
+  }
+  /// Of type XRC_RECV: the queue that the last request has named.
+  [[nodiscard]] SharedReceiveQueue* shared() const { return shared_; }
+  void set_shared(SharedReceiveQueue* shared) { shared_ = shared; }
+  // Of its receives; null if it is of type XRC_RECV, and no request has named a queue.
+  [[nodiscard]] const ProtectionDomain* receive_pd() const {
+    return shared_ != nullptr ? shared_->pd() : config_.pd;
+  }
+  [[nodiscard]] CompletionQueue* receive_cq() const {
+    return is_xrc_target() && shared_ != nullptr ? shared_->config().cq : config_.receive_cq;
+  }
+
+  // Transport service.
+  [[nodiscard]] bool is_connected() const { return std::holds_alternative<Connection>(service_); }
+  /// Requires is_connected().
+  [[nodiscard]] Connection& connection() {
+    assert(is_connected());
+    return *std::get_if<Connection>(&service_);
+  }
+  [[nodiscard]] const Connection& connection() const {
+    assert(is_connected());
+    return *std::get_if<Connection>(&service_);
+  }
+  /// Requires that it is not connected.
+  [[nodiscard]] Datagram& datagram() {
+    assert(!is_connected());
+    return *std::get_if<Datagram>(&service_);
+  }
+  [[nodiscard]] const Datagram& datagram() const {
+    assert(!is_connected());
+    return *std::get_if<Datagram>(&service_);
+  }
+  /// Whether a batch of datagrams is being sent.
+  [[nodiscard]] bool has_sends_in_flight() const {
+    return !is_connected() && datagram().sender.has_in_flight();
   }
 
   void* owner = nullptr;          ///< for the creator's use
   std::uint32_t attachments = 0;  ///< multicast groups
 
  private:
-  friend class Hca;
-  friend class Connections;
-  friend class SharedReceives;
-  using Batch = std::array<OutgoingPacket, kSendBatch>;
-
-  [[nodiscard]] bool is_valid_datagram(const ibv_send_wr& request) const;
-  [[nodiscard]] bool is_valid_large_send(const ibv_send_wr& request) const;
-  [[nodiscard]] bool is_valid_connected(const ibv_send_wr& request) const;
-  void set_datagram(const ibv_send_wr& request, std::uint32_t position);
-  void set_connected(const ibv_send_wr& request, std::uint32_t position);
-  /// Copies inline data to the staging buffer, or the scatter elements to the queue.
+  /// Copies inline data, or the scatter elements, to the queue. Returns 0 or EINVAL.
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
-  [[nodiscard]] std::uint8_t* staged(std::uint32_t position) {
-    return &staging_[std::size_t{position & staging_mask_} * staging_stride_];
-  }
-  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position);  ///< of an inline send
-  /// The user of keys that its work requests and its peer name.
-  [[nodiscard]] KeyUser key_user() const { return {config_.pd, number_}; }
-  /// Takes over the attributes of `mask`, except the state. Returns 0 or EINVAL.
-  [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
 
   Qpn number_;
   QueuePairConfig config_;
+  const PortAttributes& port_attributes_;
   ibv_qp_state state_ = IBV_QPS_RESET;
-  QKey qkey_;
-  std::uint8_t port_ = 0;  ///< 0: not set yet
+  std::uint8_t port_ = 0;
   std::uint16_t pkey_index_ = 0;
-  ipoib::wire::Psn send_psn_;
   bool notify_drained_ = false;
-  WorkQueue<SendRequest> sends_;
-  SharedReceiveQueue* shared_;  ///< of type XRC_RECV: the one that the last request has named
-  ReceiveQueue receives_;       ///< with a shared receive queue: what was taken for a message
+  SendQueue sends_;
+  SharedReceiveQueue* shared_;
+  ReceiveQueue receives_;
   std::unique_ptr<ReceiveQueue> large_receives_;  ///< allocated by the first one posted
-  // Staging buffer for data copied when a send is posted, by position: inline data, or the headers
-  // of a large send.
-  std::uint32_t staging_stride_;  ///< bytes
-  std::vector<std::uint8_t> staging_;
-  std::uint32_t staging_mask_;
-  std::unique_ptr<Batch> batch_;            ///< returned by Hca::next_packets(); of UD only
-  PacketCopies copies_;                     ///< for the batch
-  std::uint32_t in_flight_ = 0;             ///< sends in the batch
-  std::unique_ptr<Connection> connection_;  ///< null: UD
+  std::variant<std::monostate, Datagram, Connection> service_;
 };
 
 }  // namespace softib::hca

@@ -117,7 +117,8 @@ std::span<const Transition> transitions_of(ibv_qp_type type) {
   }
 }
 
-/// A program in C may pass any number as a state: those that are none have no transition.
+/// A program in C may pass any number as a state. A number that is no ibv_qp_state has no
+/// transition.
 ibv_qp_state state_of(const ibv_qp_state& passed) {
   const auto number = std::bit_cast<std::underlying_type_t<ibv_qp_state>>(passed);
   return number < IBV_QPS_UNKNOWN ? static_cast<ibv_qp_state>(number) : IBV_QPS_UNKNOWN;
@@ -144,12 +145,19 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if (!is_transition(config_.type, state_, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
+  if (is_connected() && !are_valid_connection_attributes(attr, mask, port_attributes_)) {
+    return EINVAL;
+  }
+
   if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
-  if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
-  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = ipoib::wire::Psn(attr.sq_psn);
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
-  if (is_connected()) connection_->attributes.apply(attr, mask);
+  if (is_connected()) {
+    connection().attributes.apply(attr, mask);
+    return 0;
+  }
+  if ((mask & IBV_QP_QKEY) != 0) datagram().qkey = QKey(attr.qkey);
+  if ((mask & IBV_QP_SQ_PSN) != 0) datagram().sender.start(ipoib::wire::Psn(attr.sq_psn));
   return 0;
 }
 
@@ -157,17 +165,15 @@ ibv_qp_attr QueuePair::attributes() const {
   ibv_qp_attr attr{};
   attr.qp_state = state_;
   attr.cur_qp_state = state_;
-  attr.qkey = qkey_.value();
-  attr.sq_psn = send_psn_.value();
   attr.pkey_index = pkey_index_;
   attr.port_num = port_;
   attr.en_sqd_async_notify = notify_drained_ ? 1 : 0;
   attr.cap = config_.cap;
   if (is_connected()) {
-    connection_->attributes.report(attr);
-    attr.rq_psn = connection_->responder.expected().value();
-    attr.sq_psn = connection_->requester.next().value();
-    attr.sq_draining = connection_->is_draining ? 1 : 0;
+    connection().report(attr);
+  } else {
+    attr.qkey = datagram().qkey.value();
+    attr.sq_psn = datagram().sender.next_psn().value();
   }
   return attr;
 }

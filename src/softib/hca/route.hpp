@@ -1,4 +1,4 @@
-// The global route of a packet, from the attributes of an address.
+// The headers that say where a packet goes, from the attributes of an address.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,17 +8,22 @@
 
 namespace softib::hca {
 
-inline constexpr std::uint8_t kServiceLevelMask = 0xf;
-
-[[nodiscard]] inline ipoib::wire::Grh make_grh(const ibv_global_route& route, const Gid& source) {
+/// Sets LRH, GRH and P_Key of a packet that `port` sends.
+inline void set_route(ipoib::wire::DataPacket& packet, const ibv_ah_attr& to,
+                      const PortAttributes& port, std::uint16_t pkey_index) {
+  constexpr std::uint8_t kServiceLevelMask = 0xf;
   constexpr std::uint32_t kFlowLabelMask = 0xfffff;
-  ipoib::wire::Grh grh;
-  grh.traffic_class = route.traffic_class;
-  grh.flow_label = route.flow_label & kFlowLabelMask;
-  grh.hop_limit = route.hop_limit;
-  grh.sgid = source;
-  grh.dgid = Gid(std::to_array(route.dgid.raw));
-  return grh;
+  packet.lrh.sl = ServiceLevel(to.sl & kServiceLevelMask);
+  packet.lrh.dlid = Lid(to.dlid);
+  packet.lrh.slid = port.source_lid(to.src_path_bits);
+  packet.bth.pkey = port.pkeys[pkey_index];
+  if (to.is_global == 0) return;
+  auto& grh = packet.grh.emplace();
+  grh.traffic_class = to.grh.traffic_class;
+  grh.flow_label = to.grh.flow_label & kFlowLabelMask;
+  grh.hop_limit = to.grh.hop_limit;
+  grh.sgid = port.gid();
+  grh.dgid = Gid(std::to_array(to.grh.dgid.raw));
 }
 
 }  // namespace softib::hca

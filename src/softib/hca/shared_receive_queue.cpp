@@ -1,5 +1,6 @@
 #include "softib/hca/shared_receive_queue.hpp"
 
+#include <cassert>
 #include <cerrno>
 
 #include "softib/hca/limits.hpp"
@@ -31,6 +32,7 @@ int SharedReceiveQueue::enqueue(const ibv_recv_wr& wr) {
 }
 
 bool SharedReceiveQueue::move_oldest_to(ReceiveQueue& queue) {
+  assert(waiting() != 0);
   move_oldest(receives_, queue);
   if (waiting() >= attributes().srq_limit) return false;
   config_.attributes.srq_limit = 0;

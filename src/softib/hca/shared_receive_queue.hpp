@@ -21,7 +21,7 @@ namespace softib::hca {
 struct XrcDomainName {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  friend bool operator==(const XrcDomainName&, const XrcDomainName&) = default;
+  bool operator==(const XrcDomainName&) const = default;
 };
 /// As O_CREAT and O_EXCL. A domain without a name is always created.
 struct XrcDomainFlags {

@@ -2,7 +2,9 @@
 
 #include <cerrno>
 
-#include "softib/hca/hca.hpp"
+#include "softib/hca/counters.hpp"
+#include "softib/hca/events.hpp"
+#include "softib/hca/queue_pair_table.hpp"
 
 namespace softib::hca {
 
@@ -11,7 +13,7 @@ using ipoib::Result;
 
 Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name,
                                                XrcDomainFlags how) {
-  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  if (port_.failed) return Error{EIO, "the HCA has failed"};
   auto* domain =
       name ? domains_.find_if([&](const auto& each) { return each.name == name; }) : nullptr;
   if (domain != nullptr && how.exclusive) return Error{EINVAL, "the XRC domain exists"};
@@ -32,7 +34,7 @@ Result<void> SharedReceives::close(XrcDomain& domain) {
 }
 
 Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfig& config) {
-  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  if (port_.failed) return Error{EIO, "the HCA has failed"};
   const auto& attr = config.attributes;
   if (config.pd == nullptr || (config.domain == nullptr) != (config.cq == nullptr)) {
     return Error{EINVAL,
@@ -45,7 +47,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
   }
   auto* const queue = queues_.add(std::make_unique<SharedReceiveQueue>(config));
   if (queue == nullptr) return Error{ENOMEM, "too many shared receive queues"};
-  queue->number = QpnLayout::make(hca_.epoch_, hca_.slot_, queue->handle).value();
+  queue->number = QpnLayout::make(epoch_, slot_, queue->handle).value();
   ++config.pd->users;
   if (config.domain != nullptr) {
     ++config.domain->users;
@@ -55,7 +57,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
 }
 
 Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr, int mask) {
-  if (hca_.port_.failed) return Error{EIO, "the HCA has failed"};
+  if (port_.failed) return Error{EIO, "the HCA has failed"};
   if (queue.modify(attr, mask)) return {};
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }
@@ -64,12 +66,12 @@ Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_att
 /// refused.
 Result<void> SharedReceives::destroy(SharedReceiveQueue& queue) {
   if (queue.users != 0) return Error{EBUSY, "queue pairs use the shared receive queue"};
-  for (const auto& qp : hca_.qps_) {
-    if (qp == nullptr || qp->shared_ != &queue) continue;
-    qp->receives_.clear();
-    qp->shared_ = nullptr;
-  }
-  hca_.discard_events(&queue);
+  qps_.for_each([&](QueuePair& qp) {
+    if (qp.shared() != &queue) return;
+    qp.receives().clear();
+    qp.set_shared(nullptr);
+  });
+  events_.discard(&queue);
   const auto& config = queue.config();
   --config.pd->users;
   if (config.domain != nullptr) {
@@ -97,11 +99,11 @@ int SharedReceives::post(SharedReceiveQueue& queue, ibv_recv_wr* chain, ibv_recv
 }
 
 bool SharedReceives::take(QueuePair& qp) {
-  auto* const shared = qp.shared_;
+  auto* const shared = qp.shared();
   if (shared == nullptr || shared->waiting() == 0) return false;
-  if (shared->move_oldest_to(qp.receives_)) {
-    ++hca_.counters_.shared_limits;
-    hca_.raise(AsyncEvent{IBV_EVENT_SRQ_LIMIT_REACHED, nullptr, nullptr, shared});
+  if (shared->move_oldest_to(qp.receives())) {
+    ++counters_.shared_limits;
+    events_.raise(AsyncEvent{IBV_EVENT_SRQ_LIMIT_REACHED, nullptr, nullptr, shared});
   }
   return true;
 }

@@ -13,12 +13,18 @@
 
 namespace softib::hca {
 
-class Hca;
+class EventList;
 class QueuePair;
+class QueuePairTable;
+struct HcaCounters;
 
 class SharedReceives {
  public:
-  explicit SharedReceives(Hca& hca) : hca_(hca) {}
+  /// `epoch` and `slot` are part of the numbers of the queues (QpnLayout); all references must
+  /// outlive this object.
+  SharedReceives(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
+                 const QueuePairTable& qps, EventList& events, HcaCounters& counters)
+      : epoch_(epoch), slot_(slot), port_(port), qps_(qps), events_(events), counters_(counters) {}
 
   // Errors as in class Hca.
   /// EAGAIN: no domain has this name. EINVAL: one has, and `how` is exclusive.
@@ -37,10 +43,15 @@ class SharedReceives {
   [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, const XrcDomain* domain) const;
   /// Moves the oldest receive of the queue that a message uses to its queue pair. Returns false if
   /// there is none.
-  bool take(QueuePair& qp);
+  [[nodiscard]] bool take(QueuePair& qp);
 
  private:
-  Hca& hca_;
+  const std::uint32_t epoch_;
+  const std::uint32_t slot_;
+  const PortAttributes& port_;
+  const QueuePairTable& qps_;
+  EventList& events_;
+  HcaCounters& counters_;
   ObjectTable<XrcDomain, kMaxXrcDomains> domains_;
   ObjectTable<SharedReceiveQueue, kMaxSharedReceiveQueues> queues_;
 };

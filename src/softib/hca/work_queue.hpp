@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,12 +28,25 @@ class WorkProgress {
   [[nodiscard]] std::uint32_t processed() const { return processed_; }
   [[nodiscard]] std::uint32_t next_position() const { return posted_; }
   /// Posts the request at next_position(). Requires that the queue is not full.
-  void post() { ++posted_; }
+  void post() {
+    assert(!full());
+    ++posted_;
+  }
   /// Removes the requests from `position` on. Requires that none of them is processed.
-  void unpost_from(std::uint32_t position) { posted_ = position; }
-  void advance(std::uint32_t count) { processed_ += count; }
-  /// Frees the entries up to and including `position`.
-  void retire(std::uint32_t position) { retired_ = position + 1; }
+  void unpost_from(std::uint32_t position) {
+    assert(position - processed_ <= waiting());
+    posted_ = position;
+  }
+  /// The next `count` requests are processed. Requires that so many are waiting.
+  void advance(std::uint32_t count) {
+    assert(count <= waiting());
+    processed_ += count;
+  }
+  /// Frees the entries up to and including `position`. Requires that they are processed.
+  void retire(std::uint32_t position) {
+    assert(processed_ - position - 1 <= limit_);
+    retired_ = position + 1;
+  }
   void clear() { retired_ = processed_ = posted_; }
 
  private:
@@ -55,15 +69,25 @@ class WorkQueue : public WorkProgress {
   using WorkProgress::post;
   /// Posts a request with these elements. Requires that the queue is not full.
   void post(const Request& request, std::span<const ibv_sge> elements) {
+    assert(elements.size() <= max_sge_);
     at(next_position()) = request;
     std::ranges::copy(elements, this->elements(next_position()).begin());
     post();
   }
 
-  [[nodiscard]] Request& at(std::uint32_t position) { return ring_[position & mask_]; }
+  [[nodiscard]] Request& at(std::uint32_t position) { return ring_[index(position)]; }
+  /// Room for the elements of a request.
   [[nodiscard]] std::span<ibv_sge> elements(std::uint32_t position) {
-    return std::span(elements_).subspan(std::size_t{position & mask_} * max_sge_, max_sge_);
+    return std::span(elements_).subspan(index(position) * max_sge_, max_sge_);
   }
+  /// Those that the request at `position` has.
+  [[nodiscard]] std::span<const ibv_sge> elements_of(std::uint32_t position) {
+    return elements(position).first(at(position).element_count);
+  }
+
+ protected:
+  [[nodiscard]] std::size_t ring_size() const { return ring_.size(); }
+  [[nodiscard]] std::size_t index(std::uint32_t position) const { return position & mask_; }
 
  private:
   std::vector<Request> ring_;

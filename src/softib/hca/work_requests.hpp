@@ -12,14 +12,14 @@ namespace softib::hca {
 
 struct SendRequest {
   std::uint64_t id = 0;
+  ibv_wc_opcode opcode = IBV_WC_SEND;  ///< of its completion
   ibv_ah_attr to{};
   const ProtectionDomain* to_pd = nullptr;  ///< of the address handle
   Qpn destination;
   QKey qkey;
   std::uint32_t immediate = 0;  ///< host order
   std::uint32_t element_count = 0;
-  std::uint32_t inline_size = 0;
-  std::uint32_t length = 0;      ///< bytes of payload
+  std::uint32_t length = 0;      ///< bytes of payload, without the headers of a large send
   std::uint16_t tso_header = 0;  ///< bytes of headers of a large send; 0: not a large send
   std::uint16_t tso_size = 0;    ///< bytes of payload per segment
   bool with_immediate = false;

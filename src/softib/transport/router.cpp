@@ -76,17 +76,12 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
   batch = batch.first(std::min(batch.size(), packets.size()));
   for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
   const auto& first = batch.front();
-  const auto node = fabric_.node_at(first.dlid);
   auto done = batch.size();
   if (fabric_.port_state(node_) != PortState::active) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return done;
   }
-  if (!node) {
-    count(fabric::PortCounter::drop_unknown_lid, count_packets(batch));
-  } else if (fabric_.port_state(*node) != PortState::active) {
-    count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
-  } else {
+  if (const auto node = reachable_node(first.dlid, count_packets(batch))) {
     done = try_deliver({*node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   }
   std::uint64_t bytes = 0;
@@ -146,12 +141,20 @@ void Router::send_to_same(Packets packets, SendMode mode) {
 
 void Router::unicast(Packets packets, SendMode mode) {
   const auto& first = *packets.front();
-  const auto node = fabric_.node_at(first.dlid);
-  if (!node) return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
-  if (fabric_.port_state(*node) != PortState::active) {
-    return count(fabric::PortCounter::drop_port_not_active, count_packets(packets));
+  const auto node = reachable_node(first.dlid, count_packets(packets));
+  if (node) deliver({*node, QpnLayout::slot(first.destination)}, packets, mode);
+}
+
+/// Returns the node with this LID; nullopt, and counts the packets, if they cannot get there.
+std::optional<NodeIndex> Router::reachable_node(Lid dlid, std::size_t packets) {
+  const auto node = fabric_.node_at(dlid);
+  if (!node) {
+    count(fabric::PortCounter::drop_unknown_lid, packets);
+    return std::nullopt;
   }
-  deliver({*node, QpnLayout::slot(first.destination)}, packets, mode);
+  if (fabric_.port_state(*node) == PortState::active) return node;
+  count(fabric::PortCounter::drop_port_not_active, packets);
+  return std::nullopt;
 }
 
 /// Packets that a queue pair sends to QP0 or QP1 of a port.

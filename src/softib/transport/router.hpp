@@ -2,6 +2,7 @@
 // counts drops.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "softib/core/mad_packet.hpp"
@@ -40,6 +41,7 @@ class Router {
 
  private:
   using Packets = std::span<const OutgoingPacket* const>;
+  [[nodiscard]] std::optional<NodeIndex> reachable_node(Lid dlid, std::size_t packets);
   void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode);
   void send_to_same(Packets packets, SendMode mode);
   void unicast(Packets packets, SendMode mode);

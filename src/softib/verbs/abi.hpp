@@ -5,10 +5,12 @@
 
 #include <cerrno>
 #include <new>
+#include <string>
 #include <system_error>
 #include <type_traits>
 
 #include "ipoib/result.hpp"
+#include "softib/verbs/last_error.hpp"
 
 /// Begins the definition of each function that programs call by name.
 #define SOFTIB_ABI extern "C" __attribute__((visibility("default")))
@@ -16,9 +18,9 @@
 namespace softib::verbs {
 
 /// Runs the body of a verb, which returns Result<void> or Result<T*>. An error or an exception sets
-/// errno and becomes the errno value or a null pointer.
+/// errno and becomes the errno value or a null pointer; its text is the last error of the thread.
 template <class Body>
-auto verb(Body&& body) noexcept {
+auto verb(Body&& body, const char* name = __builtin_FUNCTION()) noexcept {
   using Value = typename std::invoke_result_t<Body>::value_type;
   int error = EIO;
   try {
@@ -29,11 +31,15 @@ auto verb(Body&& body) noexcept {
       if (outcome) return *outcome;
     }
     error = outcome.error().code;
+    set_last_error(name, error, outcome.error().message.c_str());
   } catch (const std::bad_alloc&) {
     error = ENOMEM;
+    set_last_error(name, error, "no memory");
   } catch (const std::system_error& thrown) {
     error = thrown.code().value();
+    set_last_error(name, error, thrown.what());
   } catch (...) {
+    set_last_error(name, error, "an unexpected exception");
   }
   errno = error;
   if constexpr (std::is_void_v<Value>) {
@@ -43,7 +49,9 @@ auto verb(Body&& body) noexcept {
   }
 }
 
-[[nodiscard]] inline ipoib::Error unsupported(const char* what) { return {EOPNOTSUPP, what}; }
+[[nodiscard]] inline ipoib::Error unsupported(const char* what) {
+  return {EOPNOTSUPP, std::string(what) + " is not supported"};
+}
 
 /// For the verbs that return -1.
 [[nodiscard]] inline int minus_one_if(int error) { return error == 0 ? 0 : -1; }

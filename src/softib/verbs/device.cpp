@@ -116,10 +116,16 @@ Device::Device(endpoint::Endpoint& endpoint, std::size_t hca)
 
 Device::~Device() = default;
 
+void Device::transmit(hca::QueuePair& qp) {
+  if (qp.is_connected()) return;
+  transmit(qp, change([&](hca::Hca& hca) { return hca.next_packets(qp); }));
+}
+
+/// Sends `batch`, and all further batches of the queue pair.
 void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch) {
   while (!batch.empty()) {
     endpoint_.send(batch);
-    batch = hca()->next_packets(qp);
+    batch = change([&](hca::Hca& hca) { return hca.next_packets(qp); });
   }
 }
 
@@ -142,28 +148,29 @@ bool Device::poll_receive_rings(Cq& cq) {
 
 void Device::resume() {
   if (!must_resume_.load(std::memory_order_relaxed)) return;
-  const auto access = hca();
-  access->connections().resume();
-  serve_connections(ipoib::monotonic_now());
+  change([this](hca::Hca& hca) {
+    hca.connections().resume();
+    serve_connections(ipoib::monotonic_now());
+  });
 }
 
 void Device::arm(Cq& cq, bool solicited_only) {
   receive_pending();
-  const auto access = hca();
-  cq.model->arm(solicited_only);
-  access->connections().resume();
-  access.waiters().on_armed(cq);
+  change([&](hca::Hca& hca) {
+    cq.model->arm(solicited_only);
+    hca.connections().resume();
+    waiters_.on_armed(cq);
+  });
 }
 
 int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   bool must_look = false;
-  int count = 0;
-  {
-    const auto access = hca();
-    count = cq.model->poll(out, times);
-    access->connections().resume();
-    must_look = count > 0 && waiters_.on_completions();
-  }
+  const int count = change([&](hca::Hca& hca) {
+    const int polled = cq.model->poll(out, times);
+    hca.connections().resume();
+    must_look = polled > 0 && waiters_.on_completions();
+    return polled;
+  });
   if (must_look) receive_pending();
   return count;
 }
@@ -174,13 +181,11 @@ void Device::set_clock() {
   if (clock.users != 0) clock.now = ipoib::monotonic_now();
 }
 
-std::span<const OutgoingPacket> Device::next_packets(const Access& access, hca::QueuePair& qp) {
-  if (!qp.is_connected()) return access->next_packets(qp);
-  waiters_.begin_post();
-  (void)access->next_packets(qp);
+/// Sends what connections have to send, and dispatches the events that this and earlier work of the
+/// model have raised. Those that serving raises are dispatched, too; what is left is postponed.
+void Device::drain() {
   serve_connections();
-  waiters_.end_post();
-  return {};
+  dispatch_events();
 }
 
 void Device::serve_connections() {
@@ -208,13 +213,14 @@ void Device::set_deadline(ipoib::TimePoint when) {
 }
 
 void Device::deadline(ipoib::TimePoint now) {
-  const auto access = hca();
-  deadline_ = ipoib::kNever;
-  set_deadline(waiters_.attendance().check(now));
-  access->connections().expire(now);
-  access->connections().resume();
-  serve_connections(now);
-  report_drops();
+  change([&](hca::Hca& hca) {
+    deadline_ = ipoib::kNever;
+    set_deadline(waiters_.attendance().check(now));
+    hca.connections().expire(now);
+    hca.connections().resume();
+    serve_connections(now);
+    report_drops();
+  });
 }
 
 void Device::receive_for(const CompChannel& channel) {
@@ -234,9 +240,10 @@ ipoib::Result<void> Device::destroy(Cq& cq) {
 void Device::send_responses(hca::QueuePair& qp) {
   using std::chrono::steady_clock;
   const auto owes = [&] {
-    const auto access = hca();
-    access->connections().resume();
-    return qp.connection().responder.owes();
+    return change([&](hca::Hca& hca) {
+      hca.connections().resume();
+      return qp.connection().responder.owes();
+    });
   };
   const auto begin = steady_clock::now();
   const auto until = begin + patience_.left(begin);
@@ -246,13 +253,14 @@ void Device::send_responses(hca::QueuePair& qp) {
 
 ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   if (qp.is_connected()) send_responses(qp);
-  const auto access = hca();
-  const Qpn number = qp.number();
-  const bool is_connected = qp.is_connected();
-  auto destroyed = access->destroy(qp);
-  if (destroyed && is_connected) waiters_.attendance().remove_connection();
-  if (destroyed && !is_connected) waiters_.remove(number);
-  return destroyed;
+  return change([&](hca::Hca& hca) {
+    const Qpn number = qp.number();
+    const bool is_connected = qp.is_connected();
+    auto destroyed = hca.destroy(qp);
+    if (destroyed && is_connected) waiters_.attendance().remove_connection();
+    if (destroyed && !is_connected) waiters_.remove(number);
+    return destroyed;
+  });
 }
 
 ipoib::Result<transport::WakeupSocket> Device::make_wakeup_socket() {
@@ -276,24 +284,26 @@ void Device::remove(Context& context) {
 
 void Device::receive(std::span<const ArrivedPacket> batch) {
   while (!batch.empty()) {
-    const auto access = hca();
-    for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
-      const auto& packet = batch.front();
-      batch = batch.subspan(1);
-      // The next packet is in the cache of another processor: fetch it while this one is copied.
-      if (!batch.empty()) prefetch(front_of(batch.front().bytes));
-      access->receive(packet);
-      packets += packet.gso.packets;
-    }
-    access->connections().resume();
-    report_drops();
+    change([&](hca::Hca& hca) {
+      for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
+        const auto& packet = batch.front();
+        batch = batch.subspan(1);
+        // The next packet is in the cache of another processor: fetch it while this one is copied.
+        if (!batch.empty()) prefetch(front_of(batch.front().bytes));
+        hca.receive(packet);
+        packets += packet.gso.packets;
+      }
+      hca.connections().resume();
+      report_drops();
+    });
   }
 }
 
 void Device::port_changed(const PortAttributes& now) {
-  const auto access = hca();
-  access->set_port(now);
-  report_drops();
+  change([&](hca::Hca& hca) {
+    hca.set_port(now);
+    report_drops();
+  });
 }
 
 void Device::dispatch_events() {

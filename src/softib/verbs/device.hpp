@@ -6,7 +6,10 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <mutex>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "ipoib/result.hpp"
@@ -31,17 +34,13 @@ class Device final : public endpoint::PacketReceiver {
   Device(endpoint::Endpoint& endpoint, std::size_t hca);
   ~Device() override;
 
-  /// Locked access to the model. When it ends, connections send, and the events of the model are
-  /// dispatched.
+  /// Locked access to the model, for what makes no connection send and raises no event.
   class Access {
    public:
     explicit Access(Device& device) : device_(device), lock_(device.mutex_) { device.set_clock(); }
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
-    ~Access() {
-      device_.serve_connections();
-      device_.dispatch_events();
-    }
+    ~Access() { assert(!device_.hca_.connections().has_active() && device_.hca_.events().empty()); }
     hca::Hca* operator->() const { return &device_.hca_; }
     [[nodiscard]] WaiterRegistry& waiters() const { return device_.waiters_; }
 
@@ -50,13 +49,28 @@ class Device final : public endpoint::PacketReceiver {
     std::lock_guard<AdaptiveMutex> lock_;
   };
   [[nodiscard]] Access hca() { return Access(*this); }
-  /// Requests of `qp` have been posted. Sends those of a connection. Returns what else is to be
-  /// sent, with transmit(), after the lock has been released.
-  [[nodiscard]] std::span<const OutgoingPacket> next_packets(const Access& access,
-                                                             hca::QueuePair& qp);
-  /// Sends `batch`, which the caller got from next_packets(), and all further batches of the queue
-  /// pair.
-  void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
+  /// Calls `body(hca)` under the lock of the model, then sends what connections have to send, and
+  /// dispatches the events. Returns what `body` has returned.
+  template <class Body>
+  auto change(Body body) {
+    const auto access = hca();
+    if constexpr (std::is_void_v<std::invoke_result_t<Body, hca::Hca&>>) {
+      body(hca_);
+      drain();
+    } else {
+      auto result = body(hca_);
+      drain();
+      return result;
+    }
+  }
+  /// Calls `body(hca)`, which posts requests of `qp`, and sends them. Returns what `body` has
+  /// returned: 0 or an errno value. One thread at a time may send for a queue pair.
+  template <class Body>
+  int post(hca::QueuePair& qp, Body body) {
+    return qp.is_connected() ? post_connected(body) : post_datagrams(qp, body);
+  }
+  /// Sends the datagrams of `qp` that are posted.
+  void transmit(hca::QueuePair& qp);
 
   /// Receives pending packets for a program that found `cq` empty; returns whether there were any.
   bool poll_receive_rings(Cq& cq);
@@ -93,8 +107,32 @@ class Device final : public endpoint::PacketReceiver {
   void port_changed(const PortAttributes& now) override;
 
  private:
+  template <class Body>
+  int post_connected(Body body) {
+    return change([&](hca::Hca& hca) {
+      const int error = body(hca);
+      waiters_.begin_post();
+      serve_connections();
+      waiters_.end_post();
+      return error;
+    });
+  }
+  /// The lock is released while a batch is sent.
+  template <class Body>
+  int post_datagrams(hca::QueuePair& qp, Body body) {
+    int error = 0;
+    const auto batch = change([&](hca::Hca& hca) {
+      error = body(hca);
+      return hca.next_packets(qp);
+    });
+    transmit(qp, batch);
+    return error;
+  }
+  void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
+
   void deadline(ipoib::TimePoint now) override;
   void set_clock();
+  void drain();
   void serve_connections();
   void serve_connections(ipoib::TimePoint now);
   void set_deadline(ipoib::TimePoint when);

@@ -48,7 +48,7 @@ ibv_mr* register_mapped(ibv_pd* pd, void* memory, std::size_t length, std::uint6
 
 ipoib::Result<void> prepare_change(Mr& mr, const hca::RegionChange& change) {
   if (mr.device_memory != nullptr && (change.memory != nullptr || change.access)) {
-    return unsupported("changes of a region of device memory, except of its domain");
+    return unsupported("a change of a region of device memory, except of its domain,");
   }
   int access = change.access.value_or(0);
   if (!change.access) {

@@ -43,7 +43,8 @@ ibv_pd* alloc_parent_domain(ibv_context* ibv, ibv_parent_domain_init_attr* attr)
   return verb([&]() -> ipoib::Result<ibv_pd*> {
     constexpr std::uint32_t kKnown =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    if ((attr->comp_mask & ~kKnown) != 0) return unsupported("unknown attributes");
+    if ((attr->comp_mask & ~kKnown) != 0)
+      return unsupported("a parent domain with unknown attributes");
     if (attr->pd == nullptr || attr->pd->context != ibv || of(attr->pd).is_parent_domain) {
       return ipoib::Error{EINVAL, "a parent domain needs a protection domain of its context"};
     }

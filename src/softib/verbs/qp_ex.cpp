@@ -17,17 +17,14 @@ void abort(ibv_qp_ex* ibv) { of(ibv).sending.unlock(); }
 
 int complete(ibv_qp_ex* ibv) noexcept {
   auto& qp = of(ibv);
-  auto& device = of(ibv->qp_base.context).device;
   const std::lock_guard sending(qp.sending, std::adopt_lock);
-  if (qp.builder.error() != 0) return qp.builder.error();
-  std::span<const OutgoingPacket> batch;
-  {
-    const auto hca = device.hca();
-    if (const int error = hca->post_send_all(*qp.model, qp.builder.chain())) return error;
-    batch = device.next_packets(hca, *qp.model);
+  int error = qp.builder.error();
+  if (error == 0) {
+    error = of(ibv->qp_base.context).device.post(*qp.model, [&](hca::Hca& hca) {
+      return hca.post_send_all(*qp.model, qp.builder.chain());
+    });
   }
-  device.transmit(*qp.model, batch);
-  return 0;
+  return post_result("ibv_wr_complete", error);
 }
 
 /// Calls `body`; an exception becomes an error of ibv_wr_complete().

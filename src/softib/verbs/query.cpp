@@ -186,7 +186,7 @@ SOFTIB_ABI int ibv_query_gid(ibv_context* context, std::uint8_t port, int index,
 SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
                                  ibv_gid_entry* out, std::uint32_t flags, std::size_t size) {
   return verb([&]() -> ipoib::Result<void> {
-    if (flags != 0) return unsupported("flags of a GID query");
+    if (flags != 0) return unsupported("a GID query with flags");
     const auto entry = gid_entry(context, port, index);
     if (!entry) return entry.error();
     std::memcpy(out, &*entry, std::min(size, sizeof *entry));

@@ -138,21 +138,18 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
   auto& qp = of(ibv);
-  auto& device = of(ibv->context).device;
   const std::lock_guard sending(qp.sending);
-  int error = 0;
-  std::span<const OutgoingPacket> batch;
-  {
-    const auto hca = device.hca();
-    error = hca->post_send(*qp.model, chain, bad);
-    batch = device.next_packets(hca, *qp.model);
-  }
-  device.transmit(*qp.model, batch);
-  return error;
+  const int error = of(ibv->context).device.post(*qp.model, [&](hca::Hca& hca) {
+    return hca.post_send(*qp.model, chain, bad);
+  });
+  return post_result("ibv_post_send", error);
 }
 
 int post_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
-  return of(ibv->context).device.hca()->post_receive(*of(ibv).model, chain, bad);
+  const int error = of(ibv->context).device.change([&](hca::Hca& hca) {
+    return hca.post_receive(*of(ibv).model, chain, bad);
+  });
+  return post_result("ibv_post_recv", error);
 }
 
 Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
@@ -201,8 +198,9 @@ SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 SOFTIB_ABI int softibdv_post_large_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) {
   auto* failed = chain;
   const int error = verb([&]() -> ipoib::Result<void> {
-    const auto hca = of(ibv->context).device.hca();
-    const int code = hca->post_receive(*of(ibv).model, chain, &failed, hca::ReceiveKind::large);
+    const int code = of(ibv->context).device.change([&](hca::Hca& hca) {
+      return hca.post_receive(*of(ibv).model, chain, &failed, hca::ReceiveKind::large);
+    });
     if (code != 0) return ipoib::Error{code, "cannot post a large receive"};
     return {};
   });
@@ -217,14 +215,11 @@ SOFTIB_ABI int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
     auto& qp = of(ibv);
     auto& device = of(ibv->context).device;
     const std::lock_guard sending(qp.sending);
-    std::span<const OutgoingPacket> batch;
-    {
-      const auto hca = device.hca();
-      if (auto modified = hca->modify(*qp.model, *attr, mask); !modified) return modified;
-      batch = hca->next_packets(*qp.model);
-    }
+    auto modified =
+        device.change([&](hca::Hca& hca) { return hca.modify(*qp.model, *attr, mask); });
+    if (!modified) return modified;
     if ((mask & IBV_QP_STATE) != 0) ibv->state = attr->qp_state;
-    device.transmit(*qp.model, batch);
+    device.transmit(*qp.model);
     return {};
   });
 }

@@ -2,22 +2,31 @@
 // prototypes in verbs.h have parameters, which do not matter here.
 #include <cerrno>
 
+#include "softib/verbs/last_error.hpp"
+
 #define DEFINE(type, name)                                                                    \
   extern "C" __attribute__((visibility("default"))) type unsupported_##name() __asm__(#name); \
   type unsupported_##name()
+#define FAIL(name)                                                                        \
+  softib::verbs::set_last_error(#name, EOPNOTSUPP, "softib does not have this function"); \
+  errno = EOPNOTSUPP
 #define RETURN_ERRNO(name) \
-  DEFINE(int, name) { return errno = EOPNOTSUPP; }
+  DEFINE(int, name) {      \
+    FAIL(name);            \
+    return EOPNOTSUPP;     \
+  }
 #define RETURN_NULL(name) \
   DEFINE(void*, name) {   \
-    errno = EOPNOTSUPP;   \
+    FAIL(name);           \
     return nullptr;       \
   }
 #define RETURN_VOID(name) \
-  DEFINE(void, name) { errno = EOPNOTSUPP; }
+  DEFINE(void, name) { FAIL(name); }
 
 #include "softib/verbs/unsupported.def"
 
 #undef DEFINE
+#undef FAIL
 #undef RETURN_ERRNO
 #undef RETURN_NULL
 #undef RETURN_VOID

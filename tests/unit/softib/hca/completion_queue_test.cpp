@@ -14,11 +14,11 @@ class CompletionQueueTest : public testing::Test {
     completion.status = IBV_WC_SUCCESS;
   }
   PushResult push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
-  PushResult push(QueuePair& from, std::uint64_t id, bool solicited) {
+  PushResult push(Qpn from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
-    completion.qp_num = from.number().value();
+    completion.qp_num = from.value();
     cq.next() = completion;
-    return cq.push(&queue, 0, solicited);
+    return cq.push(nullptr, 0, solicited);
   }
   std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
     std::vector<ibv_wc> out(limit);
@@ -29,9 +29,8 @@ class CompletionQueueTest : public testing::Test {
   }
   ibv_wc completion{};
   CompletionQueue cq{3};
-  WorkProgress queue{0};
-  QueuePair qp{Qpn(5), {}};
-  QueuePair other{Qpn(6), {}};
+  Qpn qp{5};
+  Qpn other{6};
 };
 using Ids = std::vector<std::uint64_t>;
 
@@ -134,7 +133,7 @@ TEST_F(CompletionTimesTest, FollowTheirCompletions) {
   push(one, 30);
   push(other, 40);
   EXPECT_EQ(poll(1), (std::vector<int>{10}));
-  cq.discard(one);
+  cq.discard(one.number());
   push(one, 50);
   EXPECT_EQ(poll(1), (std::vector<int>{20}));
   push(one, 60);

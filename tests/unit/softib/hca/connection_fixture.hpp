@@ -208,9 +208,7 @@ struct ConnectedHost : Host {
     wr.num_sge = static_cast<int>(elements.size());
     wr.send_flags = flags;
     ibv_send_wr* bad = nullptr;
-    const int error = hca.post_send(qp, &wr, &bad);
-    (void)hca.next_packets(qp);
-    return error;
+    return hca.post_send(qp, &wr, &bad);
   }
   int post_receive(QueuePair& qp, std::size_t offset, std::size_t size, std::uint64_t id = 2) {
     auto sge = part(offset, size);

@@ -687,7 +687,7 @@ TEST_F(ConnectionTest, ADatagramDoesNotReachAConnection) {
   ASSERT_EQ(a.send(ud, wr, sink), 0);
   b.hca.receive({sink.packets.at(0)});
   EXPECT_THAT(b.poll(), IsEmpty());
-  EXPECT_EQ(b.hca.counters().drop_qp_state, 1U);
+  EXPECT_EQ(b.hca.counters().drop_unknown_qp, 1U);
 }
 
 // --- States --------------------------------------------------------------------------------------

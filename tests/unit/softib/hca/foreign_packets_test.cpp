@@ -180,9 +180,9 @@ TEST_F(ForeignPacketsTest, SoManyResponsesAreOwedAtOnce) {
        {Part{read_request, 0, 8}, Part{fetch_add, 0}, Part{atomic_write, 8, 8}}) {
     connect_again(agreed());
     arrive({part});
-    for (std::size_t i = 0; i < 2 * Responder::kMaxResponses; ++i) arrive(part, 0, b.all.key);
+    for (std::size_t i = 0; i < 2 * ReceiveWindow::kMaxResponses; ++i) arrive(part, 0, b.all.key);
     network.run();
-    EXPECT_EQ(responses.size(), Responder::kMaxResponses);
+    EXPECT_EQ(responses.size(), ReceiveWindow::kMaxResponses);
   }
 }
 

@@ -54,14 +54,16 @@ TEST_F(OnDemandTest, MemoryThatIsThereIsUsed) {
 
 /// The copy is made when the packet is built: a sink may read packets later.
 TEST_F(OnDemandTest, APieceIsSentFromACopy) {
-  OutgoingPacket packet;
-  PacketCopies copies;
+  Outbox outbox;
+  (void)outbox.append();
+  (void)outbox.append();
   const std::uint8_t plain = 1;
   std::uint8_t on_demand = 2;
-  ASSERT_TRUE(copies.add(packet, 3, {const_cast<std::uint8_t*>(&plain), nullptr}, 1));
-  ASSERT_TRUE(copies.add(packet, 3, {&on_demand, &a.on_demand}, 1));
-  ASSERT_TRUE(copies.add(packet, 3, {&on_demand, &a.on_demand}, 1));
+  ASSERT_TRUE(outbox.add({const_cast<std::uint8_t*>(&plain), nullptr}, 1));
+  ASSERT_TRUE(outbox.add({&on_demand, &a.on_demand}, 1));
+  ASSERT_TRUE(outbox.add({&on_demand, &a.on_demand}, 1));
   on_demand = 9;
+  const auto& packet = outbox.packets()[1];
   ASSERT_EQ(packet.piece_count, 3U);
   EXPECT_EQ(packet.pieces[0].data(), &plain);
   EXPECT_EQ(packet.pieces[1][0], 2);

@@ -1,8 +1,9 @@
-#include "softib/hca/responder.hpp"
+#include "softib/hca/connection/receive_window.hpp"
 
 #include <algorithm>
+#include <cassert>
 
-#include "softib/hca/connection_attributes.hpp"
+#include "softib/hca/connection/attributes.hpp"
 
 namespace softib::hca {
 
@@ -15,8 +16,8 @@ namespace {
 constexpr std::uint32_t kMsnMask = 0xffffff;
 
 /// A READ or atomic operation is complete in one packet, and belongs to no message.
-Responder::Message message_of(ConnectedOpcode opcode) {
-  using enum Responder::Message;
+ReceiveWindow::Message message_of(ConnectedOpcode opcode) {
+  using enum ReceiveWindow::Message;
   if (ipoib::wire::is_send(opcode)) return send;
   return ipoib::wire::is_write(opcode) ? write : none;
 }
@@ -29,14 +30,15 @@ Response read_response(const ConnectedPacket& packet, std::uint32_t mtu) {
           .packets = packet_count(packet.reth.length, mtu)};
 }
 
-/// Like that of a READ of no bytes.
+/// It is like that of a READ of no bytes.
 Response atomic_write_response(const ConnectedPacket& packet) {
   return {.psn = packet.bth.psn, .kind = Response::Kind::read};
 }
 
 }  // namespace
 
-void Responder::start(Psn first) {
+void ReceiveWindow::start(Psn first) {
+  assert(!owes());
   expected_ = first;
   msn_ = 0;
   message_ = Message::none;
@@ -44,7 +46,7 @@ void Responder::start(Psn first) {
   atomic_results_.clear();
 }
 
-bool Responder::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) const {
+bool ReceiveWindow::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) const {
   const bool begins = begins_message(packet.opcode);
   if (begins != (message_ == Message::none)) return false;
   if (!begins && message_of(packet.opcode) != message_) return false;
@@ -54,7 +56,7 @@ bool Responder::may_follow(const ConnectedPacket& packet, std::uint32_t mtu) con
   return size <= longest && (begins || size != 0);
 }
 
-void Responder::accept(const ConnectedPacket& packet) {
+void ReceiveWindow::accept(const ConnectedPacket& packet) {
   if (begins_message(packet.opcode)) {
     received_ = 0;
     write_ = packet.reth;
@@ -68,25 +70,25 @@ void Responder::accept(const ConnectedPacket& packet) {
   if (packet.bth.ack_request) owe_ack();
 }
 
-void Responder::drop(const ConnectedPacket& packet) {
+void ReceiveWindow::drop(const ConnectedPacket& packet) {
   message_ = Message::none;
   is_dropping_ = !ends_message(packet.opcode);
   advance(packet.packets);
 }
 
-void Responder::accept_read(const ConnectedPacket& packet, std::uint32_t mtu) {
+void ReceiveWindow::accept_read(const ConnectedPacket& packet, std::uint32_t mtu) {
   msn_ = (msn_ + 1) & kMsnMask;
   add(read_response(packet, mtu));
   advance(responses_.back().packets);
 }
 
-void Responder::repeat_read(const ConnectedPacket& packet, std::uint32_t mtu) {
+void ReceiveWindow::repeat_read(const ConnectedPacket& packet, std::uint32_t mtu) {
   auto response = read_response(packet, mtu);
   response.is_repeated = true;
   add(response);
 }
 
-void Responder::accept_atomic(const ConnectedPacket& packet, std::uint64_t original) {
+void ReceiveWindow::accept_atomic(const ConnectedPacket& packet, std::uint64_t original) {
   msn_ = (msn_ + 1) & kMsnMask;
   if (atomic_results_.size() == kMaxReads) atomic_results_.pop_front();
   atomic_results_.push_back({packet.bth.psn, original});
@@ -94,7 +96,7 @@ void Responder::accept_atomic(const ConnectedPacket& packet, std::uint64_t origi
   advance(1);
 }
 
-void Responder::repeat_atomic(const ConnectedPacket& packet) {
+void ReceiveWindow::repeat_atomic(const ConnectedPacket& packet) {
   const auto found = std::ranges::find(atomic_results_, packet.bth.psn, &AtomicResult::psn);
   if (found == atomic_results_.end()) return;
   add({.psn = found->psn,
@@ -103,13 +105,13 @@ void Responder::repeat_atomic(const ConnectedPacket& packet) {
        .is_repeated = true});
 }
 
-void Responder::accept_atomic_write(const ConnectedPacket& packet) {
+void ReceiveWindow::accept_atomic_write(const ConnectedPacket& packet) {
   msn_ = (msn_ + 1) & kMsnMask;
   add(atomic_write_response(packet));
   advance(1);
 }
 
-void Responder::repeat_atomic_write(const ConnectedPacket& packet) {
+void ReceiveWindow::repeat_atomic_write(const ConnectedPacket& packet) {
   auto response = atomic_write_response(packet);
   response.is_repeated = true;
   add(response);
@@ -117,19 +119,20 @@ void Responder::repeat_atomic_write(const ConnectedPacket& packet) {
 
 /// Repeated ones do not count as pending: the requester counts a request once, however often it
 /// arrives.
-void Responder::add(const Response& response) {
+void ReceiveWindow::add(const Response& response) {
+  assert(!is_full() && response.packets != 0);
   responses_.push_back(response);
   responses_.back().aeth.msn = msn_;
   if (!response.is_repeated) ++pending_reads_;
 }
 
-void Responder::advance(std::uint32_t packets) {
+void ReceiveWindow::advance(std::uint32_t packets) {
   expected_ = expected_ + packets;
   has_rejected_ = false;
 }
 
 /// One acknowledgement does for all requests since the last one, so for a whole batch of packets.
-void Responder::owe_ack() {
+void ReceiveWindow::owe_ack() {
   if (!is_reliable_) return;
   const Response ack{.psn = expected_.previous(), .aeth = {.msn = msn_}};
   if (owes() && responses_.back().kind == Response::Kind::acknowledge &&
@@ -140,25 +143,31 @@ void Responder::owe_ack() {
   }
 }
 
-void Responder::reject_early() {
+void ReceiveWindow::reject_early() {
   if (!has_rejected_) reject(Aeth::Kind::nak, Aeth::kSequenceError);
 }
 
-void Responder::reject(Aeth::Kind kind, std::uint8_t value) {
+void ReceiveWindow::reject(Aeth::Kind kind, std::uint8_t value) {
   if (is_full()) return;
   has_rejected_ = true;
   responses_.push_back({.psn = expected_, .aeth = {kind, value, msn_}});
 }
 
-void Responder::sent(std::uint32_t packets) {
+void ReceiveWindow::sent(std::uint32_t packets) {
+  assert(owes());
   auto& front = responses_.front();
+  assert(packets <= front.packets - front.sent);
   front.sent += packets;
   if (front.sent < front.packets) return;
-  if (front.kind != Response::Kind::acknowledge && !front.is_repeated) --pending_reads_;
+  if (front.kind != Response::Kind::acknowledge && !front.is_repeated) {
+    assert(pending_reads_ != 0);
+    --pending_reads_;
+  }
   responses_.pop_front();
 }
 
-void Responder::replace_responses(std::uint8_t nak) {
+void ReceiveWindow::replace_responses(std::uint8_t nak) {
+  assert(owes());
   const auto& front = responses_.front();
   const Response refusal{.psn = front.psn + front.sent,
                          .aeth = {Aeth::Kind::nak, nak, front.aeth.msn}};
@@ -166,7 +175,7 @@ void Responder::replace_responses(std::uint8_t nak) {
   responses_.push_back(refusal);
 }
 
-void Responder::forget_responses() {
+void ReceiveWindow::forget_responses() {
   responses_.clear();
   pending_reads_ = 0;
 }

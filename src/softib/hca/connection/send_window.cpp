@@ -1,7 +1,8 @@
-#include "softib/hca/requester.hpp"
+#include "softib/hca/connection/send_window.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "softib/hca/limits.hpp"
 
@@ -15,12 +16,13 @@ std::size_t ring_size(std::uint32_t limit) { return std::bit_ceil(std::max(limit
 
 }  // namespace
 
-Requester::Requester(WorkQueue<SendRequest>& sends, std::uint32_t limit)
+SendWindow::SendWindow(WorkQueue<SendRequest>& sends, std::uint32_t limit)
     : sends_(sends),
       requests_(ring_size(limit)),
       mask_(static_cast<std::uint32_t>(requests_.size() - 1)) {}
 
-void Requester::start(Psn first) {
+void SendWindow::start(Psn first) {
+  assert(sends_.waiting() == 0);
   started_ = sends_.next_position();
   cursor_ = {started_, 0, first};
   unacked_ = end_ = first;
@@ -32,8 +34,8 @@ void Requester::start(Psn first) {
   deadline_ = ipoib::kNever;
 }
 
-std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
-                            bool may_start) {
+std::size_t SendWindow::plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
+                             bool may_start) {
   // Acknowledgements of what was sent before it went back may have overtaken the cursor.
   if (cursor_.psn - unacked_ < 0) move_cursor_to_unacked();
   const auto mtu = with.mtu();
@@ -66,7 +68,7 @@ std::size_t Requester::plan(std::span<RequestPacket> out, const ConnectionAttrib
   return count;
 }
 
-bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
+bool SendWindow::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
   if (started_ == sends_.next_position()) return false;
   auto& request = at(started_);
   if (request.is_local()) return false;
@@ -79,39 +81,42 @@ bool Requester::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
   return true;
 }
 
-Requester::Cursor Requester::after(const RequestPacket& packet) {
+SendWindow::Cursor SendWindow::after(const RequestPacket& packet) {
   const auto psn = packet.psn + packet.packets;
   if (packet.is_last) return skip_local({packet.position + 1, 0, psn});
   return {packet.position, packet.index + packet.packets, psn};
 }
 
-Requester::Cursor Requester::skip_local(Cursor cursor) {
+SendWindow::Cursor SendWindow::skip_local(Cursor cursor) {
   while (cursor.position != started_ && at(cursor.position).is_local()) ++cursor.position;
   return cursor;
 }
 
-bool Requester::may_start_local() {
+bool SendWindow::may_start_local() {
   if (cursor_.psn - unacked_ < 0) move_cursor_to_unacked();
   if (cursor_.position != started_ || started_ == sends_.next_position()) return false;
   const auto& request = at(started_);
   return request.is_local() && !(request.fence && !reads_.empty());
 }
 
-void Requester::start_local() {
+void SendWindow::start_local() {
   auto& request = at(started_);
+  assert(started_ != sends_.next_position() && request.is_local());
   request.first = end_;
   request.packets = 0;
   cursor_.position = ++started_;
 }
 
-void Requester::sent(const RequestPacket& packet) {
+void SendWindow::sent(const RequestPacket& packet) {
+  assert(packet.position == cursor_.position && packet.index == cursor_.index);
   has_sent_since_pause_ = true;
   cursor_ = after(packet);
   if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
   if (at(packet.position).has_response()) reads_.push_back(cursor_.psn.previous());
 }
 
-void Requester::acknowledge(Psn psn) {
+void SendWindow::acknowledge(Psn psn) {
+  assert(psn - unacked_ >= 0 && psn - end_ < 0);
   unacked_ = psn + 1;
   while (!reads_.empty() && reads_.front() - unacked_ < 0) reads_.pop_front();
   retries = rnr_retries = 0;
@@ -119,21 +124,21 @@ void Requester::acknowledge(Psn psn) {
   restarts_timer_ = true;
 }
 
-void Requester::go_back() {
+void SendWindow::go_back() {
   move_cursor_to_unacked();
   reads_.clear();
   is_recovering_ = true;
   restarts_timer_ = true;
 }
 
-void Requester::move_cursor_to_unacked() {
+void SendWindow::move_cursor_to_unacked() {
   const auto position = sends_.processed();
   const bool is_started = position != started_;
   const auto index = is_started ? static_cast<std::uint32_t>(unacked_ - at(position).first) : 0;
   cursor_ = {position, index, unacked_};
 }
 
-bool Requester::is_paused(ipoib::TimePoint now) {
+bool SendWindow::is_paused(ipoib::TimePoint now) {
   if (pause_ != ipoib::Duration::zero()) {
     paused_until_ = now + pause_;
     pause_ = {};
@@ -141,7 +146,7 @@ bool Requester::is_paused(ipoib::TimePoint now) {
   return now < paused_until_;
 }
 
-ipoib::TimePoint Requester::update_deadline(ipoib::TimePoint now, ipoib::Duration timeout) {
+ipoib::TimePoint SendWindow::update_deadline(ipoib::TimePoint now, ipoib::Duration timeout) {
   if (is_paused(now)) {
     deadline_ = ipoib::kNever;
     return paused_until_;

@@ -1,4 +1,4 @@
-#include "softib/hca/connection_attributes.hpp"
+#include "softib/hca/connection/attributes.hpp"
 
 #include <algorithm>
 #include <bit>

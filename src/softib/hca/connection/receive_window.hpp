@@ -1,20 +1,21 @@
-// The responder of a connection (IBA 9.7.4, 9.7.5, 9.8.2): which packet it expects, what a message
-// may consist of, and the responses that it owes. One of an unreliable connection owes none.
+// Which packet of the peer's requests a connection expects, what a message may consist of, and the
+// responses that are owed (IBA 9.7.4, 9.7.5, 9.8.2). An unreliable connection owes none.
 //
 // Responses leave in the order of their requests: an acknowledgement that overtook the response of
 // a READ would tell the requester that this was lost.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <span>
 
+#include "softib/hca/connection/response.hpp"
 #include "softib/hca/limits.hpp"
-#include "softib/hca/response.hpp"
 
 namespace softib::hca {
 
-class Responder {
+class ReceiveWindow {
  public:
   using Psn = ipoib::wire::Psn;
   using Aeth = ipoib::wire::Aeth;
@@ -24,10 +25,11 @@ class Responder {
   /// Bound of `responses`, beyond the READs that the peer may have outstanding.
   static constexpr std::size_t kMaxResponses = std::size_t{4} * kMaxReads;
 
-  explicit Responder(ipoib::wire::ConnectedService service)
+  explicit ReceiveWindow(ipoib::wire::ConnectedService service)
       : is_reliable_(service != ipoib::wire::ConnectedService::unreliable) {}
 
-  void start(Psn first);  ///< with this PSN; requires that no response is owed
+  /// Expects this PSN. Requires that no response is owed.
+  void start(Psn first);
   [[nodiscard]] Psn expected() const { return expected_; }
   [[nodiscard]] Message message() const { return message_; }
   /// Bytes of the message that have been received.
@@ -62,10 +64,10 @@ class Responder {
   void accept_atomic_write(const ConnectedPacket& packet);
   /// Owes the response of a READ that was executed before.
   void repeat_read(const ConnectedPacket& packet, std::uint32_t mtu);
-  /// The same for an atomic operation, which is not executed again. Only the last kMaxReads are
-  /// known, which are all that a requester may have outstanding.
+  /// Owes again the response of an atomic operation, which is not executed again. Only the last
+  /// kMaxReads are known, which are all that a requester may have outstanding.
   void repeat_atomic(const ConnectedPacket& packet);
-  /// The same for an atomic write.
+  /// Owes again the response of an atomic write.
   void repeat_atomic_write(const ConnectedPacket& packet);
   /// Owes an acknowledgement of all packets before the expected one.
   void owe_ack();
@@ -80,12 +82,16 @@ class Responder {
   /// READs and atomic operations whose first response has not been sent completely.
   [[nodiscard]] std::size_t pending_reads() const { return pending_reads_; }
   [[nodiscard]] const std::deque<Response>& responses() const { return responses_; }
-  /// The next packets, all of one response, have been sent.
+  /// The next packets, all of the response at the front, have been sent. Requires owes().
   void sent(std::uint32_t packets);
-  /// Instead of the response at the front, which cannot be read any more, and of all others: a NAK.
+  /// Owes a NAK instead of all responses, the first of which cannot be read any more. Requires
+  /// owes().
   void replace_responses(std::uint8_t nak);
-  /// Owes the response at the front no more, which is a repeated one.
-  void drop_repeated() { responses_.pop_front(); }
+  /// The response at the front is no longer owed. Requires that it is a repeated one.
+  void drop_repeated() {
+    assert(owes() && responses_.front().is_repeated);
+    responses_.pop_front();
+  }
   void forget_responses();
 
  private:

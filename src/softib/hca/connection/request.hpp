@@ -3,10 +3,9 @@
 
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <cstdint>
 
-#include "softib/hca/limits.hpp"
+#include "softib/hca/connection/attributes.hpp"
 #include "softib/hca/memory_objects.hpp"
 #include "wire/psn.hpp"
 
@@ -20,14 +19,16 @@ struct ConnectedRequest {
   bool fence = false;
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;
-  std::uint32_t shared_queue = 0;                 ///< of the peer, in requests of XRC
-  std::uint64_t operand = 0;                      ///< of an atomic operation: to swap in, or to add
-  std::uint64_t compare = 0;                      ///< of compare and swap
-  std::array<std::uint8_t, kAtomicBytes> word{};  ///< inline data of an atomic write
-  std::uint32_t invalidated_key = 0;              ///< of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV
-  WindowBinding binding{};                        ///< of IBV_WR_BIND_MW
-  Psn first;                                      ///< set when the request is started
-  std::uint32_t packets = 0;                      ///< likewise
+  std::uint32_t shared_queue = 0;     ///< of the peer, in requests of XRC
+  std::uint64_t operand = 0;          ///< of an atomic operation: to swap in, or to add
+  std::uint64_t compare = 0;          ///< of compare and swap
+  std::uint32_t invalidated_key = 0;  ///< of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV
+  WindowBinding binding{};            ///< of IBV_WR_BIND_MW
+  Psn first;                          ///< set when the request is started
+  std::uint32_t packets = 0;          ///< set when the request is started; 0: a local operation
+
+  /// Takes over a work request, which is_valid_request().
+  void set(const ibv_send_wr& wr, bool is_extended);
 
   [[nodiscard]] bool is_read() const { return opcode == IBV_WR_RDMA_READ; }
   [[nodiscard]] bool is_atomic() const {
@@ -41,5 +42,11 @@ struct ConnectedRequest {
     return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV;
   }
 };
+
+/// Whether a connection of this type may send the work request, which has `length` bytes.
+[[nodiscard]] bool is_valid_request(const ibv_send_wr& wr, std::uint64_t length, ibv_qp_type type,
+                                    const ConnectionAttributes& attributes);
+/// The opcode of its completion.
+[[nodiscard]] ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode);
 
 }  // namespace softib::hca

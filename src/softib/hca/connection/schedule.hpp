@@ -5,29 +5,30 @@
 // them active again. So does a timer when it expires.
 #pragma once
 
+#include <cassert>
 #include <deque>
 #include <set>
 #include <utility>
 
+#include "softib/hca/connection/room_queues.hpp"
 #include "softib/hca/limits.hpp"
-#include "softib/hca/queue_pair.hpp"
-#include "softib/hca/room_queues.hpp"
 
 namespace softib::hca {
 
 class ConnectionSchedule {
  public:
-  /// Unless it is active or postponed.
-  void activate(QueuePair& qp) {
-    if (!std::exchange(qp.connection().is_active, true)) active_.push_back(&qp);
+  /// Makes it active, unless it is active or postponed.
+  void activate(ScheduleEntry& entry) {
+    if (!std::exchange(entry.is_active, true)) active_.push_back(&entry);
   }
   [[nodiscard]] bool has_active() const { return !active_.empty(); }
   /// The one that has been active for the longest time. Requires has_active().
-  [[nodiscard]] QueuePair& take() {
-    QueuePair& qp = *active_.front();
+  [[nodiscard]] ScheduleEntry& take() {
+    assert(has_active());
+    ScheduleEntry& entry = *active_.front();
     active_.pop_front();
-    qp.connection().is_active = false;
-    return qp;
+    entry.is_active = false;
+    return entry;
   }
 
   void postpone_active() {
@@ -36,11 +37,13 @@ class ConnectionSchedule {
     active_.clear();
   }
 
-  /// Whether it may send: no other connection waits for room at its receiver, or it is the first.
-  [[nodiscard]] bool admits(const QueuePair& qp) const { return waiting_.admits(qp); }
-  void wait_for_room(QueuePair& qp) { waiting_.wait(qp); }
-  void stop_waiting(QueuePair& qp) {
-    if (QueuePair* const next = waiting_.leave(qp)) activate(*next);
+  /// Whether it may send: no other connection waits for room at this receiver, or it is the first.
+  [[nodiscard]] bool admits(const ScheduleEntry& entry, PeerProcess receiver) const {
+    return waiting_.admits(entry, receiver);
+  }
+  void wait_for_room(ScheduleEntry& entry, PeerProcess receiver) { waiting_.wait(entry, receiver); }
+  void stop_waiting(ScheduleEntry& entry) {
+    if (ScheduleEntry* const next = waiting_.leave(entry)) activate(*next);
   }
 
   /// When to call resume(): now for postponed ones, soon for those that wait for room, or never.
@@ -54,46 +57,47 @@ class ConnectionSchedule {
       active_.insert(active_.begin(), postponed_.begin(), postponed_.end());
       postponed_.clear();
     }
-    waiting_.for_each_first([this](QueuePair& qp) { activate(qp); });
+    waiting_.for_each_first([this](ScheduleEntry& entry) { activate(entry); });
   }
 
   /// Sets its timer, or does nothing if that expires earlier: a connection that is served too early
   /// sets it again.
-  void set_timer(QueuePair& qp, ipoib::TimePoint when) {
-    auto& scheduled = qp.connection().scheduled_at;
+  void set_timer(ScheduleEntry& entry, ipoib::TimePoint when) {
+    auto& scheduled = entry.scheduled_at;
     if (when >= scheduled) return;
-    if (scheduled != ipoib::kNever) timers_.erase({scheduled, &qp});
-    timers_.insert({when, &qp});
+    if (scheduled != ipoib::kNever) timers_.erase({scheduled, &entry});
+    timers_.insert({when, &entry});
     scheduled = when;
   }
   void expire(ipoib::TimePoint now) {
     while (!timers_.empty() && next_timer() <= now) {
-      QueuePair& qp = *timers_.begin()->second;
+      ScheduleEntry& entry = *timers_.begin()->second;
       timers_.erase(timers_.begin());
-      qp.connection().scheduled_at = ipoib::kNever;
-      activate(qp);
+      entry.scheduled_at = ipoib::kNever;
+      activate(entry);
     }
   }
   [[nodiscard]] ipoib::TimePoint next_timer() const {
     return timers_.empty() ? ipoib::kNever : timers_.begin()->first;
   }
 
-  void remove(QueuePair& qp) {
-    stop_waiting(qp);
-    if (qp.connection().is_active) {
-      std::erase(active_, &qp);
-      std::erase(postponed_, &qp);
+  void remove(ScheduleEntry& entry) {
+    stop_waiting(entry);
+    if (entry.is_active) {
+      std::erase(active_, &entry);
+      std::erase(postponed_, &entry);
     }
-    if (qp.connection().scheduled_at != ipoib::kNever) {
-      timers_.erase({qp.connection().scheduled_at, &qp});
+    if (entry.scheduled_at != ipoib::kNever) {
+      timers_.erase({entry.scheduled_at, &entry});
     }
   }
 
  private:
-  std::deque<QueuePair*> active_;
-  std::deque<QueuePair*> postponed_;
+  std::deque<ScheduleEntry*> active_;
+  std::deque<ScheduleEntry*> postponed_;
   RoomQueues waiting_;
-  std::set<std::pair<ipoib::TimePoint, QueuePair*>> timers_;  ///< at most one of each connection
+  std::set<std::pair<ipoib::TimePoint, ScheduleEntry*>>
+      timers_;  ///< at most one of each connection
 };
 
 }  // namespace softib::hca

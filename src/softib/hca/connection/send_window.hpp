@@ -1,5 +1,5 @@
-// The requester of a connection (IBA 9.7.2 to 9.7.6): what to send next, what an acknowledgement
-// completes, and from where to send again. Of UC, a packet is acknowledged by being sent.
+// Which packets of a connection's requests have been sent and acknowledged, what to send next, and
+// when to send again (IBA 9.7.2 to 9.7.6). A packet of UC is acknowledged by being sent.
 //
 // Each packet of a request has a PSN; a READ has one for each packet of its response. The packets
 // of started requests follow each other:
@@ -16,13 +16,14 @@
 
 #include <infiniband/verbs.h>
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <span>
 #include <vector>
 
-#include "softib/hca/connected_request.hpp"
-#include "softib/hca/connection_attributes.hpp"
+#include "softib/hca/connection/attributes.hpp"
+#include "softib/hca/connection/request.hpp"
 #include "softib/hca/work_requests.hpp"
 
 namespace softib::hca {
@@ -37,36 +38,43 @@ struct RequestPacket {
   bool requests_ack = true;
 };
 
-class Requester {
+class SendWindow {
  public:
-  /// `sends`, of at most `limit` requests, must outlive the requester.
-  Requester(WorkQueue<SendRequest>& sends, std::uint32_t limit);
+  /// `sends`, of at most `limit` requests, must outlive the window.
+  SendWindow(WorkQueue<SendRequest>& sends, std::uint32_t limit);
 
   [[nodiscard]] ConnectedRequest& at(std::uint32_t position) { return requests_[position & mask_]; }
-  /// The oldest request that is not complete. Requires has_unacked().
-  [[nodiscard]] ConnectedRequest& oldest() { return at(sends_.processed()); }
+  /// The oldest request that is not complete. Requires has_started().
+  [[nodiscard]] ConnectedRequest& oldest() {
+    assert(has_started());
+    return at(sends_.processed());
+  }
   [[nodiscard]] bool has_unacked() const { return unacked_ != end_; }
   /// Whether a request, or a part of one, is still to be sent.
   [[nodiscard]] bool has_unsent() const { return cursor_.position != sends_.next_position(); }
   [[nodiscard]] bool has_started() const { return started_ != sends_.processed(); }
+  /// The first PSN that is not acknowledged.
   [[nodiscard]] Psn unacked() const { return unacked_; }
   [[nodiscard]] Psn next() const { return end_; }  ///< of the next packet that is new
   /// Whether a packet with this PSN was sent and is not acknowledged.
   [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
 
-  void start(Psn first);  ///< with this PSN; requires that no request is posted
+  /// The next request begins with this PSN. Requires that none is waiting in the send queue.
+  void start(Psn first);
   /// Whether the next request is a local operation that may be executed now: all requests before it
   /// have been sent, and its fence permits it.
   [[nodiscard]] bool may_start_local();
-  /// Starts it. It is complete when it is the oldest.
+  /// Starts it. It is complete when it is the oldest. Requires that it is a local operation.
   void start_local();
   [[nodiscard]] std::uint32_t next_to_start() const { return started_; }  ///< position
   /// Fills `out` with the packets to send next. Returns how many. May start requests if
   /// `may_start`.
   [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
                                  bool may_start);
-  void sent(const RequestPacket& packet);  ///< the next packet of the last plan
-  /// Packets up to `psn` are acknowledged, all of one request. This is progress.
+  /// The next packet of the last plan has been sent.
+  void sent(const RequestPacket& packet);
+  /// Packets up to `psn` are acknowledged, all of one request. Requires that they were sent. This
+  /// is progress.
   void acknowledge(Psn psn);
   void go_back();  ///< to the first packet that is not acknowledged
   [[nodiscard]] bool is_recovering() const { return is_recovering_; }  ///< no progress since
@@ -81,7 +89,7 @@ class Requester {
   [[nodiscard]] ipoib::TimePoint update_deadline(ipoib::TimePoint now, ipoib::Duration timeout);
 
   std::uint8_t retries = 0;      ///< since the last progress
-  std::uint8_t rnr_retries = 0;  ///< likewise
+  std::uint8_t rnr_retries = 0;  ///< since the last progress
 
  private:
   struct Cursor {

@@ -1,0 +1,43 @@
+// The checks that a packet has to pass (IBA 9.6): those of the port, then those of the queue pair.
+// A packet that fails one is dropped and counted. What only one transport service checks (the Q_Key
+// of a datagram, the peer of a connection) is checked by that service afterwards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "softib/core/fabric_types.hpp"
+#include "softib/hca/counters.hpp"
+#include "wire/packet.hpp"
+
+namespace softib::hca {
+
+class QueuePair;
+
+/// A packet, or several that are handled as one.
+struct Arrival {
+  const ipoib::wire::DataPacket& headers;
+  std::size_t longest;        ///< bytes of payload of the longest packet
+  std::uint32_t packets = 1;  ///< for which it stands
+};
+
+class Admission {
+ public:
+  /// Both must outlive this object.
+  Admission(const PortAttributes& port, HcaCounters& counters) : port_(port), counters_(counters) {}
+
+  /// Whether the port is active and its MTU large enough.
+  [[nodiscard]] bool enters(const Arrival& arrival) const;
+  /// Whether LID and GID of a unicast packet are those of the port.
+  [[nodiscard]] bool is_for_port(const Arrival& arrival) const;
+  /// Whether the queue pair receives, uses this port, and is in the partition of the packet.
+  [[nodiscard]] bool reaches(const QueuePair& qp, const Arrival& arrival) const;
+  /// Whether the queue pair can send packets: its port is active, and it has a valid P_Key.
+  [[nodiscard]] bool leaves(const QueuePair& qp, std::size_t packets) const;
+
+ private:
+  const PortAttributes& port_;
+  HcaCounters& counters_;
+};
+
+}  // namespace softib::hca

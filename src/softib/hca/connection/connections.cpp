@@ -1,0 +1,110 @@
+#include "softib/hca/connection/connections.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "softib/hca/packet_run.hpp"
+
+namespace softib::hca {
+
+using ipoib::TimePoint;
+using ipoib::wire::ConnectedPacket;
+
+void Connections::remove(Connection& connection) {
+  set_needs_responses(connection, false);
+  schedule_.remove(connection);
+}
+
+void Connections::posted(Connection& connection) {
+  if (!connection.needs_responses) schedule_.activate(connection);
+}
+
+void Connections::change_state(Connection& connection, ibv_qp_state from) {
+  if (connection.qp().state() == IBV_QPS_RESET) schedule_.stop_waiting(connection);
+  connection.change_state(from);
+  schedule_.activate(connection);
+}
+
+void Connections::receive(const ArrivedPacket& from) {
+  if (from.gso.packets == 1) {
+    if (const auto packet = ConnectedPacket::parse(from.bytes)) {
+      return receive(*packet, packet->payload.size());
+    }
+  } else if (const auto run = PacketRun::parse(from.bytes, from.gso)) {
+    const auto* const qp = qps_.find(run->whole().bth.destination);
+    if (qp != nullptr && qp->is_connected() && qp->connection().expects(*run)) {
+      return receive(run->whole(), run->mtu());
+    }
+    for (std::uint32_t i = 0; i < from.gso.packets; ++i) receive(run->packet(i), run->mtu());
+    return;
+  }
+  hca_.counters.drop_malformed += from.gso.packets;
+}
+
+/// A packet, or several as one; the longest of them has so many bytes of payload.
+void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
+  auto* const connection = accept(packet, longest);
+  if (connection == nullptr) return;
+  schedule_.activate(*connection);
+  connection->receive(packet);
+}
+
+/// Returns the connection that the packet is for, or null.
+Connection* Connections::accept(const ConnectedPacket& packet, std::size_t longest) {
+  const Arrival arrival{packet, longest, packet.packets};
+  if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return nullptr;
+  auto* const qp = qps_.find(packet.bth.destination);
+  if (qp == nullptr || !qp->is_connected() || !qp->connection().takes(packet)) {
+    hca_.counters.drop_unknown_qp += packet.packets;
+    return nullptr;
+  }
+  if (!admission_.reaches(*qp, arrival)) return nullptr;
+  if (!qp->connection().is_from_peer(packet)) {
+    hca_.counters.drop_lid += packet.packets;
+    return nullptr;
+  }
+  return &qp->connection();
+}
+
+TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {
+  const auto& sent = hca_.counters.sent_packets;
+  const auto until = sent + kPacketsPerServe;
+  while (schedule_.has_active() && sent < until) {
+    auto& connection = static_cast<Connection&>(schedule_.take());
+    if (serve(connection, now, sink) == Connection::Left::more) schedule_.activate(connection);
+  }
+  schedule_.postpone_active();
+  return schedule_.next_timer();
+}
+
+Connection::Left Connections::serve(Connection& connection, TimePoint now, ConnectedSink& sink) {
+  using Left = Connection::Left;
+  const auto& qp = connection.qp();
+  if (qp.state() == IBV_QPS_RESET || qp.state() == IBV_QPS_INIT) {
+    set_needs_responses(connection, false);
+    return Left::nothing;
+  }
+  connection.requester.check_timeout(now, sink);
+  const auto receiver = connection.receiver();
+  const auto left =
+      schedule_.admits(connection, receiver) ? connection.send(now, outbox_, sink) : Left::no_room;
+  if (left == Left::no_room) {
+    schedule_.wait_for_room(connection, receiver);
+  } else {
+    schedule_.stop_waiting(connection);
+  }
+  if (qp.can_send()) {
+    schedule_.set_timer(connection, connection.requester.update_deadline(now));
+    connection.finish_draining();
+  }
+  set_needs_responses(connection, connection.waits_for_responses());
+  return left;
+}
+
+void Connections::set_needs_responses(Connection& connection, bool needs_responses) {
+  if (std::exchange(connection.needs_responses, needs_responses) == needs_responses) return;
+  assert(needs_responses || need_responses_ != 0);
+  needs_responses ? ++need_responses_ : --need_responses_;
+}
+
+}  // namespace softib::hca

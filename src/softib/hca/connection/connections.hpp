@@ -1,0 +1,62 @@
+// The connections of an HCA (IBA 9.7, 9.8): finds the connection of a packet, and decides which
+// connection sends next.
+//
+// What may give a connection something to send makes it active. serve() sends for active ones in
+// turn.
+#pragma once
+
+#include "softib/core/packet_sink.hpp"
+#include "softib/hca/admission.hpp"
+#include "softib/hca/connection/connection.hpp"
+#include "softib/hca/connection/schedule.hpp"
+#include "softib/hca/dependencies.hpp"
+#include "softib/hca/outbox.hpp"
+#include "softib/hca/queue_pair_table.hpp"
+
+namespace softib::hca {
+
+class Connections {
+ public:
+  /// Both must outlive this object.
+  Connections(const Dependencies& hca, const QueuePairTable& qps)
+      : hca_(hca), qps_(qps), admission_(hca.port, hca.counters) {}
+
+  /// The queue pair is about to be destroyed.
+  void remove(Connection& connection);
+  /// Requests have been posted. Behind others that wait they are sent with these.
+  void posted(Connection& connection);
+  /// A packet or a run from the fabric that is no datagram.
+  void receive(const ArrivedPacket& from);
+  /// The state of the queue pair was `from`, and its attributes have been applied.
+  void change_state(Connection& connection, ibv_qp_state from);
+
+  /// Whether requests, or the end of a drain, wait for responses.
+  [[nodiscard]] bool needs_responses() const { return need_responses_ != 0; }
+  [[nodiscard]] bool has_active() const { return schedule_.has_active(); }
+  /// When to call resume() for packets that could not be sent yet; kNever: there are none.
+  [[nodiscard]] ipoib::TimePoint resume_at(ipoib::TimePoint now) const {
+    return schedule_.resume_at(now);
+  }
+  /// Lets the next serve() go on with them.
+  void resume() { schedule_.resume(); }
+  /// Activates the connections whose deadline has passed.
+  void expire(ipoib::TimePoint now) { schedule_.expire(now); }
+  /// Sends for the active connections. Returns the next deadline, for expire().
+  [[nodiscard]] ipoib::TimePoint serve(ipoib::TimePoint now, ConnectedSink& sink);
+
+ private:
+  void receive(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
+  [[nodiscard]] Connection* accept(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
+  [[nodiscard]] Connection::Left serve(Connection& connection, ipoib::TimePoint now,
+                                       ConnectedSink& sink);
+  void set_needs_responses(Connection& connection, bool needs_responses);
+
+  const Dependencies& hca_;
+  const QueuePairTable& qps_;
+  Admission admission_;
+  ConnectionSchedule schedule_;
+  std::size_t need_responses_ = 0;  ///< connections
+  Outbox outbox_;                   ///< of the connection that is being served
+};
+
+}  // namespace softib::hca
