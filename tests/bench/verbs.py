@@ -1,15 +1,16 @@
 """Part "verbs": perftest's programs between two emulated HCAs, in two processes, beside a copy through
-shared memory and a pipe between two processes (bench_copy)."""
+shared memory and a pipe between two processes (bench_copy); connections by the RDMA CM (cmtime, rping)."""
 import pathlib
 import re
 import statistics
 import subprocess
 import sys
+import time
 
 import tables
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
-from softib_subnet import Subnet, play  # noqa: E402
+from softib_subnet import Subnet, is_locked, play, wait_for  # noqa: E402
 
 SIZES = {2048: (2048, 64), 4096: (4096, 64)}  # by the subnet's MTU
 POSTED = {"one by one": (), "in lists of 16": ("--post_list", "16")}
@@ -33,6 +34,9 @@ EXCHANGES = {
     "ib_atomic_lat": (),
 }
 MESSAGES = 20000  # of which the latencies are the median
+CONNECTIONS = 500  # of cmtime: 1,024 queue pairs are all that a process can have
+ROUNDS_OF_RPING = 2000
+CMTIME_SERVICE, RPING_SERVICE = 0x01060000 | 7471, 0x01060000 | 7174
 
 
 def of_bandwidth(output):
@@ -49,6 +53,18 @@ def of_latency(output):
     if row is None:
         raise SystemExit(f"perftest printed no result:\n{output}")
     return float(row[1])
+
+
+def of_cmtime(output):
+    """Returns the time of a connection in microseconds: of all steps until it is established, and of the
+    exchange of messages (connect)."""
+    steps = dict(re.findall(r"^([a-z ]+?) *: .* ([\d.]+) *$", output, re.M))
+    try:
+        whole = sum(float(steps[step]) for step in
+                    ("create id", "resolve addr", "resolve route", "create qp", "connect"))
+    except KeyError as step:
+        raise SystemExit(f"cmtime printed no time of {step}:\n{output}") from None
+    return whole, float(steps["connect"])
 
 
 def of_copies(output):
@@ -100,11 +116,47 @@ def measure_connections(softib, options):
     return {"copies": copies, "streams": streams, "exchanges": exchanges}
 
 
+def serve(subnet, service, *command):
+    """Starts a server of librdmacm on HCA "a", which has node 1."""
+    services = subnet.folder / "default/node/1/services"
+    server = subnet.start("a", *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(command[0], lambda: services.exists() and is_locked(services, service))
+    return server
+
+
+def rping(subnet, rounds):
+    """Returns the seconds that a client takes."""
+    begin = time.monotonic()
+    subnet.run("b", "rping", "-c", "-S", "64", "-C", str(rounds), "-a", "127.77.0.1")
+    return time.monotonic() - begin
+
+
+def measure_set_up(softib, options):
+    """Returns microseconds: of a connection, and of a round of rping, which is two messages, a READ and
+    two more, a WRITE, each of which wakes the other program."""
+    times = {}
+    with Subnet(softib, "--log", "warning") as subnet:
+        for _ in range(options.rounds):
+            server = serve(subnet, CMTIME_SERVICE, "cmtime")
+            whole, connect = of_cmtime(
+                subnet.run("b", "cmtime", "-s", "127.77.0.1", "-c", str(CONNECTIONS)).stdout)
+            server.kill()
+            server.wait()
+            server = serve(subnet, RPING_SERVICE, "rping", "-s", "-P", "-S", "64")
+            exchange = (rping(subnet, ROUNDS_OF_RPING + 1) - rping(subnet, 1)) / ROUNDS_OF_RPING * 1e6
+            server.kill()
+            server.wait()
+            for name, took in (("cmtime, all steps", whole), ("cmtime, connect", connect),
+                               ("a round of rping", exchange)):
+                times.setdefault(name, []).append(took)
+    return times
+
+
 def measure(options):
     softib = options.programs / "bin" / "softib"
     return {"rounds": options.rounds, "seconds": options.seconds,
             "datagrams": measure_datagrams(softib, options),
-            **measure_connections(softib, options)}
+            **measure_connections(softib, options), "set_up": measure_set_up(softib, options)}
 
 
 def datagrams_text(rows):
@@ -136,10 +188,17 @@ def exchanges_text(exchanges):
                          for name, median in medians.items()])
 
 
+def set_up_text(times):
+    return tables.table(["RDMA CM", "us", "per second"],
+                        [[name, tables.number(statistics.median(runs)),
+                          tables.number(1e6 / statistics.median(runs))] for name, runs in times.items()])
+
+
 def text(measured):
     return "\n".join([
         datagrams_text(measured["datagrams"]), streams_text(measured),
         exchanges_text(measured["exchanges"]),
+        *([set_up_text(measured["set_up"])] if "set_up" in measured else []),  # not in older results
         f"Medians of {measured['rounds']} rounds of {measured['seconds']} s, or of {MESSAGES} "
         "messages, in one run; ratios to memcpy and to datagrams.\n"])
 

@@ -18,26 +18,36 @@ TESTS = [
     "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
     "ver_rc_compare_swap", "ver_rc_fetch_add",
 ]
+OVER_RDMA_CM = ["rc_bw", "rc_lat", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_rdma_read_lat",
+                "rc_fetch_add_mr"]
 
 
 def each_rdma_test():
+    measure(TESTS, "127.0.0.1")
+
+
+def connections_by_the_rdma_cm():
+    measure(OVER_RDMA_CM, "127.77.0.1", "-cm1")  # an address of the HCA, and of the host for TCP
+
+
+def measure(tests, server_address, *options):
     with Subnet(SOFTIB) as subnet:
         port = str(free_tcp_port())
         # No pipe: the server forks for each client.
         server = subnet.start("a", "qperf", "-lp", port, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
         wait_for("the server", lambda: is_listening(int(port)) or server.poll() is not None)
-        for test in TESTS:
+        for test in tests:
             client = subprocess.run(
-                subnet.command("b", "qperf", "-lp", port, "127.0.0.1", "-t", "1", test),
+                subnet.command("b", "qperf", "-lp", port, server_address, "-t", "1", *options, test),
                 env=subnet.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 timeout=PATIENCE)
             equal(client.returncode, 0)
             figures = re.findall(r"(?:bw|latency|msg_rate) +=  *([0-9.]+) ", client.stdout)
             assert figures and all(float(each) > 0 for each in figures), client.stdout
-        quit_server = subnet.run("b", "qperf", "-lp", port, "127.0.0.1", "quit")
+        quit_server = subnet.run("b", "qperf", "-lp", port, server_address, "quit")
         equal(quit_server.returncode, 0)
         server.wait(PATIENCE)
 
 
-run_tests([each_rdma_test])
+run_tests([each_rdma_test, connections_by_the_rdma_cm])

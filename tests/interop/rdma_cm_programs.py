@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -109,7 +110,7 @@ def rping_serves_many_clients():
 def ucmatose_transfers_on_many_connections():
     with Subnet(SOFTIB) as subnet:
         for options in ([], ["-c", "100"], ["-c", "5", "-C", "100", "-S", "100000"], ["-m"],
-                        ["-c", "10", "-m"], ["-t", "8"]):
+                        ["-c", "10", "-m"], ["-t", "8"], ["-c", "1000"]):
             outputs = play(subnet, ["ucmatose", *options], ["ucmatose", *options, "-s", V4],
                            CMATOSE_PORT)
             for output in outputs:
@@ -292,6 +293,50 @@ def lost_messages_delay_connections():
         assert "rdma-ping-0" in new.read_text()[:10000]
 
 
+def show_lists_listeners_and_connections():
+    """Of each process, also of one that is stopped; they go with it."""
+    with Subnet(SOFTIB) as subnet:
+        def shown():
+            return {each["node"]: each for each in
+                    json.loads(subnet.softib("show", "--cm", "--json"))["processes"]}
+
+        def connected():
+            return [one["ids"] for one in shown().values()
+                    if any(one.get("connection") == "Established" for one in one["ids"])]
+
+        server = Server(subnet, "rping", "-s", "-P", port=RPING_PORT)
+        listener = shown()["a"]["ids"]
+        equal([(one["state"], one["source"], one["service_id"]) for one in listener],
+              [("Listen", "0.0.0.0:7174", "0x0000000001061c06")])
+        log = subnet.folder / "client.out"
+        with open(log, "w", encoding="utf-8") as out:
+            client = subnet.start("b", "stdbuf", "-oL", "rping", "-c", "-v", "-C", "100000000", "-a", V4,
+                                  stdout=out, stderr=subprocess.STDOUT)
+        wait_for("both sides", lambda: len(connected()) == 2)
+        for process in (server.process, client):
+            process.send_signal(signal.SIGSTOP)
+        processes = shown()
+        active, = processes["b"]["ids"]
+        _, passive = sorted(processes["a"]["ids"], key=lambda one: one["state"] == "Connect")
+        equal((active["state"], passive["state"]), ("Connect", "Connect"))
+        equal((active["source"], active["destination"]), (passive["destination"], passive["source"]))
+        equal((active["local_comm_id"], active["remote_comm_id"]),
+              (passive["remote_comm_id"], passive["local_comm_id"]))
+        equal((active["service_id"], active["destination"]), ("0x0000000001061c06", f"{V4}:7174"))
+        equal([processes[node]["program"] for node in "ab"], ["rping", "rping"])
+        for node, sent in (("a", "rep"), ("b", "req")):
+            counted = processes[node]["messages"]
+            equal((counted[sent]["sent"] > 0, counted[sent]["resent"]), (True, 0))
+        text = subnet.softib("show", "--cm")
+        assert re.search(rf"^a +\d+ +rping +tcp +Listen +- +0\.0\.0\.0:7174 ", text, re.M), text
+        assert re.search(r"^b +\d+ +rping +req +1 +0 +0 +0 +-$", text, re.M), text
+        client.kill()
+        client.wait()
+        equal(list(shown()), ["a"])
+        server.process.send_signal(signal.SIGCONT)
+        wait_for("the end of the connection", lambda: not connected())
+
+
 def captures_show_the_messages():
     need("tshark")
     with Subnet(SOFTIB) as subnet:
@@ -313,4 +358,5 @@ run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_
            rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs, groups_of_multicast,
            addresses_of_the_operator, nobody_listens, nobody_has_the_address, a_port_is_used_once,
            the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
-           lost_messages_delay_connections, captures_show_the_messages])
+           lost_messages_delay_connections, show_lists_listeners_and_connections,
+           captures_show_the_messages])

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import signal
+import subprocess
 import unittest
 import warnings
 
@@ -166,6 +167,22 @@ class Output(hosts.Pair):
         self.assertFalse(self.check("softib-show",
                                     self.subnet.run_softib("show", "--json").stdout)["running"])
         self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
+
+    @hosts.needs("rping")
+    def test_of_connection_managers(self):
+        """A server and its client in one host; both sides are listed."""
+        with subprocess.Popen([program("softib"), "run", "--hca", "left", "--", "rping", "-s", "-P"],
+                              env=self.subnet.environment, stderr=subprocess.DEVNULL) as server:
+            self.addCleanup(server.kill)
+
+            def shown():
+                return self.check("softib-show-cm", self.subnet.run_softib("show", "--cm", "--json").stdout)
+
+            wait_until(lambda: any(one["ids"] for one in shown()["processes"]), "the listener is listed")
+            self.subnet.run_softib("run", "--hca", "left", "--", "rping", "-c", "-C", "3", "-a", "127.0.0.1")
+            messages = [one["messages"] for one in shown()["processes"]]
+            self.assertTrue(any(one.get("rep", {}).get("sent") for one in messages), messages)
+            server.kill()
 
 
 if __name__ == "__main__":

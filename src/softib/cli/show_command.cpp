@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "softib/cli/cm_view.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
 #include "softib/control/client.hpp"
@@ -24,16 +25,19 @@ constexpr double kLeastInterval = 0.1;  ///< seconds
 constexpr double kMostInterval = 86400;
 
 constexpr std::string_view kShowUsage =
-    "usage: softib show [OPTION]... [nodes|partitions|groups|counters]\n\n"
+    "usage: softib show [OPTION]... [nodes|partitions|groups|counters]\n"
+    "       softib show --cm [OPTION]...\n\n"
     "Prints a subnet in brief, or one section of it with all columns: nodes with ports and\n"
     "processes, partitions, groups with members, or counters. If the subnet process is not\n"
     "running but programs still use the subnet, prints their forwarding state and exits with "
-    "1.\n\n";
+    "1.\n\n"
+    "With --cm, prints the listeners and connections of the programs that use the RDMA CM.\n\n";
 
 po::options_description show_options() {
   po::options_description options("Options");
   options.add_options()("json,j", "print one JSON object")("wide,w",
                                                            "print all sections with all columns")(
+      "cm", "print listeners and connections of the RDMA CM, and counters of its messages")(
       "watch", po::value<double>()->implicit_value(2, "2")->value_name("[SECONDS]"),
       "print again after each interval until the subnet ends; on a terminal, clear "
       "it before");
@@ -59,6 +63,7 @@ std::vector<std::string> join_watch(int argc, char** argv) {
 struct View {
   bool json = false;
   bool wide = false;
+  bool cm = false;
   std::optional<Section> section;
 
   [[nodiscard]] std::string text(const boost::json::object& subnet) const {
@@ -83,12 +88,26 @@ int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_
   return failed;
 }
 
+/// From the files of the processes, so it needs no subnet process.
+int show_cm(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
+  const auto checked = folder.check(fabric::FolderUse::attach);
+  if (!checked) return fail(checked.error());
+  const auto fabric = fabric::Fabric::open(folder.fabric());
+  if (!fabric) return fail(fabric.error());
+  const auto cm = cm_json(*fabric, folder);
+  return print(std::string(before) + (view.json ? boost::json::serialize(cm) + '\n' : cm_text(cm)));
+}
+
+int show(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
+  return view.cm ? show_cm(folder, view, before) : show_once(folder, view, before);
+}
+
 int watch(const fabric::SubnetFolder& folder, const View& view, double seconds) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   constexpr std::string_view kClear = "\033[H\033[J";
   std::string_view before = is_terminal ? kClear : "";
   for (;;) {
-    const int code = show_once(folder, view, before);
+    const int code = show(folder, view, before);
     if (code != kSuccess || std::ferror(stdout) != 0) return code;  // perhaps nobody reads any more
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     if (!is_terminal && !view.json) before = "\n";
@@ -108,12 +127,16 @@ int show_command(int argc, char** argv) {
   const auto options = parse_options(static_cast<int>(joined.size()), joined.data(), show_options(),
                                      positional, kShowUsage, exit_code);
   if (!options) return exit_code;
-  View view{options->contains("json"), options->contains("wide"), std::nullopt};
+  View view{options->contains("json"), options->contains("wide"), options->contains("cm"),
+            std::nullopt};
   for (const auto& word : arguments_of(*options, "section")) {
     view.section = parse_section(word);
     if (!view.section) {
       return fail_usage("show", "'" + word + "' is not nodes, partitions, groups or counters");
     }
+  }
+  if (view.cm && (view.wide || view.section)) {
+    return fail_usage("show", "--cm is printed by itself");
   }
   const double seconds = options->contains("watch") ? (*options)["watch"].as<double>() : 0;
   if (options->contains("watch") && !(seconds >= kLeastInterval && seconds <= kMostInterval)) {
@@ -121,7 +144,7 @@ int show_command(int argc, char** argv) {
   }
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
-  return options->contains("watch") ? watch(*folder, view, seconds) : show_once(*folder, view, "");
+  return options->contains("watch") ? watch(*folder, view, seconds) : show(*folder, view, "");
 }
 
 }  // namespace softib::cli

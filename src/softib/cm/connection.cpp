@@ -24,10 +24,6 @@ using wire::CmSubject;
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kStateNames{"ReqSent",      "ReqReceived", "RepSent",
-                                                      "RepReceived",  "Established", "DreqSent",
-                                                      "DreqReceived", "TimeWait",    "Ended"};
-
 std::unique_ptr<MadPacket> kept(const MadPacket& packet) {
   return std::make_unique<MadPacket>(packet);
 }
@@ -502,8 +498,8 @@ void Connection::become_disconnected(const Dependencies& deps, TimePoint now, Pa
 }
 
 Error Connection::refusal(std::string_view call) const {
-  return {EINVAL,
-          "a connection in state " + std::string(state_name()) + " cannot be " + std::string(call)};
+  return {EINVAL, "a connection in state " + std::string(kConnectionStates[state()]) +
+                      " cannot be " + std::string(call)};
 }
 
 bool Connection::holds_remote_qp() const {
@@ -514,8 +510,6 @@ bool Connection::holds_remote_qp() const {
       },
       state_);
 }
-
-std::string_view Connection::state_name() const { return kStateNames[state_.index()]; }
 
 TimePoint Connection::deadline() const {
   return std::visit(

@@ -5,6 +5,7 @@
 // still have to tell the peer, or to answer late messages: it is "released".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -60,6 +61,12 @@ struct ConnectionStates {
                              DreqReceived, TimeWait, Ended>;
 };
 
+/// Names of the states of a connection, in the order of their numbers.
+inline constexpr std::array<std::string_view, 9> kConnectionStates{
+    "ReqSent",  "ReqReceived",  "RepSent",  "RepReceived", "Established",
+    "DreqSent", "DreqReceived", "TimeWait", "Ended"};
+static_assert(kConnectionStates.size() == std::variant_size_v<ConnectionStates::State>);
+
 class Connection : private ConnectionStates {
  public:
   /// Outlives the connections.
@@ -89,7 +96,8 @@ class Connection : private ConnectionStates {
   /// Whether the queue pair of the peer belongs to it: known, and not in time wait.
   [[nodiscard]] bool holds_remote_qp() const;
   [[nodiscard]] bool awaits_rep() const { return std::holds_alternative<ReqSent>(state_); }
-  [[nodiscard]] std::string_view state_name() const;
+  /// Its number: an index of kConnectionStates.
+  [[nodiscard]] std::uint8_t state() const { return static_cast<std::uint8_t>(state_.index()); }
   [[nodiscard]] ipoib::TimePoint deadline() const;
 
   // --- Calls of the user. EINVAL: the state does not permit it. --------------------------------

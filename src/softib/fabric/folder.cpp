@@ -141,6 +141,8 @@ std::string slot_lock_name(std::uint32_t slot) { return slot_name(slot) + ".lock
 
 std::string slot_wakeup_name(std::uint32_t slot) { return slot_name(slot) + ".wakeup"; }
 
+std::string slot_cm_name(std::uint32_t slot) { return slot_name(slot) + ".cm"; }
+
 std::string SubnetFolder::node(NodeIndex node) const {
   return path_ + "/node/" + std::to_string(node);
 }
@@ -214,6 +216,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
     ::unlinkat(node->get(), slot_name(i).c_str(), 0);
     ::unlinkat(node->get(), slot_lock_name(i).c_str(), 0);
     ::unlinkat(node->get(), slot_wakeup_name(i).c_str(), 0);
+    ::unlinkat(node->get(), slot_cm_name(i).c_str(), 0);
   }
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kServicesName, 0);

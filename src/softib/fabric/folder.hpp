@@ -5,6 +5,7 @@
 //       ended                        the subnet process has ended while programs used the subnet
 //       node/<i>/<slot>              socket of the process in a slot of node i
 //       node/<i>/<slot>.lock         locked by that process
+//       node/<i>/<slot>.cm           what its connection manager tells (cm_table.hpp)
 //       node/<i>/agents              byte-range locks: which requests an agent has registered for
 //       node/<i>/issm                pipe: open for reading by the process that is the SM there
 #pragma once
@@ -64,6 +65,7 @@ inline constexpr const char* kIssmName = "issm";
 [[nodiscard]] std::string slot_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_lock_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_wakeup_name(std::uint32_t slot);
+[[nodiscard]] std::string slot_cm_name(std::uint32_t slot);
 
 /// What a process wants to do with the folder of a subnet.
 enum class FolderUse : std::uint8_t {

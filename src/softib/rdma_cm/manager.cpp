@@ -118,6 +118,12 @@ Manager::Channel& Manager::changed(ChannelId channel) {
   return channels_.at(channel);
 }
 
+/// An ID, to be changed.
+Id& Manager::changed(IdHandle handle) {
+  changed_ids_.insert(handle);
+  return ids_.at(handle);
+}
+
 bool Manager::has_event(ChannelId channel) const {
   const auto found = channels_.find(channel);
   return found != channels_.end() && !found->second.empty();
@@ -140,10 +146,8 @@ Result<Event> Manager::take_event(ChannelId channel) {
 // --- IDs -----------------------------------------------------------------------------------------
 
 Result<Id*> Manager::owned(ChannelId channel, IdHandle handle) {
-  const auto found = ids_.find(handle);
-  if (found == ids_.end()) return Error{ENOENT, "no such ID"};
-  if (found->second.channel != channel) return Error{EINVAL, "an ID of another channel"};
-  return &found->second;
+  if (const auto id = find(channel, handle); !id) return id.error();
+  return &changed(handle);
 }
 
 Result<Id*> Manager::owned(ChannelId channel, IdHandle handle, IdState state) {
@@ -160,17 +164,46 @@ Result<Id*> Manager::connected(ChannelId channel, IdHandle handle) {
 }
 
 Result<const Id*> Manager::find(ChannelId channel, IdHandle handle) const {
-  const auto id = const_cast<Manager*>(this)->owned(channel, handle);
-  if (!id) return id.error();
-  return *id;
+  const auto found = ids_.find(handle);
+  if (found == ids_.end()) return Error{ENOENT, "no such ID"};
+  if (found->second.channel != channel) return Error{EINVAL, "an ID of another channel"};
+  return &found->second;
+}
+
+std::optional<IdStatus> Manager::status(IdHandle handle) const {
+  const auto found = ids_.find(handle);
+  if (found == ids_.end()) return std::nullopt;
+  const Id& id = found->second;
+  IdStatus status{.hca = id.hca.value_or(0),
+                  .handle = handle,
+                  .space = id.space,
+                  .state = id.state,
+                  .source = id.source,
+                  .destination = id.destination,
+                  .qpn = id.qpn};
+  // Only the active side has a port number and a destination.
+  const bool is_active = id.has_port && !std::holds_alternative<std::monostate>(id.destination);
+  const Address& service = is_active ? id.destination : id.source;
+  if (!std::holds_alternative<std::monostate>(service)) {
+    status.service = service_id_of(id.bound_space, service);
+  }
+  if (!id.connection) return status;
+  status.local_id = *id.connection;
+  if (const auto* const one = hcas_.at(status.hca)->cm.connection(*id.connection)) {
+    status.connection = one->state();
+    status.remote_id = one->remote_id();
+    status.qpn = one->local_qpn();
+  }
+  return status;
 }
 
 Id& Manager::add_id(ChannelId channel, PortSpace space, Service service) {
   do {
     last_id_ = last_id_ % kMaxIds + 1;
   } while (ids_.contains(IdHandle(last_id_)));
-  Id& id = ids_[IdHandle(last_id_)];
-  id.handle = IdHandle(last_id_);
+  const IdHandle handle(last_id_);
+  ids_[handle].handle = handle;
+  Id& id = changed(handle);
   id.channel = channel;
   id.space = id.bound_space = space;
   id.service = service;
@@ -222,6 +255,7 @@ void Manager::remove(Id& id, TimePoint now) {
   }
   if (id.has_port) ports_.release(handle, id.bound_space, port_of(id.source), node_);
   address_deadlines_.erase({id.deadline, handle});
+  changed_ids_.insert(handle);
   ids_.erase(handle);
 }
 
@@ -343,7 +377,7 @@ std::optional<Node::Remote> Manager::find_destination(const Id& id) const {
 
 void Manager::retry_addresses(TimePoint now) {
   const auto waiting = address_deadlines_;
-  for (const auto& [deadline, handle] : waiting) try_to_resolve(ids_.at(handle), now);
+  for (const auto& [deadline, handle] : waiting) try_to_resolve(changed(handle), now);
 }
 
 /// A node may appear within the time that the user gives, so it is looked for once more at the end.

@@ -28,6 +28,7 @@
 #include "ipoib/time.hpp"
 #include "softib/cm/communication_manager.hpp"
 #include "softib/rdma_cm/id.hpp"
+#include "softib/rdma_cm/id_status.hpp"
 #include "softib/rdma_cm/node.hpp"
 #include "softib/rdma_cm/ports.hpp"
 #include "softib/rdma_cm/qp_attributes.hpp"
@@ -143,6 +144,10 @@ class Manager {
   [[nodiscard]] std::vector<ChannelId> take_changed_channels() {
     return std::exchange(changed_channels_, {});
   }
+  /// IDs that may have another status() than before.
+  [[nodiscard]] std::set<IdHandle> take_changed_ids() { return std::exchange(changed_ids_, {}); }
+  /// nullopt: it was destroyed.
+  [[nodiscard]] std::optional<IdStatus> status(IdHandle id) const;
   [[nodiscard]] std::size_t id_count() const { return ids_.size(); }
   [[nodiscard]] std::size_t hca_count() const { return hcas_.size(); }
   [[nodiscard]] const cm::CommunicationManager& communication(std::size_t hca) const {
@@ -181,6 +186,7 @@ class Manager {
   using Channel = std::deque<QueuedEvent>;
 
   [[nodiscard]] Channel& changed(ChannelId channel);
+  [[nodiscard]] Id& changed(IdHandle id);
   [[nodiscard]] ipoib::Result<Id*> owned(ChannelId channel, IdHandle id);
   [[nodiscard]] ipoib::Result<Id*> owned(ChannelId channel, IdHandle id, IdState state);
   [[nodiscard]] ipoib::Result<Id*> connected(ChannelId channel, IdHandle id);
@@ -229,6 +235,7 @@ class Manager {
   std::vector<ChannelId> changed_channels_;
   std::uint32_t last_channel_ = 0;
   std::map<IdHandle, Id> ids_;
+  std::set<IdHandle> changed_ids_;
   std::uint32_t last_id_ = 0;
   std::map<ServiceKey, SharedListener> listeners_;
   std::map<JoinHandle, Join> joins_;

@@ -94,7 +94,7 @@ void Manager::receive(std::size_t hca, const MadPacket& packet, TimePoint now) {
 
 void Manager::on_time(TimePoint now) {
   while (!address_deadlines_.empty() && address_deadlines_.begin()->first <= now) {
-    try_to_resolve(ids_.at(address_deadlines_.begin()->second), now);
+    try_to_resolve(changed(address_deadlines_.begin()->second), now);
   }
   for (const auto& hca : hcas_) {
     hca->sa.on_time(now);
@@ -121,6 +121,7 @@ void Manager::hca_lost(std::size_t hca, TimePoint now) {
   hcas_.at(hca)->is_lost = true;
   for (auto& [handle, id] : ids_) {
     if (id.hca != hca) continue;
+    changed_ids_.insert(handle);
     if (id.connection) {
       hcas_.at(hca)->cm.destroy(*id.connection, now);
       drop_connection(id);
@@ -150,7 +151,7 @@ void Manager::settle(TimePoint now) {
 void Manager::on_answer(const SaRequests::Result& result) {
   std::visit(Overloaded{
                  [](std::monostate) {},
-                 [&](IdHandle id) { on_path(ids_.at(id), result); },
+                 [&](IdHandle id) { on_path(changed(id), result); },
                  [&](JoinHandle join) { on_join(joins_.at(join), result); },
              },
              result.owner);
@@ -182,7 +183,7 @@ void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
     return on_service_request(hca, event.handle, *asked, now);
   }
   const auto found = hca.by_connection.find(event.handle);
-  if (found != hca.by_connection.end()) on_connection_event(ids_.at(found->second), event);
+  if (found != hca.by_connection.end()) on_connection_event(changed(found->second), event);
 }
 
 // --- Requests of peers ---------------------------------------------------------------------------

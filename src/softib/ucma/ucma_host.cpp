@@ -90,7 +90,8 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
       fabric_(std::move(fabric)),
       previous_(previous),
       ipoib_([this](const auto& address, const auto& found) { on_neighbour(address, found); }),
-      manager_(hcas_of(endpoints_), *this, ipoib::random_bits()) {
+      manager_(hcas_of(endpoints_), *this, ipoib::random_bits()),
+      status_(folder, endpoints_) {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     locks_.emplace_back(folder, endpoints_[hca]->node());
     receivers_.push_back(std::make_unique<Receiver>(*this, hca));
@@ -176,6 +177,7 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
   const auto next = std::min(manager_.next_deadline(), next_recheck());
   if (next != deadline_) endpoints_.front()->set_cm_deadline(next);
   deadline_ = next;
+  status_.update(manager_);
   for (const auto id : manager_.take_changed_channels()) signal(id);
   std::vector<std::vector<MadPacket>> outgoing;
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {

@@ -14,6 +14,7 @@
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/rdma_cm/manager.hpp"
 #include "softib/transport/fork_guard.hpp"
+#include "softib/ucma/cm_status.hpp"
 #include "softib/ucma/ipoib_addresses.hpp"
 #include "softib/ucma/port_locks.hpp"
 
@@ -115,6 +116,7 @@ class UcmaHost final : private rdma_cm::Node {
   ipoib::TimePoint deadline_ = ipoib::kNever;
   std::map<IpAddress, Remote> found_;  ///< only while the manager looks for them again
   rdma_cm::Manager manager_;
+  CmStatus status_;
 };
 
 }  // namespace softib::ucma

@@ -87,13 +87,23 @@ class Tables(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 parse("Couldn't listen to port\n")
 
+    def test_times_of_cmtime(self):
+        rows = "".join(f"{step:<13}:       77.62      24.56       5.00     {us}\n" for step, us in
+                       (("create id", "1.00"), ("resolve addr", "2.00"), ("resolve route", "3.00"),
+                        ("create qp", "4.00"), ("connect", "90.50"), ("disconnect", "7.00")))
+        self.assertEqual(verbs.of_cmtime("connecting\n" + rows), (100.5, 90.5))
+        with self.assertRaises(SystemExit):
+            verbs.of_cmtime("connecting\n")
+
     def test_speed_of_connections(self):
         self.assertEqual(verbs.of_copies("memcpy 50.00\npipe 25.50\n"),
                          {"memcpy": 50, "pipe": 25.5})
         text = verbs.text({
             "rounds": 1, "seconds": 2, "datagrams": [], "copies": {"memcpy": [50], "pipe": [25]},
             "streams": {"ib_write_bw": [(20, 0.04)]},
-            "exchanges": {"ib_send_lat -c UD": [2], "ib_write_lat": [3]}})
+            "exchanges": {"ib_send_lat -c UD": [2], "ib_write_lat": [3]},
+            "set_up": {"cmtime, all steps": [200]}})
+        self.assertRegex(text, r"(?m)^\| cmtime, all steps +\| +200 \| +5000 \|$")
         self.assertRegex(text, r"(?m)^\| pipe +\| +25 \| +0\.50 \| +- \|$")
         self.assertRegex(text, r"(?m)^\| ib_write_bw +\| +20 \| +0\.40 \| +0\.04 \|$")
         self.assertRegex(text, r"(?m)^\| ib_write_lat +\| +3 \| +1\.50 \|$")

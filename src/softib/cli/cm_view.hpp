@@ -1,0 +1,25 @@
+// What `softib show --cm` prints: the IDs of the RDMA connection managers of all processes of a
+// subnet, and the counters of their messages.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <string>
+
+#include "softib/fabric/cm_table.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/folder.hpp"
+
+namespace softib::cli {
+
+/// A process that has told about itself. Nothing in the table is trusted: what is no ID is left
+/// out, and unprintable characters of the name are replaced.
+[[nodiscard]] boost::json::object cm_process_json(const std::string& node, int pid,
+                                                  const fabric::CmTable& table);
+/// All processes of the subnet, whether its own process runs or not.
+[[nodiscard]] boost::json::object cm_json(const fabric::Fabric& fabric,
+                                          const fabric::SubnetFolder& folder);
+/// A line for each ID, and one for each kind of message that a process has sent or received.
+[[nodiscard]] std::string cm_text(const boost::json::object& cm);
+
+}  // namespace softib::cli
