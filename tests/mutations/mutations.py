@@ -64,8 +64,9 @@ def check(judged, texts):
 
 
 def area_of(file):
-    """Returns the area of a source: its folder in src/."""
-    return "base" if file.startswith("include/") else str(pathlib.Path(file).parent.relative_to("src"))
+    """Returns the area of a source: its folder in src/, up to the second level."""
+    folder = pathlib.Path(file).parent
+    return "base" if file.startswith("include/") else "/".join(folder.relative_to("src").parts[:2])
 
 
 def is_in(area, areas):

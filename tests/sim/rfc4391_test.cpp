@@ -347,7 +347,7 @@ TEST_F(WithoutGroup, RFC4391_12_FailedJoinIsLogged) {
   const auto logged = lines->last_raw();
   EXPECT_TRUE(std::ranges::any_of(logged, [&](const auto& line) {
     return line.level == spdlog::level::warn &&
-           std::string_view(line.payload.data(), line.payload.size()) == expected;
+           std::string_view(line.payload.data(), line.payload.size()).starts_with(expected);
   }));
   hosts.clear();  // before its log
 }

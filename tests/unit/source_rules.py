@@ -104,7 +104,7 @@ def check_includes(root):
 PRIVATE = [
     (r'#\s*include\s*<infiniband/', "verbs and MADs",
      {"verbs", "softib/hca", "softib/umad", "softib/verbs"}),
-    (r"#\s*include\s*<netlink/", "netlink", {"linux"}),
+    (r"#\s*include\s*<netlink/", "netlink", {"linux", "ibarp"}),
     (r"#\s*include\s*<boost/asio", "an event loop",
      {"control", "daemon", "daemon/acm", "daemon/interfaces", "daemon/process", "lines", "linux", "softib/control",
       "softib/subnetd", "softib/cli"}),

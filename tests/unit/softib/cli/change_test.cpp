@@ -106,7 +106,8 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("port a sideways")),
               HasSubstr("'sideways' is not a valid state of a port (up|down|init|armed)"));
   for (const char* key : {"0", "0x8000", "65536", "-1", "x", "0x"}) {
-    EXPECT_THAT(parsed({"pkey", key, "a", "1"}), HasSubstr("is not a valid P_Key (1 to 0x7fff"));
+    EXPECT_THAT(parsed({"pkey", key, "a", "1"}),
+                HasSubstr("is not a valid P_Key (0x0001 to 0x7fff"));
   }
   for (const char* lid : {"0", "0xc000", "65536", "7x"}) {
     EXPECT_THAT(parsed({"lid", "a", lid}), HasSubstr("is not a valid LID (1 to 49151)")) << lid;

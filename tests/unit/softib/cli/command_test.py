@@ -202,15 +202,14 @@ def a_service_that_is_not_the_owners_gets_no_request():
             equal(client.recv(1), b"")  # it has connected, and sent nothing
 
 
-def has_other_users():
-    """False in a user namespace of one user."""
-    return int(pathlib.Path("/proc/self/uid_map").read_text().split()[-1]) > 1
+# Not in a user namespace of one user.
+HAS_OTHER_USERS = int(pathlib.Path("/proc/self/uid_map").read_text().split()[-1]) > 1
 
 
 def stop_says_that_the_subnet_is_of_another_user():
     """What only root can try: to be another user."""
     nobody = pwd.getpwnam("nobody").pw_uid
-    if os.getuid() != 0 or not has_other_users():
+    if os.getuid() != 0 or not HAS_OTHER_USERS:
         return
     with Subnet(SOFTIB) as subnet:
         os.chmod(subnet.folder, 0o755)
@@ -222,7 +221,7 @@ def stop_says_that_the_subnet_is_of_another_user():
 
 
 def an_ordinary_user_has_a_private_folder():
-    if os.getuid() != 0 or not has_other_users():
+    if os.getuid() != 0 or not HAS_OTHER_USERS:
         return
     nobody = pwd.getpwnam("nobody").pw_uid
     with tempfile.TemporaryDirectory() as temporary:

@@ -154,7 +154,7 @@ class CmFixture : public testing::Test {
   [[nodiscard]] std::string state() const {
     std::string name = "gone";
     manager.for_each_connection([&](const Connection& one) {
-      if (one.handle() == handle) name = one.state_name();
+      if (one.handle() == handle) name = kConnectionStates.at(one.state());
     });
     return name;
   }
