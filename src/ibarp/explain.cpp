@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 
 #include "findings.hpp"
 #include "host_route.hpp"
@@ -29,13 +28,11 @@ std::string plural(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// The drops that an interface has counted, by name.
-std::map<std::string, std::uint64_t> drops(const Client& client) {
-  std::map<std::string, std::uint64_t> out;
-  for (const ibarp_counter& each : client.counters()) {
-    if (each.is_drop != 0) out[each.name] = each.value;
-  }
-  return out;
+/// What has been dropped since `before`.
+Drops since(const Drops& before, Drops now) {
+  for (const auto& [name, value] : before) now[name] -= value;
+  std::erase_if(now, [](const auto& each) { return each.second == 0; });
+  return now;
 }
 
 std::string what_to_ask(const ibarp_address& address) {
@@ -133,7 +130,7 @@ class Explanation {
   }
 
   void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
-    const auto before = drops(client);
+    const Drops before = faulty_drops(client);
     ibarp_entry entry = entry_of(client, hop);
     const bool was_known =
         (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
@@ -150,12 +147,7 @@ class Explanation {
     } else {
       say_why(entry, info, hop, result);
     }
-    std::string counted;
-    for (const auto& [name, value] : drops(client)) {
-      const auto at = before.find(name);
-      const std::uint64_t more = value - (at == before.end() ? 0 : at->second);
-      if (more > 0) counted += (counted.empty() ? "" : ", ") + name + " " + std::to_string(more);
-    }
+    const std::string counted = text_of(since(before, faulty_drops(client)));
     if (!counted.empty()) {
       findings_.warn("drops", "counted by the interface meanwhile: " + counted,
                      "ibarp(8) explains each counter");
@@ -178,9 +170,10 @@ class Explanation {
     findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
                              ", MTU " + std::to_string(entry.path_mtu) + ", rate " +
                              rate(entry.rate_mbps));
-    findings_.ok("packets", plural(entry.uses, "packet") + " sent, " +
-                                std::to_string(entry.waiting) + " waiting, the last " +
-                                age(entry.idle_ms) + " ago");
+    std::string packets =
+        std::to_string(entry.uses) + " sent, " + std::to_string(entry.waiting) + " waiting";
+    if (entry.uses > 0) packets += ", the last " + age(entry.idle_ms) + " ago";
+    findings_.ok("packets", packets);
   }
 
   void say_why(const ibarp_entry& entry, const ibarp_info& info, const ibarp_address& hop,

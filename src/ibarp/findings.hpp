@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace ipoib::cli {
+
+class Client;
 
 enum class Verdict : std::uint8_t { ok, warning, wrong };
 
@@ -37,5 +40,13 @@ class Findings {
   std::string about_;
   std::vector<Finding> all_;
 };
+
+/// Drops by the name of their counter.
+using Drops = std::map<std::string, std::uint64_t>;
+
+/// What the interface has dropped, without what a healthy one drops all the time.
+[[nodiscard]] Drops faulty_drops(const Client& client);
+/// "drop_a 1, drop_b 2"; empty if there are none.
+[[nodiscard]] std::string text_of(const Drops& drops);
 
 }  // namespace ipoib::cli
