@@ -243,7 +243,7 @@ class ByHand(Partitions):
                 (("add", "0xffff"), 1, "has the interface ib0 already"),
                 (("add", RED, "name", "ib0"), 1, "choose another name"),
                 (("add", RED, "name", "taken"), 1, "choose another name"),
-                (("add", "0x8000"), 2, "not a valid P_Key"),
+                (("add", "0x8000"), 2, "is no P_Key"),
                 (("add", RED, "name", "a/b"), 2, "without blanks"),
                 (("del", "ib0"), 1, "last interface"),
                 (("del", "absent"), 1, "absent")):
@@ -336,8 +336,8 @@ class Starting(Partitions):
         self.subnet.run("left", "true")
         self.softib_set("port", "left", "init")
         self.left.start_all(wait=False)
-        self.left.wait_for_log("ib0:", "waiting for", "ACTIVE")
-        self.assertIn("ACTIVE", self.left.ibarp("info")["waiting_for"])
+        self.left.wait_for_log("ib0:", "waiting for", "INIT")
+        self.assertIn("INIT", self.left.ibarp("info")["waiting_for"])
         self.softib_set("port", "left", "up")
         for interface in ("ib0", "ib0.8001"):
             wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
