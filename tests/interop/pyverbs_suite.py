@@ -59,7 +59,7 @@ def unpack(folder):
 def no_test_fails_and_those_to_be_passed_are():
     with Subnet(SOFTIB) as subnet:
         suite = unpack(subnet.folder / "suite" / "tests")
-        done = subnet.run("a", PYTHON, str(suite), "-v", check=False)
+        done = subnet.run("a", PYTHON, str(suite), "-v", check=False, patience=300)
         assert done.returncode == 0, done.stdout
         found = results(done.stdout)
         passed, skipped = listed("Passed"), listed("Skipped")

@@ -116,11 +116,11 @@ class Subnet:
     def command(self, hca, *command, options=()):
         return [self.program, "run", "--hca", hca, *options, "--", *command]
 
-    def run(self, hca, *command, options=(), check=True):
+    def run(self, hca, *command, options=(), check=True, patience=PATIENCE):
         """Runs a program to its end; `.stdout` has both output streams."""
         done = subprocess.run(self.command(hca, *command, options=options), env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=PATIENCE)
+                              timeout=patience)
         if check and done.returncode != 0:
             raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}")
         return done
