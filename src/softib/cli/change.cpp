@@ -54,9 +54,10 @@ class Arguments {
   PKey pkey() {
     const auto word = take("PKEY");
     const PKey key(number(word).value_or(0));
-    if (!key.is_valid())
+    if (!key.is_valid()) {
       refuse_value(word, "P_Key",
                    "0x0001 to 0x7fff, with or without 0x8000; hexadecimal numbers need 0x");
+    }
     return key;
   }
   template <class Number>

@@ -25,7 +25,8 @@ PrintLimit print_limit;
 
 bool is_printing() {
   const char* const value = ::secure_getenv("SOFTIB_LOG");
-  return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
+  const std::string_view text = value == nullptr ? "" : value;
+  return !text.empty() && text != "0";
 }
 
 /// Prints with one system call, so that lines of several threads do not mix.
