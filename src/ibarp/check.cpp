@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -22,24 +22,6 @@ namespace {
 
 /// The kernel's default, which is enough for the queues of several interfaces.
 constexpr std::uint64_t kEnoughLockedMemory = 8ULL << 20;
-/// As of RFC 4391: the MGID of the broadcast group ends like this.
-constexpr std::uint8_t kBroadcastEnd = 0xff;
-
-/// The first line of a file of the kernel; empty if it cannot be read.
-std::string line_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-std::uint64_t number(const std::string& text, int base = 10) {
-  std::uint64_t out = 0;
-  const std::size_t skip = base == 16 && text.starts_with("0x") ? 2 : 0;
-  std::from_chars(text.data() + skip, text.data() + text.size(), out, base);
-  return out;
-}
-
 /// What to do about a port that waits, by the state of the bring-up.
 std::string remedy_for(std::string_view state) {
   if (state == "no_device") return "ibv_devices lists the devices that programs see";
@@ -84,20 +66,17 @@ void check_partition(Findings& findings, const ibarp_info& info) {
   }
   findings.warn("partition", pkey + ", limited member: it reaches full members only",
                 "if hosts with limited membership are to reach each other, make the port a full "
-                "member, in the "
-                "configuration of the subnet manager");
+                "member, in the configuration of the subnet manager");
 }
 
 void check_groups(Findings& findings, const Client& client, const ibarp_info& info) {
   if (std::string_view(info.state) != "up") return;
-  std::size_t missing = 0;
-  for (const ibarp_group& group : client.groups()) {
-    if (std::string_view(group.membership) == "missing") ++missing;
-    const bool is_broadcast = std::all_of(std::end(group.mgid) - 4, std::end(group.mgid),
-                                          [](auto byte) { return byte == kBroadcastEnd; });
-    if (!is_broadcast) continue;
-    findings.ok("broadcast group", "MLID " + lid_text(group.mlid) + ", " + group.membership);
+  const auto groups = client.groups();
+  if (const auto* const group = find_group(groups, kBroadcast)) {
+    findings.ok("broadcast group", "MLID " + lid_text(group->mlid) + ", " + group->membership);
   }
+  const auto missing = std::ranges::count_if(
+      groups, [](const auto& group) { return std::string_view(group.membership) == "missing"; });
   if (missing == 0) return;
   findings.ok("groups",
               std::to_string(missing) +
@@ -148,7 +127,7 @@ void check_locked_memory(Findings& findings, const ibarp_info& info) {
     std::istringstream words(line.substr(kName.size()));
     std::string soft;
     words >> soft;
-    if (soft == "unlimited" || number(soft) >= kEnoughLockedMemory) {
+    if (soft == "unlimited" || std::strtoull(soft.c_str(), nullptr, 10) >= kEnoughLockedMemory) {
       findings.ok("locked memory", soft == "unlimited" ? "unlimited" : soft + " bytes");
     } else {
       findings.warn("locked memory", "at most " + soft + " bytes: more queues may fail",
@@ -161,7 +140,8 @@ void check_locked_memory(Findings& findings, const ibarp_info& info) {
 void check_kernel_driver(Findings& findings, const ibarp_info& info) {
   std::error_code ignored;
   for (const auto& each : fs::directory_iterator("/sys/class/net", ignored)) {
-    const std::uint64_t pkey = number(line_of(each.path() / "pkey"), 16);
+    unsigned pkey = 0;
+    std::ifstream(each.path() / "pkey") >> std::hex >> pkey;
     if (pkey == 0 || ((pkey ^ info.pkey) & 0x7fffU) != 0) continue;
     if (!fs::exists(each.path() / "device/infiniband" / info.device, ignored)) continue;
     findings.warn(

@@ -16,10 +16,6 @@ namespace {
 /// How long the daemon may take to resolve a neighbour: three ARP requests and a path.
 constexpr int kResolveMs = 10'000;
 
-bool equal(const ibarp_address& a, const ibarp_address& b) {
-  return a.family == b.family && std::ranges::equal(a.bytes, b.bytes);
-}
-
 bool is_multicast(const ibarp_address& address) {
   return address.family == AF_INET ? (address.bytes[0] & 0xf0U) == 0xe0 : address.bytes[0] == 0xff;
 }
@@ -51,7 +47,7 @@ class Explanation {
     const ibarp_info info = client.info();
     if (!is_up(info)) return std::move(findings_);
     if (route->type == "broadcast" || is_multicast(address_)) {
-      explain_group(client, route->type == "broadcast");
+      explain_group(client, route->type == "broadcast" ? kBroadcast : address_);
     } else {
       explain_neighbour(client, info, route->gateway.value_or(address_));
     }
@@ -105,28 +101,27 @@ class Explanation {
     return false;
   }
 
-  void explain_group(const Client& client, bool is_broadcast) {
-    ibarp_address group = address_;
-    if (is_broadcast) std::fill_n(group.bytes, 4, std::uint8_t{0xff});
-    for (const ibarp_group& each : client.groups()) {
-      if (!equal(each.address, group)) continue;
-      const std::string membership = each.membership;
-      const std::string text =
-          "MGID " + gid_text(each.mgid) + ", MLID " + lid_text(each.mlid) + ", " + membership;
-      if (membership == "missing") {
-        findings_.wrong(
-            "group", text + ": no host has joined it, so the subnet has no such group",
-            "on a host that should receive, look whether it has joined: ip maddr; ibarp groups");
-      } else if (each.mlid == 0) {
-        findings_.wrong(
-            "group", text + "; " + plural(each.waiting, "packet") + " waiting",
-            "the subnet administrator has not answered: ibarp check dev " + client.interface());
-      } else {
-        findings_.ok("group", text);
-      }
+  void explain_group(const Client& client, const ibarp_address& address) {
+    const auto groups = client.groups();
+    const ibarp_group* const group = find_group(groups, address);
+    if (group == nullptr) {
+      findings_.ok("group", "not known yet: the first packet to it looks it up");
       return;
     }
-    findings_.ok("group", "not known yet: the first packet to it looks it up");
+    const std::string membership = group->membership;
+    const std::string text =
+        "MGID " + gid_text(group->mgid) + ", MLID " + lid_text(group->mlid) + ", " + membership;
+    if (membership == "missing") {
+      findings_.wrong(
+          "group", text + ": no host has joined it, so the subnet has no such group",
+          "on a host that should receive, look whether it has joined: ip maddr; ibarp groups");
+    } else if (group->mlid == 0) {
+      findings_.wrong(
+          "group", text + "; " + plural(group->waiting, "packet") + " waiting",
+          "the subnet administrator has not answered: ibarp check dev " + client.interface());
+    } else {
+      findings_.ok("group", text);
+    }
   }
 
   void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
@@ -135,17 +130,18 @@ class Explanation {
     const bool was_known =
         (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
     int result = 0;
+    std::string why;
     if (!was_known) {
       ibarp_path path{};
       path.size = sizeof(path);
       result = ibarp_resolve(client.get(), &hop, kResolveMs, &path);
-      if (result != 0) failure_ = reason_of(client.interface(), client.get(), result);
+      if (result != 0) why = reason_of(client.interface(), client.get(), result);
       entry = entry_of(client, hop);
     }
     if (result == 0) {
       describe(entry, was_known);
     } else {
-      say_why(entry, info, hop, result);
+      say_why(entry, info, hop, result, why);
     }
     const std::string counted = text_of(since(before, faulty_drops(client)));
     if (!counted.empty()) {
@@ -177,9 +173,9 @@ class Explanation {
   }
 
   void say_why(const ibarp_entry& entry, const ibarp_info& info, const ibarp_address& hop,
-               int result) {
+               int result, const std::string& why) {
     if (result != -EHOSTUNREACH && result != -ETIMEDOUT) {
-      findings_.wrong("neighbour", failure_, "ibarp check dev " + std::string(info.interface));
+      findings_.wrong("neighbour", why, "ibarp check dev " + std::string(info.interface));
       return;
     }
     if ((entry.flags & IBARP_HAS_HARDWARE) != 0) {
@@ -204,7 +200,6 @@ class Explanation {
   const Command& command_;
   const ibarp_address address_;
   Findings findings_;
-  std::string failure_;
 };
 
 }  // namespace

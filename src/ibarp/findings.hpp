@@ -30,7 +30,6 @@ class Findings {
   void wrong(std::string subject, std::string text, std::string remedy);
 
   [[nodiscard]] bool has_wrong() const;
-  [[nodiscard]] const std::vector<Finding>& all() const { return all_; }
   /// A line for each finding, and one for each remedy.
   [[nodiscard]] std::string text() const;
   /// A JSON object on one line, without a newline.

@@ -1,4 +1,5 @@
 // Prints multicast groups and their members as tables or JSON.
+#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -100,6 +101,15 @@ json::object as_json(const std::string& interface, const ibarp_group& group) {
   if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
   if (group.address.family != 0) out["address"] = text_of(group.address);
   return out;
+}
+
+const ibarp_group* find_group(const std::vector<ibarp_group>& groups,
+                              const ibarp_address& address) {
+  const auto found = std::ranges::find_if(groups, [&](const ibarp_group& group) {
+    return group.address.family == address.family &&
+           std::ranges::equal(group.address.bytes, address.bytes);
+  });
+  return found == groups.end() ? nullptr : &*found;
 }
 
 /// Stops asking for members after the first failure, since each request may take seconds.

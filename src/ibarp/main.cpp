@@ -115,8 +115,8 @@ Status change_interfaces(const Command& command) {
   return kDone;
 }
 
-using Report = std::string (*)(const Client&, const Command&);
-
+/// Prints what `report(client, command)` returns for each interface.
+template <class Report>
 Status run_report(const Command& command, Report report) {
   std::string all;
   const Status status = for_each_interface(command, [&](const Client& client) {
@@ -130,14 +130,11 @@ Status run_report(const Command& command, Report report) {
 /// Fails if anything is wrong.
 Status run_check(const Command& command) {
   bool is_wrong = false;
-  std::string out;
-  const Status status = for_each_interface(command, [&](const Client& client) {
+  const Status status = run_report(command, [&](const Client& client, const Command&) {
     const Findings findings = check(client);
     is_wrong |= findings.has_wrong();
-    if (command.json && !out.empty()) out += ",";
-    out += command.json ? findings.json() : findings.text();
+    return command.json ? findings.json() : findings.text();
   });
-  print(command.json ? "[" + out + "]\n" : out);
   return is_wrong ? kFailed : status;
 }
 

@@ -1,6 +1,8 @@
 // The commands. Most return the text to print.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +33,11 @@ struct GroupListing {
   std::vector<GroupLine> groups;
   std::string members_unknown;  ///< the reason, as text; empty if there is nothing to say
 };
+/// As for all hosts of the link: the address of the broadcast group.
+inline constexpr ibarp_address kBroadcast{AF_INET, {0xff, 0xff, 0xff, 0xff}};
+/// The group of an IP address; null if there is none.
+[[nodiscard]] const ibarp_group* find_group(const std::vector<ibarp_group>& groups,
+                                            const ibarp_address& address);
 [[nodiscard]] GroupListing list_groups(const Client& client, const Command& command);
 [[nodiscard]] std::string groups(const std::vector<GroupListing>& listings, const Command& command);
 

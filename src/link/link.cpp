@@ -338,8 +338,7 @@ std::string Link::waiting_for() const {
              "it)";
     case LinkState::port_polling:
       return "the port to become ACTIVE: it is DOWN and polls for a partner (check cable and "
-             "switch "
-             "port)";
+             "switch port)";
     case LinkState::port_init:
       return "a subnet manager: the link is up, no subnet manager has configured the port (INIT; "
              "sminfo shows the subnet manager, opensm is one)";

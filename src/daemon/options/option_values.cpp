@@ -55,8 +55,8 @@ bool parse_yes_no(const std::string& option, const std::string& text) {
 
 PKey parse_pkey(const std::string& option, const std::string& text) {
   const auto value = read_number(text);
-  const PKey key(static_cast<std::uint16_t>(std::min<std::uint64_t>(value.value_or(0), 0xffff)));
-  if (value != key.value() || !key.is_valid()) {
+  const PKey key(static_cast<std::uint16_t>(value.value_or(0)));
+  if (!value || *value > 0xffff || !key.is_valid()) {
     refuse(option, text,
            "a P_Key from 0x0001 to 0x7fff, with or without the membership bit 0x8000; "
            "hexadecimal numbers need 0x");

@@ -52,8 +52,9 @@ std::optional<std::uint32_t> PrintLimit::admit(ipoib::TimePoint now) {
 }
 
 void set_last_error(const char* verb, int code, const char* why) noexcept {
+  const char* const name = ::strerrorname_np(code);
   (void)std::snprintf(last_error.data(), last_error.size(), "%s: %s: %s", verb,
-                      ::strerrorname_np(code) != nullptr ? ::strerrorname_np(code) : "error", why);
+                      name != nullptr ? name : "error", why);
   if (!is_printing()) return;
   if (const auto skipped = print_limit.admit(ipoib::monotonic_now())) print(last_error, *skipped);
 }
