@@ -129,13 +129,17 @@ function(ipoib_library name)
 endfunction()
 
 # A GoogleTest program; ctest lists each case as LABEL/Suite.Name. With sanitizers a process starts
-# slowly, so the unit tests of a program run in one: LABEL/name.
+# slowly, so the unit tests of a program run in one: LABEL/name. PROGRAMS is for tests that start programs; these
+# run without sanitizers only.
 function(ipoib_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "PROGRAMS" "LABEL" "SOURCES;LINKS" ${ARGN})
+  if(IPOIB_SANITIZE AND ARG_PROGRAMS)
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} ipoib_test_support GTest::gmock GTest::gtest_main)
-  if(IPOIB_BESIDE_SANITIZERS AND ARG_LABEL MATCHES "^(unit|sim)$")
+  if(IPOIB_BESIDE_SANITIZERS AND NOT ARG_PROGRAMS AND ARG_LABEL MATCHES "^(unit|sim)$")
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     return()
   endif()

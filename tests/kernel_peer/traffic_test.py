@@ -16,6 +16,7 @@ TCP_MEBIBYTES = 4
 UDP_ROUNDS = 20
 HEADERS = {4: 28, 6: 48}  # IP, and ICMP or UDP
 LARGEST_PACKET = {4: 65535, 6: 40 + 65535}
+STEP = 7  # from one size of a packet to the next; odd, so that each alignment is among them
 
 # Sends an echo request of each size, several at a time, and checks that the replies match.
 ECHO = """
@@ -69,12 +70,12 @@ class Exchange(KernelPeer):
                           check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def ping_at_every_size(self, mtu, least=0):
+    def ping_at_many_sizes(self, mtu, least=0):
         before = self.our_drops()
         for sender, receiver, address in self.both_ways():
             self.assertEqual((sender.link()["mtu"], receiver.link()["mtu"]), (mtu, mtu))
             headers = HEADERS[version(address)]
-            self.echo(sender, address, "whole", 16, range(max(headers, least), mtu + 1))
+            self.echo(sender, address, "whole", 16, [*range(max(headers, least), mtu, STEP), mtu])
             self.echo(sender, address, "fragments", 1,
                       [mtu + 1, mtu + 2, 2 * mtu - 40, 2 * mtu, 5 * mtu + 1,
                        LARGEST_PACKET[version(address)]])
@@ -132,8 +133,8 @@ class Traffic(Exchange):
         self.assertEqual(self.theirs.link()["address"][:2], "80")
         self.assertEqual(self.ours.ibarp("info")["lladdr"][:2], "00")
 
-    def test_ping_at_every_size(self):
-        self.ping_at_every_size(2044)
+    def test_ping_at_many_sizes(self):
+        self.ping_at_many_sizes(2044)
 
     def test_tcp_and_udp(self):
         self.tcp_and_udp()
@@ -216,8 +217,8 @@ class LargeMtu(Exchange):
     def test_controlled_q_key(self):
         self.assertEqual(self.ours.ibarp("info")["qkey"], "0x80000b1b")
 
-    def test_ping_at_every_size(self):
-        self.ping_at_every_size(4092, least=2040)
+    def test_ping_at_many_sizes(self):
+        self.ping_at_many_sizes(4092, least=2040)
 
     def test_tcp_and_udp(self):
         self.tcp_and_udp()
@@ -232,7 +233,7 @@ class ConnectedMode(Exchange):
         cls.theirs.run("sh", "-c", "echo connected >/sys/class/net/ib0/mode")
         cls.theirs.run("ip", "link", "set", "ib0", "mtu", "65520")
 
-    def test_ping_at_every_size(self):
+    def test_ping_at_many_sizes(self):
         for sender, receiver, address in self.both_ways():
             self.echo(sender, address, "whole", 16, range(1940, 2045))
             # The kernel learns our smaller MTU by ICMP.

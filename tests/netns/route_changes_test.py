@@ -82,11 +82,11 @@ class Changes(hosts.Pair):
         for host, number in ((self.left, 1), (self.right, 2), (self.third, 3)):
             host.run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.ib0.arp_ignore=1")
             host.run("ip", "-6", "addr", "add", f"fd96::{number}/64", "dev", "ib0", "nodad")
+        batch = self.subnet.folder / "addresses"
+        batch.write_text("".join(f"addr add 10.50.{number}.1/32 dev lo\naddr add fd50:{number}::1/128 dev lo\n"
+                                 for number in range(2 * ROUNDS)), encoding="ascii")
         for host in (self.right, self.third):
-            for number in range(2 * ROUNDS):
-                host.run("ip", "addr", "add", f"10.50.{number}.1/32", "dev", "lo")
-                host.run("ip", "-6", "addr", "add", f"fd50:{number}::1/128", "dev", "lo")
-
+            host.run("ip", "-batch", str(batch))
         for address in ("10.44.0.2", "10.44.0.3", "fd96::2", "fd96::3"):
             wait_until(lambda to=address: self.left.reaches(to), f"left reaches {address}")
 

@@ -60,21 +60,21 @@ class Soak(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.iterdir()
                           if not path.name.startswith("ipoibd-soak-")], ["output"])
 
-    def test_a_minute(self):
-        soak = self.start("--seconds", "60", "--seed", str(SEED))
+    def test_half_a_minute(self):
+        soak = self.start("--seconds", "30", "--seed", str(SEED))
         status = soak.popen.wait(PATIENCE)
         print(soak.output())
         self.assertEqual(status, 0)
         self.assertIn(f"passed: seed {SEED}", soak.output())
         happened, transfers = (int(re.search(rf"^(\d+) {what}", soak.output(), re.M)[1])
                              for what in ("faults", "TCP transfers"))
-        self.assertGreater(happened, 8)
-        self.assertGreater(transfers, 6)
+        self.assertGreater(happened, 4)
+        self.assertGreater(transfers, 3)
         self.assert_nothing_left(soak)
 
     def test_attackers_beside_the_faults(self):
         """In the first rounds; how many attacks there are depends on how fast a round is."""
-        soak = self.start("--seconds", "30", "--seed", str(SEED), "--hostile")
+        soak = self.start("--seconds", "20", "--seed", str(SEED), "--hostile")
         self.assertEqual(soak.popen.wait(PATIENCE), 0, soak.output())
         begun = int(re.search(r"^(\d+) attacks, 4 at once", soak.output(), re.M)[1])
         self.assertGreaterEqual(begun, 3, soak.output())
@@ -109,8 +109,7 @@ class Soak(unittest.TestCase):
     def test_interrupted_it_leaves_nothing(self):
         """It prints the seed, a random one, with which the run can be repeated."""
         seeds = set()
-        for number, reached in ((signal.SIGINT, "starting 3 hosts"), (signal.SIGTERM, "begun at"),
-                                (signal.SIGHUP, "round 0: all"), (signal.SIGINT, "stopped: ends")):
+        for number, reached in ((signal.SIGINT, "starting 3 hosts"), (signal.SIGTERM, "round 0: all")):
             soak = self.start()
             wait_until(lambda: reached in soak.output(), reached, 120)
             self.assertEqual(soak.end(number, PATIENCE), 128 + number, soak.output())

@@ -148,7 +148,7 @@ TEST(ConnectionFaults, EachOperationCompletesOnceAndCorrectly) {
   std::uint64_t duplicates = 0;
   std::uint64_t gaps = 0;
   std::uint64_t waits = 0;
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 16; ++seed) {
     SCOPED_TRACE(seed);
     Traffic traffic(seed, {.loss = seed % 4 * 20, .duplicate = 30, .reorder = 30}, 7);
     ASSERT_NO_FATAL_FAILURE(traffic.run());
@@ -158,9 +158,9 @@ TEST(ConnectionFaults, EachOperationCompletesOnceAndCorrectly) {
     waits += traffic.counters().rnr_naks;
     if (HasFailure()) return;
   }
-  EXPECT_GT(duplicates, 100U);
-  EXPECT_GT(gaps, 100U);
-  EXPECT_GT(waits, 100U);
+  EXPECT_GT(duplicates, 40U);
+  EXPECT_GT(gaps, 40U);
+  EXPECT_GT(waits, 40U);
 }
 
 /// Each is executed once, although requests and responses are lost and repeated.
@@ -196,14 +196,14 @@ TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
 
 TEST(ConnectionFaults, AConnectionThatFailsDoesSoInOrder) {
   std::size_t failed = 0;
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 16; ++seed) {
     SCOPED_TRACE(seed);
     Traffic traffic(seed, {.loss = 300, .duplicate = 30, .reorder = 30}, 2);
     ASSERT_NO_FATAL_FAILURE(traffic.run());
     failed += traffic.check() ? 0U : 1U;
     if (HasFailure()) return;
   }
-  EXPECT_GT(failed, 20U);
+  EXPECT_GT(failed, 8U);
 }
 
 TEST(ConnectionFaults, NothingIsSentAgainWithoutFaults) {

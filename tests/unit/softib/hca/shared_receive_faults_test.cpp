@@ -147,7 +147,7 @@ TEST_P(SharedReceiveFaults, EachMessageTakesOneReceive) {
   std::uint64_t duplicates = 0;
   std::uint64_t gaps = 0;
   std::uint64_t waits = 0;
-  for (std::uint32_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
     SharedTraffic traffic(seed, GetParam());
     ASSERT_NO_FATAL_FAILURE(traffic.run());
@@ -157,9 +157,9 @@ TEST_P(SharedReceiveFaults, EachMessageTakesOneReceive) {
     waits += traffic.counters().rnr_naks;
     if (HasFailure()) return;
   }
-  EXPECT_GT(duplicates, 100U);
-  EXPECT_GT(gaps, 100U);
-  EXPECT_GT(waits, 100U);
+  EXPECT_GT(duplicates, 40U);
+  EXPECT_GT(gaps, 40U);
+  EXPECT_GT(waits, 40U);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ class Bindings {
 
 TEST(WindowFaults, EachBindingIsUsedAndEndsOnce) {
   std::uint64_t duplicates = 0;
-  for (std::uint32_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
     Bindings bindings(seed);
     bindings.run();
@@ -173,7 +173,7 @@ TEST(WindowFaults, EachBindingIsUsedAndEndsOnce) {
     duplicates += bindings.duplicates();
     if (testing::Test::HasFailure()) return;
   }
-  EXPECT_GT(duplicates, 100U);
+  EXPECT_GT(duplicates, 40U);
 }
 
 }  // namespace

@@ -92,14 +92,14 @@ class XrcOperations {
 
 TEST(XrcFaults, EachOperationIsExecutedOnce) {
   std::uint64_t duplicates = 0;
-  for (std::uint32_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
     XrcOperations operations(seed);
     ASSERT_NO_FATAL_FAILURE(operations.run());
     duplicates += operations.duplicates();
     if (HasFailure()) return;
   }
-  EXPECT_GT(duplicates, 100U);
+  EXPECT_GT(duplicates, 40U);
 }
 
 }  // namespace
