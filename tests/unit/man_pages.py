@@ -130,8 +130,8 @@ def possible_names(constants):
     return {name.decode() for name in found}
 
 
-def compare_parser(command, names):
-    """Compares the options of --help with what the parser accepts: all letters, and these names."""
+def compare_parser(command, names, letters):
+    """Compares the options of --help with what the parser accepts: these names and letters."""
     documented = set(options_of(help_of(command)))
     words = {option[2:] for option in documented if option.startswith("--")}
     for word in sorted(words | names):
@@ -143,7 +143,7 @@ def compare_parser(command, names):
         # Both parsers accept unambiguous abbreviations.
         if accepted and not any(each.startswith(word) for each in words):
             yield f"--{word} is accepted, but not in --help"
-    for letter in string.ascii_letters + string.digits:
+    for letter in letters:
         accepted = accepts_letter(command, letter)
         if accepted != (f"-{letter}" in documented) and not (
                 accepted and any(each.startswith(letter) for each in words)):
@@ -154,14 +154,18 @@ def compare_parser(command, names):
 
 
 def compare_parsers(program, subcommands):
-    """The program is tried with all its strings that may be names, a subcommand with the options of all."""
+    """The program is tried with all letters and all its strings that may be names, a subcommand with the options of
+    all."""
     constants = constants_of(program)
     commands = [[program]] + [[program, each] for each in subcommands]
-    documented = {each[2:] for command in commands for each in options_of(help_of(command))
-                  if each.startswith("--")}
+    options = {each for command in commands for each in options_of(help_of(command))}
+    documented = {each[2:] for each in options if each.startswith("--")}
+    documented_letters = {each[1:] for each in options if not each.startswith("--")}
     for command in commands:
-        names = documented if len(command) > 1 else documented | possible_names(constants)
-        for line in compare_parser(command, names):
+        names, letters = documented, documented_letters
+        if len(command) == 1:
+            names, letters = documented | possible_names(constants), string.ascii_letters + string.digits
+        for line in compare_parser(command, names, letters):
             yield " ".join(command[1:] + [line])
     # A linker may store a name as the end of another string.
     missing = sorted(name for name in documented
