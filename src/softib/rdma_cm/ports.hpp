@@ -1,5 +1,5 @@
-// The port numbers that the IDs of this process have, by port space: the rules of cma_check_port()
-// in Linux.
+// The port numbers that the IDs of this process have, by port space, with the rules of
+// cma_check_port() in Linux.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace softib::rdma_cm {
 
 class Ports {
  public:
-  /// Bindings of an ID.
+  /// The binding that an ID wants.
   struct Request {
     IdHandle id;
     PortSpace space = PortSpace::tcp;
@@ -25,13 +25,13 @@ class Ports {
     bool is_family_only = false;
   };
 
-  /// Reserves the port number of the address, or a free one if that is 0. Returns it. EADDRINUSE,
-  /// EADDRNOTAVAIL: another ID has it, at the same address, or one of the two at all addresses.
-  /// EACCES: a privileged one.
+  /// Reserves the port number of the address, or a free one if that is 0. Returns it. Fails with
+  /// EADDRINUSE or EADDRNOTAVAIL if another ID has it at the same address, or one of the two has it
+  /// at all addresses, and with EACCES for a privileged one.
   [[nodiscard]] ipoib::Result<std::uint16_t> bind(const Request& request, Node& node,
                                                   ipoib::Random& random);
-  /// Nobody else may be bound to the same address from now on. EADDRINUSE, EADDRNOTAVAIL: somebody
-  /// is.
+  /// Lets nobody else bind to the same address from now on. Fails with EADDRINUSE or EADDRNOTAVAIL
+  /// if somebody is bound to it.
   [[nodiscard]] ipoib::Result<void> listen(const Request& request);
   void release(IdHandle id, PortSpace space, std::uint16_t port, Node& node);
 
