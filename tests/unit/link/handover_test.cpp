@@ -90,7 +90,7 @@ TEST_F(HandoverTest, ANeighbourThatWasBeingProbedIsStale) {
   EXPECT_EQ(link->get(kPeer, now)->used, 6s);
 }
 
-TEST_F(HandoverTest, SavesOnlyWhatHasAPath) {
+TEST_F(HandoverTest, SavesOnlyNeighboursWithAPath) {
   bring_up();
   send(kPeer);
   EXPECT_THAT(saved().neighbours, IsEmpty()) << "incomplete";

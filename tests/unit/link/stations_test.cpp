@@ -152,7 +152,7 @@ TEST_F(LinkWithStations, WithoutStationsNothingIsPassedOn) {
   EXPECT_EQ(count(Counter::drop_bad_arp_sender), 1U);
 }
 
-TEST_F(LinkWithStations, ReportsWhoSaysThatItHasTheAddressOfAStation) {
+TEST_F(LinkWithStations, ReportsClaimsOfTheAddressOfAStation) {
   bring_up();
   serve();
   link->known_neighbours().clear();

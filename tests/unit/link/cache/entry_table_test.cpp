@@ -157,7 +157,7 @@ TEST(EntryTableTest, CraftedAddressesDoNotCollide) {
   EXPECT_LT(items.probes(), crafted.size() * 5 / 2);
 }
 
-TEST(EntryTableTest, WhoKnowsTheKeyOnlyFillsTwoBuckets) {
+TEST(EntryTableTest, KnowingTheKeyOnlyFillsTwoBuckets) {
   Items items(1024, kKey);
   const Index index(1024);
   std::vector<Ipv6Address> colliding;

@@ -58,14 +58,14 @@ TEST_F(MemoryWindowsTest, AnotherDomainHasNoAccess) {
   EXPECT_FALSE(table.resolve(valid.key, kBase + 16, 1, {&other, Qpn(0x10)}, kWrite));
 }
 
-TEST_F(MemoryWindowsTest, Type1IsOfEachQueuePairOfTheDomain) {
+TEST_F(MemoryWindowsTest, Type1BelongsToEachQueuePairOfTheDomain) {
   ASSERT_TRUE(table.bind(valid, user));
   EXPECT_TRUE(table.resolve(valid.key, kBase + 16, 1, {&pd, Qpn(0x11)}, kWrite));
   valid.key = next(valid.key);
   EXPECT_TRUE(table.bind(valid, {&pd, Qpn(0x11)}));
 }
 
-TEST_F(MemoryWindowsTest, Type2IsOfItsQueuePair) {
+TEST_F(MemoryWindowsTest, Type2BelongsToItsQueuePair) {
   ASSERT_TRUE(table.bind(valid_2, user));
   EXPECT_NE(find(valid_2.key, kBase + 16, 32), nullptr);
   EXPECT_FALSE(table.resolve(valid_2.key, kBase + 16, 1, {&pd, Qpn(0x11)}, kWrite));
