@@ -1,6 +1,8 @@
 // A link saves its cache, and another one takes it over.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/mgid.hpp"
 

@@ -1,4 +1,6 @@
 // A link that speaks for stations behind the host.
+#include <gmock/gmock.h>
+
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {
