@@ -386,7 +386,7 @@ TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
   EXPECT_FALSE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
 }
 
-/// ff02::fb and ff05::fb have one MGID, which tells neither.
+/// ff02::fb and ff05::fb have the same MGID, so the address does not follow from the MGID.
 TEST_F(SendGroupTableTest, AGroupHasTheAddressThatPacketsToItHave) {
   const auto addresses = [this] {
     std::vector<GroupInfo> all;

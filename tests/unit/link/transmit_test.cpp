@@ -298,7 +298,7 @@ TEST_F(TwoRouters, ADeadOneIsReplacedByTheOther) {
   learn(kFirst);
   EXPECT_EQ(state_of(kFirst), "reachable");
   EXPECT_EQ(state_of(kSecond), "gone");
-  // It does not respond any more; traffic goes on.
+  // The peer no longer responds; traffic goes on.
   const TimePoint end = now + 2min;
   while (now < end && state_of(kFirst) != "failed") {
     tick_to(now + 1s);

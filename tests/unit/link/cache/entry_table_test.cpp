@@ -1,4 +1,4 @@
-// The hash table, compared with a std::map; and what those achieve who choose its keys.
+// The hash table, compared with a std::map, and with keys that an attacker chooses.
 #include "link/cache/entry_table.hpp"
 
 #include <gtest/gtest.h>

@@ -155,7 +155,7 @@ TEST_F(ForeignPacketsTest, NoMoreReadsAndAtomicOperationsThanWereAgreed) {
   }
 }
 
-/// A repeated READ that may not be executed any more is not refused, but not answered.
+/// A repeated READ that may no longer be executed is neither refused nor answered.
 TEST_F(ForeignPacketsTest, AReadThatComesAgainIsCheckedAgain) {
   const auto huge = *b.hca.register_memory(*b.pd, b.area.data(), std::uint64_t{kMaxMessage} + 1,
                                            b.address(0), kAllAccess);

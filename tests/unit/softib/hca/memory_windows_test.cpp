@@ -27,9 +27,9 @@ class MemoryWindowsTest : public testing::Test {
   std::uint32_t region = add(pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
   std::uint32_t type_1 = *table.add_window(pd, IBV_MW_TYPE_1);
   std::uint32_t type_2 = *table.add_window(pd, IBV_MW_TYPE_2);
-  /// Of a window of type 1, to be changed by tests.
+  /// A valid binding of a window of type 1, which tests change.
   WindowBinding valid{type_1, next(type_1), region, kBase + 16, 32, kWrite};
-  /// The same for type 2.
+  /// A valid binding of a window of type 2, which tests change.
   WindowBinding valid_2{type_2, next(type_2), region, kBase + 16, 32, kWrite};
 };
 
