@@ -14,16 +14,16 @@ class HostDevice : public PollableTun {
  public:
   /// Readable when the host has packets.
   [[nodiscard]] virtual int descriptor() const = 0;
-  /// The descriptor of the TUN or TAP; negative if a VLAN has none.
+  /// Of the TUN or TAP; negative if a VLAN has none.
   [[nodiscard]] virtual int tun_descriptor() const = 0;
-  [[nodiscard]] virtual int interface_index() const = 0;  ///< 0 of a VLAN, which has none
+  [[nodiscard]] virtual int interface_index() const = 0;  ///< 0: a VLAN has no network interface
   /// Whether the network interface existed before.
   [[nodiscard]] virtual bool adopted() const = 0;
-  /// The current name of the interface, which the operator may have changed.
+  /// The operator may have renamed it.
   [[nodiscard]] virtual std::string current_name() const = 0;
-  /// The network namespace that the interface is in now; nullopt if it was deleted.
+  /// That the interface is in now. nullopt if it was deleted.
   [[nodiscard]] virtual std::optional<NetworkNamespace> network_namespace() const = 0;
-  /// Settings that could not be made, without which the interface works.
+  /// What could not be set, and the interface works without.
   [[nodiscard]] virtual const std::vector<std::string>& warnings() const = 0;
   /// Makes the interface stay, or disappear, with this object.
   virtual void keep() = 0;

@@ -34,7 +34,7 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
   inner_->send(batch);
 }
 
-/// Captures packets that have been sent, so one that was offered in vain is captured once.
+/// Captures what has been sent, so a packet that was offered in vain is captured once.
 std::size_t CapturingEndpoint::try_send(std::span<const OutgoingPacket> batch) {
   const std::lock_guard lock(mutex_);
   const auto now = system_clock::now();
@@ -62,8 +62,8 @@ void CapturingEndpoint::record_mad(ConstBytes packet, Direction direction) {
   file_.flush();
 }
 
-/// Sets the receiver. Removing this object first ensures that the engine no longer uses the old
-/// one. Adding it again makes the engine report the port to the new one.
+/// Removing this object first ensures that the engine no longer uses the old receiver. Adding it
+/// again makes the engine report the port to the new one.
 void CapturingEndpoint::set_receiver(PacketReceiver* receiver) {
   inner_->set_receiver(nullptr);
   receiver_ = receiver;
@@ -115,7 +115,7 @@ void CapturingEndpoint::deadline(ipoib::TimePoint now) {
   if (receiver_ != nullptr) receiver_->deadline(now);
 }
 
-/// Captures a MAD; each received one comes here first.
+/// Each received MAD comes here first.
 bool CapturingEndpoint::take_mad(ConstBytes packet) {
   record_mad(packet, Direction::received);
   return cm_receiver_ != nullptr && cm_receiver_->take_mad(packet);

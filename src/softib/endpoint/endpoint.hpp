@@ -16,25 +16,25 @@
 
 namespace softib::endpoint {
 
-/// Receives packets. Called by the engine thread and by threads in Endpoint::poll_receive_rings(),
-/// one at a time. May call all functions of the endpoint except poll_receive_rings().
+/// Called by the engine thread and by threads in Endpoint::poll_receive_rings(), one at a time. May
+/// call all functions of the endpoint except poll_receive_rings().
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
   /// Packets for queue pairs of this process, in order of arrival. Their bytes are valid only
   /// during the call, and their sender may change them meanwhile.
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
-  /// Reports the port's current attributes, once after set_receiver(), and after each change.
+  /// The port's current attributes: once after set_receiver(), and after each change.
   virtual void port_changed(const PortAttributes& now) = 0;
   /// The time of Endpoint::set_deadline() has come. The rings have just been read.
   virtual void deadline(ipoib::TimePoint /*now*/) {}
 };
 
-/// Receives MADs. Called by the engine thread.
+/// Called by the engine thread.
 class MadReceiver {
  public:
   virtual ~MadReceiver() = default;
-  /// A packet to QP0 or QP1 has come, LRH to padding.
+  /// A packet to QP0 or QP1, LRH to padding.
   virtual void receive_mad(ConstBytes packet) = 0;
   /// The time of Endpoint::set_mad_deadline() has come.
   virtual void mad_deadline(ipoib::TimePoint now) = 0;
@@ -42,7 +42,7 @@ class MadReceiver {
   virtual void device_lost() {}
 };
 
-/// A process on the subnet. Another one that has its slot later has another epoch.
+/// A process on the subnet: another one that has its slot later has another epoch.
 struct RemoteProcess {
   NodeIndex node = 0;
   std::uint32_t slot = 0;
@@ -50,16 +50,16 @@ struct RemoteProcess {
   friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
 };
 
-/// Receives messages of communication management. Called by the engine thread.
+/// Communication management of this process. Called by the engine thread.
 class CmReceiver {
  public:
   virtual ~CmReceiver() = default;
-  /// A packet to QP0 or QP1 has come, LRH to padding. Returns false if it is for the MadReceiver.
+  /// A packet to QP0 or QP1, LRH to padding. False: it is for the MadReceiver.
   [[nodiscard]] virtual bool take_mad(ConstBytes packet) = 0;
   /// The time of Endpoint::set_cm_deadline() has come.
   virtual void cm_deadline(ipoib::TimePoint now) = 0;
   /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
-  /// a REQ. Endpoint::is_running() says whether the process still runs. May be called again.
+  /// a REQ. Endpoint::is_running() tells whether the process has, too. May be called again.
   virtual void connection_ended(const RemoteProcess& process) = 0;
   /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
   virtual void hung_up(int /*fd*/) {}
@@ -67,9 +67,9 @@ class CmReceiver {
   virtual void cm_lost() = 0;
 };
 
-/// An endpoint. All functions may be called from any thread. When its HCA fails, an endpoint is
-/// lost: it still exists, but sends and receives nothing. Receivers learn that from `failed` or
-/// `generation` of the port, and from device_lost().
+/// All functions may be called from any thread. When its HCA fails, an endpoint is lost: it still
+/// exists, but sends and receives nothing. Receivers learn it from `failed` or `generation` of the
+/// port, and from device_lost().
 class Endpoint : public PacketSink, public ConnectedSink {
  public:
   /// The fabric file that a process has mapped, if any. Endpoints of one subnet share the mapping,
@@ -100,20 +100,19 @@ class Endpoint : public PacketSink, public ConnectedSink {
   virtual void send_mad_to(NodeIndex node, ConstBytes packet) = 0;
   /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline.
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
-  /// Calls PacketReceiver::deadline() once at `when`; replaces the previous deadline.
+  /// The same for PacketReceiver::deadline().
   virtual void set_deadline(ipoib::TimePoint when) = 0;
-  /// Calls CmReceiver::cm_deadline() once at `when`; replaces the previous deadline.
+  /// The same for CmReceiver::cm_deadline().
   virtual void set_cm_deadline(ipoib::TimePoint when) = 0;
   [[nodiscard]] virtual bool is_running(const RemoteProcess& process) const = 0;
-  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. Returns false if
-  /// that is impossible.
+  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
   [[nodiscard]] virtual bool watch_hangup(int fd) = 0;
   /// Makes the processes of `node` check the port's record; for the subnet process after a change.
   /// Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;
-  /// Sets the receiver of packets, and below of MADs; null for none. Without a receiver they are
-  /// dropped and counted. On return, the engine no longer uses the previous receiver (unless the
-  /// engine itself calls), so the caller must not hold a lock that the receiver takes.
+  /// Sets who gets packets and MADs; null for nobody. Without a receiver they are dropped and
+  /// counted. On return, the engine no longer uses the previous receiver (unless the engine itself
+  /// calls), so the caller must not hold a lock that the receiver takes.
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
   virtual void set_cm_receiver(CmReceiver* receiver) = 0;
@@ -134,13 +133,12 @@ class Endpoint : public PacketSink, public ConnectedSink {
   [[nodiscard]] virtual fabric::PortCounterValues counters() const = 0;
 };
 
-/// Returns the node of an HCA, named as in HcaName. Looks in the fabric file first, so a program
+/// Returns the node of an HCA (`hca`: see HcaName). Looks in the fabric file first, so a program
 /// can start while the subnet process is down; asks the subnet process to add the HCA if it is new.
 [[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder,
                                                         const std::string& hca);
 
-/// The number of HCAs that this process is to use; 1 if that is unknown, so process_endpoint() can
-/// say why.
+/// How many HCAs this process is to use: 1 if it is unknown, so process_endpoint() can say why.
 [[nodiscard]] std::size_t process_hcas();
 
 /// Returns the endpoint of this process on one of its HCAs, counted from 0. The first call attaches

@@ -13,7 +13,7 @@ namespace softib::endpoint {
 
 namespace {
 
-/// A seed that differs for each process of a node.
+/// Different for each process of a node.
 std::uint32_t qpn_seed(const transport::ProcessSlot& slot) {
   return QpnLayout::make(slot.epoch(), slot.index(), 0).value();
 }
@@ -110,8 +110,8 @@ bool LiveEndpoint::has_untaken(Lid dlid, Qpn destination) {
   return !is_inactive() && router_.has_untaken(dlid, destination);
 }
 
-/// Sends packets over a link with faults. Large packets are segmented first, since each segment has
-/// faults of its own. A datagram to QP0 or QP1 is a MAD from here on.
+/// Large packets are segmented first: each segment has faults of its own. A datagram to QP0 or QP1
+/// is a MAD from here on.
 void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
   if (lost_) return;
   for (const auto& packet : batch) {
@@ -184,7 +184,7 @@ void LiveEndpoint::update_deadline() {
   engine_.set_deadline(std::min({mad_deadline_, cm_deadline_, deadline_}));
 }
 
-/// Whether the deadline has passed; if so, ends it.
+/// If so, the deadline is over.
 bool LiveEndpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
   const std::lock_guard lock(deadline_mutex_);
   if (now < which) return false;
@@ -261,8 +261,8 @@ void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
 
 fabric::PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
 
-/// Takes packets, and drops them unless the port is active. mad_arrived() need not check that: the
-/// sender of a MAD has (Router::send_mad()).
+/// Drops packets unless the port is active. mad_arrived() need not: the sender of a MAD has checked
+/// the port (Router::send_mad()).
 void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   const auto number = count_packets(packets);
   if (lost_ || fabric_.port_state(node_) != PortState::active) {

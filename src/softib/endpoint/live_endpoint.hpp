@@ -73,9 +73,9 @@ class LiveEndpoint final : public Endpoint,
   void set_faults(const LinkFaults& faults);
   void send_over_faulty_link(std::span<const OutgoingPacket> batch);
   void send_now(const WirePacket& packet);
-  /// Returns the packets without those whose ICRC is wrong, and counts the latter.
+  /// The packets without those whose ICRC is wrong, which it counts.
   [[nodiscard]] std::span<const ArrivedPacket> check_icrcs(std::span<const ArrivedPacket> packets);
-  /// Whether nothing is sent, since this endpoint belongs to a parent process or is lost.
+  /// Nothing is sent if this endpoint belongs to a parent process or is lost.
   [[nodiscard]] bool is_inactive() const { return belongs_to_parent() || lost_; }
   [[nodiscard]] bool belongs_to_parent() const {
     return generation_ != transport::fork_generation();
@@ -109,7 +109,7 @@ class LiveEndpoint final : public Endpoint,
   MadReceiver* mad_receiver_ = nullptr;
   CmReceiver* cm_receiver_ = nullptr;
   bool loss_reported_ = false;     ///< mad_receiver_ knows that the endpoint is lost
-  bool cm_loss_reported_ = false;  ///< cm_receiver_ knows it
+  bool cm_loss_reported_ = false;  ///< the same for cm_receiver_
   std::atomic<bool> lost_ = false;
   std::atomic<bool> is_special_ = false;  ///< lost_, or the link has faults
   std::vector<ArrivedPacket> checked_;    ///< by check_icrcs()

@@ -40,7 +40,7 @@ class Hca {
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
                                                      std::uint64_t length, std::uint64_t address,
                                                      int access);
-  [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for all else about memory
+  [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for the rest
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity,
                                                                  bool keeps_times = false);
   [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);

@@ -117,8 +117,8 @@ std::span<const Transition> transitions_of(ibv_qp_type type) {
   }
 }
 
-/// The state that a program has passed, which in C may be any number. A value that is not an
-/// ibv_qp_state has no transitions.
+/// A program in C may pass any number as a state. A number that is no ibv_qp_state has no
+/// transition.
 ibv_qp_state state_of(const ibv_qp_state& passed) {
   const auto number = std::bit_cast<std::underlying_type_t<ibv_qp_state>>(passed);
   return number < IBV_QPS_UNKNOWN ? static_cast<ibv_qp_state>(number) : IBV_QPS_UNKNOWN;

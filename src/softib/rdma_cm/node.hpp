@@ -35,10 +35,10 @@ class Node {
                                                    ipoib::TimePoint until) = 0;
 
   /// Reserves a port number of the node for this process, at one address, or for the wildcard at
-  /// all of them. Returns false if another process has it.
+  /// all of them. False: another process has it.
   [[nodiscard]] virtual bool lock_port(PortSpace space, std::uint16_t port,
                                        const Address& address) = 0;
-  /// Releases the port number at all addresses for which this process has it.
+  /// Releases what this process has of the port number, at all addresses.
   virtual void unlock_port(PortSpace space, std::uint16_t port) = 0;
   /// Whether the process may use port numbers below kFirstUnprivilegedPort.
   [[nodiscard]] virtual bool may_use_privileged_ports() const = 0;

@@ -16,7 +16,7 @@ namespace softib::rdma_cm {
 
 class Ports {
  public:
-  /// The binding that an ID wants.
+  /// Bindings of an ID.
   struct Request {
     IdHandle id;
     PortSpace space = PortSpace::tcp;
@@ -30,8 +30,8 @@ class Ports {
   /// at all addresses, and with EACCES for a privileged one.
   [[nodiscard]] ipoib::Result<std::uint16_t> bind(const Request& request, Node& node,
                                                   ipoib::Random& random);
-  /// Lets nobody else bind to the same address from now on. Fails with EADDRINUSE or EADDRNOTAVAIL
-  /// if somebody is bound to it.
+  /// Nobody else may be bound to the same address from now on. EADDRINUSE, EADDRNOTAVAIL: somebody
+  /// is.
   [[nodiscard]] ipoib::Result<void> listen(const Request& request);
   void release(IdHandle id, PortSpace space, std::uint16_t port, Node& node);
 

@@ -82,7 +82,7 @@ bool PortLocks::hold_group(const Gid& mgid, std::uint8_t join_state) {
          fabric::try_lock_shared(groups_.get(), offset_of(mgid, join_state));
 }
 
-/// Releases a group; whoever can lock it exclusively is the last process of the node.
+/// Who can lock it exclusively is the last one.
 bool PortLocks::release_group(const Gid& mgid, std::uint8_t join_state) {
   if (!groups_) return false;
   const auto offset = offset_of(mgid, join_state);

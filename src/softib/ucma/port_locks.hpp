@@ -19,16 +19,15 @@ class PortLocks {
  public:
   PortLocks(const fabric::SubnetFolder& folder, NodeIndex node) : folder_(folder), node_(node) {}
 
-  /// Locks a port number. Returns false if another process has it at this address, or at all of
-  /// them.
+  /// False: another process has the port number at this address, or at all of them.
   [[nodiscard]] bool lock_port(rdma_cm::PortSpace space, std::uint16_t port,
                                const rdma_cm::Address& address);
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port);
   [[nodiscard]] bool announce(ipoib::wire::ServiceId service);
   void withdraw(ipoib::wire::ServiceId service);
   [[nodiscard]] bool hold_group(const Gid& mgid, std::uint8_t join_state);
-  /// Returns true if no process of the node holds the group any longer. Two groups may share a
-  /// lock; then one of them keeps the other.
+  /// True: no process of the node holds the group any more. Two groups may share a lock; then one
+  /// of them keeps the other.
   [[nodiscard]] bool release_group(const Gid& mgid, std::uint8_t join_state);
 
  private:

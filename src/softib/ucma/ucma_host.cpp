@@ -316,7 +316,7 @@ void UcmaHost::on_neighbour(const IpAddress& address, const IpoibAddresses::Neig
   flush(lock);
 }
 
-/// Locks a port number of the node of the process's first HCA.
+/// The process has the port numbers of its first HCA's node.
 bool UcmaHost::lock_port(rdma_cm::PortSpace space, std::uint16_t port,
                          const rdma_cm::Address& address) {
   return locks_.front().lock_port(space, port, address);

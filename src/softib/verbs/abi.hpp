@@ -1,4 +1,4 @@
-// Shared by all functions of the verbs ABI: each is exported, and throws nothing.
+// Needed by each function of the verbs ABI: it is exported, and throws nothing.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -70,8 +70,8 @@ void Attendance::on_armed() {
   attend(By::engine);
 }
 
-/// Sets whether responses are needed. Those that have come when nobody needed them are read at the
-/// next check, or at once for a program that does not poll.
+/// Those that have come when nobody needed them are read at the next check, or at once for a
+/// program that does not poll.
 void Attendance::set_needs_responses(bool needs_responses) {
   if (needs_responses && !needs_responses_) {
     has_polled_ = true;
@@ -88,8 +88,7 @@ ipoib::TimePoint Attendance::start_checks(ipoib::TimePoint now) {
   return check_at_;
 }
 
-/// Checks whether the program still polls. After the engine has become the waiter, the rings have
-/// to be read once more.
+/// After it has made the engine the waiter, it lets the rings be read once more.
 ipoib::TimePoint Attendance::check(ipoib::TimePoint now) {
   if (now < check_at_) return check_at_;
   if (!needs_checks()) return check_at_ = ipoib::kNever;

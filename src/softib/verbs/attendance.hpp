@@ -24,13 +24,13 @@ namespace softib::verbs {
 
 /// How often the engine checks whether the program still polls.
 inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
-/// The time after taking completions within which a program polls "at once".
+/// A program polls at once if it does within so much time after it has taken completions,
 inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
 /// The same after posting requests; it is longer, since the processor may have been given to a
 /// process that was woken for them.
 inline constexpr ipoib::Duration kSoonAfterPosting = std::chrono::microseconds(10);
 
-/// The decision, guarded by the lock of the model, except where stated otherwise.
+/// Guarded by the lock of the model, except where stated otherwise.
 class Attendance {
  public:
   /// Sets a waiter as WakeupTable::set_waiter() does.

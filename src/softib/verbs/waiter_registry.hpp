@@ -6,7 +6,7 @@
 // receive. The program that reads the channel (ibv_get_cq_event) then receives the
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
 //
-// For the packets of connections, Attendance decides who is woken.
+// Who is woken for the packets of connections, Attendance says.
 #pragma once
 
 #include <vector>

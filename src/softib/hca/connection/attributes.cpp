@@ -22,7 +22,7 @@ bool is_valid_path(const ibv_ah_attr& path, const PortAttributes& port) {
   return path.grh.sgid_index < kGidTableSize;
 }
 
-/// Whether the path MTU, for which a program in C may pass any number, is valid.
+/// A program in C may pass any number.
 bool is_valid_mtu(const ibv_mtu& passed, const PortAttributes& port) {
   const auto code = std::bit_cast<std::underlying_type_t<ibv_mtu>>(passed);
   return code >= IBV_MTU_256 && code <= port.mtu;

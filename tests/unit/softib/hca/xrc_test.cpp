@@ -332,7 +332,7 @@ TEST_F(XrcTest, DomainsWithTheSameNameAreOne) {
   EXPECT_EQ(b.hca.shared_receives().open_domain().error().code, ENOMEM);
 }
 
-TEST_F(XrcTest, TransitionsRequireTheAttributesOfEachSide) {
+TEST_F(XrcTest, TransitionsRequireWhatEachSideHas) {
   constexpr auto kSend = IBV_QPT_XRC_SEND;
   constexpr auto kReceive = IBV_QPT_XRC_RECV;
   EXPECT_TRUE(is_transition(kSend, IBV_QPS_INIT, IBV_QPS_RTR, kUcToRtr));

@@ -92,7 +92,7 @@ TEST_F(EventsTest, HasNoEventUnlessArmed) {
 }
 
 // A program that polls after arming would take the packet's completion, and find none at the event.
-TEST_F(EventsTest, PacketsBeforeArmingCauseNoEvent) {
+TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
   auto* const qp = near_.make_qp();
   exchange(qp);
   send_to(qp);
