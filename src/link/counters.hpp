@@ -36,7 +36,7 @@ enum class Counter : std::uint8_t {
   // Datagrams of the fabric.
   drop_not_up,  ///< received before the link was up
   drop_malformed_datagram,
-  drop_own_multicast,  ///< our own, which the HCA has looped back
+  drop_own_multicast,  ///< our own, looped back
   drop_foreign_group,  ///< the host is no member of the group; groups may share an MLID
   drop_unsupported_type,
   drop_malformed_arp,

@@ -328,7 +328,7 @@ void SaClient::fail(Iterator at, SaFailure failure) {
   finish(at, std::move(failure));
 }
 
-/// Gives up a request whose result nobody needs any more.
+/// Nobody wants its result any more.
 void SaClient::supersede(Iterator at) {
   log_.debug("{}: superseded by a later request", describe(at->second.request.query));
   finish(at, SaFailure(Kind::local, "superseded by a later request"));
