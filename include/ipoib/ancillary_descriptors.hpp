@@ -17,13 +17,13 @@ class AncillaryDescriptors {
  public:
   static constexpr std::size_t kMost = 8;
 
-  /// For sendmsg(): the message carries these, at most kMost, which stay open. None: no control
-  /// data.
+  /// Before sendmsg(): the message carries these descriptors, at most kMost, which stay open. If
+  /// there are none, it has no control data.
   void attach(msghdr& header, std::span<const int> descriptors);
-  /// For recvmsg(): room for `count`, at most kMost. The kernel closes what comes in addition, and
-  /// sets MSG_CTRUNC; it does the same if the process can open no more.
+  /// Before recvmsg(): makes room for `count` descriptors, at most kMost. The kernel closes what
+  /// comes in addition, and sets MSG_CTRUNC; it does the same if the process can open no more.
   void make_room(msghdr& header, std::size_t count);
-  /// After recvmsg(): all that came, whether the message is valid or not.
+  /// After recvmsg(): returns all descriptors that came, whether the message is valid or not.
   [[nodiscard]] static std::vector<FileDescriptor> take(msghdr& header);
 
  private:

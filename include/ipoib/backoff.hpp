@@ -20,7 +20,8 @@ struct Backoff {
     const unsigned doublings = std::min(failures > 0 ? failures - 1 : 0, kMaxDoublings);
     return std::min(first * (1U << doublings), last);
   }
-  /// With a jitter of 25 %, so that clients that failed together do not retry together.
+  /// The same delay with a jitter of 25 %, so that clients that failed together do not retry
+  /// together.
   [[nodiscard]] Duration after(unsigned failures, Random& random) const {
     return random.jittered(after(failures), 75, 125);
   }
@@ -29,7 +30,7 @@ struct Backoff {
 /// Counts consecutive failures, so that the caller logs only the first.
 class Retry {
  public:
-  /// For operations that the local machine refuses.
+  /// The delays after operations that the local machine refuses.
   static constexpr Backoff kLocal{std::chrono::milliseconds(100), std::chrono::seconds(10)};
 
   explicit constexpr Retry(const Backoff& backoff = kLocal) : backoff_(backoff) {}

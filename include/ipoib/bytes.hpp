@@ -1,4 +1,4 @@
-// Bounded big-endian readers and writers: the only code that deals with byte order.
+// Bounded big-endian readers and writers. No other code deals with byte order.
 //
 // Past its end, a reader returns zeros, and a writer discards what does not fit; then ok() is
 // false. The caller checks ok() once, after the last field.
@@ -31,7 +31,7 @@ void store_be(std::uint8_t* bytes, T value) {
   boost::endian::endian_store<T, Width, boost::endian::order::big>(bytes, value);
 }
 
-/// The same in the byte order of the host, for messages between processes.
+/// Loads a number in the byte order of the host, for messages between processes.
 template <std::unsigned_integral T>
 [[nodiscard]] T load_native(const std::uint8_t* bytes) {
   return boost::endian::endian_load<T, sizeof(T), boost::endian::order::native>(bytes);

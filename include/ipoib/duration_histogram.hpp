@@ -12,7 +12,8 @@
 
 namespace ipoib {
 
-/// From 100 us, less than a switch takes to forward a request, to 10 s, longer than any resolution.
+/// The counts of the buckets. Their bounds go from 100 us, less than a switch takes to forward a
+/// request, to 10 s, longer than any resolution.
 class DurationHistogram {
  public:
   static constexpr auto kBounds = std::to_array<Duration>({
@@ -33,7 +34,7 @@ class DurationHistogram {
       std::chrono::seconds(5),
       std::chrono::seconds(10),
   });
-  /// The last one counts what is longer than all bounds.
+  /// The last count is of durations that are longer than all bounds.
   using Counts = std::array<std::uint64_t, kBounds.size() + 1>;
 
   /// A duration that equals a bound belongs to that bucket.

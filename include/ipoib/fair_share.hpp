@@ -47,7 +47,7 @@ class FairShare {
 
  private:
   std::size_t free_;
-  std::map<Holder, std::size_t> held_;  ///< without holders of none
+  std::map<Holder, std::size_t> held_;  ///< without holders that have no place
 };
 
 }  // namespace ipoib

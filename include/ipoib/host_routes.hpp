@@ -18,7 +18,7 @@ struct RouteHop {
 
 /// A unicast route of one table, with its next hops through the interface.
 struct HostRoute {
-  /// Of a router (RFC 4191, 2.1), the best first.
+  /// The preference of a router (RFC 4191, 2.1), the best first.
   enum class Preference : std::uint8_t { high, medium, low };
   IpPrefix destination;
   std::uint32_t metric = 0;
@@ -43,7 +43,7 @@ struct NextHopObject {
   friend bool operator==(const NextHopObject&, const NextHopObject&) = default;
 };
 
-/// From `first` to `last`, both included.
+/// The ports from `first` to `last`, both included.
 struct PortRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
@@ -78,7 +78,7 @@ struct RoutingRule {
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 
-/// A host uses another gateway for a destination, since a router has said so by ICMP.
+/// A gateway that the host uses for one destination, since a router has said so by ICMP.
 struct Redirect {
   IpAddress destination;
   IpAddress gateway;

@@ -14,8 +14,9 @@
 
 namespace ipoib {
 
-/// How the kernel responds to ARP requests, and the source addresses of its own. Each value is the
-/// combination of those for "all" and for the interface that the kernel uses (ip-sysctl).
+/// How the kernel responds to ARP requests, and which source addresses its own requests have. Each
+/// value is the combination of those for "all" and for the interface that the kernel uses
+/// (ip-sysctl).
 struct ArpPolicy {
   std::uint8_t ignore = 0;    ///< arp_ignore
   std::uint8_t announce = 0;  ///< arp_announce
@@ -30,7 +31,8 @@ struct ArpPolicy {
 class ArpPolicySource {
  public:
   virtual ~ArpPolicySource() = default;
-  /// nullopt: the interface is not known, for example by its former name.
+  /// Returns the policy of an interface; nullopt if there is none of that name, for example since
+  /// it was renamed.
   [[nodiscard]] virtual std::optional<ArpPolicy> read(const std::string& interface) const = 0;
 };
 
@@ -56,35 +58,36 @@ struct HostView {
   bool routes_ipv4_multicast = false;
   bool routes_ipv6_multicast = false;
   ArpPolicy arp = {};
-  /// The interface whose policy it is, for an ArpPolicySource; empty if there is none.
+  /// The interface that an ArpPolicySource is to read the policy of; empty if there is none.
   std::string arp_interface = {};
   /// What the kernel takes for its own IPv4 addresses: the interface's, those of others, and local
   /// routes (`ip route add local`). Without loopback addresses.
   std::vector<IpPrefix> local = {};
   /// Addresses of all interfaces with a larger scope than "host": arp_ignore may become 3.
   std::vector<Ipv4Address> of_larger_scope = {};
-  /// For which the host replies to ARP requests as a proxy (`ip neigh add proxy`), if it forwards.
+  /// Addresses for which the host replies to ARP requests as a proxy (`ip neigh add proxy`), if it
+  /// forwards.
   std::vector<Ipv4Address> proxied = {};
   /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
-  /// That routes may use, with those of other interfaces, which have no next hop here.
+  /// Nexthop objects that routes may use. Those of other interfaces have no next hop here.
   std::vector<NextHopObject> nexthops = {};
   /// Rules of both families, in the kernel's order.
   std::vector<RoutingRule> rules = {};
-  /// That the kernel follows at present.
+  /// The redirects that the kernel follows at present.
   std::vector<Redirect> redirects = {};
   /// Multicast groups that the host has joined on the interface. The all-nodes groups may be
   /// missing.
   std::vector<IpAddress> groups = {};
   std::uint32_t mtu = 0;            ///< of the interface, while it is up; 0: unknown
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
-  /// Of a TAP, or of the bridge or bond that it is a port of, whose configuration this then is; a
-  /// TUN has none.
+  /// The MAC of a TAP, or of the bridge or bond that it is a port of, whose configuration this then
+  /// is. A TUN has none.
   std::optional<MacAddress> mac = {};
-  /// Of a TAP: those of all Ethernet interfaces of the host, in this network namespace. Without
-  /// macvtap interfaces, whose MACs are those of virtual machines.
+  /// Only with a TAP: the MACs of all Ethernet interfaces of the host in this network namespace,
+  /// except macvtap interfaces, whose MACs are those of virtual machines.
   std::vector<MacAddress> macs = {};
-  /// Of a TAP: the addresses of these interfaces; sorted.
+  /// Only with a TAP: the addresses of these interfaces, sorted.
   std::vector<LinkAddress> link_addresses = {};
   friend bool operator==(const HostView&, const HostView&) = default;
 };

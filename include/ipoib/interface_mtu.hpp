@@ -1,5 +1,5 @@
-// The MTU of an interface: the link's, or a smaller one that the operator has configured (RFC 4391,
-// 7).
+// Decides the MTU of an interface: that of the link, or a smaller one that the operator has
+// configured (RFC 4391, 7).
 #pragma once
 
 #include <algorithm>

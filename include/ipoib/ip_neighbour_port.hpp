@@ -14,7 +14,7 @@ class IpNeighbourPort {
 
   /// Starts resolution of a neighbour that the kernel does not know.
   virtual void resolve(const Gid& gid) = 0;
-  /// The current result.
+  /// The current state of the resolution.
   [[nodiscard]] virtual State state(const Gid& gid) = 0;
 };
 

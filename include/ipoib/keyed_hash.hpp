@@ -76,7 +76,8 @@ class KeyedHash {
     constexpr void add(std::uint64_t word) { v3 ^= word, mix(), v0 ^= word; }
   };
 
-  /// In the order of the host: not SipHash as published, but as good, where that is big-endian.
+  /// Loads a word in the byte order of the host. On a big-endian host this is not SipHash as
+  /// published, but as good.
   [[nodiscard]] static std::uint64_t word(const std::uint8_t* bytes, std::size_t count) {
     std::uint64_t value = 0;
     std::memcpy(&value, bytes, count);

@@ -19,8 +19,8 @@ inline constexpr const char* kDeviceLost = "899d9290c8ad9307ab460f852b155d87";
 inline constexpr const char* kFailover = "5ad7f4e0b11f4c6c9f0c9d3c2f6be7a1";
 }  // namespace events
 
-/// Marks a message. It is in the place of the source location, which the project's log does not
-/// have.
+/// Marks a message with an id, which takes the place of the source location: the project's log has
+/// none.
 [[nodiscard]] inline spdlog::source_loc message_id(const char* id) { return {"", 1, id}; }
 /// The id of a marked message; empty if it has none.
 [[nodiscard]] inline std::string_view message_id_of(const spdlog::source_loc& source) {

@@ -22,7 +22,8 @@ struct MadDestination {
   std::uint16_t pkey_index = 0;
   Qpn qpn{1};
   QKey qkey{0x80010000};
-  /// To another subnet, where `lid` is the router's, or because the port requires a GRH.
+  /// The global route, if the destination is in another subnet (`lid` is then the router's) or the
+  /// port requires a GRH.
   std::optional<GlobalRoute> global = {};
   friend bool operator==(const MadDestination&, const MadDestination&) = default;
 };
@@ -36,8 +37,8 @@ struct MadSource {
 struct ReceivedMad {
   /// The request in `bytes` (at least its common header) has timed out.
   bool timed_out = false;
-  /// The whole MAD; RMPP responses are reassembled. The low 32 bits of the transaction id are those
-  /// of the request; the high 32 belong to the layer below.
+  /// The whole MAD, if it is an RMPP response reassembled. The low 32 bits of the transaction id
+  /// are those of the request; the high 32 belong to the layer below.
   std::vector<std::uint8_t> bytes;
   /// The sender, and the destination of a response.
   MadDestination from{};

@@ -5,7 +5,7 @@
 
 namespace ipoib {
 
-/// CLOCK_MONOTONIC. Only event loops call it, once per iteration.
+/// Reads CLOCK_MONOTONIC. Only event loops call it, once per iteration.
 [[nodiscard]] TimePoint monotonic_now();
 
 }  // namespace ipoib

@@ -8,8 +8,8 @@
 
 namespace ipoib {
 
-/// The number that the whole text is, without prefix or spaces; nullopt if it is none, or does not
-/// fit.
+/// Parses a text that is a number and nothing else: without prefix or spaces. nullopt if it is not
+/// one, or the number does not fit.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text, int base = 10) {
   Number value{};

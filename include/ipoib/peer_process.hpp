@@ -8,7 +8,7 @@
 namespace ipoib {
 
 /// The process that has connected the socket, or that listens where it is connected, and its user
-/// and group, as they were then. nullopt: errno says why.
+/// and group, as they were then. Returns nullopt on failure, and errno says why.
 [[nodiscard]] inline std::optional<ucred> peer_process(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -1,5 +1,5 @@
-// Changes of routes and rules, as the kernel announces them. Each can be made again, if all later
-// ones are as well, with the same result.
+// Changes of routes and rules, as the kernel announces them. A change can be repeated with the same
+// result, if all later ones are repeated as well.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace ipoib {
 /// A route was added, or has replaced those with its prefix, TOS and metric. Without next hops, it
 /// leads through other interfaces.
 struct RouteAdded {
-  /// Among the routes with the same prefix, TOS and metric.
+  /// The position of the new route among those with the same prefix, TOS and metric.
   enum class Place : std::uint8_t { first, last, instead };
   std::uint32_t table = 0;
   HostRoute route;
   Place place = Place::last;
 };
-/// A route, or some of its next hops.
+/// A route, or some of its next hops, was removed.
 struct RouteRemoved {
   std::uint32_t table = 0;
   HostRoute route;
@@ -37,7 +37,7 @@ struct SourceRemoved {
 };
 /// The interface is down: all routes through it are gone, in silence.
 struct RoutesCleared {};
-/// What the kernel has announced is incomplete: only a new HostView tells.
+/// Announcements of the kernel were lost: only a new HostView has all routes.
 struct RoutesUnknown {};
 using RouteChange = std::variant<RouteAdded, RouteRemoved, RuleChanged, NextHopChanged,
                                  SourceRemoved, RoutesCleared, RoutesUnknown>;

@@ -42,8 +42,8 @@ enum class IfMissing : std::uint8_t { create, fail };
 /// process may create files. Fails with the reason of the first one.
 [[nodiscard]] Result<Folder> open_run_folder(IfMissing if_missing = IfMissing::create);
 
-/// Opens a folder in another one. ENOENT also if `above` has been removed; EPERM for a symbolic
-/// link and for a folder that others may write to.
+/// Opens a folder in another one. Fails with ENOENT also if `above` has been removed, and with
+/// EPERM for a symbolic link and for a folder that others may write to.
 [[nodiscard]] Result<Folder> open_folder(const Folder& above, const std::string& name,
                                          IfMissing if_missing = IfMissing::create);
 

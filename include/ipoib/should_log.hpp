@@ -21,7 +21,7 @@ class FailureCount {
   /// Counts another one. Returns whether to log it.
   [[nodiscard]] bool add() { return should_log(++count_); }
   void reset() { count_ = 0; }
-  /// For the end of a line: empty for the first one.
+  /// The text for the end of a log line; empty for the first failure.
   [[nodiscard]] std::string in_a_row() const {
     return count_ > 1 ? " (failure " + std::to_string(count_) + " in a row)" : "";
   }
@@ -33,10 +33,11 @@ class FailureCount {
 /// Limits log lines about what strangers can cause at any rate.
 class LogPause {
  public:
-  /// `interval`: between two lines.
+  /// `interval` is the time between two lines.
   explicit LogPause(Duration interval = std::chrono::seconds(10)) : interval_(interval) {}
 
-  /// Returns how many lines were left out since the last one; nullopt: leave this one out, too.
+  /// Returns how many lines were left out since the last one; nullopt if this one is to be left
+  /// out, too.
   [[nodiscard]] std::optional<std::uint64_t> take(TimePoint now) {
     if (now < quiet_until_) {
       ++left_out_;

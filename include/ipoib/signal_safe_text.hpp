@@ -23,7 +23,7 @@ class SignalSafeText {
 
   SignalSafeText& operator<<(const char* text);
   SignalSafeText& hexadecimal(std::uint64_t value);
-  /// Seconds with nine decimals.
+  /// Appends a time in seconds with nine decimals.
   SignalSafeText& seconds(Duration::rep nanoseconds);
 
  private:

@@ -15,7 +15,7 @@ namespace ipoib {
 
 class TokenBucket {
  public:
-  /// With a burst of a quarter of a second.
+  /// A bucket with a burst of a quarter of a second.
   explicit TokenBucket(std::uint32_t per_second) : TokenBucket(per_second, per_second / 4) {}
   TokenBucket(std::uint32_t per_second, std::uint32_t burst)
       : interval_(Duration(std::chrono::seconds(1)) / std::max(per_second, 1U)),

@@ -92,10 +92,10 @@ class TraceRings {
   /// Returns a new ring for the thread `thread`; if there are kMax rings, the one that was released
   /// first, or throws std::length_error. Only the thread that starts the others calls it.
   [[nodiscard]] TraceRing& add(std::string_view thread);
-  /// The thread of `ring` has ended. Called by the same thread as add().
+  /// To call when the thread of `ring` has ended, from the same thread as add().
   void release(TraceRing& ring) { released_.push_back(&ring); }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_acquire); }
-  /// Index below size().
+  /// Requires an index below size().
   [[nodiscard]] const TraceRing& ring(std::size_t index) const { return *rings_[index]; }
   /// Writes all records to a descriptor as text, thread by thread, in lines
   /// "trace <thread> <seconds> <keyword> <first> <second>". Async-signal-safe.

@@ -2,8 +2,8 @@
 // Implemented by src/linux, and in memory by tests/sim.
 //
 // Packets are IP packets. On a TAP, the Ethernet header of each packet lies in the 14 bytes before
-// it, in both directions; so a packet may also be one of another type. A large packet has it before
-// its first piece.
+// it, in both directions; so a packet may also be one of another type. Of a large packet it lies
+// before the first piece.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@
 
 namespace ipoib {
 
-/// A GRH that does not leave the subnet (IBA 8.3.6: a router forwards none of 0 or 1).
+/// The hop limit of a GRH that does not leave the subnet (IBA 8.3.6: a router forwards none of 0 or
+/// 1).
 inline constexpr std::uint8_t kSubnetHopLimit = 1;
 
 /// The global route of an address vector (IBA 11.2.2.1); always present for multicast.

@@ -18,9 +18,11 @@ class UnixPath {
   /// The longest last component of a path that does not fit, in bytes.
   static constexpr std::size_t kLongestName = 82;
 
-  /// Fails with an errno value if the folder cannot be opened; ENAMETOOLONG: the last component.
+  /// The address of `path`. Fails with an errno value if the folder cannot be opened, with
+  /// ENAMETOOLONG if the last component is too long.
   [[nodiscard]] static Result<UnixPath> of(const std::string& path);
-  /// A name in a folder that the caller keeps open. ENAMETOOLONG: the name.
+  /// The address of a name in a folder that the caller keeps open. Fails with ENAMETOOLONG if the
+  /// name is too long.
   [[nodiscard]] static Result<UnixPath> in(int folder, const std::string& name);
 
   [[nodiscard]] const sockaddr* address() const {

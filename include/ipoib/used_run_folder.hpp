@@ -1,4 +1,5 @@
-// The run folder of a daemon while it lives, which the last daemon there removes at its end.
+// Holds the run folder of a daemon while it lives. The last daemon there removes the folder at its
+// end.
 //
 // Each daemon has a shared lock on the folder (flock(2)) before it creates anything there. Who
 // removes the folder has an exclusive one, so no daemon loses the folder that it has begun to use,
@@ -22,8 +23,8 @@ enum class RemovalRights : std::uint8_t { stay, are_given_up };
 
 class UsedRunFolder {
  public:
-  /// Opens the folder with `open`, again if it is removed at this moment. nullopt if that fails.
-  /// The process has one thread.
+  /// Opens the folder with `open`, once more if it is removed at this moment. Returns nullopt if
+  /// that fails. Requires that the process has one thread.
   [[nodiscard]] static std::optional<UsedRunFolder> take(
       const std::function<Result<Folder>()>& open, RemovalRights rights);
   UsedRunFolder(UsedRunFolder&&) noexcept = default;

@@ -11,7 +11,7 @@ inline constexpr Ipv4Address kAllNodes{0xe0000001};
 inline constexpr Ipv6Address kAllNodesOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0,
                                                                 0, 0, 0, 0, 0, 1});
 
-/// 224.0.0.2 and ff02::2.
+/// 224.0.0.2 and ff02::2: every router is a member.
 inline constexpr Ipv4Address kAllRouters{0xe0000002};
 inline constexpr Ipv6Address kAllRoutersOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0,
                                                                   0, 0, 0, 0, 0, 0, 2});

@@ -5,7 +5,7 @@
 namespace ipoib {
 
 namespace {
-/// Not in the headers of older systems; asm-generic/socket.h.
+/// SO_PASSRIGHTS of asm-generic/socket.h, which the headers of older systems lack.
 constexpr int kPassRights = 83;
 }  // namespace
 

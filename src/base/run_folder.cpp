@@ -16,7 +16,7 @@ namespace ipoib {
 
 namespace {
 
-/// Its parent belongs to root, so whoever owns it was chosen by root.
+/// The usual run folder. Its parent belongs to root, so root has chosen its owner.
 constexpr const char* kSystemFolder = "/run/ipoibd";
 constexpr mode_t kFolderMode = 0755;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -56,7 +56,8 @@ uid_t owner_of(const Folder& folder) {
   return ::fstat(folder.fd.get(), &status) == 0 ? status.st_uid : static_cast<uid_t>(-1);
 }
 
-/// Its name ends with a number, so it is one of those.
+/// Whether the folder is that of a user other than the owner of kSystemFolder: its name then ends
+/// with a number.
 bool is_of_a_user(std::string_view name) {
   const auto point = name.rfind('.');
   const auto number = name.substr(point + 1);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint16_t kDiscard = 9;  // nothing is sent
 
-/// Returns its size.
+/// Writes `address` as a socket address, and returns the size of that.
 socklen_t write_address(const IpAddress& address, sockaddr_storage& to) {
   const auto fill = [&](auto& out, auto& port, auto& ip, const auto& from) {
     store_be(reinterpret_cast<std::uint8_t*>(&port), kDiscard);

@@ -21,10 +21,11 @@ namespace ipoib {
 
 namespace {
 
-/// To take a folder that another process is removing, which takes few system calls.
+/// How often to try to take a folder that another process is removing, which takes few system
+/// calls.
 constexpr int kTries = 100;
 constexpr std::chrono::milliseconds kPause{10};
-/// For the child process to remove the folder.
+/// How long the child process may take to remove the folder.
 constexpr int kPatience = 1000;  // milliseconds
 
 constexpr const char* kMembers = "members";  ///< see run_folder.hpp
@@ -96,7 +97,7 @@ void UsedRunFolder::start_remover() {
 
 UsedRunFolder::~UsedRunFolder() {
   if (!folder_.fd) return;
-  // What is in the folder, only its owner can remove.
+  // Only the owner of the folder can remove what is in it.
   if (::flock(folder_.fd.get(), LOCK_EX | LOCK_NB) == 0) {
     (void)::unlinkat(folder_.fd.get(), kMembers, AT_REMOVEDIR);
   }

@@ -45,7 +45,7 @@ std::string folder_of(const std::string& run_folder, std::uint64_t network_names
   return run_folder + "/" + namespace_folder(network_namespace) + "/" + interface;
 }
 
-/// Who may use a socket, from its owner and mode.
+/// A text that says who may use a socket, by its owner and mode.
 std::string allowed_at(const std::string& path) {
   struct stat status {};
   SocketAccess access;
@@ -125,8 +125,8 @@ pid_t Connection::server_process() const {
   return peer ? peer->pid : 0;
 }
 
-// Readable while idle means end of file (the daemon has ended or has closed an idle connection), or
-// a line that is no response to a request.
+// If the socket is readable while idle, there is an end of file (the daemon has ended or has closed
+// an idle connection), or a line that is no response to a request.
 bool Connection::is_stale() const {
   if (!input_.empty()) return true;
   pollfd poller{socket_.get(), POLLIN, 0};

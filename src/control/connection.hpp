@@ -14,35 +14,35 @@
 
 namespace ipoib::control {
 
-/// Blocks; for one thread at a time. ask() reconnects if the daemon has closed the connection or it
-/// has failed. After a SubscribeRequest there are only events.
+/// A connection whose methods block, for one thread at a time. ask() reconnects if the daemon has
+/// closed the connection or it has failed. After a SubscribeRequest there are only events.
 class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
   [[nodiscard]] const std::string& interface() const { return interface_; }
-  /// ENODEV: no daemon serves the interface; ESRCH: its daemon has died, or its folder is not
-  /// visible here; EACCES: this user may not even read.
+  /// Connects. Fails with ENODEV if no daemon serves the interface, ESRCH if its daemon has died or
+  /// its folder is not visible here, and EACCES if this user may not even read.
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
-  /// The first half of ask().
+  /// Sends a request: the first half of ask().
   [[nodiscard]] Result<void> send_request(const Request& request);
-  /// The second half. EAGAIN: there is no response in time; it may still come. Negative: without
-  /// limit.
+  /// Waits for the response: the second half of ask(). Fails with EAGAIN if there is none in time;
+  /// it may still come. A negative time-out means no limit.
   [[nodiscard]] Response await_response(const Request& request, std::chrono::milliseconds timeout);
   /// The process that serves the interface, in the PID namespace of this one; 0 if it is in another
   /// one, or without a connection.
   [[nodiscard]] pid_t server_process() const;
-  /// For each of the calls above; negative: no limit.
+  /// Sets the time-out of each of the calls above; negative for no limit.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
-  /// Waits for the next event; negative: without limit. EAGAIN if there is none in time; EPIPE if
-  /// the daemon has closed the connection; EPROTO.
+  /// Waits for the next event; a negative time-out means no limit. Fails with EAGAIN if there is
+  /// none in time, EPIPE if the daemon has closed the connection, and EPROTO.
   [[nodiscard]] Result<Event> next_event(std::chrono::milliseconds timeout);
-  /// Readable when there may be a response or an event, unless one is buffered: next_event() until
-  /// EAGAIN.
+  /// The descriptor is readable when there may be a response or an event, unless one is buffered,
+  /// so call next_event() until EAGAIN.
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
  private:
@@ -63,7 +63,7 @@ class Connection {
   std::string input_;  ///< received and not returned yet
 };
 
-/// A name that the kernel permits, and printable.
+/// Whether the kernel permits the name, and it is printable.
 [[nodiscard]] bool is_interface_name(std::string_view name);
 /// Names of the interfaces of this network namespace with a control socket that a process has open.
 [[nodiscard]] Result<std::set<std::string>> served_interfaces();

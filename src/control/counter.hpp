@@ -1,4 +1,4 @@
-// Figures of the control protocol.
+// Counters and histograms of the control protocol.
 #pragma once
 
 #include <cstdint>

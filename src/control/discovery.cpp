@@ -1,5 +1,5 @@
-// Finds the interfaces of ipoibd: those that are served by their sockets, those that a daemon has
-// left behind by the kind of their device.
+// Finds the interfaces of ipoibd: served ones by their sockets, those that a daemon has left behind
+// by the kind of their device.
 #include <dirent.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -38,7 +38,8 @@ bool is_infiniband_tun(int socket, const std::string& name) {
   return ioctl(socket, SIOCETHTOOL, &request) == 0 && std::string_view(driver.driver) == "tun";
 }
 
-/// Not IFF_RUNNING, which may be set for a second after the carrier was lost.
+/// Whether the interface has a carrier. IFF_RUNNING does not say: it may be set for a second after
+/// the carrier was lost.
 bool has_carrier(int socket, const std::string& name) {
   ifreq request = request_for(name);
   ethtool_value carrier{};
@@ -47,9 +48,9 @@ bool has_carrier(int socket, const std::string& name) {
   return ioctl(socket, SIOCETHTOOL, &request) == 0 && carrier.data != 0;
 }
 
-/// Why a datagram socket cannot connect to a stream socket: the error tells (unix(7)), without a
-/// connection that the process would have to accept, whether a process has it open. But first
-/// whether this process may connect.
+/// The error with which a datagram socket cannot connect to a stream socket (unix(7)). It shows
+/// first whether this process may connect, and then whether a process has the socket open, without
+/// a connection that it would have to accept.
 int connect_error(const std::string& path) {
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto to = UnixPath::of(path);
@@ -57,8 +58,7 @@ int connect_error(const std::string& path) {
   return ::connect(socket.get(), to->address(), UnixPath::size()) == 0 ? 0 : errno;
 }
 
-/// Whether a process serves the sockets of the folder. Those who may connect to neither take it
-/// that one does.
+/// Whether a process serves the sockets of the folder; true if this process may connect to neither.
 bool is_served(const std::string& folder) {
   const int control = connect_error(folder + "/" + kControlSocket);
   if (control == EACCES || control == EPERM) {

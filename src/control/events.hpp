@@ -23,7 +23,7 @@
 
 namespace ipoib::control {
 
-/// What a client subscribes to.
+/// The topics that a client subscribes to.
 struct Topics {
   bool neighbours = false;
   bool link = false;
@@ -60,7 +60,7 @@ struct NeighbourEvent {
 
 /// The interface or its bring-up has changed.
 struct LinkEvent {
-  std::vector<std::string> changed;  ///< names of members of the information
+  std::vector<std::string> changed;  ///< names of the InterfaceInfo fields that changed
   InterfaceInfo info;                ///< without groups
   friend bool operator==(const LinkEvent&, const LinkEvent&) = default;
 };
@@ -73,10 +73,10 @@ struct GroupEvent {
   friend bool operator==(const GroupEvent&, const GroupEvent&) = default;
 };
 
-/// What has happened to an address of a station behind an Ethernet interface.
+/// An address of a station behind an Ethernet interface has changed.
 struct StationEvent {
   std::string change;  ///< "appeared", "left", "moved", "moved_out" or "duplicate"
-  std::string why;     ///< of the last two: who else claims it
+  std::string why;     ///< who else claims it; only of the last two kinds
   Station station;     ///< as it is after the change; its state is "gone" if there is no entry
   friend bool operator==(const StationEvent&, const StationEvent&) = default;
 };
@@ -86,7 +86,7 @@ struct CounterDelta {
   std::int64_t delta = 0;  ///< since the last event, or since the subscription
   friend bool operator==(const CounterDelta&, const CounterDelta&) = default;
 };
-/// After each interval.
+/// Counters that have changed, after each interval.
 struct StatsEvent {
   std::chrono::milliseconds interval{};  ///< the time since the last one, measured
   std::vector<CounterDelta> counters;    ///< those that have changed

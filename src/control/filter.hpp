@@ -18,11 +18,12 @@ inline constexpr std::array<std::string_view, 9> kNeighbourStates{
     "incomplete", "resolving", "reachable", "stale", "delay",
     "probing",    "failed",    "permanent", "pinned"};
 
-/// An entry matches if it meets all conditions; without any, all entries match.
+/// Conditions for entries. An entry matches if it meets all of them; without any, all entries
+/// match.
 struct Filter {
   std::optional<IpFamily> family{};
   std::optional<IpPrefix> prefix{};
-  std::vector<std::string> states{};  ///< any of these; empty: any state
+  std::vector<std::string> states{};  ///< any of these; empty for any state
 
   [[nodiscard]] bool is_empty() const { return !family && !prefix && states.empty(); }
   [[nodiscard]] bool matches(const IpAddress& address, std::string_view state) const;

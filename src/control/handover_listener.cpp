@@ -11,7 +11,7 @@
 namespace ipoib::control {
 
 namespace {
-/// Between two connections: an operator starts one daemon.
+/// The pause between two connections: an operator starts one daemon.
 constexpr std::chrono::milliseconds kPause{50};
 }  // namespace
 

@@ -15,7 +15,7 @@ using namespace ipoib::control;  // NOLINT
 
 namespace {
 
-/// Why the last ibarp_open() of this thread has failed.
+/// The error of the last ibarp_open() of this thread that has failed.
 thread_local std::string open_error;
 
 /// Sends a request and calls `use` with the reply, which is a T.
@@ -43,7 +43,7 @@ int one_address(ibarp* handle, const ibarp_address* address, IpAddress& out) {
   return 0;
 }
 
-/// Requests a page after the other. Calls a function with each, until it returns something else
+/// Requests one page after the other. Calls a function with each, until it returns something else
 /// than 0, which is then the result.
 template <class Page, class PageRequest, class Function>
 int ask_all(ibarp* handle, PageRequest request, Function use) {
@@ -75,7 +75,7 @@ int start_resolving(ibarp* handle, const ibarp_address* address, int millisecond
   return 0;
 }
 
-/// `if_late`: the error if there is no response in time.
+/// Waits for the response; `if_late` is the error if there is none in time.
 int finish_resolving(ibarp* handle, ibarp_path* path, std::chrono::milliseconds timeout,
                      int if_late) {
   if (handle->resolving == nullptr) {
@@ -112,7 +112,7 @@ int set(ibarp* handle, Creation request, ibarp_set_mode mode) {
   return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
 }
 
-/// "pinned" selects pinned addresses in all states.
+/// Whether the filter selects the entry; "pinned" selects pinned addresses in all states.
 bool selects(const Filter& filter, const Entry& entry) {
   return filter.matches(entry.address, entry.state) ||
          (entry.pinned && filter.matches(entry.address, "pinned"));
@@ -204,7 +204,7 @@ int ibarp_get(ibarp* handle, const ibarp_address* address, ibarp_entry* entry) {
 int ibarp_resolve(ibarp* handle, const ibarp_address* address, int milliseconds, ibarp_path* path) {
   return with(handle, [&] {
     if (const int bad = start_resolving(handle, address, milliseconds); bad != 0) return bad;
-    // The daemon gives up in time. It may take a while to tell.
+    // The daemon keeps the time-out, but its response may take a while.
     const auto timeout = handle->connection.timeout();
     const bool is_limited = timeout >= std::chrono::milliseconds::zero();
     return finish_resolving(

@@ -31,7 +31,7 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
-/// The event in C; it refers to `current`.
+/// The event as a C structure, which refers to `current`.
 ibarp_event to_c(CurrentEvent& current) {
   ibarp_event out{};
   out.size = sizeof(out);

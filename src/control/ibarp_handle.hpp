@@ -1,4 +1,4 @@
-// libibarp: the handle, and how functions that take one fail.
+// libibarp: the handle, and the failures of functions that take one.
 #pragma once
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 
 namespace ipoib::control {
 
-/// What ibarp_next_event() has returned last, as C structures that refer to it.
+/// The event that ibarp_next_event() has returned last, with the C structures that refer to it.
 struct CurrentEvent {
   Event event;
   std::string changed{};
@@ -27,15 +27,16 @@ struct ibarp {
   ipoib::control::Connection connection;
   std::string error;
   ipoib::control::InterfaceInfo info;  ///< keeps the texts of the last ibarp_get_info()
-  /// Null without a subscription. A connection of its own, so that requests are possible, too.
+  /// The connection of the subscription, apart so that requests are possible, too; null without
+  /// one.
   std::unique_ptr<ipoib::control::Connection> subscription{};
   std::unique_ptr<ipoib::control::CurrentEvent> current{};  ///< null before the first event
-  /// A connection of its own, on which the response to `request` is awaited.
+  /// A separate connection on which the response to `request` is awaited.
   struct Resolving {
     ipoib::control::Connection connection;
     ipoib::control::Request request;
   };
-  std::unique_ptr<Resolving> resolving{};  ///< null: nothing is being resolved
+  std::unique_ptr<Resolving> resolving{};  ///< null if nothing is being resolved
 };
 
 namespace ipoib::control {

@@ -27,7 +27,7 @@ int guarded(Call call) noexcept {
   }
 }
 
-/// Returns nullopt for an unknown family, or a QPN of more than 24 bits.
+/// Converts from C; returns nullopt for an unknown family, or a QPN of more than 24 bits.
 [[nodiscard]] std::optional<IpAddress> from_c(const ibarp_address& address);
 [[nodiscard]] std::optional<HwAddress> from_c(const ibarp_hardware& hardware);
 [[nodiscard]] ibarp_address to_c(const IpAddress& address);
@@ -40,18 +40,18 @@ int guarded(Call call) noexcept {
 /// Copies `from`, truncated to `size`, with a terminating 0.
 void copy_text(const std::string& from, char* to, std::size_t size);
 
-/// Sets `size` to that of this library's structure; texts that are too long are truncated. An
-/// ibarp_info refers to a text of its argument.
+/// Sets `size` to that of this library's structure; texts that are too long are truncated. The
+/// result for an InterfaceInfo refers to a text of its argument.
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
 [[nodiscard]] ibarp_path to_c(const Resolution& found);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
-/// Refers to a text of its argument.
+/// The result refers to a text of its argument.
 [[nodiscard]] ibarp_port to_c(const PortInfo& port);
 [[nodiscard]] ibarp_station to_c(const Station& station);
 [[nodiscard]] ibarp_group to_c(const Group& group);
 [[nodiscard]] ibarp_member to_c(const Member& member);
 [[nodiscard]] ibarp_counter to_c(const Counter& counter);
-/// Refers to the vectors of its argument.
+/// The result refers to the vectors of its argument.
 [[nodiscard]] ibarp_histogram to_c(const Histogram& histogram);
 [[nodiscard]] ibarp_log_level to_c(const ModuleLevel& level);
 [[nodiscard]] ibarp_trace_record to_c(const std::string& thread, const TraceLine& line);

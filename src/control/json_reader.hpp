@@ -22,7 +22,7 @@ namespace ipoib::control {
 
 class JsonReader {
  public:
-  /// `object` must outlive this.
+  /// `object` must outlive this object.
   explicit JsonReader(const boost::json::object& object) : object_(object) {}
 
   [[nodiscard]] bool has(std::string_view key) const { return object_.contains(key); }
@@ -39,13 +39,13 @@ class JsonReader {
   [[nodiscard]] MacAddress mac(std::string_view key);
   [[nodiscard]] Qpn qpn(std::string_view key);
   [[nodiscard]] const boost::json::array& array(std::string_view key);
-  /// An array of unsigned numbers.
+  /// Reads an array of unsigned numbers.
   [[nodiscard]] std::vector<std::uint64_t> numbers(std::string_view key);
   [[nodiscard]] const boost::json::object& object(std::string_view key);
 
   /// Records that a member is invalid, for checks that the caller makes.
   void fail(std::string_view key, std::string_view expected);
-  /// Takes over the error of a reader for a member of this object.
+  /// Takes over the error of the reader of a member.
   void take(const JsonReader& part) {
     if (ok()) error_ = part.error_;
   }

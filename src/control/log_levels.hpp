@@ -12,11 +12,13 @@
 
 namespace ipoib::control {
 
-/// The error for an unknown module or level lists the known ones. "all" is each of `modules`.
+/// Checks names of modules and levels. The error for an unknown one lists the known ones. "all"
+/// stands for each of `modules`.
 [[nodiscard]] Result<void> check_levels(const std::vector<ModuleLevel>& levels,
                                         std::span<const std::string_view> modules);
 
-/// For one thread; other threads may use the loggers, whose levels are atomic.
+/// The loggers and their levels. For one thread; other threads may use the loggers, whose levels
+/// are atomic.
 class LogLevels {
  public:
   /// One logger for each module, named like it.

@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-/// Without a comment. Blanks and tabs separate words.
+/// The words of a line, without a comment. Blanks and tabs separate words.
 Words words_of(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
   line = line.substr(0, line.find('#'));

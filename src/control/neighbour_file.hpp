@@ -20,7 +20,7 @@
 
 namespace ipoib::control {
 
-/// In the folder of the configuration.
+/// The name of the file in the folder of the configuration.
 inline constexpr std::string_view kNeighbourFile = "neighbours";
 inline constexpr std::size_t kMaxNeighbourFile = 8U << 20;  ///< bytes
 inline constexpr std::size_t kMaxStaticNeighbours = 65536;  ///< entries of a file
@@ -42,10 +42,10 @@ struct StaticNeighbour {
 [[nodiscard]] std::vector<StaticNeighbour> neighbours_for(std::string_view interface,
                                                           std::span<const StaticNeighbour> file);
 
-/// The error is EINVAL with "NAME:LINE: reason".
+/// Parses the text of a file. The error is EINVAL with "NAME:LINE: reason".
 [[nodiscard]] Result<std::vector<StaticNeighbour>> parse_neighbours(std::string_view text,
                                                                     const std::string& name);
-/// The same for a file; also errors of opening and reading it, and EFBIG.
+/// Reads and parses a file; fails with errors of opening and reading, too, and with EFBIG.
 [[nodiscard]] Result<std::vector<StaticNeighbour>> read_neighbours(const std::string& path);
 
 }  // namespace ipoib::control

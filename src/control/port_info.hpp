@@ -1,4 +1,4 @@
-// Part of values.hpp: what an interface with a backup port shows of its ports.
+// Part of values.hpp: the ports of an interface with a backup port.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct PortInfo {
   std::uint8_t port = 0;
   std::string role;         ///< "primary" or "backup"
   bool active = false;      ///< serves the interface
-  std::string state;        ///< of the bring-up of the link on it
+  std::string state;        ///< of the bring-up of its link
   std::string waiting_for;  ///< as text; empty when up
   Gid gid;
   Lid lid;

@@ -56,7 +56,7 @@ using Response = Result<Reply>;
 [[nodiscard]] bool is_restricted(const Request& request);
 
 /// Parses a line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an
-/// unknown op.
+/// unknown operation.
 [[nodiscard]] Result<Request> parse_request(std::string_view line);
 /// Returns one line with its newline.
 [[nodiscard]] std::string emit(const Request& request);

@@ -118,7 +118,7 @@ Request add_interface_request(JsonReader& reader) {
 }
 Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
 
-/// What a client may subscribe to, for errors.
+/// The topics that a client may subscribe to, for errors.
 std::string some_topics() {
   std::string out;
   for (const auto& [name, topic] : kTopics) {
@@ -204,7 +204,8 @@ struct RequestEmitter {
   json::object operator()(const DeleteRequest& request) const {
     return {{"op", "delete"}, {"address", to_string(request.address)}};
   }
-  // An op of its own, since a daemon that ignored the filter would delete all entries.
+  // A flush with a filter is another operation, since a daemon that ignored the filter would delete
+  // all entries.
   json::object operator()(const FlushRequest& request) const {
     const Filter& filter = request.filter;
     if (filter.is_empty()) return {{"op", "flush"}};

@@ -22,9 +22,10 @@ struct GetRequest {
   IpAddress address;
   friend bool operator==(const GetRequest&, const GetRequest&) = default;
 };
-/// Resolves a neighbour that is not in the cache, and responds when its path is known. ETIMEDOUT:
-/// it is not within `timeout`; EINVAL, ENETUNREACH, ENOBUFS as of link::Link::resolve();
-/// EHOSTUNREACH: it does not respond, or there is no path to it; EBUSY: too many are waited for.
+/// Resolves a neighbour that is not in the cache, and responds when its path is known. Fails with
+/// ETIMEDOUT if that takes longer than `timeout`, EHOSTUNREACH if the neighbour does not respond or
+/// there is no path to it, EBUSY if too many are waited for, and as link::Link::resolve() with
+/// EINVAL, ENETUNREACH, ENOBUFS.
 struct ResolveRequest {
   /// Less than the server's time-out for clients that do nothing.
   static constexpr std::chrono::milliseconds kMaxTimeout{30'000};
@@ -32,7 +33,8 @@ struct ResolveRequest {
   std::chrono::milliseconds timeout{};
   friend bool operator==(const ResolveRequest&, const ResolveRequest&) = default;
 };
-/// Creates a permanent entry. add: EEXIST if there is an entry; change: ENOENT if there is none.
+/// Creates a permanent entry. `add` fails with EEXIST if there is an entry, `change` with ENOENT if
+/// there is none.
 struct SetRequest {
   enum class Mode : std::uint8_t { add, change, replace };
   Mode mode = Mode::replace;
@@ -40,15 +42,15 @@ struct SetRequest {
   HwAddress hardware;
   friend bool operator==(const SetRequest&, const SetRequest&) = default;
 };
-/// Pins an address to a GID: its entry may have no other one. The modes as of SetRequest; a pin
-/// counts as an entry.
+/// Pins an address to a GID: its entry may have no other one. The modes are those of SetRequest; a
+/// pin counts as an entry.
 struct PinRequest {
   SetRequest::Mode mode = SetRequest::Mode::replace;
   IpAddress address;
   Gid gid;
   friend bool operator==(const PinRequest&, const PinRequest&) = default;
 };
-/// Deletes an entry and its pin. ENOENT if there is neither.
+/// Deletes an entry and its pin. Fails with ENOENT if there is neither.
 struct DeleteRequest {
   IpAddress address;
   friend bool operator==(const DeleteRequest&, const DeleteRequest&) = default;
@@ -68,13 +70,14 @@ struct InfoRequest {
 struct HistogramsRequest {
   friend bool operator==(const HistogramsRequest&, const HistogramsRequest&) = default;
 };
-/// Requests one page, of about kPageEntries; EOPNOTSUPP: not an Ethernet interface with stations.
+/// Requests one page, of about kPageEntries. Fails with EOPNOTSUPP unless it is an Ethernet
+/// interface with stations.
 struct StationsRequest {
   std::uint64_t cursor = 0;  ///< 0: the first page; otherwise StationPage::next of the page before
   friend bool operator==(const StationsRequest&, const StationsRequest&) = default;
 };
-/// Events about these topics from now on, instead of responses. From the server to the interface:
-/// what all subscribers together want; the interval is of no importance there.
+/// Requests events about these topics from now on, instead of responses. The server passes on to
+/// the interface what all subscribers together want; the interval does not matter there.
 struct SubscribeRequest {
   static constexpr std::chrono::milliseconds kMinInterval{100};
   static constexpr std::chrono::milliseconds kMaxInterval{std::chrono::hours(1)};
@@ -83,9 +86,9 @@ struct SubscribeRequest {
   std::chrono::milliseconds interval = kDefaultInterval;  ///< of StatsEvent
   friend bool operator==(const SubscribeRequest&, const SubscribeRequest&) = default;
 };
-/// Moves the interface to a port, or without a device to the one that does not serve it now.
-/// Nothing happens if that one serves it already. EOPNOTSUPP: it has no backup port; ENODEV: it has
-/// no such port; ENETDOWN: the link on that port is not up.
+/// Moves the interface to a port, or without a device to the one that does not serve it now. Does
+/// nothing if that one serves it already. Fails with EOPNOTSUPP if it has no backup port, ENODEV if
+/// it has no such port, and ENETDOWN if the link on that port is not up.
 struct FailoverRequest {
   std::string device;
   std::uint8_t port = 1;

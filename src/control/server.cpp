@@ -55,7 +55,7 @@ const SubscribeRequest* as_subscription(const Request& request) {
   return of_interface != nullptr ? std::get_if<SubscribeRequest>(of_interface) : nullptr;
 }
 
-/// Who knows the Q_Key can send to the queue pairs of the partition.
+/// Removes the Q_Key, since whoever knows it can send to the queue pairs of the partition.
 Callback without_qkey(Callback done) {
   return [done = std::move(done)](Response response) {
     if (response.has_value()) {
@@ -79,7 +79,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
               ask(request, true, std::move(done));
             })) {}
 
-  /// Throws if another daemon has the interface.
+  /// Opens the sockets; throws if another daemon has the interface.
   void start();
   void stop();
   void publish(const Event& event) { subscribers_->publish(event); }

@@ -28,20 +28,20 @@ namespace ipoib::control {
 
 class LogLevels;
 
-/// Clients of a socket at a time.
+/// The number of clients of a socket at a time.
 inline constexpr std::size_t kMaxClients = 32;
-/// Those of one user on the control socket, and on the socket for reading.
+/// The numbers of clients of one user on the control socket, and on the socket for reading.
 inline constexpr std::size_t kMaxClientsPerUser = 24;
 inline constexpr std::size_t kMaxReadersPerUser = 8;
-/// Those of a socket that may subscribe, so that there is room for requests; and of one user.
+/// The numbers of subscribers of a socket, so that there is room for requests, and of one user.
 inline constexpr std::size_t kMaxSubscribers = 16;
 inline constexpr std::size_t kMaxSubscribersPerUser = 12;
 inline constexpr std::size_t kMaxReadingSubscribersPerUser = 4;
-/// Events that wait for one subscriber: about 600 neighbours.
+/// Bytes of events that wait for one subscriber: about 600 neighbours.
 inline constexpr std::size_t kMaxEventBytes = 256U << 10;
 inline constexpr std::chrono::seconds kIdleTimeout{60};
-/// Requests of all clients that may only read: as many as the pages of 32,768 entries at once, then
-/// 200 per second.
+/// The rate of requests of all clients that may only read: as many as the pages of 32,768 entries
+/// at once, then 200 per second.
 inline constexpr lines::LineServer::Rate kReadRate{256, std::chrono::milliseconds(5)};
 
 /// The interface as the server sees it; implemented by the daemon.
@@ -69,8 +69,8 @@ class Server {
     LogLevels& levels;
     const TraceRings& trace;
     Logger& log;
-    /// Gets the connection of each daemon that wants to take over; empty: there is no socket for
-    /// it.
+    /// Gets the connection of each daemon that wants to take over. If empty, there is no socket for
+    /// that.
     std::function<void(FileDescriptor)> on_handover = {};
   };
   /// What to do if another daemon has the interface's folder.
@@ -79,7 +79,7 @@ class Server {
     std::string interface;
     SocketAccess access{};
     IfTaken if_taken = IfTaken::fail;
-    /// Where the interface is; by default the namespace of the thread that makes the options.
+    /// The namespace of the interface; by default that of the thread that makes the options.
     Result<std::uint64_t> network_namespace = own_network_namespace();
     std::chrono::milliseconds idle_timeout = kIdleTimeout;
     lines::LineServer::Rate read_rate = kReadRate;

@@ -25,11 +25,11 @@ namespace {
 constexpr const char* kLock = "lock";
 constexpr std::string_view kNamespacePrefix = "net-";
 
-/// To take a folder that other processes remove again and again.
+/// How often to try to take a folder that other processes remove again and again.
 constexpr int kTries = 10;
 
-/// A daemon locks the first byte of the lock file while it lives. Who removes a folder, that of a
-/// dead daemon or its own, has both for a moment.
+/// A daemon locks the first byte of the lock file while it lives. Whoever removes a folder, its own
+/// or that of a dead daemon, locks both bytes for a moment.
 constexpr off_t kLife = 1;
 constexpr off_t kRemoval = 2;
 
@@ -52,7 +52,7 @@ bool lock(int file, off_t bytes) {
   return ::fcntl(file, F_OFD_SETLK, &how) == 0;
 }
 
-/// Whoever has the second byte only removes some names.
+/// Waits for the lock of the second byte, whose holder only removes some names.
 void wait_for_removal(int file) {
   auto how = lock_of(F_RDLCK, kLife, kRemoval - kLife);
   (void)::fcntl(file, F_OFD_SETLKW, &how);
@@ -71,7 +71,7 @@ bool is_linked(int file) {
   return ::fstat(file, &status) == 0 && status.st_nlink > 0;
 }
 
-/// Always of the same size, to replace that of another process.
+/// Writes the process id, always of the same size, to replace that of another process.
 void write_holder(int file) {
   std::string line = std::to_string(::getpid());
   line.resize(15, ' ');
@@ -87,14 +87,15 @@ std::string holder_of(int file) {
   return pid > 0 ? " (process " + std::to_string(pid) + ")" : "";
 }
 
-/// Only the daemon's user may open the lock: whoever may read a file can lock it.
+/// Opens the lock file, which only the daemon's user may open: whoever may read a file can lock it.
 FileDescriptor open_lock(const Folder& folder, int flags) {
   constexpr mode_t kOwner = 0600;
   return FileDescriptor(
       ::openat(folder.fd.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, kOwner));
 }
 
-/// Requires the lock for kRemoval. Names that others have created keep the folder.
+/// Removes a folder. Requires the lock for kRemoval. The folder stays if others have created names
+/// in it.
 void remove(const Folder& above, const Folder& folder) {
   for (const char* const name : {kControlSocket, kReadSocket, kHandoverSocket, kLock}) {
     ::unlinkat(folder.fd.get(), name, 0);
@@ -104,7 +105,8 @@ void remove(const Folder& above, const Folder& folder) {
   ::rmdir(above.path.c_str());
 }
 
-/// Its rights are complete before it listens, and nobody can connect earlier.
+/// Creates a listening socket. Its rights are complete before it listens, and nobody can connect
+/// earlier.
 Result<FileDescriptor> listen_at(const Folder& folder, const char* name, mode_t mode,
                                  std::optional<gid_t> group, int type = SOCK_STREAM) {
   FileDescriptor socket(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -176,7 +178,7 @@ Result<SocketFolder> SocketFolder::take(std::uint64_t network_namespace,
       if (auto listens = taken->listen(access); !listens) return listens.error();
       return taken;
     }
-    // It was removed before it was locked.
+    // The folder was removed before it was locked.
     if (tries == kTries || taken.error().code != ENOENT) return taken;
   }
 }

@@ -9,8 +9,8 @@
 //
 // <inode> is that of the interface's network namespace (`lsns -t net` prints it), which identifies
 // a namespace while it exists (namespaces(7)). Connecting to a socket takes write permission for it
-// (unix(7)), so the file system decides who may do what. Credentials would not: a process may have
-// user id 0 in a container without having rights on the host's network.
+// (unix(7)), so the file system decides who may do what. Credentials of the peer would not do: a
+// process may have user id 0 in a container without having rights on the host's network.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +30,7 @@ inline constexpr const char* kControlSocket = "control";
 inline constexpr const char* kReadSocket = "read";
 inline constexpr const char* kHandoverSocket = "handover";
 
-/// Who may use the sockets besides root and the daemon's user.
+/// The users who may use the sockets besides root and the daemon's user.
 struct SocketAccess {
   std::optional<gid_t> group;  ///< its members may change things
   std::string group_name;
@@ -49,7 +49,8 @@ struct SocketAccess {
 /// The folder of one interface, with listening sockets, until the destructor removes it.
 class SocketFolder {
  public:
-  /// Takes the folder, also that of a daemon that has died. EBUSY if another process has it.
+  /// Takes the folder, also that of a daemon that has died. Fails with EBUSY if another process has
+  /// it.
   [[nodiscard]] static Result<SocketFolder> take(std::uint64_t network_namespace,
                                                  const std::string& interface,
                                                  const SocketAccess& access);

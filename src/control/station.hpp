@@ -22,7 +22,7 @@ struct Station {
   friend bool operator==(const Station&, const Station&) = default;
 };
 
-/// A page of them, unordered.
+/// A page of stations, unordered.
 struct StationPage {
   std::vector<Station> stations;
   std::optional<std::uint64_t> next;  ///< cursor of the next page; none after the last page

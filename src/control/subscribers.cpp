@@ -28,7 +28,8 @@ bool wants(const Topics& topics, const Event& event) {
       event);
 }
 
-/// Who knows the Q_Key can send to the queue pairs of the partition. None if nothing is left.
+/// The event without the Q_Key, since whoever knows that can send to the queue pairs of the
+/// partition; nullopt if nothing is left.
 std::optional<Event> without_qkey(const Event& event) {
   const auto* const link = std::get_if<LinkEvent>(&event);
   if (link == nullptr) return event;
@@ -70,7 +71,7 @@ void Subscribers::add(const Pointer& subscriber, std::shared_ptr<LineStream> str
   if (subscriber->request.topics.stats) arm();
 }
 
-/// Forgets those that have gone.
+/// The topics that all subscribers want; forgets subscribers that have gone.
 Topics Subscribers::wanted() {
   std::erase_if(all_, [](const Pointer& each) { return !each->stream->is_open(); });
   std::erase_if(expected_, [](const auto& each) { return each.expired(); });
@@ -82,7 +83,8 @@ Topics Subscribers::wanted() {
   return topics;
 }
 
-/// If the interface refuses, it is told again at the next occasion.
+/// Tells the interface which topics are wanted. If it refuses, it is told again at the next
+/// occasion.
 void Subscribers::tell(const Topics& wanted, Callback done) {
   told_ = wanted;
   ask_(SubscribeRequest{wanted},
@@ -110,8 +112,8 @@ void Subscribers::publish(const Event& event) {
 
 // --- Statistics ----------------------------------------------------------------------------------
 
-/// For the subscriber that is due next, but not more often than the shortest interval: what the
-/// interface has to do for statistics does not depend on the number of subscribers.
+/// Arms the timer for the subscriber that is due next, but not more often than the shortest
+/// interval: the work of the interface for statistics does not depend on the number of subscribers.
 void Subscribers::arm() {
   auto next = Clock::time_point::max();
   for (const auto& each : all_) {

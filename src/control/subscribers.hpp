@@ -1,4 +1,5 @@
-// The subscribers of an interface's events, and what the interface has to report for them.
+// The subscribers of an interface's events, and the topics that the interface has to report for
+// them.
 //
 // Runs on one io_context. A subscriber that has gone is noticed at the next event; the interface is
 // then told to report less. So nobody has to tell of the end of a subscription.
@@ -38,8 +39,8 @@ class Subscribers : public std::enable_shared_from_this<Subscribers> {
     SubscribeRequest request;
     bool may_change = false;
     std::shared_ptr<lines::LineStream> stream{};
-    Clock::time_point due{};                        ///< for statistics
-    Clock::time_point sent{};                       ///< the last statistics
+    Clock::time_point due{};                        ///< when its statistics are due
+    Clock::time_point sent{};                       ///< when it got the last statistics
     std::map<std::string, std::uint64_t> before{};  ///< the counters then; empty before the first
   };
   using Pointer = std::shared_ptr<Subscriber>;
@@ -55,9 +56,9 @@ class Subscribers : public std::enable_shared_from_this<Subscribers> {
   const Ask ask_;
   boost::asio::steady_timer timer_;
   std::vector<Pointer> all_;
-  std::vector<std::weak_ptr<Subscriber>> expected_;  ///< whose streams are not open yet
-  std::optional<Topics> told_ = Topics{};            ///< what the interface reports; none: unknown
-  Clock::time_point polled_{};                       ///< the counters
+  std::vector<std::weak_ptr<Subscriber>> expected_;  ///< subscribers whose streams are not open yet
+  std::optional<Topics> told_ = Topics{};  ///< that the interface reports; none if unknown
+  Clock::time_point polled_{};             ///< when the counters were read
 };
 
 }  // namespace ipoib::control

@@ -1,4 +1,4 @@
-// The ring may be written while it is read; records overwritten meanwhile are left out.
+// The ring may be written while it is read; records that are overwritten meanwhile are left out.
 #include "control/trace_page.hpp"
 
 #include <algorithm>

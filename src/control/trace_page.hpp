@@ -9,8 +9,8 @@ class TraceRings;
 
 namespace ipoib::control {
 
-/// Up to kPageLines records from the requested one or the oldest on. EINVAL if there is no such
-/// ring.
+/// Returns up to kPageLines records, from the requested one or the oldest on. Fails with EINVAL if
+/// there is no such ring.
 [[nodiscard]] Response page_of(const TraceRings& rings, const TraceRequest& request);
 
 }  // namespace ipoib::control

@@ -36,7 +36,7 @@ namespace ipoib::control {
 [[nodiscard]] boost::json::object to_json(const TraceLine& line);
 [[nodiscard]] TraceLine read_trace_line(JsonReader& reader);
 
-/// Each value with to_json().
+/// Converts each value with to_json().
 template <class T>
 boost::json::array to_json_array(const std::vector<T>& values) {
   boost::json::array out;
@@ -45,7 +45,7 @@ boost::json::array to_json_array(const std::vector<T>& values) {
   return out;
 }
 
-/// Each element of an array of objects with `read`.
+/// Reads each element of an array of objects with `read`.
 template <class T>
 std::vector<T> read_all(JsonReader& reader, std::string_view key, T (*read)(JsonReader&)) {
   std::vector<T> out;
@@ -53,7 +53,7 @@ std::vector<T> read_all(JsonReader& reader, std::string_view key, T (*read)(Json
   return out;
 }
 
-/// A member that is an object.
+/// Reads a member that is an object.
 template <class T>
 T read_part(JsonReader& reader, std::string_view key, T (*read)(JsonReader&)) {
   JsonReader member(reader.object(key));

@@ -35,8 +35,8 @@ struct Resolution {
   Gid source_gid;      ///< of the port that serves the interface, where the path begins
   Lid source_lid;
   PKey pkey;  ///< of the interface
-  // Of the path, as in its PathRecord.
-  std::uint8_t rate = 0;                      ///< code
+  // Fields of the path, as in its PathRecord.
+  std::uint8_t rate = 0;                      ///< IBA code
   std::optional<std::uint8_t> lifetime = {};  ///< code; none: not known, after a takeover
   std::uint8_t hop_limit = 0;                 ///< 0: no global route
   friend bool operator==(const Resolution&, const Resolution&) = default;
@@ -49,11 +49,11 @@ struct Entry {
   std::optional<HwAddress> hardware;   ///< none before it is resolved
   std::optional<Path> path;            ///< none before the SA has responded
   Duration idle{};                     ///< since a packet last used it
-  std::uint64_t uses = 0;              ///< packets of the host to it; a large packet is one
+  std::uint64_t uses = 0;              ///< packets of the host to it; a large packet counts as one
   std::uint32_t references = 0;        ///< to its address handle, by the path and posted sends
   std::uint32_t waiting = 0;           ///< frames parked until it is resolved
   std::optional<Gid> pinned = {};      ///< the only GID that it may have
-  std::optional<MacAddress> mac = {};  ///< under which the host knows it; only on a TAP
+  std::optional<MacAddress> mac = {};  ///< the MAC that the host uses for it; only on a TAP
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

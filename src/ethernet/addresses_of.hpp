@@ -13,7 +13,7 @@ struct Addresses {
   IpAddress destination;
 };
 
-/// nullopt if the packet is too short, or not IP; the link, or the host, checks the rest.
+/// Returns nullopt if the packet is too short, or not IP. The link or the host checks the rest.
 [[nodiscard]] std::optional<Addresses> addresses_of(ConstBytes packet);
 
 /// Whether a host can have the address: unicast, and not the limited broadcast address.

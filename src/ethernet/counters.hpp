@@ -6,9 +6,9 @@
 namespace ipoib::ethernet {
 
 struct Counters {
-  std::uint64_t requests = 0;       ///< of the host, for the MAC of a neighbour
-  std::uint64_t answers = 0;        ///< to these, made here
-  std::uint64_t announcements = 0;  ///< to the host, of neighbours with another hardware address
+  std::uint64_t requests = 0;       ///< of the host for the MAC of a neighbour
+  std::uint64_t answers = 0;        ///< of the view to such requests
+  std::uint64_t announcements = 0;  ///< to the host of neighbours with another hardware address
   std::uint64_t drop_stp = 0;       ///< spanning tree, of a bridge
   std::uint64_t drop_lldp = 0;
   std::uint64_t drop_vlan = 0;  ///< with the tag of a VLAN that is not mapped, or with two tags

@@ -1,5 +1,5 @@
-// ARP requests of the fabric that were passed on to stations, and wait for an answer. Hosts of the
-// fabric share the limit fairly.
+// ARP requests of the fabric that were passed on to stations, and wait for an answer. The hosts of
+// the fabric share the limit fairly.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,11 @@ namespace ipoib::ethernet {
 
 class FabricRequests {
  public:
-  static constexpr std::size_t kMax = 512;  ///< of one host half of them
+  static constexpr std::size_t kMax = 512;  ///< at most half of them of one host
   static constexpr Duration kPatience = std::chrono::seconds(3);
 
-  /// Returns false if too many wait. A repetition waits for longer.
+  /// Adds a request, or lets it wait for longer if it is a repetition. Returns false if too many
+  /// wait.
   [[nodiscard]] bool add(const wire::Arp& request, TimePoint now) {
     erase_if([&](const Waiting& one) {
       return one.until <= now || (one.request.target_protocol == request.target_protocol &&

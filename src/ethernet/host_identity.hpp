@@ -1,6 +1,6 @@
-// What belongs to the host itself: its MACs and addresses, from the last HostView. The host may
-// have several interfaces at a TAP, such as the bridge that the TAP is a port of, and macvlan
-// interfaces on it: these have MACs of their own.
+// The MACs and addresses of the host itself, from the last HostView. The host may have several
+// interfaces at a TAP, such as the bridge that the TAP is a port of, and macvlan interfaces on it,
+// which have MACs of their own.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace ipoib::ethernet {
 
 class HostIdentity {
  public:
-  /// Returns the addresses that interfaces of the host do not have any more.
+  /// Takes over a new view, and returns the addresses that interfaces of the host no longer have.
   std::vector<LinkAddress> update(const HostView& view) {
     mac_ = view.mac.value_or(mac_);
     macs_ = {view.macs.begin(), view.macs.end()};
@@ -47,11 +47,11 @@ class HostIdentity {
     return gone;
   }
 
-  /// Of the interface, or of the bridge that it is a port of.
+  /// The MAC of the interface, or of the bridge that it is a port of.
   [[nodiscard]] MacAddress mac() const { return mac_; }
-  /// Everything is the host's until its MAC is known.
+  /// Whether a MAC is the host's. Until the host's MAC is known, each is.
   [[nodiscard]] bool is_mac(MacAddress mac) const { return mac == mac_ || mac_.is_zero(); }
-  /// Of another interface of the host that may be at the TAP, too.
+  /// Whether a MAC is that of another interface of the host, which may be at the TAP, too.
   [[nodiscard]] bool is_other_mac(MacAddress mac) const { return macs_.contains(mac); }
   /// Whether the interface of the host with this MAC has the address.
   [[nodiscard]] bool has(MacAddress mac, const IpAddress& address) const {
@@ -69,7 +69,7 @@ class HostIdentity {
     if (mac == mac_) return is_unspecified || is_local(address);
     return is_other_mac(mac) && is_local(address) && !has(mac, address);
   }
-  /// On the interface itself.
+  /// Whether the host is a member of the group on the interface itself.
   [[nodiscard]] bool is_in_group(const IpAddress& group) const { return groups_.contains(group); }
   /// Whether the host replies to ARP requests for an address that is not its own.
   [[nodiscard]] bool is_proxy_for(Ipv4Address address) const {
@@ -77,9 +77,9 @@ class HostIdentity {
   }
   [[nodiscard]] bool is_own(const IpAddress& address) const { return own_.contains(address); }
   [[nodiscard]] const std::unordered_set<IpAddress>& own() const { return own_; }
-  /// On any interface, without prefixes.
+  /// The host's addresses on any interface, without prefixes.
   [[nodiscard]] const std::unordered_set<IpAddress>& local() const { return local_; }
-  /// Of the host, on any interface.
+  /// Whether the host has the address on any interface.
   [[nodiscard]] bool is_local(const IpAddress& address) const {
     return is_own(address) || local_.contains(address) ||
            std::ranges::any_of(local_prefixes_,

@@ -70,7 +70,7 @@ void HostMessages::query(const wire::GroupQuery& query, MacAddress mac,
   waiting_.push_back(std::move(frame));
 }
 
-/// An empty frame if no buffer is free.
+/// Begins a message; returns an empty frame if no buffer is free.
 Frame HostMessages::make(std::size_t size, const EthernetHeader& header) {
   Frame frame = frames_.take();
   if (!frame) {

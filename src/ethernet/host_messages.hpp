@@ -19,31 +19,31 @@ class HostMessages {
   static constexpr std::size_t kHeadroom = 16;
   static constexpr std::size_t kSize = kHeadroom + wire::NdMessage::kMaxEmitted;
 
-  /// `frames` outlives it; its slots have at least kSize bytes.
+  /// `frames` outlives this object; its slots have at least kSize bytes.
   explicit HostMessages(FramePool& frames) : frames_(frames) {}
 
-  // A bridge learns from the source MAC of a frame, `from`, where that MAC is: so it is one of the
-  // view, also in messages about the MAC of a station.
+  // A bridge learns from the source MAC of a frame, `from`, where that MAC is. So it is one of the
+  // view, even in messages about the MAC of a station.
   void arp(const wire::EthernetArp& message, MacAddress to) {
     arp(message, to, message.sender_hardware);
   }
   void arp(const wire::EthernetArp& message, MacAddress to, MacAddress from);
-  /// A gratuitous request to all (RFC 5227, 3).
+  /// Sends a gratuitous request to all (RFC 5227, 3).
   void announce(Ipv4Address address, MacAddress mac);
-  /// A neighbour advertisement about `mac`.
+  /// Sends a neighbour advertisement about `mac`.
   void advertisement(const wire::NdMessage& message, MacAddress mac, MacAddress to) {
     advertisement(message, mac, to, mac);
   }
   void advertisement(const wire::NdMessage& message, MacAddress mac, MacAddress to,
                      MacAddress from);
-  /// A neighbour solicitation from `mac`.
+  /// Sends a neighbour solicitation from `mac`.
   void solicitation(const wire::NdMessage& message, MacAddress mac, MacAddress to);
 
-  /// A query of IGMP or MLD from `mac`: to the members of its destination, or to one station.
+  /// Sends a query of IGMP or MLD from `mac` to the members of its destination, or to one station.
   void query(const wire::GroupQuery& query, MacAddress mac, std::optional<MacAddress> to = {});
 
   [[nodiscard]] std::vector<Frame>& waiting() { return waiting_; }
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  ///< no buffer was free
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  ///< for lack of a buffer
 
  private:
   void discovery(const wire::NdMessage& message, wire::LinkLayerOption option,

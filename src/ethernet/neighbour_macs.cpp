@@ -5,7 +5,7 @@
 namespace ipoib::ethernet {
 namespace {
 
-/// Of 40 bits each: they are never all taken.
+/// The number of choices for a neighbour, of 40 bits each, so never are all taken.
 constexpr std::uint8_t kCandidates = 8;
 constexpr std::uint64_t kLow40Bits = 0xff'ffff'ffff;
 
@@ -64,7 +64,7 @@ bool NeighbourMacs::learn(const IpAddress& address, const HwAddress& hardware) {
   const Neighbour before = *known;
   if (before.mac == mac) return false;
   by_address_.set(address, {mac, before.is_router});
-  // What is still sent to the neighbour before goes to another of its addresses, or nowhere.
+  // Frames for the previous neighbour go to another of its addresses, or nowhere.
   const Owner* const owner = by_mac_.peek(before.mac);
   if (owner != nullptr && owner->address == address) by_mac_.erase(before.mac);
   return true;

@@ -16,13 +16,13 @@
 
 namespace ipoib::ethernet {
 
-/// Of the network interface: 02 and the low 40 bits of the port's GUID. The interfaces of other
+/// The MAC of the network interface: 02 and the low 40 bits of the port's GUID. Interfaces of other
 /// partitions than the default one differ by their P_Key.
 [[nodiscard]] MacAddress mac_of_interface(Guid port, PKey pkey);
 
 class NeighbourMacs {
  public:
-  /// The source of packets that no known neighbour has sent: of those that a router forwards.
+  /// The source of packets that no known neighbour has sent, such as those that a router forwards.
   static constexpr MacAddress kOfOthers{0x0600'0000'0000};
   [[nodiscard]] static constexpr bool may_be_of_link(MacAddress mac) {
     return mac.bytes()[0] == 0x06;
@@ -37,14 +37,14 @@ class NeighbourMacs {
   NeighbourMacs(std::size_t limit, const HashKey& key)
       : by_address_(limit, key), by_mac_(limit, key) {}
 
-  /// A neighbour has this hardware address. Returns whether it had another one before.
+  /// To call when a neighbour has this hardware address. Returns whether it had another one before.
   bool learn(const IpAddress& address, const HwAddress& hardware);
-  /// The host's side is about to see this neighbour, which need not be a known one. Returns its
-  /// MAC. An unspecified address, that of an ARP probe, is nobody's.
+  /// To call when the host's side is about to see this neighbour, which need not be known. Returns
+  /// its MAC. Nobody has the unspecified address, which an ARP probe comes from.
   MacAddress show(const IpAddress& address, const HwAddress& hardware);
-  /// The address is no longer that of a neighbour.
+  /// To call when the address is no longer that of a neighbour.
   void forget(const IpAddress& address);
-  /// Null if it is unknown; valid until the next call.
+  /// The neighbour with this address, or null; valid until the next call.
   [[nodiscard]] Neighbour* find(const IpAddress& address) { return by_address_.find(address); }
   /// An IP address of the neighbour with that MAC; null if it is unknown. Valid until the next
   /// call.

@@ -1,6 +1,7 @@
-// A map of limited size that forgets what has not been used for the longest time, roughly: there
-// are two generations, each of half the limit. What is used is in the younger one; when that is
-// full, it becomes the older one, and what was in the older one is forgotten.
+// A map of limited size that forgets roughly the entries that have not been used for the longest
+// time. There are two generations, each of half the limit. An entry that is used moves to the
+// younger one. When that is full, it becomes the older one, and the entries of the older one are
+// forgotten.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,12 @@ namespace ipoib::ethernet {
 template <class Key, class Value>
 class RecentMap {
  public:
-  /// At most `limit` entries, at least 2. The key is for tables whose keys strangers choose.
+  /// A map of at most `limit` entries, which is at least 2. The hash key is for tables whose keys
+  /// strangers choose.
   RecentMap(std::size_t limit, const HashKey& key)
       : half_(std::max<std::size_t>(limit / 2, 1)), hash_(key), young_(0, hash_), old_(0, hash_) {}
 
-  /// Uses an entry; null if there is none. Valid until the next call.
+  /// Uses an entry; null if there is none. The result is valid until the next call.
   [[nodiscard]] Value* find(const Key& key) {
     if (const auto at = young_.find(key); at != young_.end()) return &at->second;
     auto node = old_.extract(key);
@@ -27,13 +29,13 @@ class RecentMap {
     make_room();
     return &young_.insert(std::move(node)).position->second;
   }
-  /// The same, but does not count as a use.
+  /// Finds an entry like find(), without using it.
   [[nodiscard]] const Value* peek(const Key& key) const {
     if (const auto at = young_.find(key); at != young_.end()) return &at->second;
     const auto at = old_.find(key);
     return at != old_.end() ? &at->second : nullptr;
   }
-  /// Adds an entry or replaces its value, which is a use.
+  /// Adds an entry or replaces its value, which counts as a use.
   void set(const Key& key, const Value& value) {
     if (Value* const known = find(key)) {
       *known = value;

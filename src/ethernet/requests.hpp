@@ -19,11 +19,11 @@
 
 namespace ipoib::ethernet {
 
-/// Who shares a limit.
+/// The askers who share a limit.
 enum class AskerKind : std::uint8_t {
   host,
   station,   ///< one that has an address
-  newcomer,  ///< one that has none (yet)
+  newcomer,  ///< one that has no address (yet)
   count_
 };
 
@@ -36,14 +36,14 @@ struct Asker {
 
 class Requests {
  public:
-  static constexpr std::size_t kMax = 512;  ///< of each kind; of one asker half of them
-  // Percent of the solicitations of new neighbours.
+  static constexpr std::size_t kMax = 512;  ///< of each kind; at most half of them of one asker
+  // The stations' part of the solicitations of new neighbours, in per cent.
   static constexpr std::uint32_t kStationShare = 70;
   static constexpr std::uint32_t kNewcomerShare = 10;
-  /// As long as the link asks for an unknown neighbour (link::Ageing).
+  /// The time for which the link asks for an unknown neighbour (link::Ageing).
   static constexpr Duration kPatience = std::chrono::seconds(3);
 
-  /// `solicitations`: of new neighbours per second, by the link.
+  /// `solicitations` is the number of new neighbours that the link solicits per second.
   explicit Requests(std::uint32_t solicitations)
       : stations_(solicitations * kStationShare / 100),
         newcomers_(solicitations * kNewcomerShare / 100) {}

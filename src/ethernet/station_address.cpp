@@ -37,7 +37,7 @@ bool StationAddress::is_served() const {
   return !std::holds_alternative<New>(state_) && ethernet::is_served(state_name());
 }
 
-/// Several routers may forward packets from one address.
+/// Whether `mac` may send from the address: several routers may forward packets from one.
 bool StationAddress::admits(MacAddress mac) const {
   if (std::holds_alternative<Refused>(state_)) return false;
   return mac == mac_ || std::holds_alternative<Routed>(state_);
@@ -128,13 +128,13 @@ Disposition StationAddress::on_fabric(const HwAddress& host, StationOutput& out,
                     state_);
 }
 
-/// It is asked only if it sends nothing in return.
+/// The station is asked only if it sends nothing in return.
 Disposition StationAddress::on_packet(TimePoint now) {
   if (!is_silent(now)) return Disposition::keep;
   return become(Probing{.probes = 0, .may_leave = false}, now + times_.contest);
 }
 
-/// The request is the first probe.
+/// The request that is passed on is the first probe.
 Disposition StationAddress::on_asked(TimePoint now) {
   if (auto* const probing = std::get_if<Probing>(&state_)) probing->may_leave = true;
   const bool is_reachable = std::holds_alternative<Reachable>(state_);

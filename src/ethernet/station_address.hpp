@@ -9,8 +9,8 @@
 //   - A source address of IP packets may be that of a host behind the station, if it is a router.
 //     So the station is asked whether it has the address.
 //   - If another station, or a host of the fabric, claims a served address, the one that has it is
-//     asked. It keeps the address if it answers: that is reported, and nobody defends it. Otherwise
-//     the address has moved.
+//     asked. It keeps the address if it answers: the conflict is reported, and nobody defends it.
+//     Otherwise the address has moved.
 //   - If a packet comes for a station that has been silent, it is asked, and if it does not answer,
 //     the fabric: the station may have moved to another host without saying so.
 //   - Packets from the address with another MAC are no claim: a host may have several MACs (weak
@@ -38,13 +38,13 @@ namespace ipoib::ethernet {
 struct StationTimes {
   Duration reachable = std::chrono::minutes(5);     ///< without a frame from it, before it is asked
   Duration probe = std::chrono::seconds(1);         ///< between two requests to a station
-  Duration check = std::chrono::milliseconds(100);  ///< that hosts of the fabric have to answer
+  Duration check = std::chrono::milliseconds(100);  ///< for hosts of the fabric to answer
   Duration contest =
       std::chrono::milliseconds(100);  ///< between two requests about a contested or suspect one
-  Duration silent = std::chrono::milliseconds(250);  ///< then a packet to it makes it suspect
-  Duration search = std::chrono::milliseconds(500);  ///< that the fabric has to answer about it
+  Duration silent = std::chrono::milliseconds(250);  ///< then a packet makes it suspect
+  Duration search = std::chrono::milliseconds(500);  ///< for the fabric to answer about it
   Duration quiet = std::chrono::seconds(1);          ///< then another station may be asked about
-  Duration refused = std::chrono::seconds(30);  ///< an address of the fabric is ignored so long
+  Duration refused = std::chrono::seconds(30);  ///< for which an address of the fabric is ignored
   Duration recheck = std::chrono::seconds(1);   ///< of a refused address that is claimed again
   Duration routed = std::chrono::minutes(1);    ///< without a packet from that address
   unsigned probes = 3;
@@ -84,7 +84,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   struct Reachable {};
   struct Probing {
     unsigned probes = 1;
-    bool may_leave = true;     ///< not if only a packet has come for it: it may sleep
+    bool may_leave = true;     ///< false if only a packet has come for it: it may sleep
     bool is_searched = false;  ///< the fabric was asked where it is
   };
   struct Contested {
@@ -101,7 +101,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
       : times_(times), address_(address), mac_(mac) {}
 
   // --- Stimuli ---------------------------------------------------------------------------------
-  /// A packet with this source address.
+  /// A station sends a packet with this source address.
   [[nodiscard]] Disposition on_seen(MacAddress mac, StationOutput& out, TimePoint now);
   /// ARP or Neighbour Discovery of a station says that it has the address.
   [[nodiscard]] Disposition on_claimed(MacAddress mac, StationOutput& out, TimePoint now);
@@ -109,13 +109,13 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] Disposition on_owned(MacAddress mac, StationOutput& out, TimePoint now);
   /// A host of the fabric says that it has the address.
   [[nodiscard]] Disposition on_fabric(const HwAddress& host, StationOutput& out, TimePoint now);
-  /// A packet to the address is passed on to its station; if is_silent(), which the fast path
-  /// looks at.
+  /// A packet to the address is passed on to its station. To call only if is_silent(), which the
+  /// fast path checks.
   [[nodiscard]] Disposition on_packet(TimePoint now);
   /// A request of the fabric for the address is passed on to the station.
   [[nodiscard]] Disposition on_asked(TimePoint now);
   [[nodiscard]] Disposition on_deadline(StationOutput& out, TimePoint now);
-  /// The entry goes: the host has the address, or another one needs the room.
+  /// The entry is removed: the host has the address, or another entry needs the room.
   void on_removed(StationOutput& out) const;
   void set_router(bool is_router, StationOutput& out);
 
@@ -123,7 +123,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] const IpAddress& address() const { return address_; }
   [[nodiscard]] MacAddress mac() const { return mac_; }
   [[nodiscard]] bool is_router() const { return is_router_; }
-  /// The MAC of the neighbour that had the address before, as stations may still know it.
+  /// The MAC of the neighbour that had the address before; stations may still use it.
   [[nodiscard]] std::optional<MacAddress> was_at() const { return was_at_; }
   void set_was_at(MacAddress mac) { was_at_ = mac; }
   [[nodiscard]] const State& state() const { return state_; }
@@ -131,15 +131,16 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
   [[nodiscard]] TimePoint heard() const { return heard_; }
   [[nodiscard]] bool is_served() const;
-  /// The station with that MAC has the address, or is one of the routers that forward its packets.
+  /// Whether the station with that MAC has the address, or is one of the routers that forward its
+  /// packets.
   [[nodiscard]] bool admits(MacAddress mac) const;
-  /// Whether a packet to it makes it suspect.
+  /// Whether a packet to the station makes it suspect.
   [[nodiscard]] bool is_silent(TimePoint now) const {
     return std::holds_alternative<Reachable>(state_) && heard_ + times_.silent <= now;
   }
-  /// Packets to the address go to mac().
+  /// Whether packets to the address go to mac().
   [[nodiscard]] bool receives() const { return !std::holds_alternative<Refused>(state_); }
-  /// A packet from its station, without any effect but this: for the fast path.
+  /// A packet comes from the address's station and has no other effect; for the fast path.
   void touch(TimePoint now) { heard_ = now; }
 
  private:

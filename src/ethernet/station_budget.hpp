@@ -1,4 +1,4 @@
-// What one station behind the TAP may cause on the fabric.
+// The limits of what one station behind the TAP may cause on the fabric.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -14,15 +14,15 @@ using StationBudgetHook =
 
 class StationBudget : public StationBudgetHook {
  public:
-  // Per second; a quarter of it at once.
+  // Rates per second; a quarter of each is available at once.
   static constexpr std::uint32_t kRequests = 200;     ///< ARP and ND requests, each a broadcast
   static constexpr std::uint32_t kBroadcasts = 1000;  ///< other broadcasts, and IGMP and MLD
-  static constexpr std::uint32_t kClaims = 100;       ///< addresses that are new, or others'
+  static constexpr std::uint32_t kClaims = 100;  ///< addresses that are new, or belong to others
 
   static constexpr std::uint32_t kGroups = 20;  ///< multicast groups that are new
   static constexpr std::uint32_t kGroupBurst = 64;
 
-  // Because of frames to a MAC where the destination is no more.
+  // Rates of messages about frames to a MAC where the destination no longer is.
   static constexpr std::uint32_t kCorrections = 200;  ///< answers, or requests to a neighbour
   static constexpr std::uint32_t kGuesses = 10;       ///< of them, for unknown ones: broadcasts
   static constexpr std::uint32_t kArrivals = 4;       ///< announcements without an address, by RARP

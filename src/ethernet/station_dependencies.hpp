@@ -10,7 +10,7 @@
 
 namespace ipoib::ethernet {
 
-/// All of these outlive the stations.
+/// The parts of the view that outlive its stations.
 struct StationDependencies {
   const HostIdentity& host;
   NeighbourMacs& neighbours;

@@ -39,7 +39,8 @@ bool StationGroups::add(const IpAddress& group, MacAddress station, TimePoint no
   return true;
 }
 
-/// Another station is charged for it if the one that was has gone, and that one has room.
+/// Charges another station for the group, if the one that was charged has gone, and the other has
+/// room.
 void StationGroups::renew(Member& member, MacAddress station, TimePoint now) {
   member.until = now + kMembership;
   const bool is_free = member.is_left || member.heard + kMembership <= now;
@@ -53,7 +54,8 @@ void StationGroups::renew(Member& member, MacAddress station, TimePoint now) {
   member.is_left = false;
 }
 
-/// The others are tried again after kJoinInterval.
+/// Joins groups that wait, as far as the rates allow. The others are tried again after
+/// kJoinInterval.
 void StationGroups::join_waiting(TimePoint now) {
   join_at_ = kNever;
   if (waiting_ == 0) return;

@@ -4,8 +4,8 @@
 // expire.
 //
 // Each group takes a multicast LID of the subnet, of which a subnet manager may have as few as
-// 1,024. So a station has a share of groups, and all of them have a total. The station that has
-// reported a group first is charged for it, until only others listen. Joins beyond a rate wait.
+// 1,024. So there is a limit for each station, and one for all. The station that has reported a
+// group first is charged for it, until only others listen. Joins beyond a rate wait.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@ class StationGroups {
   static constexpr Duration kQueryInterval = std::chrono::seconds(125);
   static constexpr Duration kStartupInterval = std::chrono::seconds(31);
   static constexpr unsigned kStartupQueries = 2;
-  /// Twice the query interval, and the time that a host may take to answer.
+  /// How long a report counts: twice the query interval, and the time that a host may take to
+  /// answer.
   static constexpr Duration kMembership = std::chrono::seconds(260);
   static constexpr Duration kLastMember = std::chrono::seconds(2);  ///< after a leave message
 
@@ -47,18 +48,18 @@ class StationGroups {
     std::vector<IpAddress> left;
     std::size_t left_out = 0;  ///< groups beyond kShare or kMax
   };
-  /// A report or leave message of a station.
+  /// Handles a report or leave message of a station.
   Outcome on_memberships(MacAddress station, const std::vector<wire::GroupMembership>& memberships,
                          TimePoint now);
-  /// There are stations to ask.
+  /// To call when there are stations to ask.
   void start(TimePoint now);
   /// Whether to send a general query of each family now.
   [[nodiscard]] bool take_query(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
-  /// Also a group whose join waits.
+  /// Whether somebody listens to the group; also true of a group whose join waits.
   [[nodiscard]] bool contains(const IpAddress& group) const { return members_.contains(group); }
-  /// Those to be joined now.
+  /// The groups to be joined now.
   [[nodiscard]] std::vector<IpAddress> all() const;
   /// Changes with all().
   [[nodiscard]] std::uint64_t version() const { return version_; }
@@ -67,12 +68,13 @@ class StationGroups {
  private:
   struct Member {
     TimePoint until;
-    MacAddress station;    ///< that is charged
-    TimePoint heard;       ///< the last report of that one
+    MacAddress station;    ///< the one that is charged
+    TimePoint heard;       ///< when that one has reported last
     bool is_left = false;  ///< that one has left it
     bool is_joined = false;
   };
-  /// What a station is charged; remains until its joins are available again.
+  /// The groups that a station is charged for. The record remains until its joins are available
+  /// again.
   struct Holder {
     std::size_t groups = 0;
     TokenBucket joins{kJoins, kJoinBurst};
@@ -87,10 +89,10 @@ class StationGroups {
   std::unordered_map<MacAddress, Holder, KeyedHash> holders_;
   TokenBucket joins_{kAllJoins, kAllJoinBurst};
   std::size_t waiting_ = 0;          ///< members that are not joined
-  TimePoint join_at_ = kNever;       ///< when waiting ones may be joined
+  TimePoint join_at_ = kNever;       ///< when waiting groups may be joined
   TimePoint first_expiry_ = kNever;  ///< not later than the first one
   TimePoint query_at_ = kNever;
-  unsigned queries_ = 0;  ///< that were sent
+  unsigned queries_ = 0;  ///< sent so far
   std::uint64_t version_ = 0;
   std::uint64_t left_out_ = 0;
 };

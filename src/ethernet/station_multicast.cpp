@@ -18,8 +18,8 @@ constexpr std::uint16_t kAtOnce = 1;
 
 }  // namespace
 
-/// Sending to a group that nobody has sent to takes requests to the SA, so that is limited; and it
-/// is what a station does that sends to random groups.
+/// Sending to a new group takes requests to the SA, and a station may send to random groups, so
+/// this is limited.
 StationMulticast::Admission StationMulticast::receive(StationBudget& station,
                                                       const IpAddress& group, ConstBytes packet,
                                                       TimePoint now) {

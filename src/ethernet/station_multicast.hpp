@@ -1,4 +1,4 @@
-// Multicast of stations: what they send to groups, the groups that they listen to, and queries.
+// Multicast of stations: their packets to groups, the groups that they listen to, and queries.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,32 @@ namespace ipoib::ethernet {
 
 class StationMulticast {
  public:
-  /// Groups that stations have sent to, and that are remembered.
+  /// The number of groups that stations have sent to and that are remembered.
   static constexpr std::size_t kSentTo = 4096;
   /// Solicited-node groups of addresses that are served, beside those of StationGroups.
   static constexpr std::size_t kSolicitedNodes = 256;
-  /// Queries about single groups that one message causes; if it leaves more, all are asked for.
+  /// Queries about single groups that one message causes; if it leaves more groups, one query is
+  /// about all.
   static constexpr std::size_t kQueriesAtOnce = 16;
 
-  /// `messages` outlives it. Queries have these sources.
+  /// `messages` outlives this object. Queries have these sources.
   StationMulticast(const HashKey& key, HostMessages& messages, const Ipv6Address& ipv6_source)
       : messages_(messages), ipv6_source_(ipv6_source), groups_(key), sent_to_(kSentTo, key) {}
 
   enum class Admission : std::uint8_t { pass, over_budget, too_many_groups };
 
   // --- Stimuli ---------------------------------------------------------------------------------
-  /// A multicast or broadcast packet of a station.
+  /// A station has sent a multicast or broadcast packet.
   [[nodiscard]] Admission receive(StationBudget& station, const IpAddress& group, ConstBytes packet,
                                   TimePoint now);
-  /// What a report or leave message says; the station that has sent it is charged.
+  /// A station has sent a report or leave message with this content, and is charged for it.
   void on_memberships(MacAddress station, const std::vector<wire::GroupMembership>& memberships,
                       TimePoint now);
-  /// Asks one station, which says by what it answers that it has an address.
+  /// Asks one station, whose answer shows one of its addresses.
   void ask(MacAddress station);
   /// There are stations to ask.
   void start(TimePoint now) { groups_.start(now); }
-  /// IPv6 addresses that are served have changed.
+  /// The set of served IPv6 addresses has changed.
   void on_served() { serves_others_ = true; }
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return groups_.next_deadline(); }
@@ -48,7 +49,8 @@ class StationMulticast {
   /// The groups that the link is to be a member of for the stations, if they have changed since the
   /// last call.
   [[nodiscard]] std::optional<std::vector<IpAddress>> take_groups(const StationTable& table);
-  /// Groups that are left out: those of reports so far, and solicited-node groups now.
+  /// The number of groups that are left out: those of reports so far, and solicited-node groups
+  /// now.
   [[nodiscard]] std::uint64_t left_out() const { return groups_.left_out() + solicited_left_out_; }
   /// The last station that has reported groups beyond its share, since the last call.
   [[nodiscard]] std::optional<GroupsLeftOut> take_left_out() {

@@ -1,4 +1,4 @@
-// Addresses of stations as the control protocol lists them.
+// A page of addresses of stations, as the control protocol lists them.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,7 @@ Verdict Stations::receive_multicast(const Header& header, const IpAddress& group
   return Verdict::drop;
 }
 
-/// The link knows the groups of its interface.
+/// Handles a report of the host. The link knows the groups of its own interface.
 void Stations::receive_host_report(ConstBytes packet, TimePoint now) {
   auto memberships = wire::group_memberships(packet);
   std::erase_if(memberships, [this](const wire::GroupMembership& one) {
@@ -76,7 +76,8 @@ void Stations::receive_host_report(ConstBytes packet, TimePoint now) {
   multicast_.on_memberships(deps_.host.mac(), memberships, now);
 }
 
-/// A packet without a source address is one of DHCP or duplicate address detection.
+/// Checks the source of a packet. One without a source address is of DHCP or duplicate address
+/// detection.
 Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
                                TimePoint now) {
   StationBudget* const station = table_.station(mac);
@@ -221,7 +222,8 @@ bool Stations::may_correct(MacAddress mac, bool is_known, TimePoint now) {
 
 // --- From the fabric -----------------------------------------------------------------------------
 
-/// As the neighbour would ask on Ethernet; one station only if that is known to have the address.
+/// Passes a request on as the neighbour would send it on Ethernet; to one station only if that is
+/// known to have the address.
 void Stations::on_request(const wire::Arp& request, TimePoint now) {
   if (deps_.host.is_own(request.target_protocol)) return;
   if (!requests_.add(request, now)) {
@@ -332,7 +334,7 @@ void Stations::serve(const StationOutput::Service& service) {
   }
 }
 
-/// The stations that still know the address learn where it is now.
+/// Tells the stations that still know the address where it is now.
 void Stations::on_moved_out(const StationEvent& event) {
   const auto* const host = event.rival ? std::get_if<HwAddress>(&*event.rival) : nullptr;
   if (host == nullptr) return;

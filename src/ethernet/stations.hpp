@@ -1,4 +1,5 @@
-// The part of the view that deals with stations: what they send, and what the fabric wants of them.
+// The part of the view that deals with stations: with their frames, and with requests of the fabric
+// for them.
 #pragma once
 
 #include <algorithm>
@@ -19,32 +20,34 @@ namespace ipoib::ethernet {
 class Stations {
  public:
   using Dependencies = StationDependencies;
-  /// Addresses for which a station that has arrived is asked at once.
+  /// The number of addresses for which a station that has arrived is asked at once.
   static constexpr std::size_t kAskedOnArrival = 128;
-  // Of all stations, per second; see StationBudget.
+  // The rates of all stations per second; see StationBudget.
   static constexpr std::uint32_t kArrivals = 20;
   static constexpr std::uint32_t kGuesses = 20;
 
-  /// `limit`: of stations; `strict`: a packet from an address that another station has is dropped.
+  /// `limit` is the maximum number of stations. With `strict`, a packet from an address that
+  /// another station has is dropped.
   Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps);
 
-  /// What becomes of a frame of a station.
+  /// The disposition of a frame of a station.
   enum class Verdict : std::uint8_t {
-    pass,  ///< to the link; of an ARP or ND request: it is one for the fabric
-    end,   ///< it was for the view alone
-    drop,  ///< and was counted
+    pass,  ///< to the link, or an ARP or ND request to the fabric
+    end,   ///< the frame was for the view alone
+    drop,  ///< the frame was counted
   };
 
   // --- Stimuli ---------------------------------------------------------------------------------
-  /// Any IP packet of a station.
+  /// A station has sent an IP packet.
   [[nodiscard]] Verdict receive(const wire::EthernetHeader& header, ConstBytes packet,
                                 TimePoint now);
-  /// A report of IGMP or MLD of the host: it may be about another interface at the TAP than the
-  /// link's. keepalived sends those of its macvlan interfaces like those of the interface itself.
+  /// The host has sent a report of IGMP or MLD, which may be about another interface at the TAP
+  /// than the link's. keepalived sends those of its macvlan interfaces like those of the interface
+  /// itself.
   void receive_host_report(ConstBytes packet, TimePoint now);
   [[nodiscard]] Verdict receive_arp(const wire::EthernetHeader& header,
                                     const wire::EthernetArp& message, TimePoint now);
-  /// Of a Neighbour Discovery message, before receive().
+  /// A station has sent a Neighbour Discovery message; to call before receive().
   [[nodiscard]] Verdict receive_discovery(const wire::EthernetHeader& header,
                                           const wire::NdMessage& message, TimePoint now);
   /// A station has arrived behind another port of a bridge, or another bridge, and says only that
@@ -56,19 +59,19 @@ class Stations {
   [[nodiscard]] bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
   /// The host or a station asks for the address. Returns whether a station here has it.
   [[nodiscard]] bool on_asked(const IpAddress& address, TimePoint now);
-  /// A packet to the address of an entry, which mostly changes nothing: for the fast path.
+  /// A packet goes to the address of an entry, which mostly changes nothing; for the fast path.
   void on_packet(StationAddress& entry, TimePoint now) {
     if (entry.is_silent(now)) table_.on_packet(entry, now);
   }
-  /// `gone`: the addresses that interfaces of the host do not have any more.
+  /// The host's configuration has changed; its interfaces no longer have the addresses `gone`.
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
     return std::min(table_.next_deadline(), multicast_.next_deadline());
   }
 
-  /// Whether a frame of a station to a MAC where the destination is no more may cause an answer, or
-  /// a request: to a known neighbour, or else to all.
+  /// Whether a frame of a station to a MAC where the destination no longer is may cause an answer,
+  /// or a request (to a known neighbour, or else to all).
   [[nodiscard]] bool may_correct(MacAddress station, bool is_known, TimePoint now);
 
   // --- State and output ------------------------------------------------------------------------
@@ -107,8 +110,8 @@ class Stations {
   [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
                                           ConstBytes packet, TimePoint now);
   [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
-  /// Null if it may not; counts why. `is_request`: the message only comes from the address, and
-  /// does not announce it.
+  /// Returns the entry of an address that the station claims; null if it may not, and counts why.
+  /// With `is_request` the message only comes from the address, and does not announce it.
   [[nodiscard]] StationAddress* claim(StationBudget& station, const IpAddress& address,
                                       bool is_request, TimePoint now);
   [[nodiscard]] Verdict drop(std::uint64_t StationCounters::*why);
@@ -127,7 +130,7 @@ class Stations {
   std::vector<StationOutput::Service> services_;
   std::vector<wire::Arp> replies_;
   std::vector<StationEvent> events_;
-  // The last result: packets of one flow follow each other.
+  // The last result, since packets of one flow follow each other.
   struct {
     MacAddress mac;
     IpAddress source;

@@ -97,7 +97,7 @@ void View::from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddr
   batch.resize(kept);
 }
 
-/// Whether the frame is one for the link; then sets its next hop.
+/// Whether the frame is one for the link. If so, sets its next hop.
 bool View::admit(Frame& frame, std::optional<IpAddress>& hop, TimePoint now) {
   const EthernetHeader header = header_before(frame);
   const ConstBytes packet = std::as_const(frame).bytes();
@@ -141,8 +141,9 @@ bool View::is_flooded_for_station(MacAddress mac, const IpAddress& destination, 
   return true;
 }
 
-/// To a MAC that is not one of the link. A station that has moved here may still use those of
-/// stations behind the bridge that it has left; so may stations here for one that has moved away.
+/// Finds the hop of a frame to a MAC that is not one of the link. A station that has moved here may
+/// still use the MACs of stations behind the bridge that it has left; so may stations here for one
+/// that has moved away.
 bool View::find_hop_of_flooded(const EthernetHeader& header, const Addresses& addresses,
                                std::optional<IpAddress>& hop, TimePoint now) {
   const bool is_known = macs_.find(addresses.destination) != nullptr;
@@ -180,8 +181,8 @@ bool View::admit_sender(const EthernetHeader& header) {
   return false;
 }
 
-/// The neighbour itself, or a gateway. Returns false if a bridge has flooded the frame, which is
-/// for a station, or if it goes back.
+/// Finds the hop of a frame: the neighbour itself, or a gateway. Returns false if a bridge has
+/// flooded the frame, which is for a station, or if it goes back.
 bool View::find_hop(Frame& frame, const EthernetHeader& header, const Addresses& addresses,
                     std::optional<IpAddress>& hop, TimePoint now) {
   const MacAddress mac = header.destination;
@@ -208,8 +209,9 @@ bool View::find_hop(Frame& frame, const EthernetHeader& header, const Addresses&
   return true;
 }
 
-/// To a MAC that may be one of the link, and which the view does not know: of a neighbour from
-/// before a restart, or that the station knows from another host, or that has another MAC now.
+/// Finds the hop of a frame to a MAC that may be one of the link, but which the view does not know:
+/// that of a neighbour from before a restart, or that the station knows from another host, or that
+/// has another MAC now.
 bool View::find_hop_of_unknown(const EthernetHeader& header, const Addresses& addresses,
                                std::optional<IpAddress>& hop, TimePoint now) {
   const IpAddress& destination = addresses.destination;
@@ -237,9 +239,9 @@ bool View::find_hop_of_unknown(const EthernetHeader& header, const Addresses& ad
   return true;
 }
 
-/// The MAC of a neighbour whose address is that of a station here now, or of the host itself: a
-/// station has moved here that knows it from elsewhere, or the neighbour has moved. Frames for the
-/// neighbour's other addresses go to the neighbour, which may be a router.
+/// Sends a frame back that goes to the MAC of a neighbour whose address a station here or the host
+/// now has: its sender has moved here and knows the MAC from elsewhere, or the neighbour has moved.
+/// Frames for the neighbour's other addresses go to the neighbour, which may be a router.
 bool View::send_back(Frame& frame, const EthernetHeader& header, const Addresses& addresses,
                      TimePoint now) {
   if (!stations_) return false;
@@ -264,7 +266,8 @@ bool View::send_back(Frame& frame, const EthernetHeader& header, const Addresses
   return true;
 }
 
-/// Which MAC an address behind the TAP has; `station`: null: that of the host.
+/// Tells the asker which MAC an address behind the TAP has: that of `station`, or of the host if
+/// that is null.
 void View::tell(const Asker& asker, const IpAddress& target, const StationAddress* station,
                 TimePoint now) {
   const bool has_address =
@@ -275,7 +278,7 @@ void View::tell(const Asker& asker, const IpAddress& target, const StationAddres
   answer(asker, target, mac, is_router, NeighbourMacs::kOfOthers);
 }
 
-/// The link announces addresses itself, and asks for no others.
+/// Handles ARP of the host's side. The link announces addresses itself, and asks for no others.
 void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
   const auto message = EthernetArp::parse(packet);
   if (!message) {
@@ -292,7 +295,8 @@ void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoin
       kind_of(header.source, is_station), header.destination, now);
 }
 
-/// The hypervisor says that a virtual machine is here, but does not know its addresses.
+/// Handles an announcement of a hypervisor that a virtual machine is here, whose addresses it does
+/// not know.
 void View::receive_rarp(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
   if (wire::reverse_request_sender(packet) != header.source) {
     ++counters_.drop_malformed_arp;
@@ -301,7 +305,8 @@ void View::receive_rarp(const EthernetHeader& header, ConstBytes packet, TimePoi
   stations_->on_arrival(header.source, now);
 }
 
-/// Requests for the MAC of a neighbour end here. Duplicate address detection goes on to the fabric.
+/// Handles a Neighbour Discovery message. Requests for the MAC of a neighbour end here; duplicate
+/// address detection goes on to the fabric.
 bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, TimePoint now) {
   if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
   const auto message = NdMessage::parse(packet);
@@ -326,7 +331,8 @@ AskerKind View::kind_of(MacAddress mac, bool is_station) const {
   return stations_->has_addresses(mac) ? AskerKind::station : AskerKind::newcomer;
 }
 
-/// A request to the MAC of a neighbour does not reach a station that has the target now.
+/// Asks for the MAC of `target`. A request to the MAC of a neighbour does not reach a station that
+/// has the target now.
 void View::ask(const IpAddress& target, const Asker& asker, AskerKind kind, MacAddress to,
                TimePoint now) {
   if (identity_.is_own(target)) {
@@ -348,7 +354,8 @@ void View::want(const IpAddress& target, const Asker& asker, AskerKind kind, Tim
   wanted_.push_back(target);
 }
 
-/// For the sender of a packet, who has not asked, but has a MAC where the destination is no more.
+/// Asks on behalf of the sender of a packet, who has not asked, but uses a MAC where the
+/// destination no longer is.
 void View::want_for(const EthernetHeader& header, const Addresses& addresses, TimePoint now) {
   want(addresses.destination, {header.source, addresses.source},
        kind_of(header.source, is_of_station(header, addresses.source)), now);
@@ -364,7 +371,7 @@ void View::on_neighbour(const IpAddress& address, const HwAddress& hardware, boo
   const auto* const neighbour = macs_.find(address);
   if (neighbour == nullptr) return;  // the address is unspecified: nobody has it
   const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
-  // Of IPv6, the neighbour's own advertisement answers.
+  // With IPv6 the neighbour's own advertisement answers.
   if (ipv4 != nullptr || is_permanent) {
     for (const Asker& asker : requests_.take(address)) {
       answer(asker, address, neighbour->mac, neighbour->is_router);
@@ -448,7 +455,7 @@ bool View::translate_discovery(Frame& frame) {
   return true;
 }
 
-/// An advertisement that answers the link's solicitation is for those who have asked. Returns
+/// Passes an advertisement that answers the link's solicitation to those who have asked. Returns
 /// whether its own destination is one of them, or nobody has asked.
 bool View::is_awaited(const NdMessage& advertisement, MacAddress mac) {
   const auto askers = requests_.take(advertisement.target);

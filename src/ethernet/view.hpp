@@ -2,8 +2,8 @@
 // carries IP packets.
 //
 // A frame is translated in place: its Ethernet header lies in the headroom before the IP packet, in
-// both directions (TunPort). So the link sees packets as those of a TUN. What a TAP has in
-// addition:
+// both directions (TunPort). So the link sees packets as those of a TUN. A TAP differs from a TUN
+// in this:
 //   - the destination MAC of a frame is the next hop that the kernel has chosen. The view tells it
 //     to the link, which looks it up among the host's routes on a TUN;
 //   - the kernel asks for MACs, by ARP and Neighbour Discovery. These requests end here: the link
@@ -40,24 +40,25 @@ class View {
   struct Limits {
     std::size_t neighbours = 0;         ///< known addresses
     std::size_t stations = 0;           ///< 0: only the host may send
-    bool strict = false;                ///< a station sends from addresses of no other one
+    bool strict = false;                ///< a station may not send from addresses of other ones
     std::uint32_t solicitations = 500;  ///< of new neighbours per second, by the link
   };
-  /// `messages` outlives it; its slots have at least kMessageSize bytes.
+  /// `messages` outlives the view; its slots have at least kMessageSize bytes.
   View(const Limits& limits, const HashKey& key, FramePool& messages);
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  /// Room for the Ethernet header, and so much that the payload of TCP over IPv4 lies at a multiple
-  /// of 8, as in the frames of a TUN. Streams are slower without (docs/performance.md).
+  /// Room for the Ethernet header, and as much more as lets the payload of TCP over IPv4 begin at a
+  /// multiple of 8, as in the frames of a TUN. Streams are slower without that
+  /// (docs/performance.md).
   static constexpr std::size_t kHeadroom = 20;
   static constexpr std::size_t kMessageSize = HostMessages::kSize;
 
   // --- Stimuli ---------------------------------------------------------------------------------
   void on_host_changed(const HostView& view, TimePoint now);
-  /// Of the link that serves the interface.
+  /// The link that serves the interface has this address.
   void on_link_address(const HwAddress& hardware);
-  /// A neighbour has this hardware address; `is_permanent`: set by the operator.
+  /// A neighbour has this hardware address; with `is_permanent` the operator has set it.
   void on_neighbour(const IpAddress& address, const HwAddress& hardware, bool is_permanent,
                     TimePoint now);
   /// An ARP request of the fabric for an address that is not the host's.
@@ -85,7 +86,7 @@ class View {
     return macs_.mac_of(hardware);
   }
   [[nodiscard]] Counters counters() const;
-  /// Null without stations.
+  /// The stations; null if only the host may send.
   [[nodiscard]] Stations* stations() { return stations_ ? &*stations_ : nullptr; }
   [[nodiscard]] const Stations* stations() const { return stations_ ? &*stations_ : nullptr; }
 
@@ -93,7 +94,7 @@ class View {
   [[nodiscard]] bool admit(Frame& frame, std::optional<IpAddress>& hop, TimePoint now);
   [[nodiscard]] bool admit_packet(const wire::EthernetHeader& header, ConstBytes packet,
                                   const IpAddress& source, TimePoint now);
-  /// Of ARP and Neighbour Discovery: whether the message is that of a station.
+  /// Whether a message of ARP or Neighbour Discovery is that of a station.
   [[nodiscard]] bool is_of_station(const wire::EthernetHeader& header,
                                    const IpAddress& sender) const {
     return stations_ && !identity_.is_sender(header.source, sender);
@@ -130,7 +131,7 @@ class View {
   [[nodiscard]] bool is_awaited(const wire::NdMessage& advertisement, MacAddress mac);
   [[nodiscard]] wire::EthernetHeader header_for(const IpAddress& source,
                                                 const IpAddress& destination, TimePoint now);
-  /// Unless it is that of a station.
+  /// The MAC that packets from the link to an address go to, unless it is that of a station.
   [[nodiscard]] MacAddress destination_of(const IpAddress& address) const;
 
   void answer(const Asker& asker, const IpAddress& target, MacAddress mac, bool is_router) {
@@ -144,12 +145,12 @@ class View {
   Requests requests_;
   HostIdentity identity_;
   HwAddress link_address_;
-  MacAddress mac_of_link_;  ///< under which stations behind other hosts see this one
+  MacAddress mac_of_link_;  ///< which stations behind other hosts see as this host's
   bool is_ipv6_router_ = false;
   std::vector<IpAddress> wanted_;
   std::optional<Stations> stations_;
   Counters counters_;
-  // The last results: packets of one flow follow each other. Empty after any change.
+  // The last results, since packets of one flow follow each other. They are empty after any change.
   struct {
     MacAddress mac;
     IpAddress destination;
@@ -161,7 +162,7 @@ class View {
     IpAddress source;
     IpAddress destination;
     wire::EthernetHeader header;
-    StationAddress* station = nullptr;  ///< that it goes to
+    StationAddress* station = nullptr;  ///< the receiver
     std::uint64_t stations = 0;         ///< Stations::version()
     bool is_set = false;
   } last_header_;

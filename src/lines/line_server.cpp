@@ -68,7 +68,8 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer rate_timer_;
   std::set<std::shared_ptr<Session>> sessions_;
   std::deque<std::shared_ptr<Session>> waiting_;  ///< for their turn, some of sessions_
-  /// When lines at exactly the limited rate would have used up what was served so far.
+  /// The time at which lines at exactly the limited rate would have reached the number that was
+  /// served so far.
   Clock::time_point served_until_{};
   Counters counters_;
   bool stopped_ = false;
@@ -86,7 +87,7 @@ class LineServer::Impl::Session final : public LineStream,
 
   [[nodiscard]] const ucred& peer() const { return peer_; }
   [[nodiscard]] const std::string& line() const { return line_; }
-  /// What the current line is responded to by.
+  /// The number that a response to the current line carries.
   [[nodiscard]] std::uint64_t turn() const { return turn_; }
   void on_response(std::uint64_t turn, const Answer& answer);
   [[nodiscard]] Protocol::socket::executor_type executor() { return socket_.get_executor(); }
@@ -173,7 +174,7 @@ bool LineServer::Impl::has_place_for_stream(uid_t user) const {
 void LineServer::Impl::add(const std::shared_ptr<Session>& session) {
   waiting_.push_back(session);
   serve_waiting();
-  // Not if it was served with an equal line that waited before others.
+  // It was delayed, unless it was served together with an equal line that waited before others.
   if (!waiting_.empty() && waiting_.back() == session) ++counters_.delayed;
 }
 
@@ -196,7 +197,7 @@ void LineServer::Impl::serve_waiting() {
   }
 }
 
-/// Takes a line's part of the rate, if there is one.
+/// Takes one line out of the rate; returns false if the rate is used up.
 bool LineServer::Impl::is_within_rate(Clock::time_point now) {
   const auto [burst, interval] = options_.rate;
   if (interval == interval.zero()) return true;

@@ -83,7 +83,7 @@ class LineServer {
     std::size_t max_clients = 0;
     std::size_t max_clients_per_user = 0;
     Rate rate{};  ///< of all clients together
-    /// Of the clients, how many may have a stream.
+    /// How many of the clients may have a stream.
     std::size_t max_streams = 0;
     std::size_t max_streams_per_user = 0;
     std::size_t max_stream_bytes = 0;  ///< of the lines that wait in a stream

@@ -1,4 +1,4 @@
-// What operators see and change.
+// The methods of Link by which operators see and change neighbours.
 #include <cerrno>
 #include <optional>
 #include <string_view>
@@ -19,8 +19,8 @@ constexpr std::string_view kDeleted = "deleted by the operator";
 
 }  // namespace
 
-/// First the entries that are not pinned, then the pins with their entries: an entry of a pin may
-/// come and go meanwhile.
+/// Lists first the entries that are not pinned, then the pins with their entries: an entry of a pin
+/// may come and go meanwhile.
 NeighbourPage Link::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
   const Impl& p = *impl_;
   NeighbourPage page;
@@ -101,8 +101,8 @@ Result<void> Link::pin(const IpAddress& address, const Gid& gid) {
   return {};
 }
 
-/// On a TAP the host decides what is on the link. IPv6 addresses of the link always are (RFC 4861,
-/// 5.1).
+/// Whether an address is on the link. On a TAP the host decides that. IPv6 addresses of the link
+/// always are (RFC 4861, 5.1).
 bool Link::Impl::is_on_link(const IpAddress& address) {
   const auto* const ipv6 = std::get_if<Ipv6Address>(&address);
   if (config.reports_neighbours || (ipv6 != nullptr && ipv6->is_link_local())) return true;
@@ -156,7 +156,7 @@ std::size_t Link::flush() { return impl_->neighbours.flush(); }
 
 Changes& Link::changes() { return impl_->out.changes; }
 
-/// Adds what only the link knows.
+/// Takes changes, and adds to them what only the link knows.
 ChangePage Link::take_changes(std::size_t limit, TimePoint now) {
   auto page = impl_->out.changes.take(limit, now);
   for (Change& change : page.changes) {

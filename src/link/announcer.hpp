@@ -22,13 +22,14 @@ class Announcer {
             Output& out)
       : config_(config), host_(host), arp_(arp), nd_(nd), out_(out) {}
 
-  /// Starts the announcements of an address over. Several addresses are spaced.
+  /// Starts the announcements of an address, or starts them over. Those of several addresses are
+  /// spaced.
   void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
-  /// Of this address: a neighbour says that it has it.
+  /// Stops the announcements of an address, since a neighbour says that it has it.
   void stop(const IpAddress& address);
-  /// Skips addresses that have gone.
+  /// Sends the announcements that are due; skips addresses that the host no longer has.
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 

@@ -10,7 +10,7 @@ bool is_endpoint(const HwAddress& hardware) {
 
 /// As in RFC 826, the sender is checked first, whatever the operation. The flags of a hardware
 /// address are ignored (RFC 4755, 3: an interface without connected mode "MUST ignore" them). The
-/// link asks in the names of stations, too, so replies to them are for it.
+/// link also asks from the addresses of stations, so replies to these are for the link.
 ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAddress& own) {
   using wire::ArpOperation;
   // The interface of the host that has a served address replies itself.
@@ -40,7 +40,7 @@ bool is_announcement(const wire::Arp& message) {
           message.target_hardware.same_endpoint(message.sender_hardware));
 }
 
-/// As in Linux (ip-sysctl).
+/// Applies the policy as Linux does (ip-sysctl).
 ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
   const ArpPolicy& policy = host.arp();
   const Ipv4Address target = request.target_protocol;
@@ -63,7 +63,7 @@ ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
       ignored = !host.is_own(target) || (!is_probe && !host.is_one_subnet(target, sender));
       break;
     case 3:
-      // Without an address the kernel finds no scope, so it ignores what is in a local route only.
+      // The kernel finds a scope only for addresses, so it ignores what is only in a local route.
       ignored = !host.is_of_larger_scope(target);
       break;
     case 8:

@@ -1,4 +1,4 @@
-// What a received ARP message means for this host (RFC 826, "Packet Reception"; RFC 4391, 9.2).
+// The meaning of a received ARP message for this host (RFC 826, "Packet Reception"; RFC 4391, 9.2).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class ArpKind {
   duplicate_address,  ///< its sender claims an address of the interface
   station_address,    ///< its sender claims the address of a station
   probe,              ///< asks whether an address of the host is free (RFC 5227, 2.1)
-  probe_of_other,     ///< the same of another address
+  probe_of_other,     ///< asks whether another address is free
   request_for_us,     ///< for an address of the host, on this or another interface
   reply_for_us,
   third_party,  ///< for another target; it shows the sender's address
@@ -30,7 +30,7 @@ enum class ArpAnswer : std::uint8_t {
   none,
   reply,
   ask_routes,   ///< reply if the host's routes permit it: arp_filter, proxy_arp
-  ask_proxies,  ///< the same if the host is a proxy for this address, which is not known
+  ask_proxies,  ///< reply if the host is a proxy for this address, which is not known
 };
 /// What the host's policy says about a request or probe whose sender is valid.
 [[nodiscard]] ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host);

@@ -16,8 +16,9 @@ wire::Arp ArpOutput::request_for(Ipv4Address target) const {
                    .target_protocol = target};
 }
 
-/// That of a station is its own. As in Linux (ip-sysctl, arp_announce): 0 permits any address of
-/// the host, 1 those in a subnet of the interface that has the target, too, and 2 none.
+/// The source of `prompt`, if requests may be sent from it. An address of a station always may. For
+/// the host's own ones arp_announce decides as in Linux (ip-sysctl): 0 permits any of them, 1 those
+/// in a subnet of the interface that also has the target, and 2 none.
 std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target,
                                                 TimePoint now) const {
   deps_.reports.use_arp_policy(now);

@@ -27,8 +27,9 @@ class ArpOutput {
 
   explicit ArpOutput(const Dependencies& deps) : deps_(deps) {}
 
-  /// `prompt` is the waiting datagram, which begins with the encapsulation header, or empty. Its
-  /// source address is the sender address, if it is one of the host and arp_announce permits it.
+  /// `prompt` is the waiting datagram, which begins with the encapsulation header, or empty. The
+  /// source address of the datagram becomes the sender address, if it is one of the host and
+  /// arp_announce permits it.
   void broadcast_request(Ipv4Address target, ConstBytes prompt, TimePoint now);
   void unicast_request(Ipv4Address target, const HwAddress& hardware, const PathData& path);
   /// Broadcasts an announcement (RFC 5227, 2.3).

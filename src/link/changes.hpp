@@ -36,13 +36,13 @@ using Change = std::variant<NeighbourChange, GroupChange>;
 
 struct ChangePage {
   std::vector<Change> changes;
-  std::uint64_t lost = 0;  ///< further changes, after these
+  std::uint64_t lost = 0;  ///< changes after these that were lost
 };
 
 class Changes {
  public:
-  /// Changes that wait: as many as one turn of the interface's thread causes, but not as many as
-  /// there are neighbours.
+  /// The number of changes that may wait: as many as one turn of the interface's thread causes, but
+  /// not as many as there are neighbours.
   static constexpr std::size_t kMax = 1024;
 
   struct Wanted {
@@ -50,7 +50,7 @@ class Changes {
     bool groups = false;
   };
 
-  /// Forgets what waits when nothing is wanted any more.
+  /// Says which changes are wanted. If none are, forgets those that wait.
   void watch(Wanted wanted);
   [[nodiscard]] bool wants_neighbours() const { return wanted_.neighbours; }
   [[nodiscard]] bool wants_groups() const { return wanted_.groups; }
@@ -67,7 +67,7 @@ class Changes {
 
   Wanted wanted_;
   std::deque<Change> waiting_;
-  std::uint64_t lost_ = 0;  ///< since the newest of those that wait
+  std::uint64_t lost_ = 0;  ///< after the newest of those that wait
 };
 
 }  // namespace ipoib::link

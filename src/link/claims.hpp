@@ -18,7 +18,7 @@ namespace ipoib::link {
 
 class Claims {
  public:
-  /// All of these outlive it.
+  /// The parts of the link that claims are checked with; all outlive this object.
   struct Dependencies {
     const Config& config;
     const Pins& pins;
@@ -28,11 +28,12 @@ class Claims {
 
   explicit Claims(const Dependencies& deps) : deps_(deps) {}
 
-  /// Whether a message may say that its sender has `address` at `hardware`: this is its true
-  /// address, and agrees with the pin. If not, counts it, and logs the sender at a limited rate.
+  /// Whether a message may say that its sender has `address` at `hardware`: `hardware` is its true
+  /// address, and agrees with the pin. If not, counts the message, and logs its sender at a limited
+  /// rate.
   [[nodiscard]] bool admit(const IpAddress& address, const HwAddress& hardware,
                            const Incoming& datagram, TimePoint now);
-  /// The same without effect.
+  /// Checks what admit() does, without counting or logging.
   [[nodiscard]] bool is_admissible(const IpAddress& address, const HwAddress& hardware,
                                    const Incoming& datagram) const {
     return may_be_sender(hardware, datagram) && agrees_with_pin(address, hardware);
@@ -40,8 +41,8 @@ class Claims {
   [[nodiscard]] bool agrees_with_pin(const IpAddress& address, const HwAddress& hardware) const {
     return deps_.pins.permit(address, hardware.gid);
   }
-  /// Whether the link-layer address may be that of the datagram's sender; true if that is not to be
-  /// checked.
+  /// Whether the link-layer address may be that of the datagram's sender; always true if claims are
+  /// not to be checked.
   [[nodiscard]] bool may_be_sender(const HwAddress& hardware, const Incoming& datagram) const {
     return !deps_.config.strict_arp || (has_qpn(hardware, datagram) && has_gid(hardware, datagram));
   }

@@ -18,7 +18,7 @@ enum class Counter : std::uint8_t {
   drop_multicast_not_joined,
   drop_no_group,            ///< multicast to a group that does not exist
   drop_group_limit,         ///< the table of send-only groups is full
-  drop_bad_destination,     ///< unspecified, loopback, or the host's own
+  drop_bad_destination,     ///< the destination is unspecified, loopback, or the host's own
   drop_packet_too_big,      ///< over the link's MTU
   drop_path_mtu_exceeded,   ///< over the MTU of the path to this neighbour
   drop_neighbour_failed,    ///< the neighbour did not respond
@@ -44,7 +44,7 @@ enum class Counter : std::uint8_t {
   drop_duplicate_address,  ///< an ARP message of another node claims an address of the host
   drop_malformed_nd,
   drop_false_qpn,          ///< ARP or ND: claims another QPN than that of its sender
-  drop_false_gid,          ///< the same for the GID of its GRH
+  drop_false_gid,          ///< ARP or ND: claims another GID than that of its GRH
   drop_pinned_gid,         ///< ARP or ND: claims another GID than the pinned one
   drop_unsolicited_reply,  ///< an ARP reply that nobody has asked for
   drop_locked_address,     ///< ARP: claims another address than one that was learnt a moment ago
@@ -60,7 +60,7 @@ enum class Counter : std::uint8_t {
   rx_packets,                ///< IP packets for the host
   packets_fragmented,        ///< IPv4 packets that exceed an MTU, and may be fragmented
   too_big_answers,           ///< ICMP messages to the host about packets that exceed an MTU
-  unreachable_answers,       ///< ICMP messages to the host: no route, or a next hop that is silent
+  unreachable_answers,       ///< ICMP messages to the host: no route, or a silent next hop
   route_waits,               ///< packets that no route covered at first
   icmp_errors_withheld,      ///< not sent because of the rate limit
   arp_received,
@@ -78,7 +78,7 @@ enum class Counter : std::uint8_t {
   solicitations_withheld,  ///< delayed or dropped by the rate limit
   neighbours_created,
   neighbours_evicted,  ///< to make room
-  index_collisions,  ///< new neighbours and paths whose place in the index of their table was full
+  index_collisions,    ///< new neighbours and paths whose buckets in the index were full
   neighbour_address_changes,
   path_requests,
   path_responses,

@@ -11,7 +11,8 @@ namespace {
 using wire::DhcpClient;
 using wire::DhcpMessage;
 
-/// Maximum number of stored transactions, of all clients of the host, and with those of stations.
+/// Maximum numbers of stored transactions: of all clients of the host, and together with those of
+/// stations.
 constexpr std::size_t kMaxTransactions = 64;
 constexpr std::size_t kMaxTransactionsOfStations = 1024;
 constexpr std::uint8_t kEthernet = 1;  // hardware type
@@ -20,7 +21,7 @@ constexpr std::uint8_t kEthernet = 1;  // hardware type
 constexpr Duration kTransactionTimeout = std::chrono::minutes(2);
 
 /// Whether the client identifier is an Ethernet address (RFC 2132, 9.14). Clients send such an
-/// identifier for a TUN, and it is the same on each host.
+/// identifier on a TUN, the same on each host.
 bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
   constexpr std::size_t kSize = 7;
   return identifier.size() == kSize && identifier.front() == kEthernet;
@@ -43,7 +44,8 @@ void DhcpRewriter::own_request(Frame& packet, std::uint32_t mtu, TimePoint now) 
   out_.counters.add(Counter::dhcp_requests_rewritten);
 }
 
-/// RFC 4390, 2.2: the client sets the broadcast flag, since ARP cannot resolve its address yet.
+/// Sets the broadcast flag of a request, as RFC 4390, 2.2 wants the client to, since ARP cannot
+/// resolve its address yet.
 void DhcpRewriter::foreign_request(Frame& packet) {
   auto request = parse(packet);
   if (!request || request->client.htype != DhcpClient::kInfiniBand || request->broadcast ||
@@ -56,7 +58,7 @@ void DhcpRewriter::foreign_request(Frame& packet) {
   }
 }
 
-/// RFC 6842, 3: a reply holds the client identifier of the request, or none.
+/// Rewrites a reply, which holds the client identifier of the request, or none (RFC 6842, 3).
 void DhcpRewriter::reply(Frame& packet, TimePoint now) {
   auto message = parse(packet);
   if (!message) return;
@@ -82,8 +84,8 @@ std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
   return std::nullopt;
 }
 
-/// RFC 4390, 2.1: "htype" is 32, "hlen" is 0, "chaddr" is zero, and there is a client identifier.
-/// A client identifier that the operator has configured is kept.
+/// The client as RFC 4390, 2.1 wants it: "htype" is 32, "hlen" is 0, "chaddr" is zero, and there is
+/// a client identifier. One that the operator has configured is kept.
 DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   DhcpClient out;
   if (const auto station = station_of(client)) {
@@ -99,7 +101,8 @@ DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   return out;
 }
 
-/// A station has an Ethernet address of its own. The host's clients have that of the TAP, or none.
+/// The address of a client that is a station: it has an Ethernet address of its own, while the
+/// host's clients have that of the TAP, or none.
 std::optional<MacAddress> DhcpRewriter::station_of(const DhcpClient& client) const {
   if (!config_.serves_stations || client.htype != kEthernet || client.hlen != MacAddress::kSize) {
     return std::nullopt;

@@ -24,7 +24,7 @@ namespace ipoib::link {
 
 class DhcpRewriter {
  public:
-  /// The arguments outlive it; `port` may change.
+  /// The arguments outlive this object; `port` may change.
   DhcpRewriter(const Config& config, const HostAddresses& host, const Gid& port, Output& out)
       : config_(config), host_(host), port_(port), out_(out) {}
 
@@ -33,7 +33,7 @@ class DhcpRewriter {
     const auto upper = wire::upper_layer(packet.bytes());
     if (kind(packet, upper) == wire::DhcpKind::request) own_request(packet, mtu, now);
   }
-  /// Any IPv4 packet for the host, with Frame::upper_layer() set.
+  /// Takes any IPv4 packet for the host, with Frame::upper_layer() set.
   void from_fabric(Frame& packet, TimePoint now) {
     const auto found = kind(packet, packet.upper_layer());
     if (found == wire::DhcpKind::request) foreign_request(packet);

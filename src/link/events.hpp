@@ -24,7 +24,7 @@ struct PortGid {
   friend bool operator==(const PortGid&, const PortGid&) = default;
 };
 
-/// Current state of the port; passed again on every change.
+/// The current state of the port, which is passed again on every change.
 struct PortStatus {
   bool active = false;                 ///< logical state ACTIVE, and the addresses are assigned
   Inactive inactive = Inactive::down;  ///< why it is not active
@@ -35,7 +35,7 @@ struct PortStatus {
   Gid gid;
   std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
   std::uint32_t rate_mbps = 0;              ///< only shown
-  bool silent = false;                      ///< passes nothing, see PathTest; only shown
+  bool silent = false;                      ///< the port passes nothing, see PathTest; only shown
   bool grh_required = false;                ///< address handles need a global route
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
   bool limited = false;                     ///< membership of that entry; only shown
@@ -58,7 +58,7 @@ struct DetachGroup {
   Lid mlid;
   friend bool operator==(const DetachGroup&, const DetachGroup&) = default;
 };
-/// Of the interface: the group's MTU without the encapsulation header.
+/// Set the MTU of the interface: that of the broadcast group without the encapsulation header.
 struct SetMtu {
   std::uint32_t bytes = 0;
   friend bool operator==(const SetMtu&, const SetMtu&) = default;
@@ -81,12 +81,13 @@ struct ArpReplyCheck {
 };
 
 /// The host has been told of a better gateway by ICMP, once or several times; the kernel does not
-/// announce that it uses it. At most one a second.
+/// announce that it uses it. There is at most one of these a second.
 struct RedirectReceived {
   friend bool operator==(const RedirectReceived&, const RedirectReceived&) = default;
 };
 
-/// HostView::arp has been used. The kernel does not announce its changes. At most one a second.
+/// HostView::arp has been used, of which the kernel announces no changes. There is at most one of
+/// these a second.
 struct ArpPolicyUsed {
   friend bool operator==(const ArpPolicyUsed&, const ArpPolicyUsed&) = default;
 };

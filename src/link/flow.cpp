@@ -9,8 +9,8 @@ namespace {
 constexpr std::uint8_t kSctp = 132;  // its header begins with ports as well (RFC 9260, 3.1)
 constexpr std::size_t kPorts = 4;    // bytes
 
-/// Whether the host has sent a packet from this address itself. Of IPv6, only the addresses of the
-/// interface are known.
+/// Whether the host has sent a packet from this address itself. With IPv6, only the addresses of
+/// the interface are known.
 std::optional<bool> is_of_host(const IpAddress& source, const HostAddresses& host) {
   if (const auto* const ipv4 = std::get_if<Ipv4Address>(&source)) {
     return ipv4->is_unspecified() || host.is_local(*ipv4);

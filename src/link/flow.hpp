@@ -1,4 +1,4 @@
-// What the host routes a packet by.
+// The properties of a packet by which the host routes it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class HostAddresses;
 struct Flow {
   IpAddress source;
   IpAddress destination;
-  // The rest only if read_headers() has been called.
+  // The members below are set only if read_headers() has been called.
   std::uint8_t tos = 0;       ///< or traffic class
   std::uint8_t protocol = 0;  ///< or next header
   bool has_ports = false;     ///< false: none, or in another fragment
@@ -24,7 +24,7 @@ struct Flow {
   friend bool operator==(const Flow&, const Flow&) = default;
 };
 
-/// Fills in the rest, from an IP packet with a valid header.
+/// Sets the other members of `flow` from an IP packet with a valid header.
 void read_headers(ConstBytes packet, const HostAddresses& host, Flow& flow);
 
 }  // namespace ipoib::link

@@ -144,7 +144,7 @@ void Group::leave() {
 void Group::on_setup_failed(std::string_view why, TimePoint now) {
   on_lost();
   const Backoff& backoff = deps_.config.join_backoff;
-  // Nothing tells of a success, so a failure a good while after the last one counts as the first.
+  // A success is not reported, so a failure a good while after the last one counts as the first.
   const bool is_first = failed_setups_ == 0 || now - setup_failed_ > 2 * backoff.last;
   setup_failed_ = now;
   failed_setups_ = is_first ? 1 : failed_setups_ + 1;
@@ -226,7 +226,7 @@ void Group::become(group_state::State&& next, std::string_view why) {
   if (deps_.out.changes.wants_groups()) report(was_member, was_joining, why);
 }
 
-/// For those who watch.
+/// Reports a change to those who watch the link.
 void Group::report(bool was_member, bool was_joining, std::string_view why) const {
   using Kind = GroupChange::Kind;
   const auto add = [&](Kind kind, std::string_view text) {
@@ -256,7 +256,7 @@ wire::SaRequestId Group::join(bool creating) {
 
 void Group::emit_leave() { request_leave(deps_, mgid_, join_state()); }
 
-/// RFC 4391, 5 and 10: receivers are full members; 11: routers are not.
+/// Receivers join as full members (RFC 4391, 5 and 10), but not routers (11).
 std::uint8_t Group::join_state() const {
   return role_ == GroupRole::routed ? McMemberRecord::kNonMember : McMemberRecord::kFullMember;
 }
@@ -320,9 +320,9 @@ const McMemberRecord* Group::record() const {
   return member != nullptr ? &member->record : nullptr;
 }
 
-/// Silence that lasts is checked more and more rarely, up to a limit, so that ports of an idle link
-/// send the SA few requests, and yet notice a loss. A link on which no other port has been heard
-/// needs no such check.
+/// When to check the group after silence. If it lasts, checks become rarer, up to a limit, so that
+/// ports of an idle link send the SA few requests, and yet notice a loss. A link on which no other
+/// port has been heard needs no such check.
 TimePoint Group::end_of_silence(const group_state::Member& member) const {
   constexpr int kFraction = 4;  // of the silence so far, until the next check
   constexpr int kRarest = 6;    // times the first pause

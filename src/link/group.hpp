@@ -54,10 +54,10 @@ class Group : public cache::Timed {
   void send(Frame&& frame, Output& out) const;
 
   [[nodiscard]] GroupRole role() const { return role_; }
-  /// That of the broadcast group has the scope in which it was found.
+  /// The MGID; that of the broadcast group has the scope in which it was found.
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
-  /// Whether it is the group with that MGID. The broadcast group, unless it is joined, may have any
-  /// of the scopes of the settings.
+  /// Whether this may be the group with that MGID. The broadcast group, unless it is joined, may
+  /// have any of the scopes of the settings.
   [[nodiscard]] bool may_be(const Gid& mgid) const;
   [[nodiscard]] bool is_absent() const;
   /// Whether there has been a response to the first join since start().
@@ -85,7 +85,7 @@ class Group : public cache::Timed {
   void failed(const wire::SaFailure& failure, TimePoint now);
   void note_failed_join(const wire::SaFailure& failure, unsigned failures);
   void log_failure(std::string_view operation, const wire::SaFailure& failure);
-  /// With what to do if the broadcast group is missing.
+  /// The text of a failure, with what to do if the broadcast group is missing.
   [[nodiscard]] std::string reason_of(const wire::SaFailure& failure) const;
   [[nodiscard]] unsigned failures() const;
   [[nodiscard]] std::uint8_t join_state() const;

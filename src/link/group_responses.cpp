@@ -1,4 +1,4 @@
-// What a group does with a response of the SA: joins, lookups, refusals, and the search of the
+// The responses of the SA to a group: to joins and lookups, refusals, and the search of the
 // broadcast group. See group.cpp for the other stimuli.
 #include <algorithm>
 #include <cassert>
@@ -26,9 +26,9 @@ bool Group::on_response(const wire::SaResponse& response, TimePoint now) {
                                                                 : joined(*record, now);
 }
 
-/// Joins again in any case, which changes nothing for a member. The record cannot tell: an SA does
-/// not disclose JoinState bits to untrusted requests, and after another program on the port has
-/// left as a full member the port may have lesser ones.
+/// The lookup has found the membership. Joins again in any case, which changes nothing for a
+/// member. The record cannot tell: an SA does not disclose JoinState bits to untrusted requests,
+/// and after another program on the port has left as a full member the port may have lesser ones.
 bool Group::found(const McMemberRecord& record) {
   auto& looking = std::get<group_state::LookingUp>(state_);
   const bool is_disclosed = record.port_gid == deps_.port.gid && record.join_state != 0;
@@ -185,7 +185,7 @@ void Group::move_to_scope(std::size_t index, TimePoint now) {
   become(group_state::Pausing{now, 1, "the broadcast group has another scope"}, "another scope");
 }
 
-/// The join in the other scope may still succeed.
+/// Ends the search. The join in the other scope may still succeed.
 void Group::abandon_search() {
   const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
   if (confirming == nullptr || !confirming->search) return;
@@ -193,8 +193,8 @@ void Group::abandon_search() {
   request_leave(deps_, wire::broadcast_gid(deps_.config.pkey, scope), join_state());
 }
 
-/// After the response that the group does not exist, the retry is a single request. Every other one
-/// is in the first scope, the others are in the other scopes in turn.
+/// Chooses the scope of a retry, which is a single request after the response that the group does
+/// not exist. Every other one is in the first scope, the others are in the other scopes in turn.
 void Group::retry_scope(unsigned failures) {
   if (role_ != GroupRole::broadcast) return;
   const std::size_t others = deps_.config.scopes.size() - 1;
@@ -214,7 +214,8 @@ void Group::set_scope_of(const Gid& mgid) {
   }
 }
 
-/// A group has to have a FullMember, so one that is only routed is not created.
+/// The parameters to create the group with. A group must have a FullMember, so one that is only
+/// routed is not created.
 const std::optional<McMemberRecord>& Group::creation() const {
   const bool is_own = role_ == GroupRole::broadcast || role_ == GroupRole::routed;
   return is_own ? creation_ : deps_.parameters;

@@ -51,13 +51,14 @@ struct Confirming {
   wire::SaRequestId request;
   bool creating = false;
   unsigned failures = 0;
-  /// The broadcast group is gone, and requested in this scope, an index in Config::scopes.
+  /// The scope in which the broadcast group is requested since it is gone, an index in
+  /// Config::scopes.
   std::optional<std::size_t> search = {};
 };
 using State = std::variant<Absent, Joining, Pausing, Member, LookingUp, Confirming>;
 }  // namespace group_state
 
-/// For the log.
+/// The role as text, for the log.
 [[nodiscard]] std::string_view name(GroupRole role);
 
 }  // namespace ipoib::link

@@ -49,8 +49,8 @@ void GroupTable::join_broadcast(const std::optional<wire::McMemberRecord>& creat
   arm(broadcast_);
 }
 
-/// Checks after silence are as frequent as the size of the subnet permits, which is not known: LIDs
-/// are assigned densely, so the highest one is about the number of ports.
+/// Sets how often groups are checked after silence, by the size of the subnet. That is not known,
+/// but LIDs are assigned densely, so the highest one is about the number of ports.
 void GroupTable::on_lid(Lid lid) {
   if (lid.value() <= highest_lid_) return;
   highest_lid_ = lid.value();

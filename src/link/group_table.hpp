@@ -19,21 +19,21 @@ namespace ipoib::link {
 
 class GroupTable {
  public:
-  /// The key is for the groups that programs join.
+  /// The key is for the table of groups that programs join.
   GroupTable(const GroupDependencies& deps, const HashKey& key);
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
   [[nodiscard]] Group& broadcast() { return broadcast_; }
   [[nodiscard]] const Group& broadcast() const { return broadcast_; }
-  /// RFC 4391, 4: with the scope of the broadcast group.
+  /// The MGID of a group, with the scope of the broadcast group (RFC 4391, 4).
   [[nodiscard]] Gid mgid_of(const IpAddress& group) const;
   /// The group of this MGID if the host is a member; else null.
   [[nodiscard]] const Group* joined(const Gid& mgid);
 
   // --- Stimuli ---------------------------------------------------------------------------------
   void join_broadcast(const std::optional<wire::McMemberRecord>& creation);
-  /// A LID of the subnet: that of this port, without its path bits.
+  /// The port has this LID, given without its path bits.
   void on_lid(Lid lid);
   /// Another port has sent a datagram to the broadcast group.
   void on_broadcast_heard(Lid from, TimePoint now);
@@ -43,9 +43,10 @@ class GroupTable {
   void join_others(TimePoint now);
   /// Whether there has been a response to the join of each all-nodes group.
   [[nodiscard]] bool all_nodes_settled() const;
-  /// The same of all groups.
+  /// Whether there has been a response to the join of each group.
   [[nodiscard]] bool all_settled() const;
-  /// For the operator; empty if the broadcast and all-nodes groups are joined or refused.
+  /// What the table waits for, for the operator; empty if the broadcast and all-nodes groups are
+  /// joined or refused.
   [[nodiscard]] std::string waiting_for() const;
   /// The broadcast group has other parameters now.
   void on_new_parameters(TimePoint now);
@@ -59,7 +60,7 @@ class GroupTable {
   [[nodiscard]] Group* on_response(const wire::SaResponse& response, TimePoint now);
   void on_notice(const Gid& mgid);
   void on_reregister();
-  /// The LIDs that have been seen are forgotten, too.
+  /// The port has lost all memberships. The LIDs that have been seen are forgotten, too.
   void on_lost();
   void leave();
   void tick(TimePoint now);
@@ -69,8 +70,8 @@ class GroupTable {
   }
 
   void append_info(std::vector<GroupInfo>& out) const;
-  /// That of the IP group, unless it is known: if the host has joined it, or the MGID determines
-  /// it.
+  /// Sets the address of the IP group if it is known: if the host has joined it, or the MGID
+  /// determines it.
   void add_address(GroupInfo& group) const {
     if (!group.address) group.address = address_of(group.mgid);
   }
@@ -79,16 +80,16 @@ class GroupTable {
   template <class Act>
   void for_each(Act&& act);
   void arm(Group& group) { timers_.arm(group, group.next_deadline()); }
-  /// Null for a group that the host has not joined.
+  /// The group with this MGID; null if the host has not joined it.
   [[nodiscard]] Group* find(const Gid& mgid);
   [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const;
   void update_others(TimePoint now);
   GroupDependencies deps_;
   Group broadcast_;
   std::unordered_map<Gid, Group, KeyedHash> others_;
-  std::vector<IpAddress> wanted_;  ///< that the host has joined
+  std::vector<IpAddress> wanted_;  ///< groups that the host has joined
   std::set<Gid> routed_;
-  /// The same by MGID; one address per MGID, although several may map to it.
+  /// The groups of wanted_ by MGID; one address for each, although several may map to it.
   std::map<Gid, IpAddress> host_groups_;
   TokenBucket joins_;
   bool joins_wait_ = false;

@@ -1,4 +1,4 @@
-// Saves the cache of a link for that of another daemon, and takes over such a one.
+// Saves the cache of a link for the link of another daemon, and takes over such a cache.
 #include <algorithm>
 #include <array>
 #include <utility>

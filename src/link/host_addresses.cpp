@@ -68,8 +68,8 @@ bool HostAddresses::serve(const IpAddress& address, bool is_router) {
   return served_.insert_or_assign(address, is_router).second;
 }
 
-/// In an ordered set, one of the two addresses beside a target has the longest prefix in common
-/// with it. Unspecified if no other station has an address of this family.
+/// The address of a station with the longest prefix in common with a target: in an ordered set, one
+/// of the two beside it. Unspecified if no other station has an address of this family.
 template <class Address>
 Address HostAddresses::nearest_station(const Address& target) const {
   const auto at = served_.lower_bound(target);

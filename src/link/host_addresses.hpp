@@ -20,7 +20,7 @@ class HostAddresses {
   std::vector<IpAddress> update(const HostView& view);
 
   [[nodiscard]] const std::vector<IpPrefix>& all() const { return prefixes_; }
-  /// Of a TAP or its bridge; zero of a TUN.
+  /// The MAC of a TAP or its bridge; zero on a TUN.
   [[nodiscard]] MacAddress mac() const { return mac_; }
   [[nodiscard]] bool is_ipv6_router() const { return is_ipv6_router_; }
 
@@ -35,7 +35,7 @@ class HostAddresses {
   [[nodiscard]] bool speaks_for(const IpAddress& address) const {
     return is_own(address) || is_served(address);
   }
-  /// Of the host, or of the station that has the address.
+  /// Whether the host, or the station that has the address, is a router.
   [[nodiscard]] bool is_ipv6_router(const IpAddress& address) const {
     const auto at = served_.find(address);
     return at != served_.end() ? at->second : is_ipv6_router_;
@@ -59,9 +59,9 @@ class HostAddresses {
   [[nodiscard]] bool is_broadcast(Ipv4Address address) const;
   /// Whether a neighbour can have the address: unicast, and neither the host's nor a station's.
   [[nodiscard]] bool can_be_neighbour(const IpAddress& address) const;
-  /// The source address of a solicitation: one in the target's subnet, else of the stations the one
-  /// that has most bits in common with the target, else the first of its family (RFC 4861, 7.2.2),
-  /// else for IPv4 one of another interface; unspecified if there is none.
+  /// The source address of a solicitation: the host's in the target's subnet, else that of a
+  /// station with most bits in common with the target, else the first of its family (RFC 4861,
+  /// 7.2.2), else for IPv4 one of another interface; unspecified if there is none.
   [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const;
   [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target) const {
     return source_among(target);
@@ -74,8 +74,8 @@ class HostAddresses {
   template <class Address>
   [[nodiscard]] Address nearest_station(const Address& target) const;
 
-  // Sets, since they are searched for each packet to an unknown destination and each ARP message,
-  // and a host may have thousands of addresses.
+  // These are sets, since they are searched for each packet to an unknown destination and each ARP
+  // message, and a host may have thousands of addresses.
   std::unordered_set<IpAddress> own_;
   std::unordered_set<Ipv4Address> broadcasts_;
   std::vector<IpPrefix> prefixes_;
@@ -90,7 +90,8 @@ class HostAddresses {
   std::optional<TimePoint> arp_read_;  ///< from the source
   MacAddress mac_;
   bool is_ipv6_router_ = false;
-  /// Ordered, so that nobody can choose addresses that take long to find, and to find the nearest.
+  /// Ordered, to find the nearest address, and so that nobody can choose addresses that take long
+  /// to find.
   std::map<IpAddress, bool> served_;
 };
 

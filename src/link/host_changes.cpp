@@ -1,4 +1,4 @@
-// Passes on changes of the host's configuration.
+// Passes changes of the host's configuration to the objects of a link.
 #include <utility>
 
 #include "ipoib/well_known_groups.hpp"

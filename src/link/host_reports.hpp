@@ -1,5 +1,6 @@
-// What its kernel does not announce of the host: reads it again before it is used, or reports that
-// it may have changed. Each kind is limited, since the fabric may cause any number of them.
+// Follows the parts of the host's configuration that the kernel does not announce: reads them again
+// before they are used, or reports that they may have changed. Each kind is limited, since the
+// fabric may cause any number of them.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +14,20 @@ namespace ipoib::link {
 
 class HostReports {
  public:
-  /// Between two reports of one kind.
+  /// The time between two reports of one kind.
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
   /// How old the policy for ARP may be when it is used.
   static constexpr Duration kPolicyAge = std::chrono::milliseconds(1);
-  /// The same for requests that ask others: on a large subnet there are many, and only a proxy
-  /// answers them.
+  /// How old the policy may be for requests that are not for this host: on a large subnet there are
+  /// many, and only a proxy answers them.
   static constexpr Duration kProxyPolicyAge = std::chrono::milliseconds(100);
 
-  /// Both outlive it.
+  /// Both arguments outlive this object.
   HostReports(HostAddresses& host, Output& out) : host_(host), out_(out) {}
 
-  /// A redirect within the interval is reported at its end: the host may have followed this one
-  /// only.
+  /// A router has sent a redirect. One within the interval is reported at its end: the host may
+  /// have followed this one only.
   void redirect_received(TimePoint now) {
     if (redirect_at_ != kNever) return;
     redirect_at_ = std::max(now, redirects_not_before_);

@@ -14,7 +14,7 @@ bool contains(const std::optional<PortRange>& range, std::uint16_t port) {
 
 enum class Match { no, yes, unknown };
 
-/// Of the condition "iif".
+/// Whether the condition "iif" matches.
 Match matches_input(RoutingRule::Input input, const Flow& flow) {
   if (input == RoutingRule::Input::any) return Match::yes;
   if (!flow.is_of_host) return Match::unknown;

@@ -4,8 +4,8 @@
 // Rules are applied in their order (ip-rule(8)); a rule with conditions that a packet does not show
 // is tried after all others. Tables without a rule come last: an interface in a VRF has one.
 //
-// With thousands of routes it takes milliseconds to build or to destroy one, so both is for the
-// control thread; changes take a microsecond.
+// With thousands of routes it takes milliseconds to build or to destroy this object, so the control
+// thread does both; changes take a microsecond.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ class HostRoutes {
   /// Changes may be made again, if all later ones are as well.
   void apply(const RouteChange& change);
 
-  // After changes, the first two may hold although they need not.
+  // After changes, the first two of these may be true without need.
   [[nodiscard]] bool has_gateways() const { return has_gateways_; }
   /// Whether rules or routes depend on more than addresses.
   [[nodiscard]] bool needs_headers() const { return needs_headers_; }

@@ -43,7 +43,7 @@ void IcmpErrors::no_route(Frame&& packet, TimePoint now) {
   send(std::move(packet), ConstBytes(message).first(size), Counter::unreachable_answers, now);
 }
 
-/// Takes the frame even if there is no message.
+/// Sends a message; takes the frame even if there is none.
 void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now) {
   Frame taken = std::move(frame);
   if (message.empty() || kHostHeadroom + message.size() > taken.capacity()) return;
@@ -54,8 +54,8 @@ void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint
   out_.to_host.push_back(std::move(taken));
 }
 
-/// The message is for the sender of the packet. Of IPv6, only the addresses of the interface are
-/// known as those of the host.
+/// Whether the rate limit admits the message, which is for the sender of the packet. With IPv6,
+/// only the addresses of the interface are known as those of the host.
 bool IcmpErrors::admits(ConstBytes message, TimePoint now) {
   const auto ipv4 = wire::Ipv4Header::parse(message);
   const auto ipv6 = wire::Ipv6Header::parse(message);

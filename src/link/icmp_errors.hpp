@@ -1,7 +1,7 @@
 // ICMP errors to the host about its packets, which the link cannot deliver.
 //
-// RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) require a rate limit. Packets of the host itself have
-// their own, so that strangers, whose packets the host forwards, do not use it up.
+// RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) require a rate limit. Packets of the host itself have a
+// limit of their own, which strangers, whose packets the host forwards, cannot use up.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class HostAddresses;
 
 class IcmpErrors {
  public:
-  /// All of these outlive it.
+  /// The arguments outlive this object.
   IcmpErrors(const Config& config, const HostAddresses& host, Output& out);
 
-  // They drop a packet, count it as `why`, and report it to the host, if the rate limit admits
-  // that. The message reuses the packet's frame.
+  // The methods below drop a packet, count it as `why`, and report it to the host, if the rate
+  // limit admits that. The message reuses the packet's frame.
 
   /// For an IP packet that is longer than `mtu` bytes and cannot be fragmented.
   void too_big(Frame&& packet, std::uint32_t mtu, Counter why, TimePoint now);

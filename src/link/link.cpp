@@ -186,7 +186,7 @@ void Link::Impl::join() {
   groups.join_broadcast(creation);
 }
 
-/// The broadcast group cannot be used now.
+/// Takes the link down, since the broadcast group cannot be used now, and joins again later.
 void Link::Impl::join_later(std::string_view why, TimePoint now) {
   go_down(now);
   bring_up.on_setup_failed();
@@ -195,7 +195,8 @@ void Link::Impl::join_later(std::string_view why, TimePoint now) {
   log.log(message_id(events::kInterfaceDown), spdlog::level::warn, "{}; joining again later", why);
 }
 
-/// On a port that is down, no leave would be received, and the SM removes its memberships.
+/// Takes the link down. On a port that is down, no leave would be received, and the SM removes its
+/// memberships.
 void Link::Impl::go_down(TimePoint now) {
   set_carrier(false);
   configured.reset();
@@ -236,7 +237,7 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
     }
   }
   if (p.parameters && p.groups.broadcast().record() == nullptr) {
-    return p.join_later("the broadcast group cannot be used any more", now);
+    return p.join_later("the broadcast group can no longer be used", now);
   }
   p.complete_bring_up(now);
 }

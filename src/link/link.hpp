@@ -59,22 +59,24 @@ class Link {
 
   // --- Stimuli: port, queue pair, host ---------------------------------------------------------
   void on_port(const PortStatus& port, TimePoint now);
-  /// The SM asks its clients to register again (IBA 14.4.11).
+  /// The SM has asked its clients to register again (IBA 14.4.11).
   void on_client_reregister(TimePoint now);
   /// The queue pair was recreated: it is in RESET, and attached to the groups of the old one.
   void on_queue_pair(Qpn qpn, TimePoint now);
   /// ConfigureQueuePair failed: the link goes down and joins again later.
   void on_setup_failed(TimePoint now);
-  /// AttachGroup failed: for the broadcast group the same; another group is joined again later.
+  /// AttachGroup failed. If it was for the broadcast group, the link goes down and joins again
+  /// later; another group is joined again later.
   void on_attach_failed(const Gid& mgid, TimePoint now);
-  /// Until the first call the link knows no addresses of the host.
-  /// `routes` may be shared, if they are those of the view, with links that get the same changes;
-  /// null: the link takes them from the view.
+  /// The host's configuration has changed; until the first call the link knows no addresses of the
+  /// host. `routes` are those of the view, and may be shared with links that get the same changes;
+  /// if null, the link takes them from the view.
   void on_host_changed(const HostView& view, TimePoint now,
                        std::shared_ptr<HostRoutes> routes = nullptr);
   /// Changes since the last HostView, in order; RoutesUnknown is followed by a new one.
   void on_routes_changed(std::span<const RouteChange> changes, TimePoint now);
-  /// Permits that of an ArpReplyCheck, or answers one of station_requests().
+  /// Sends the reply that an ArpReplyCheck has asked about, or that answers one of
+  /// station_requests().
   void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.
   void on_notice(const wire::Notice& notice, TimePoint now);
@@ -97,12 +99,13 @@ class Link {
   void solicit(const IpAddress& address, TimePoint now);
 
   // --- Stimuli: stations behind the host, which have addresses of their own ---------------------
-  /// The link speaks for this address from now on: announces it, sends from it, and takes what
-  /// neighbours say about themselves in requests for it. Again: changes `is_router` (of IPv6).
+  /// The link speaks for this address from now on: announces it, sends from it, and learns from
+  /// requests for it what neighbours say about themselves. Another call changes `is_router` (of
+  /// IPv6).
   void serve(const IpAddress& address, bool is_router, TimePoint now);
   void withdraw(const IpAddress& address);
-  /// Asks all hosts once for the address of a station which does not answer any more. If one has
-  /// it, it is in known_neighbours(). The caller limits the rate.
+  /// Asks all hosts once for the address of a station that no longer answers. If one has it, it is
+  /// in known_neighbours(). The caller limits the rate.
   void search(const IpAddress& address, TimePoint now);
   /// The multicast groups that stations listen to; the link is a member of them as of the host's.
   void set_station_groups(std::vector<IpAddress> groups, TimePoint now);
@@ -116,8 +119,8 @@ class Link {
   [[nodiscard]] std::vector<Outgoing>& sends();
   [[nodiscard]] std::vector<Frame>& to_host();
   [[nodiscard]] std::vector<Event>& events();
-  /// What neighbours have said since it was drained; nothing unless Config::reports_neighbours.
-  /// Also what they say about an address that is served.
+  /// What neighbours have said since the list was drained, also about served addresses; empty
+  /// unless Config::reports_neighbours.
   [[nodiscard]] std::vector<KnownNeighbour>& known_neighbours();
   /// ARP requests of neighbours for addresses that are not the host's: a station may have them. The
   /// link answers none of them by itself.
@@ -135,9 +138,9 @@ class Link {
   /// Adds or replaces a pin: the address may have this GID only. Ends an entry with another one.
   [[nodiscard]] Result<void> pin(const IpAddress& address, const Gid& gid);
   /// Starts to resolve a neighbour, as a packet to it does, unless that is under way; get() then
-  /// shows how far it is. EINVAL: no neighbour can have the address; ENETUNREACH: the routes of the
-  /// interface do not lead to it, or lead to a gateway; EHOSTUNREACH: the SA knows no path to it;
-  /// ENOBUFS: a limit forbids it.
+  /// shows how far it is. Fails with EINVAL if no neighbour can have the address, ENETUNREACH if
+  /// the routes of the interface do not lead to it or lead to a gateway, EHOSTUNREACH if the SA
+  /// knows no path to it, and ENOBUFS if a limit forbids it.
   [[nodiscard]] Result<void> resolve(const IpAddress& address, TimePoint now);
   bool remove(const IpAddress& address);  ///< entry and pin; returns false if there is neither
   bool remove_entry(const IpAddress& address);  ///< not the pin
@@ -147,11 +150,11 @@ class Link {
   /// At most `limit` neighbours.
   [[nodiscard]] SavedPage save(NeighbourCursor from, std::size_t limit, TimePoint now) const;
   /// Adds what another link has saved, without sending anything but SA requests for groups. Call it
-  /// while the link is up. Ignores what is invalid here, and what there is no room for without
-  /// eviction. Returns how many neighbours were added.
+  /// while the link is up. Ignores entries that are invalid here, and those that need an eviction.
+  /// Returns how many neighbours were added.
   std::size_t restore(const SavedPage& saved, TimePoint now);
-  /// Whether nothing is gained by waiting: the link is up, and each of its groups was joined or
-  /// refused, or the port is not ready.
+  /// Whether waiting changes nothing: the link is up, and each of its groups was joined or refused,
+  /// or the port is not ready.
   [[nodiscard]] bool is_settled() const;
 
   // --- State -----------------------------------------------------------------------------------

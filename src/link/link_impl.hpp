@@ -30,7 +30,7 @@ struct Link::Impl {
   void update_routed_groups(TimePoint now) { groups.set_routed_groups(routed.groups(), now); }
   void configure_queue_pair();
   void set_mtu(std::uint32_t bytes);
-  /// Removes the entries of addresses that are now own or broadcast addresses.
+  /// Removes the entries of addresses that are now the host's own or broadcast addresses.
   void remove_own_entries();
   void remove_entry_of_this_host(const IpAddress& address);
   void update_host_groups(TimePoint now);
@@ -72,7 +72,7 @@ struct Link::Impl {
   UnroutedPackets unrouted;
   Transmitter transmitter;
   Receiver receiver;
-  /// Current configuration of the queue pair; nullopt: not configured.
+  /// Current configuration of the queue pair; nullopt if it is not configured.
   std::optional<ConfigureQueuePair> configured;
   bool carrier = false;
 };

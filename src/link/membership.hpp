@@ -1,4 +1,5 @@
-// Shared by the two kinds of group: SA requests, and what an MCMemberRecord provides.
+// What the two kinds of group share: SA requests, and the membership that an MCMemberRecord
+// provides.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace ipoib::link {
 
-/// Outlives the groups.
+/// The parts of the link that groups use; all outlive the groups.
 struct GroupDependencies {
   const Config& config;
   const PortGid& port;  ///< the member
@@ -51,7 +52,8 @@ void request_leave(const GroupDependencies& deps, const Gid& mgid, std::uint8_t 
 /// group, its Q_Key or MTU. Empty if it can be used.
 [[nodiscard]] std::string_view mismatch(const GroupDependencies& deps,
                                         const wire::McMemberRecord& record, bool is_broadcast);
-/// The error says why the record is invalid, or which address handle could not be created.
+/// The membership that a record gives. The error says why the record is invalid, or which address
+/// handle could not be created.
 [[nodiscard]] Result<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
                                         const wire::McMemberRecord& record);
 

@@ -23,13 +23,13 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
     case NdType::redirect:
       return {.neighbour = message.target, .hardware = message.target_link_layer};
     case NdType::neighbour_solicitation:
-      // A reply will be sent to who solicits this host, or a station behind it; other solicitations
+      // Whoever solicits this host, or a station behind it, gets a reply; other solicitations
       // create no entry.
       return {.neighbour = message.source,
               .hardware = message.source_link_layer,
               .creates_entry = host.speaks_for(message.target)};
     case NdType::router_solicitation:
-      // RFC 4861, 6.2.6 and 4.1: it is for routers only.
+      // A router solicitation is for routers only (RFC 4861, 6.2.6 and 4.1).
       return {.neighbour = message.source,
               .hardware = message.source_link_layer,
               .creates_entry = host.is_ipv6_router()};

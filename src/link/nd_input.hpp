@@ -25,7 +25,7 @@ struct NeighbourClaim {
 };
 
 /// Returns nullopt if the message says nothing about its sender. The address in a redirect is that
-/// of another node.
+/// of another node, so it is no claim.
 [[nodiscard]] std::optional<NeighbourClaim> claim_in(const wire::NdMessage& message);
 
 /// Returns nullopt if the message has no valid information about a neighbour.

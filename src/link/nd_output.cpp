@@ -11,8 +11,8 @@
 
 namespace ipoib::link {
 
-/// RFC 4861, 7.2.2: the prompting packet's source "SHOULD be placed in the IP Source Address" if it
-/// is an address of the interface; else any of these may be used.
+/// The source of a solicitation. The prompting packet's source "SHOULD be placed in the IP Source
+/// Address" if it is an address of the interface; else any of these may be used (RFC 4861, 7.2.2).
 Ipv6Address NdOutput::source_for(const Ipv6Address& target, ConstBytes prompt) const {
   if (prompt.size() > wire::kEncapsulationSize) {
     const auto header = wire::Ipv6Header::parse(prompt.subspan(wire::kEncapsulationSize));

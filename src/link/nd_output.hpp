@@ -19,7 +19,7 @@ class NdOutput {
   struct Dependencies {
     const Config& config;
     const HostAddresses& host;
-    const HwAddress& own;  ///< in all messages
+    const HwAddress& own;  ///< sender address of all messages
     MulticastOutput& groups;
     FramePool& frames;
     Output& out;
@@ -33,7 +33,7 @@ class NdOutput {
   /// Sends to the target's solicited-node group (RFC 4861, 7.2.2). The source is that of the
   /// datagram that caused it, `prompt`, if it is an address of the host.
   void multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now);
-  /// The same to all nodes.
+  /// Sends a solicitation to all nodes.
   void search(const Ipv6Address& target, TimePoint now);
   void unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                             const PathData& path);

@@ -41,13 +41,14 @@ static_assert(kStateTraits.size() == std::variant_size_v<Neighbour::State>);
 constexpr std::string_view kOtherAddress = "another address";
 constexpr std::string_view kByOperator = "set by the operator";
 
-/// For the combinations that have no row in docs/states.md.
+/// Asserts that a combination does not occur, since it has no row in docs/states.md.
 Disposition cannot_happen() {
   assert(false && "not in docs/states.md");
   return Disposition::keep;
 }
 
-/// A router fragments IPv4 packets without DF (RFC 1812, 4.2.2.7); the sender of others has to.
+/// Handles a packet that exceeds the path's MTU: as a router, fragments IPv4 packets without DF
+/// (RFC 1812, 4.2.2.7), and reports others to their sender.
 void send_too_big(Frame&& frame, const PathData& path, Qpn qpn, const NeighbourDependencies& deps,
                   TimePoint now) {
   Frame taken = std::move(frame);
@@ -71,7 +72,7 @@ std::unique_ptr<ParkedFrames> parked_first(Frame&& frame, const NeighbourDepende
   return parked;
 }
 
-/// Packets that waited for a neighbour can be sent.
+/// Records how long packets have waited for a neighbour, since they can now be sent.
 void record_wait(const ParkedFrames& parked, const NeighbourDependencies& deps, TimePoint now) {
   if (parked.since() != kNever) deps.statistics.resolution.add(now - parked.since());
 }
@@ -107,7 +108,7 @@ Disposition Neighbour::on_packet(Frame&& frame, Purpose purpose, const Dependenc
           [&](New&) { return first_request(parked_first(std::move(frame), deps, now), deps, now); },
           [&](Incomplete& s) { return park(*s.parked); },
           [&](Resolving& s) {
-            // A reply may have been the first to need the path; it would wait for longer.
+            // The path may have been requested for a reply, which would wait for longer.
             (void)deps.paths.use(*s.route.path, now, purpose);
             return park(s.wait->parked);
           },
@@ -182,7 +183,7 @@ Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
                         [&](OneOf<Stale, Delay> auto& s) {
                           return probe(std::move(s.route), "the host solicits it", deps, now);
                         },
-                        // It is asked again when the failure has been forgotten.
+                        // The neighbour is asked again when the failure has been forgotten.
                         [](Failed&) { return Disposition::keep; },
                         [&](Permanent& s) {
                           deps.out.known_neighbours.push_back({address_, s.route.hardware(), true});
@@ -284,8 +285,8 @@ Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {
       state_);
 }
 
-/// If it were forgotten, packets would wait for it in vain again. RFC 4861, 6.3.6: a router that
-/// may be dead is probed, so that it is used again when it is back.
+/// A failed gateway is not forgotten, or packets would wait for it in vain again. It is probed, so
+/// that it is used again when it is back (RFC 4861, 6.3.6).
 Disposition Neighbour::on_gateway_deadline(const Dependencies& deps, TimePoint now) {
   const Ageing& ageing = deps.config.ageing;
   if (deps.solicitor.admit_revalidation(now)) deps.solicitor.solicit_all(address_, {}, now);
@@ -327,7 +328,8 @@ Disposition Neighbour::on_set_permanent(Route&& route, const Dependencies& deps,
   return Disposition::keep;
 }
 
-/// Sends nothing. An entry that was being probed begins as Stale: its next use starts over.
+/// Sends nothing. An entry that was being probed begins as Stale: its next use starts the probes
+/// over.
 Disposition Neighbour::on_restored(const SavedNeighbour& saved, Route&& route,
                                    const Dependencies& deps, TimePoint now) {
   return std::visit(Overloaded{
@@ -358,7 +360,7 @@ void Neighbour::report(ChangeKind kind, std::string_view why, const Dependencies
   if (deps.out.changes.wants_neighbours()) deps.out.changes.add(kind, info(TimePoint{}), why);
 }
 
-// --- What stimuli have in common -----------------------------------------------------------------
+// --- Shared by the stimuli -----------------------------------------------------------------
 
 /// The one function that changes the state.
 Disposition Neighbour::become(State&& next, std::string_view why, const Dependencies& deps) {
@@ -378,7 +380,7 @@ Disposition Neighbour::become(State&& next, std::string_view why, const Dependen
   return Disposition::keep;
 }
 
-/// The rows Adopt_*: takes over a hardware address that has been learnt.
+/// Takes over a hardware address that has been learnt (the rows Adopt_*).
 Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
                              const Dependencies& deps, TimePoint now) {
   ParkedFrames frames = std::move(parked);
@@ -412,7 +414,7 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
   return Disposition::keep;
 }
 
-/// Address and path are known.
+/// Enters the state of an entry whose address and path are known.
 Disposition Neighbour::become_resolved(Route&& route, Evidence evidence, ParkedFrames&& parked,
                                        const Dependencies& deps, TimePoint now) {
   const bool used = parked.has_packets();
@@ -447,7 +449,8 @@ Disposition Neighbour::become_failed(std::string_view why, const Dependencies& d
   return become(Failed{now + deps.config.ageing.negative}, why, deps);
 }
 
-/// The path of these states is always usable; if it should not be, the frame is dropped.
+/// Sends a frame. The path of these states is always usable; should it not be, the frame is
+/// dropped.
 void Neighbour::send(Frame&& frame, Purpose purpose, const Route& route, const Dependencies& deps,
                      TimePoint now) {
   Frame taken = std::move(frame);
@@ -522,7 +525,7 @@ Disposition Neighbour::next_probe(Probing& state, const Dependencies& deps, Time
       deps.paths.invalidate(*state.route.path, "no response to a probe");
       (void)deps.paths.use(*state.route.path, now);
     }
-    // The path of this state is always usable; if it should not be, there is one probe less.
+    // The path of this state is always usable; should it not be, there is one probe less.
     if (const PathData* const path = state.route.path->usable()) {
       deps.solicitor.solicit(address_, state.route.hardware(), *path);
     }
@@ -559,7 +562,7 @@ std::size_t Neighbour::parked() const {
 NeighbourState Neighbour::state_name() const { return kStateTraits[state_.index()].state; }
 
 EvictionClass Neighbour::current_eviction_class() const {
-  // Whatever others have confirmed: an entry that the host has not used can be learnt again.
+  // An entry that the host has not used can be learnt again, whatever others have confirmed.
   if (used_ == kNotYet) {
     if (std::holds_alternative<Resolving>(state_)) return EvictionClass::pending;
     if (route() != nullptr && !std::holds_alternative<Permanent>(state_))

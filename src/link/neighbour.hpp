@@ -22,9 +22,9 @@ using NeighbourListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// The order in which a full table evicts entries, from failed to active ones; it never evicts
-/// others. `unused` and `pending` are stale and resolving entries that the host has not used:
-/// messages of others have created them, and may evict no others than `failed` and `unused` ones.
+/// The order in which a full table evicts entries, from failed to active ones; it evicts no others.
+/// `unused` and `pending` are stale and resolving entries that the host has not used: messages of
+/// others have created them, and may evict only `failed` and `unused` ones.
 enum class EvictionClass : std::uint8_t {
   none,
   failed,
@@ -38,7 +38,8 @@ enum class EvictionClass : std::uint8_t {
 inline constexpr std::size_t kEvictionClasses =
     static_cast<std::size_t>(EvictionClass::permanent) + 1;
 
-/// Two cache lines; data that few entries need is allocated by their state.
+/// An entry of the neighbour cache, in two cache lines; data that few entries need is allocated by
+/// their state.
 class Neighbour : public cache::Timed, public NeighbourListHook, public NeighbourStateTypes {
  public:
   using Dependencies = NeighbourDependencies;
@@ -82,12 +83,12 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] Disposition on_path_ready(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_path_failed(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_deadline(const Dependencies& deps, TimePoint now);
-  /// The same for a failed gateway that another one replaces.
+  /// The deadline of a failed gateway that another one replaces has come.
   [[nodiscard]] Disposition on_gateway_deadline(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_link_down(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_set_permanent(Route&& route, const Dependencies& deps,
                                              TimePoint now);
-  /// A new entry, which another daemon has had; the path can be used.
+  /// The entry is new, and another daemon has had it; the path can be used.
   [[nodiscard]] Disposition on_restored(const SavedNeighbour& saved, Route&& route,
                                         const Dependencies& deps, TimePoint now);
   /// The table is about to erase the entry: drops its parked frames.
@@ -110,7 +111,7 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   /// Null in the states without a hardware address.
   [[nodiscard]] const Route* route() const;
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
-  /// For on_restored(); nullopt without a usable path.
+  /// The entry as on_restored() takes it; nullopt without a usable path.
   [[nodiscard]] std::optional<SavedNeighbour> saved(TimePoint now) const;
 
  private:
@@ -143,7 +144,7 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   friend class NeighbourTable;
   static constexpr TimePoint kNotYet = TimePoint::min();
 
-  /// A count of 64 bits, of which only half fits into the data path's cache line.
+  /// Increments a count of 64 bits, of which only half fits into the data path's cache line.
   void count_use() {
     if (++uses_low_ == 0) ++uses_high_;
   }

@@ -1,4 +1,4 @@
-// What neighbour entries work with.
+// The parts of the link that neighbour entries use.
 #pragma once
 
 #include "ipoib/frame.hpp"
@@ -16,7 +16,7 @@ class IcmpErrors;
 class PathTable;
 class Solicitor;
 
-/// Outlives the entries.
+/// References to these parts, which outlive the entries.
 struct NeighbourDependencies {
   const Config& config;
   PathTable& paths;

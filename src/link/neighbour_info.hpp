@@ -34,7 +34,7 @@ struct PathInfo {
   std::uint8_t rate = 0;       ///< IBA code; see wire::rate_mbps
   std::uint8_t lifetime = 0;   ///< of packets, IBA code; kUnknownLifetime
   std::uint8_t hop_limit = 0;  ///< 0: no global route
-  bool needs_refresh = false;  ///< in use, but its next use requests it again
+  bool needs_refresh = false;  ///< the path is in use, but its next use requests it again
 };
 
 struct NeighbourInfo {
@@ -44,7 +44,7 @@ struct NeighbourInfo {
   std::optional<Gid> pinned = {};  ///< the only GID that it may have
   std::optional<PathInfo> path;
   std::optional<Duration> used;       ///< time since a packet was sent to it; nullopt: never
-  std::uint64_t uses = 0;             ///< packets of the host to it; a large packet is one
+  std::uint64_t uses = 0;             ///< packets of the host to it; a large packet counts as one
   std::optional<Duration> confirmed;  ///< time since the last confirmation; nullopt: never
   std::uint32_t references = 0;       ///< to its address handle: by its path and by posted sends
   std::uint32_t parked = 0;           ///< frames that wait
@@ -55,8 +55,8 @@ struct NeighbourCursor {
   std::uint64_t position = 0;  ///< a slot of the table; then the pins
 };
 
-/// One page of a listing, in no order. An entry that exists during the whole listing is in exactly
-/// one page.
+/// One page of a listing, without an order. An entry that exists during the whole listing is in
+/// exactly one page.
 struct NeighbourPage {
   std::vector<NeighbourInfo> entries;
   std::optional<NeighbourCursor> next;  ///< nullopt: that was the last page

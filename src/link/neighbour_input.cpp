@@ -8,8 +8,8 @@
 
 namespace ipoib::link {
 
-/// Nothing announces that a peer's LID has changed, but its datagrams show it. Only datagrams of
-/// the peer's queue pair count, and of its GID if they have a GRH.
+/// A change of a peer's LID is not announced, but its datagrams show it. Only datagrams of the
+/// peer's queue pair count, and of its GID if they have a GRH.
 void NeighbourInput::check_source(const Neighbour& sender, const Incoming& datagram,
                                   TimePoint now) {
   const Route* const route = sender.route();
@@ -50,7 +50,8 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
 }
 
 bool NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
-  // A redirect has the address of another node, which nobody can check: it will be solicited.
+  // A redirect has the address of another node, which cannot be checked: that node will be
+  // solicited.
   if (update.hardware && !claims_.is_admissible(update.neighbour, *update.hardware, datagram)) {
     return true;
   }
@@ -76,8 +77,8 @@ bool NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagr
   return true;
 }
 
-/// Whether a message may cause a request for the path to a GID. Those that the host waits for may;
-/// the others are limited, by their source and in all.
+/// Whether a message may cause a request for the path to a GID. A message that the host waits for
+/// may; the others are limited, by their source and in all.
 bool NeighbourInput::admits_path(const IpAddress& sender, const HwAddress& hardware,
                                  const Incoming& datagram, TimePoint now) {
   const Path* const path = deps_.paths.find(hardware.gid);
@@ -129,7 +130,7 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
   }
 }
 
-/// To a request for an address of the host.
+/// Responds to a request for an address of the host.
 void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram, TimePoint now) {
   deps_.reports.use_arp_policy(now);
   const bool is_probe = request.sender_protocol.is_unspecified();
@@ -158,7 +159,8 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
 }
 
 /// The kernel does not announce `ip neigh add proxy`. So for an unknown address the control thread
-/// looks whether it is proxied now. Those that are known to be have the look-ups for themselves.
+/// looks whether it is proxied now. Addresses that are known to be proxied have a limit of look-ups
+/// for themselves.
 void NeighbourInput::answer_as_proxy(const wire::Arp& request, const Incoming& datagram,
                                      TimePoint now) {
   switch (answer_to(request, deps_.host)) {
@@ -173,7 +175,7 @@ void NeighbourInput::answer_as_proxy(const wire::Arp& request, const Incoming& d
   }
 }
 
-/// A station behind the host may have the address.
+/// Passes a request on, since a station behind the host may have the address.
 void NeighbourInput::pass_on(const wire::Arp& request, TimePoint now) {
   if (request.operation != wire::ArpOperation::request || is_announcement(request)) return;
   if (!deps_.config.serves_stations) {
@@ -189,14 +191,14 @@ void NeighbourInput::pass_on(const wire::Arp& request, TimePoint now) {
   deps_.out.station_requests.push_back(request);
 }
 
-/// Without an entry: who serves the stations decides what it means. If a station has moved, its old
-/// host must not announce it any more.
+/// Reports a claim without making an entry: the view of the stations decides what it means. If a
+/// station has moved, its old host must no longer announce it.
 void NeighbourInput::report(const IpAddress& address, const HwAddress& hardware) {
   if (deps_.host.is_served(address)) deps_.announcer.stop(address);
   if (deps_.config.reports_neighbours) deps_.out.known_neighbours.push_back({address, hardware});
 }
 
-/// A reply to a request of ours finds the entry that has sent it.
+/// Handles a reply, which finds the entry that has sent the request.
 void NeighbourInput::receive_reply(const wire::Arp& reply, const Incoming& datagram,
                                    TimePoint now) {
   Neighbour* const sender = deps_.neighbours.find(reply.sender_protocol);
@@ -205,14 +207,15 @@ void NeighbourInput::receive_reply(const wire::Arp& reply, const Incoming& datag
   learn(*sender, reply, is_unicast ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
 }
 
-/// The sender of a message that gets no reply, or not yet: updates its entry, but creates none.
+/// Updates the entry of the sender of a message that gets no reply, or not yet; creates none.
 void NeighbourInput::update_known(const wire::Arp& message, const Incoming& datagram,
                                   TimePoint now) {
   Neighbour* const known = deps_.neighbours.find(message.sender_protocol);
   if (known != nullptr) learn(*known, message, Evidence::unconfirmed, datagram, now);
 }
 
-/// As in Linux, the lock time is not for announcements: a peer may have a new queue pair.
+/// Learns an address. As in Linux, the lock time does not apply to announcements: a peer may have a
+/// new queue pair.
 void NeighbourInput::learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
                            const Incoming& datagram, TimePoint now) {
   if (sender.is_locked(deps_.config.ageing.lock_time, now) && !is_announcement(message) &&
@@ -230,7 +233,7 @@ void NeighbourInput::ask_routes(const wire::Arp& request, const Incoming& datagr
   deps_.out.events.emplace_back(ArpReplyCheck{request});
 }
 
-/// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in
+/// Sends the reply to the requester: "swap hardware and protocol fields" (RFC 826). It is parked in
 /// the entry until the path is known.
 void NeighbourInput::reply_to_arp(const wire::Arp& request, TimePoint now) {
   // The look-up of the routes may have taken longer than setting a pin.
@@ -257,7 +260,7 @@ void NeighbourInput::set_address(Neighbour& sender, const HwAddress& hardware, E
   check_source(sender, datagram, now);
 }
 
-/// A probe has no sender address, so the reply is broadcast.
+/// Broadcasts the reply to a probe, since that has no sender address.
 void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
   if (!probe_replies_.take(now)) {
     return deps_.out.counters.add(Counter::arp_limited);
@@ -266,7 +269,8 @@ void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
   deps_.arp.broadcast_reply(request);
 }
 
-/// Each address has a pause of its own: one that is claimed all the time hides no other.
+/// Logs a duplicate address. Each address has a pause of its own, so one that is claimed all the
+/// time hides no other.
 void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
   constexpr std::size_t kMostPauses = 64;
   deps_.out.counters.add(Counter::drop_duplicate_address);

@@ -1,4 +1,5 @@
-// Received ARP and Neighbour Discovery messages: updates the neighbour cache, and replies to ARP.
+// Handles received ARP and Neighbour Discovery messages: updates the neighbour cache, and replies
+// to ARP.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ namespace ipoib::link {
 
 class NeighbourInput {
  public:
-  /// All of these outlive it.
+  /// The parts of the link that messages concern; all outlive this object.
   struct Dependencies {
     const Config& config;
     const HwAddress& own;
@@ -60,7 +61,7 @@ class NeighbourInput {
 
  private:
   [[nodiscard]] Neighbour* find_or_create(const IpAddress& address);
-  /// Returns false if a limit forbids it.
+  /// Applies an update to the cache; returns false if a limit forbids it.
   bool apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now);
   [[nodiscard]] bool admits_path(const IpAddress& sender, const HwAddress& hardware,
                                  const Incoming& datagram, TimePoint now);
@@ -80,10 +81,10 @@ class NeighbourInput {
   Dependencies deps_;
   Claims claims_;
   TokenBucket reply_checks_;
-  TokenBucket proxy_checks_;  ///< of them: for what is not known to be proxied
+  TokenBucket proxy_checks_;  ///< of them for addresses that are not known to be proxied
   TokenBucket probe_replies_;
   TokenBucket known_stations_;                  ///< requests for addresses of stations
-  TokenBucket unknown_stations_;                ///< and for any others
+  TokenBucket unknown_stations_;                ///< requests for all others
   SourceLimit sources_;                         ///< of requests for paths
   std::map<Ipv4Address, LogPause> duplicates_;  ///< of the host's addresses
 };

@@ -38,7 +38,8 @@ struct WaitForPath : PathWaiter {
   bool confirmed;
 };
 
-/// A base of Neighbour, so that its methods can use the names unqualified.
+/// The states as members of a base of Neighbour, so that its methods can use their names
+/// unqualified.
 struct NeighbourStateTypes {
   /// Base of the states in which the path can be used.
   struct Routed {
@@ -50,7 +51,7 @@ struct NeighbourStateTypes {
   struct Incomplete {
     std::unique_ptr<ParkedFrames> parked;
     TimePoint deadline;
-    std::uint8_t requests = 0;  ///< 0: the rate limit defers the first one to the deadline
+    std::uint8_t requests = 0;  ///< 0 while the rate limit defers the first one to the deadline
   };
   struct Resolving {
     Route route;

@@ -11,7 +11,7 @@
 namespace ipoib::link {
 
 struct NeighbourStatistics {
-  /// All but `pinned`, which is no state of an entry.
+  /// The number of states: all but `pinned`, which is no state of an entry.
   static constexpr auto kStates = static_cast<std::size_t>(NeighbourState::pinned);
 
   [[nodiscard]] std::size_t& in(NeighbourState state) {
@@ -20,7 +20,8 @@ struct NeighbourStatistics {
 
   std::array<std::size_t, kStates> entries{};  ///< by state
   /// How long packets of the host waited for the address of a neighbour and its path, from the
-  /// first of them. Only what succeeded; drop_neighbour_failed and drop_path_failed count the rest.
+  /// first of them. Only successes are in it; drop_neighbour_failed and drop_path_failed count the
+  /// rest.
   DurationHistogram resolution;
 };
 

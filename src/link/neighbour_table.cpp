@@ -6,7 +6,7 @@ namespace ipoib::link {
 
 namespace {
 
-/// What an entry of a class says about its neighbour as a gateway.
+/// The level of a gateway whose entry has this class.
 Reachability::Level level_of_class(EvictionClass eviction_class) {
   switch (eviction_class) {
     case EvictionClass::none:
@@ -80,7 +80,7 @@ Neighbour* NeighbourTable::choose_active() {
   return least_recent;
 }
 
-/// The same order among the few entries that share the buckets of an address.
+/// The first to evict among the few entries that share the buckets of an address.
 Neighbour* NeighbourTable::choose_rival(const IpAddress& address, Purpose purpose) const {
   const EvictionClass last =
       purpose == Purpose::packet ? EvictionClass::active : EvictionClass::unused;

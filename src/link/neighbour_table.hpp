@@ -31,11 +31,11 @@ class NeighbourTable final : public Reachability {
   ~NeighbourTable() override;
 
   [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
-  /// The same; `guess` is the entry that it probably is, or null.
+  /// Finds an entry; `guess` is the entry that it probably is, or null.
   [[nodiscard]] Neighbour* find(const IpAddress& address, Neighbour* guess) const {
     return guess != nullptr && guess->address() == address ? guess : find(address);
   }
-  /// Too large for the processor's caches, so that LookAhead saves time.
+  /// Whether the table is too large for the processor's caches, so that LookAhead saves time.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
   using Hint = cache::Hints::Probe;
   [[nodiscard]] Hint hint_of(const IpAddress& key) const { return entries_.hint_of(key); }
@@ -46,8 +46,9 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
   void watch(std::set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
-  /// Creates an entry in the state New; the caller must call a stimulus next. Null if there is only
-  /// room of entries that stay: permanent and parking ones, for a reply all that the host has used.
+  /// Creates an entry in the state New; the caller must call a stimulus next. Returns null if the
+  /// table is full of entries that stay: permanent and parking ones, and for a reply all that the
+  /// host has used.
   [[nodiscard]] Neighbour* create(const IpAddress& address, Purpose purpose);
 
   // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
@@ -68,7 +69,7 @@ class NeighbourTable final : public Reachability {
     apply(entry, entry.on_set_permanent(std::move(route), deps_, now));
   }
   void restore(Neighbour& entry, const SavedNeighbour& saved, PathRef&& path, TimePoint now);
-  void remove(Neighbour& entry, Counter why, std::string_view text);  ///< `text`: for who watches
+  void remove(Neighbour& entry, Counter why, std::string_view text);  ///< `text` says why
   /// A path request is complete: informs the entries that wait for it.
   void path_resolved(PathTable::Resolution&& resolution, TimePoint now);
   void link_down(TimePoint now);
@@ -81,7 +82,7 @@ class NeighbourTable final : public Reachability {
   [[nodiscard]] std::size_t count(EvictionClass of) const {
     return counts_[static_cast<std::size_t>(of)];
   }
-  /// Both go on from `slot`, which they set to the next one, or to nullopt.
+  /// Both methods go on from `slot`, which they set to the next one, or to nullopt.
   [[nodiscard]] std::vector<NeighbourInfo> list(std::optional<std::uint32_t>& slot,
                                                 std::size_t limit, TimePoint now) const;
   [[nodiscard]] std::vector<SavedNeighbour> save(std::optional<std::uint32_t>& slot,
@@ -107,7 +108,7 @@ class NeighbourTable final : public Reachability {
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;
-  /// Active: no order; others: the longest in that class first.
+  /// Entries by class. Active ones have no order; in other classes the longest member comes first.
   std::array<List, kEvictionClasses> lists_;
   std::array<std::size_t, kEvictionClasses> counts_{};
   std::uint64_t erasures_ = 0;

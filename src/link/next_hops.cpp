@@ -21,7 +21,7 @@ const RouteHop* by_weight(const std::vector<const RouteHop*>& hops, std::size_t 
   const std::size_t all =
       std::accumulate(hops.begin(), hops.end(), std::size_t{0},
                       [](std::size_t sum, const RouteHop* hop) { return sum + hop->weight; });
-  // Not the low bits, which select the cache entry.
+  // The low bits select the cache entry, so they are not used here.
   std::size_t at = (hash >> 16) % std::max<std::size_t>(all, 1);
   for (const RouteHop* const hop : hops) {
     if (at < hop->weight) return hop;
@@ -81,13 +81,14 @@ Reachability::Level NextHops::level_of(const RouteHop& hop) const {
   return hop.gateway ? reachability_.level_of(*hop.gateway) : Reachability::Level::unknown;
 }
 
-/// Reachability comes before the preference of a router (RFC 4191, 3.2). Null if there are none.
+/// Reachability comes before the preference of a router (RFC 4191, 3.2). Returns null if there are
+/// no hops.
 const RouteHop* NextHops::select(const HostRoutes::Routes& routes, std::size_t hash) const {
   if (routes.size() == 1 && routes.front()->hops.size() == 1) return &routes.front()->hops.front();
   std::vector<const RouteHop*> best;
   auto best_rank = std::pair(Reachability::Level::failed, HostRoute::Preference::low);
   for (const HostRoute* const route : routes) {
-    // The hops of one route share its flows, whether or not they have been used before.
+    // The hops of one route share its flows, whether they have been used before or not.
     std::vector<const RouteHop*> hops;
     std::vector<const RouteHop*> failed;
     auto rank = std::pair(Reachability::Level::failed, route->preference);

@@ -2,7 +2,7 @@
 // the kernel chose, so the choice is made again, from a copy of the kernel's routing tables.
 //
 // The copy has only the routes through the interface, since the kernel chose one of them (see
-// HostRoutes). What to do with a packet that no route covers, the owner decides: see Transmitter.
+// HostRoutes). The owner decides what to do with a packet that no route covers: see Transmitter.
 //
 // The kernel does not know which gateways respond, since a TUN has no neighbours. So if several
 // routes or next hops are equal, one that responds is preferred (RFC 4861, 6.3.6).
@@ -21,15 +21,15 @@
 
 namespace ipoib::link {
 
-/// What is known about neighbours as gateways.
+/// Interface: what is known about neighbours as gateways.
 class Reachability {
  public:
   enum class Level : std::uint8_t { resolved, unknown, failed };
   virtual ~Reachability() = default;
   [[nodiscard]] virtual Level level_of(const IpAddress& neighbour) const = 0;
-  /// The gateways that another one can replace. They stay failed until they respond.
+  /// Names the gateways that another one can replace. They stay failed until they respond.
   virtual void watch(std::set<IpAddress> gateways) = 0;
-  /// Counts changes: of level_of() for any watched gateway.
+  /// Counts changes of level_of() for any watched gateway.
   [[nodiscard]] virtual std::uint64_t level_changes() const = 0;
 };
 
@@ -39,12 +39,12 @@ class NextHops {
   NextHops(Reachability& reachability, const HashKey& key);
 
   void update(const HostView& view);
-  /// The same, with the routes of a view. Who shares them gets the same changes.
+  /// Takes the routes of a view. All who share them get the same changes.
   void update(std::shared_ptr<HostRoutes> routes);
-  /// Follows a change since then.
+  /// Applies a change since the last update().
   void apply(const RouteChange& change);
 
-  /// If false, each destination is its own next hop.
+  /// Whether there are gateways. If not, each destination is its own next hop.
   [[nodiscard]] bool has_gateways() const { return routes_->has_gateways(); }
   /// Whether rules or routes depend on more than addresses.
   [[nodiscard]] bool needs_headers() const { return routes_->needs_headers(); }
@@ -55,7 +55,7 @@ class NextHops {
   [[nodiscard]] bool covers(const Flow& flow) const;
 
  private:
-  /// Entries of the cache of results, a power of two. A flow has one place, so whoever chooses
+  /// Entries of the cache of results, a power of two. A flow has one entry, so whoever chooses
   /// flows that share one only causes a route look-up for each packet.
   static constexpr std::size_t kCached = 1024;
   struct CachedHop {

@@ -11,10 +11,10 @@
 
 namespace ipoib::link {
 
-/// Bytes of headroom before a packet for the host, at least: for the header of another link layer.
+/// The least headroom before a packet for the host, in bytes: for the header of another link layer.
 inline constexpr std::size_t kHostHeadroom = 16;
 
-/// A neighbour has said which address it has, or the operator has.
+/// A hardware address that a neighbour has said to have, or that the operator has set.
 struct KnownNeighbour {
   IpAddress address;
   HwAddress hardware;

@@ -80,7 +80,7 @@ std::optional<Counter> ParkedFrames::refusal(const Frame& packet) const {
   return is_full ? std::optional(Counter::drop_parked_total_limit) : std::nullopt;
 }
 
-/// Those that are parked, and those still to come.
+/// Drops the other fragments of a datagram: those that are parked, and those still to come.
 void ParkedFrames::drop_other_fragments(const Frame& dropped, Counters& counters) {
   const auto datagram = datagram_of_frame(dropped);
   if (!datagram || is_incomplete(*datagram)) return;

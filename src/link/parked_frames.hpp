@@ -16,21 +16,22 @@
 namespace ipoib::link {
 
 /// Limits for the parked frames of a link, and their present use. Packets of the host and replies
-/// have their own, since strangers cause the replies. In all, a packet counts with the bytes of its
-/// slot, since those are not available to others; for one neighbour as in Linux, with its own bytes
-/// and those of an sk_buff. Replies are small.
+/// have separate limits, since strangers cause the replies. In the totals, a packet counts with the
+/// bytes of its slot, since those are not available to others; for one neighbour it counts as in
+/// Linux, with its own bytes and those of an sk_buff. Replies are small.
 struct ParkingBudget {
   static constexpr std::size_t kPacketOverhead = 256;
 
   std::size_t bytes_per_neighbour = 0;
-  /// A quarter of what follows is only for so many packets of each neighbour: a few neighbours with
-  /// many packets leave room for the first ones of others.
+  /// A quarter of the limits below is only for this number of packets of each neighbour: a few
+  /// neighbours with many packets leave room for the first ones of others.
   std::size_t first_packets = 0;
   std::size_t frames = 0;  ///< packets
   std::size_t bytes = 0;
   std::size_t replies_per_neighbour = 4;
   std::size_t replies = 128;
-  /// Datagrams of a neighbour of which a fragment was dropped, to be remembered.
+  /// The number of datagrams of a neighbour that are remembered since a fragment of them was
+  /// dropped.
   std::size_t incomplete_per_neighbour = 8;
   std::size_t used = 0;  ///< packets
   std::size_t bytes_used = 0;
@@ -51,18 +52,18 @@ class ParkedFrames {
 
   /// Parks the frame, or drops and counts it if a limit has been reached.
   void park(Frame&& frame, Purpose purpose, Counters& counters);
-  /// Removes and returns all of them.
+  /// Removes and returns all frames.
   [[nodiscard]] std::vector<Frame> take();
-  /// Drops all of them, each counted as `why`.
+  /// Drops all frames, each counted as `why`.
   void drop(Counter why, Counters& counters);
   /// The bytes of the oldest frame; empty if there is none.
   [[nodiscard]] ConstBytes first() const {
     return frames_.empty() ? ConstBytes{} : frames_.front().bytes();
   }
-  /// Whether one of them is a packet of the host.
+  /// Whether one of the frames is a packet of the host.
   [[nodiscard]] bool has_packets() const { return packets_ > 0; }
   [[nodiscard]] std::size_t size() const { return frames_.size(); }
-  /// A packet of the host waits, since now unless one did before.
+  /// A packet of the host waits, from now on unless one did before.
   void wait_from(TimePoint now) { since_ = std::min(since_, now); }
   /// Since when packets of the host have waited; kNever if none has.
   [[nodiscard]] TimePoint since() const { return since_; }
@@ -78,7 +79,7 @@ class ParkedFrames {
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
   std::size_t queued_ = 0;   ///< bytes of the packets, as they count for one neighbour
-  std::size_t slots_ = 0;    ///< the same, as they count in all
+  std::size_t slots_ = 0;    ///< bytes of the packets, as they count in the totals
   std::size_t packets_ = 0;  ///< the others are replies
   TimePoint since_ = kNever;
   std::vector<wire::FragmentedDatagram> incomplete_;  ///< datagrams, oldest first

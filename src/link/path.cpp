@@ -18,8 +18,8 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<Path::State>> kPathStateNames{
     "Idle", "Waiting", "Requesting", "Ready", "NeedsRefresh", "Refreshing", "Failed"};
 
-/// RFC 4391, 9.1.2: everything but the hardware address comes from the path record. There is a
-/// global route if the record leads through a router, or our port requires one.
+/// The attributes in a path record, from which everything but the hardware address comes (RFC 4391,
+/// 9.1.2). There is a global route if the record leads through a router, or our port requires one.
 PathAttributes path_attributes(const wire::PathRecord& record, const PathSource& source) {
   PathAttributes attributes{.dlid = record.dlid,
                             .sl = record.sl,
@@ -256,7 +256,7 @@ void Path::on_deadline(const Dependencies& deps) {
              state_);
 }
 
-/// Its next use requests it again: the other daemon's data may be old.
+/// Takes over a path of another daemon, whose data may be old: its next use requests it again.
 bool Path::on_restored(const SavedPath& saved, const Dependencies& deps) {
   return std::visit(Overloaded{
                         [&](Idle&) {

@@ -29,7 +29,7 @@ using PathListHook =
 
 class Path : public cache::Timed, public PathListHook, public PathStateTypes {
  public:
-  /// Outlives the paths.
+  /// The parts of the link that paths use; all outlive the paths.
   struct Dependencies {
     const Config& config;
     AddressHandleFactory& handles;
@@ -46,7 +46,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
 
   [[nodiscard]] const Gid& gid() const { return gid_; }
   [[nodiscard]] const State& state() const { return state_; }
-  /// For the fast path: the data of a path whose use has no other effect, else null.
+  /// The data of a path whose use has no other effect, else null; for the fast path.
   [[nodiscard]] const PathData* ready() const {
     const auto* ready = std::get_if<Ready>(&state_);
     return ready != nullptr ? &ready->data : nullptr;
@@ -54,9 +54,9 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   /// The data of a path that can be used, else null.
   [[nodiscard]] const PathData* usable() const;
   [[nodiscard]] TimePoint deadline() const;
-  /// Whether the table keeps it; yes while it has users.
+  /// Whether the table keeps the path, which it does while there are users.
   [[nodiscard]] Disposition disposition() const;
-  /// When its port was last reported out of service.
+  /// When the path's port was last reported out of service.
   [[nodiscard]] TimePoint last_out_of_service() const {
     return history_ != nullptr ? history_->out_of_service : TimePoint::min();
   }
@@ -76,7 +76,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   void await(PathWaiter& waiter);          ///< in Waiting and Requesting only
   /// The path may have changed: its first use from `not_before` on requests it again.
   void invalidate(std::string_view why, const Dependencies& deps, TimePoint not_before = {});
-  /// Its port sends from a LID that is not the path's.
+  /// The path's port sends from a LID that is not the path's.
   void on_lid_mismatch(Lid source, const Dependencies& deps, TimePoint now);
   /// The SA has reported that the port came into service, or went out of it.
   void on_report(bool in_service, const Dependencies& deps, TimePoint now);
@@ -91,10 +91,10 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   friend class PathTable;
   friend class PathRef;
 
-  /// What has been observed of the peer's port. Most paths have none.
+  /// Observations of the peer's port. Most paths have none.
   struct History {
     Lid ignored_lid;            ///< a mismatch that the SA has been asked about already
-    TimePoint next_mismatch{};  ///< no request because of another mismatch before
+    TimePoint next_mismatch{};  ///< when another mismatch may cause a request
     TimePoint out_of_service = TimePoint::min();
   };
   [[nodiscard]] History& history() {

@@ -26,7 +26,7 @@ struct PathAttributes {
   friend bool operator==(const PathAttributes&, const PathAttributes&) = default;
 };
 
-/// What one daemon tells the next about a path.
+/// A path as one daemon hands it over to the next.
 struct SavedPath {
   PathAttributes attributes;
   std::uint32_t mtu = 0;  ///< of the InfiniBand payload, bytes
@@ -36,7 +36,7 @@ struct SavedPath {
 /// In place of the packet lifetime of a path that another daemon has handed over.
 inline constexpr std::uint8_t kUnknownLifetime = 0xff;
 
-/// What the SA's record gives.
+/// The part of the SA's record that is kept, and the address handle.
 struct PathData {
   AddressHandlePtr handle;
   PathAttributes attributes;  ///< the handle was created from these
@@ -51,8 +51,8 @@ using PathWaiter =
 using PathWaiters = boost::intrusive::list<PathWaiter, boost::intrusive::base_hook<PathWaiter>,
                                            boost::intrusive::constant_time_size<false>>;
 
-/// A base of Path, so that its methods can use the names unqualified. `failures` counts the failed
-/// requests in a row.
+/// The states as members of a base of Path, so that its methods can use their names unqualified.
+/// `failures` counts the failed requests in a row.
 struct PathStateTypes {
   struct Idle {};
   struct Waiting {
@@ -79,7 +79,7 @@ struct PathStateTypes {
     PathData data;
     wire::SaRequestId request;
     unsigned failures = 0;
-    bool is_outdated = false;  ///< as above
+    bool is_outdated = false;  ///< as in Requesting
   };
   struct Failed {
     TimePoint retry_at;

@@ -21,7 +21,7 @@ PathRef PathTable::acquire(const Gid& gid) {
   return made != nullptr ? PathRef(*made) : PathRef();
 }
 
-/// One of those that share the buckets of a GID.
+/// An unused path among those that share the buckets of a GID.
 Path* PathTable::unused_rival(const Gid& gid) const {
   Path* victim = nullptr;
   paths_.for_each_rival(gid, [&victim](Path& rival) {
@@ -30,7 +30,7 @@ Path* PathTable::unused_rival(const Gid& gid) const {
   return victim;
 }
 
-/// What follows each stimulus: erases the path, or sets its timer and puts it into its list.
+/// To call after each stimulus: erases the path, or sets its timer and puts it into its list.
 void PathTable::update(Path& path) {
   if (path.disposition() == Disposition::erase) return paths_.erase(path);
   timers_.arm(path, path.deadline());
@@ -79,7 +79,7 @@ std::optional<PathTable::Resolution> PathTable::on_response(const wire::SaRespon
   return resolution;
 }
 
-/// The paths that the host uses come first.
+/// Lets waiting paths send their requests; paths that the host uses come first.
 void PathTable::send_waiting() {
   for (const Purpose purpose : {Purpose::packet, Purpose::reply}) {
     List& paths = waiting(purpose);

@@ -16,7 +16,7 @@ namespace ipoib::link {
 class PathTable {
  public:
   using Condition = Path::Condition;
-  /// Outlives the table.
+  /// The parts of the link that the table uses; all outlive it.
   struct Dependencies {
     const Config& config;
     AddressHandleFactory& handles;
@@ -43,14 +43,14 @@ class PathTable {
   void set_source(const PathSource& source) { requests_.set_source(source); }
   [[nodiscard]] const PathSource& source() const { return requests_.source(); }
   [[nodiscard]] std::uint8_t source_lmc() const { return source().lmc; }
-  /// Finds or creates the path to a GID; a null reference if the table, or the GID's place in its
-  /// index, is full of paths in use.
+  /// Finds or creates the path to a GID. Returns a null reference if the table, or the GID's
+  /// buckets in its index, are full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
   // --- Stimuli, passed on to the path ----------------------------------------------------------
   Condition use(Path& path, TimePoint now, Purpose purpose = Purpose::packet) {
     const Condition condition = path.on_use(purpose, deps_, now);
-    // Otherwise neither its timer nor its list has changed.
+    // In any other condition neither the path's timer nor its list has changed.
     if (condition == Condition::pending) update(path), send_waiting();
     return condition;
   }
@@ -60,8 +60,8 @@ class PathTable {
   [[nodiscard]] bool restore(Path& path, const SavedPath& saved) {
     return path.on_restored(saved, deps_);
   }
-  /// Its port sent from `source`. Each LID that is not the port's invalidates the path once, and
-  /// the SA is asked no more often than PathTimes::mismatch_interval allows.
+  /// The path's port has sent from `source`. Each LID that is not the port's invalidates the path
+  /// once, and the SA is asked no more often than PathTimes::mismatch_interval allows.
   void on_source_lid(Path& path, Lid source, TimePoint now);
   /// The SA has reported that the GID came into service (trap 64), or went out of it (trap 65).
   void on_in_service(const Gid& gid, TimePoint now) { on_report(gid, true, now); }

@@ -27,18 +27,18 @@ class Pins {
 
   /// Adds or replaces a pin. Returns false if there is no room.
   [[nodiscard]] bool set(const IpAddress& address, const Gid& gid);
-  /// Returns false if there was none.
+  /// Removes a pin. Returns false if there was none.
   bool erase(const IpAddress& address);
-  /// Null if the address is not pinned.
+  /// The GID that an address is pinned to; null if there is none.
   [[nodiscard]] const Gid* find(const IpAddress& address) const;
-  /// Whether the address may be at the GID.
+  /// Whether the port with the GID may have the address.
   [[nodiscard]] bool permit(const IpAddress& address, const Gid& gid) const {
     const Gid* const pinned = find(address);
     return pinned == nullptr || *pinned == gid;
   }
   [[nodiscard]] std::size_t size() const { return pins_.size(); }
-  /// The pinned address with the least number from `from` on, and sets `from` to the next one;
-  /// nullopt at the end.
+  /// Returns the pinned address with the least number from `from` on, and sets `from` to the next
+  /// number; nullopt at the end.
   [[nodiscard]] std::optional<IpAddress> next(Number& from) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a frame is sent for: what it may use up depends on that.
+// The purpose that a frame is sent for, on which the limits that it may use up depend.
 #pragma once
 
 namespace ipoib::link {

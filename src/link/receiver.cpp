@@ -78,8 +78,9 @@ void Receiver::receive_one(Incoming& datagram, const Plan& plan, Neighbour* know
   }
 }
 
-/// The HCA loops multicast back to its sender, recognised by QPN, LID and GID. Groups may share an
-/// MLID, so the GRH identifies the group; a datagram without GRH is unicast.
+/// Whether a datagram is for this host. The HCA loops multicast back to its sender, which is
+/// recognised by QPN, LID and GID. Groups may share an MLID, so the GRH identifies the group; a
+/// datagram without GRH is unicast.
 bool Receiver::is_ours(const Incoming& datagram, TimePoint now) {
   const PortStatus& port = deps_.bring_up.port();
   const Lid from = base_lid(datagram.source_lid, port.lmc);
@@ -94,7 +95,7 @@ bool Receiver::is_ours(const Incoming& datagram, TimePoint now) {
     deps_.out.counters.add(Counter::drop_foreign_group);
     return false;
   }
-  // What another program on this port sends is looped back by the HCA, and proves no membership.
+  // The HCA loops back what another program on this port sends, so that proves no membership.
   if (group == &deps_.groups.broadcast() && from != port.lid) {
     deps_.groups.on_broadcast_heard(from, now);
   }

@@ -1,4 +1,5 @@
-// Fabric to host: drops what is not for this host, and passes on IP, ARP and Neighbour Discovery.
+// Fabric to host: drops datagrams that are not for this host, and passes on IP, ARP and Neighbour
+// Discovery.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ namespace ipoib::link {
 
 class Receiver {
  public:
-  /// All of these outlive the receiver.
+  /// The parts of the link that the receiver uses; all outlive it.
   struct Dependencies {
     const BringUp& bring_up;
     const HwAddress& own;

@@ -39,7 +39,7 @@ void RouteTables::clear() {
   count_ = {};
 }
 
-/// The next hops of routes in a view are those of their objects.
+/// Takes over the routes of a view, whose next hops are those of their objects.
 void RouteTables::update(const HostView& view) {
   clear();
   objects_.clear();
@@ -55,7 +55,7 @@ void RouteTables::update(const HostView& view) {
 
 // --- Changes -------------------------------------------------------------------------------------
 
-/// Of IPv6, a notification has all next hops of a route to which one was added.
+/// Adds a route. With IPv6, a notification has all next hops of a route to which one was added.
 RouteTables::Place RouteTables::add(const RouteAdded& change) {
   HostRoute route = change.route;
   const Place place = place_of(change.table, route);
@@ -63,7 +63,7 @@ RouteTables::Place RouteTables::add(const RouteAdded& change) {
   use_object(route, place);
   auto where = change.place;
   if (where == RouteAdded::Place::instead && !is_ipv6) {
-    // The first one is replaced, which is replaced by the new one then.
+    // The new route takes the place of the first one, which has that of the route to replace.
     if (auto* const routes = find(place)) {
       const auto old = std::ranges::find_if(
           *routes, [&](const HostRoute& other) { return is_alike(other, route); });
@@ -90,7 +90,7 @@ RouteTables::Place RouteTables::add(const RouteAdded& change) {
   return place;
 }
 
-/// Of IPv6, a single next hop of a route may be removed.
+/// Removes a route. With IPv6, a single next hop of a route may be removed.
 RouteTables::Place RouteTables::remove(const RouteRemoved& change) {
   const HostRoute& gone = change.route;
   const Place place = place_of(change.table, gone);
@@ -171,7 +171,7 @@ void RouteTables::remove_source(const IpAddress& address) {
   }
 }
 
-/// As in the kernel, routes with a TOS come first, then the lowest metric.
+/// Inserts a route. As in the kernel, routes with a TOS come first, then the lowest metric.
 void RouteTables::insert(HostRoute route, const Place& place, RouteAdded::Place where) {
   auto& count = count_[family_of(place.prefix)];
   if (count >= HostView::kMaxRoutes) return erase_if_empty(place);
@@ -185,7 +185,7 @@ void RouteTables::insert(HostRoute route, const Place& place, RouteAdded::Place 
   ++count;
 }
 
-/// The routes that use an object have its next hops, if it is known.
+/// Gives a route the next hops of the object that it uses, if that is known.
 void RouteTables::use_object(HostRoute& route, const Place& place) {
   if (route.nexthop == 0) return;
   users_[route.nexthop].insert(place);

@@ -32,7 +32,7 @@ class RouteTables {
 
   void update(const HostView& view);
   void clear();
-  // Each returns where routes have changed.
+  // These methods return where routes have changed.
   Place add(const RouteAdded& change);
   Place remove(const RouteRemoved& change);
   std::vector<Place> change(const NextHopChanged& change);
@@ -45,7 +45,7 @@ class RouteTables {
   /// bits; empty if there are none.
   [[nodiscard]] Routes longest_match(std::uint32_t table, const Flow& flow,
                                      std::optional<std::uint8_t> ignored_bits) const;
-  /// In the order in which the kernel tries them.
+  /// The routes at a place, in the order in which the kernel tries them.
   [[nodiscard]] const std::vector<HostRoute>& at(const Place& place) const;
   /// Calls `visit` with the routes to each prefix.
   template <class Visit>

@@ -105,7 +105,7 @@ void RoutedGroups::add(const Gid& mgid) {
   groups_.insert(mgid);
 }
 
-/// Whether it is a group of this link and of a routed family, which routers may forward.
+/// Whether the group belongs to this link and to a routed family, and routers may forward it.
 bool RoutedGroups::is_routed(const Gid& mgid) const {
   if (!broadcast_ || mgid == *broadcast_ || !wire::is_ipoib_mgid(mgid)) return false;
   const auto& bytes = mgid.bytes();

@@ -23,7 +23,7 @@ class RoutedGroups {
   /// The link is up, and its broadcast group has that MGID.
   void on_up(const Gid& broadcast);
   void on_down();
-  /// The SA has lost its groups, or may have others now.
+  /// The SA has lost its groups, or may have other ones now.
   void on_reregister();
   /// Returns false if this object has not sent the request.
   [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
@@ -32,7 +32,8 @@ class RoutedGroups {
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return list_at_; }
 
-  /// To be joined, at most Limits::routed_groups; empty unless the host routes multicast.
+  /// The groups to be joined, at most Limits::routed_groups; empty unless the host routes
+  /// multicast.
   [[nodiscard]] const std::set<Gid>& groups() const { return groups_; }
 
  private:
@@ -47,7 +48,7 @@ class RoutedGroups {
   bool ipv6_ = false;
   std::optional<Gid> broadcast_;  ///< while the link is up
   std::optional<wire::SaRequestId> request_;
-  std::map<Gid, bool> reported_;  ///< since the request: whether the group was created or deleted
+  std::map<Gid, bool> reported_;  ///< since the request; true for a group that was created
   unsigned failures_ = 0;
   TimePoint list_at_ = kNever;
   std::set<Gid> groups_;

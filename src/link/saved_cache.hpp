@@ -1,5 +1,5 @@
-// What a link saves for that of the next daemon on the same port and partition: values without
-// references. Times are relative, since the clocks of the two need not agree.
+// The cache that a link saves for that of the next daemon on the same port and partition: values
+// without references. Times are relative, since the clocks of the two need not agree.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ void SendGroup::on_turn() {
              state_);
 }
 
-/// RFC 4391, 12: failed operations on groups "SHOULD be logged"; that a group does not exist is no
+/// Logs a failed operation, as it "SHOULD be" (RFC 4391, 12). That a group does not exist is no
 /// failure.
 void SendGroup::log_failure(const wire::SaFailure& failure) {
   const bool is_loud = !is_missing(failure) && failures_.add();
@@ -116,7 +116,7 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
                  [&](send_group_state::Confirming& s) {
                    if (membership) return ready(std::move(*membership), "confirmed");
                    if (std::holds_alternative<McMemberRecord>(result)) return missing();
-                   // After any other failure, as a busy SA, the group stays in use.
+                   // After any other failure, such as a busy SA, the group stays in use.
                    if (!is_missing(wire::failure_of(result))) {
                      return ready(std::move(s.membership), "not confirmed: kept");
                    }
@@ -129,8 +129,8 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
   return parked;
 }
 
-/// A group in use is joined again, which changes nothing for a member: another program on the port
-/// may have left it, and the group may have another LID.
+/// Joins a group in use again, which changes nothing for a member: another program on the port may
+/// have left it, and the group may have another LID.
 Disposition SendGroup::on_deadline(bool may_request, TimePoint now) {
   return std::visit(Overloaded{
                         [](send_group_state::Waiting&) { return Disposition::keep; },
@@ -155,8 +155,8 @@ Disposition SendGroup::on_deadline(bool may_request, TimePoint now) {
                     state_);
 }
 
-/// An outstanding join stays: its response is newer than the event. A confirmation may be older,
-/// and it may still succeed.
+/// The membership may be outdated. An outstanding join stays, since its response is newer than the
+/// event. A confirmation may be older, and it may still succeed.
 Disposition SendGroup::on_outdated() {
   const auto give_up = [this] {
     leave();
@@ -277,7 +277,7 @@ bool SendGroup::is_member() const {
          std::holds_alternative<send_group_state::Confirming>(state_);
 }
 
-/// For those who watch.
+/// Reports a change to those who watch the link.
 void SendGroup::report(bool was_member, std::string_view why) const {
   using Kind = GroupChange::Kind;
   const auto add = [&](Kind kind) { deps_.out.changes.add(kind, info(), why); };

@@ -61,25 +61,26 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
   /// Sends the frame or parks it. Returns the frame if the group does not exist.
   [[nodiscard]] Frame on_packet(Frame&& frame, TimePoint now);
-  /// Fewer requests are outstanding: it may request its join.
+  /// Fewer requests are outstanding, so the group may request its join.
   void on_turn();
-  /// Returns the parked frames if the group does not exist.
+  /// The SA has responded. Returns the parked frames if the group does not exist.
   [[nodiscard]] std::vector<Frame> on_response(const wire::SaResult& result, TimePoint now);
-  /// `may_request`: a further request may be outstanding; else it checks the membership later.
+  /// The deadline has come. With `may_request` a further request may be outstanding; else the
+  /// membership is checked later.
   [[nodiscard]] Disposition on_deadline(bool may_request, TimePoint now);
   /// The group was created or deleted (RFC 4392, 5: its MLID may have been reassigned), or the SA
   /// has lost its members.
   [[nodiscard]] Disposition on_outdated();
   /// The broadcast group has other parameters now, so this group will be created again with these.
   [[nodiscard]] Disposition on_new_parameters();
-  /// Before the table erases it. Parked frames are counted as `why`.
+  /// The table is about to erase the group. Parked frames are counted as `why`.
   void on_removed(Counter why, bool leave);
 
-  /// Before the table erases it in any case; for those who watch.
+  /// To call before the table erases the group in any case; for those who watch.
   void on_erased() const;
 
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
-  /// The IP group, as packets to it have it: an MGID has only 80 bits of an IPv6 group.
+  /// The address of the IP group in packets to it: an MGID has only 80 bits of an IPv6 group.
   [[nodiscard]] const std::optional<IpAddress>& address() const { return address_; }
   void set_address(const std::optional<IpAddress>& address) { address_ = address; }
   [[nodiscard]] const send_group_state::State& state() const { return state_; }

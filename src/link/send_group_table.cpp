@@ -14,8 +14,8 @@ namespace ipoib::link {
 
 namespace {
 
-/// The group that an encapsulated packet is sent to; nullopt if it is malformed. The MGID does not
-/// tell: ff02::fb and ff05::fb have one.
+/// The group that an encapsulated packet is sent to; nullopt if it is malformed. It does not follow
+/// from the MGID: ff02::fb and ff05::fb have the same.
 std::optional<IpAddress> group_in(ConstBytes frame) {
   const ConstBytes packet = frame.subspan(wire::kEncapsulationSize);
   if (wire::ip_version(packet) == 6) {
@@ -111,8 +111,8 @@ Gid SendGroupTable::all_routers(const Gid& mgid) const {
                                   : wire::multicast_gid(kAllRouters, deps_.config.pkey, scope);
 }
 
-/// A packet that is sent to the routers has another group. IPv6 groups that differ in their scope
-/// only have one MGID: the first one counts.
+/// The address of the group. A packet that is sent to the routers has another group. IPv6 groups
+/// that differ only in their scope have one MGID: the first one counts.
 std::optional<IpAddress> SendGroupTable::address_of(const Gid& mgid, ConstBytes frame) const {
   const auto group = group_in(frame);
   if (!group) return std::nullopt;

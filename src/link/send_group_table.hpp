@@ -15,7 +15,7 @@ namespace ipoib::link {
 
 class SendGroupTable {
  public:
-  /// The key is for the groups that programs send to.
+  /// The key is for the table of groups that programs send to.
   SendGroupTable(const GroupDependencies& deps, ParkingBudget& parking, const HashKey& key)
       : deps_(deps), parking_(parking), groups_(0, KeyedHash(key)) {}
   SendGroupTable(const SendGroupTable&) = delete;
@@ -23,7 +23,7 @@ class SendGroupTable {
 
   /// Joins a group that another daemon on the port has sent to, unless that needs an eviction.
   void restore(const Gid& mgid);
-  /// Those that are joined.
+  /// The groups that are joined.
   [[nodiscard]] std::vector<Gid> joined() const;
   /// Whether no join is waiting or outstanding.
   [[nodiscard]] bool is_settled() const { return requests_ == 0 && waiting_.empty(); }

@@ -27,7 +27,7 @@ class Solicitor {
   // --- The rate limit --------------------------------------------------------------------------
   /// Whether the first solicitation of a new neighbour can be sent within the retransmit interval.
   [[nodiscard]] bool may_solicit_first(TimePoint now) const;
-  /// Reserves and returns its time. Requires may_solicit_first().
+  /// Reserves and returns the time of the first solicitation. Requires may_solicit_first().
   [[nodiscard]] TimePoint reserve_first(TimePoint now);
   /// Whether a repetition may be sent now.
   [[nodiscard]] bool admit_repetition(TimePoint now);
@@ -35,13 +35,13 @@ class Solicitor {
   [[nodiscard]] bool admit_revalidation(TimePoint now);
 
   // --- Solicitations ---------------------------------------------------------------------------
-  /// By broadcast, or to the solicited-node group. `prompt` is the waiting datagram, which begins
-  /// with the encapsulation header; empty if there is none.
+  /// Solicits by broadcast, or to the solicited-node group. `prompt` is the waiting datagram, which
+  /// begins with the encapsulation header; empty if there is none.
   void solicit_all(const IpAddress& target, ConstBytes prompt, TimePoint now);
-  /// To all hosts; of IPv6, too: the one that has the target now need not be a member of its
-  /// solicited-node group yet.
+  /// Solicits all hosts, also with IPv6: the one that has the target now need not be a member of
+  /// its solicited-node group yet.
   void search(const IpAddress& target, TimePoint now);
-  /// By unicast to the last known address.
+  /// Solicits by unicast to the last known address.
   void solicit(const IpAddress& target, const HwAddress& hardware, const PathData& path);
 
  private:

@@ -20,7 +20,8 @@ class SourceLimit {
   SourceLimit(std::uint32_t per_second, const HashKey& key)
       : hash_(key), buckets_(kBuckets, TokenBucket(per_second, per_second)) {}
 
-  /// Whether the sender may do so now. `lmc` is that of the subnet's ports.
+  /// Takes a token of the sender; returns false if there is none now. `lmc` is that of the subnet's
+  /// ports.
   [[nodiscard]] bool take(const Incoming& datagram, std::uint8_t lmc, TimePoint now) {
     const Gid source = datagram.has_grh ? datagram.source_gid
                                         : Gid(0, Guid(base_lid(datagram.source_lid, lmc).value()));

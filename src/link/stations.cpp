@@ -1,4 +1,4 @@
-// Stations behind the host, which have addresses of their own.
+// The methods of Link for stations behind the host, which have addresses of their own.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,8 @@ void Link::set_station_groups(std::vector<IpAddress> groups, TimePoint now) {
   impl_->update_host_groups(now);
 }
 
-/// The table has a limit, which neither the host's programs nor stations can use up alone.
+/// Passes the groups of the host and of stations to the table. It has a limit, which neither can
+/// use up alone.
 void Link::Impl::update_host_groups(TimePoint now) {
   const auto first = std::min(station_groups.size(), config.limits.station_groups);
   const auto middle = station_groups.begin() + static_cast<std::ptrdiff_t>(first);

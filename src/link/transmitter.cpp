@@ -47,7 +47,7 @@ std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet) {
   return Plan{wire::EtherType::ipv4, next_hop(packet, header->source, header->destination)};
 }
 
-/// The same if the next hop is known.
+/// Plans a packet whose next hop is known.
 std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet, const IpAddress& hop) {
   if (wire::ip_version(packet) == 6) {
     if (!wire::Ipv6Header::parse(packet)) return std::nullopt;
@@ -57,8 +57,8 @@ std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet, const 
   return Plan{wire::EtherType::ipv4, hop};
 }
 
-/// Looks up the entry before it classifies the destination: there are no entries for multicast,
-/// broadcast and own addresses.
+/// Sends one packet. The entry is looked up before the destination is classified, since there are
+/// no entries for multicast, broadcast and own addresses.
 void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                                TimePoint now) {
   if (!plan) {
@@ -81,7 +81,7 @@ void Transmitter::send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbo
   }
 }
 
-/// The host may have set a larger MTU.
+/// Handles a packet that exceeds the link's MTU, since the host may have set a larger one.
 void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now) {
   Frame taken = std::move(frame);
   if (!wire::may_fragment(std::as_const(taken).bytes())) {
@@ -92,8 +92,8 @@ void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint no
   }
 }
 
-/// DHCP and ND messages of the host, whose kernel knows no link-layer addresses. Large packets are
-/// never such messages.
+/// Completes DHCP and ND messages of the host, whose kernel knows no link-layer addresses. Large
+/// packets are never such messages.
 Purpose Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
   if (type == wire::EtherType::ipv4) {
     deps_.dhcp.from_host(frame, deps_.mtu, now);
@@ -103,7 +103,8 @@ Purpose Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePo
   return Purpose::packet;
 }
 
-/// Multicast and limited broadcast destinations are on the link whatever the routes say.
+/// The next hop of a packet. Multicast and limited broadcast destinations are on the link whatever
+/// the routes say.
 IpAddress Transmitter::next_hop(ConstBytes packet, const IpAddress& source,
                                 const IpAddress& destination) {
   if (!deps_.next_hops.has_gateways()) return destination;
@@ -146,8 +147,8 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
   return Purpose::packet;
 }
 
-/// RFC 4391, 4 and 5: broadcast goes to the broadcast group, multicast to its own group. For other
-/// destinations an entry is created, if a route leads to them.
+/// Sends a packet without an entry: broadcast to the broadcast group, multicast to its own group
+/// (RFC 4391, 4 and 5). For other destinations an entry is created, if a route leads to them.
 void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan,
                                    std::optional<TimePoint> waits_since, TimePoint now) {
   Frame taken = std::move(frame);
@@ -190,9 +191,10 @@ bool Transmitter::is_covered(ConstBytes packet, const IpAddress& hop) const {
   return covers(wire::Ipv4Header::parse(packet));
 }
 
-/// The kernel sends a packet without a route only if its sender is bound to the interface: it takes
-/// any IPv4 destination to be on the link then. Whoever asks the link for each address, a scan or a
-/// stale route would fill it with solicitations, so such packets are refused.
+/// Lets a packet that no route covers wait for one, and refuses it at the deadline. The kernel
+/// sends such a packet only if its sender is bound to the interface: it then takes any IPv4
+/// destination to be on the link. If the link solicited each of these addresses, a scan or a stale
+/// route would fill it with solicitations.
 void Transmitter::wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since,
                                  TimePoint now) {
   Frame taken = std::move(frame);
@@ -222,7 +224,7 @@ Neighbour* Transmitter::create_neighbour(const IpAddress& address, TimePoint now
   if (deps_.neighbours.count(EvictionClass::unresolved) >= deps_.config.limits.unresolved) {
     return refused(Counter::drop_unresolved_limit);
   }
-  // Checked first, since create() may evict another entry.
+  // This is checked first, since create() may evict another entry.
   if (!deps_.solicitor.may_solicit_first(now)) return refused(Counter::drop_solicitation_limit);
   Neighbour* const created = deps_.neighbours.create(address, Purpose::packet);
   return created != nullptr ? created : refused(Counter::drop_neighbour_limit);

@@ -20,7 +20,7 @@ namespace ipoib::link {
 
 class Transmitter {
  public:
-  /// All of these outlive the transmitter.
+  /// The parts of the link that the transmitter uses; all outlive it.
   struct Dependencies {
     const Config& config;
     const BringUp& bring_up;
@@ -41,7 +41,7 @@ class Transmitter {
 
   explicit Transmitter(const Dependencies& deps) : deps_(deps) {}
 
-  /// Hops that the sender of a packet has chosen; nullopt: the routes decide.
+  /// Hops that the sender of a packet has chosen; nullopt where the routes decide.
   using Hops = std::span<const std::optional<IpAddress>>;
 
   /// Takes IP packets of the host, each with kHeadroom bytes before it. `hops` is empty, or has one
@@ -57,7 +57,7 @@ class Transmitter {
   struct Plan {
     wire::EtherType type;
     IpAddress hop;
-    bool is_resolved = false;  ///< the host has found a next hop and its MAC: on a TAP
+    bool is_resolved = false;  ///< the host has found a next hop and its MAC, as on a TAP
   };
 
   [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
@@ -68,15 +68,15 @@ class Transmitter {
   void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                     TimePoint now);
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
-  /// Returns null, and counts why, if a limit forbids it.
+  /// Creates an entry. Returns null, and counts why, if a limit forbids it.
   [[nodiscard]] Neighbour* create_neighbour(const IpAddress& address, TimePoint now);
-  /// `waits_since`: for a route; nullopt: a new packet.
+  /// Sends a packet, which has waited for a route since `waits_since`; nullopt for a new packet.
   void send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbour* known,
             std::optional<TimePoint> waits_since, TimePoint now);
   void transmit_unknown(Frame&& frame, const Plan& plan, std::optional<TimePoint> waits_since,
                         TimePoint now);
   void wait_for_route(Frame&& frame, std::optional<TimePoint> waits_since, TimePoint now);
-  /// Returns what the message is sent for.
+  /// Returns the purpose that the message is sent for.
   [[nodiscard]] Purpose complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   [[nodiscard]] Purpose complete_discovery(Frame& frame);
 

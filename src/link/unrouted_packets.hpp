@@ -1,5 +1,5 @@
-// Packets of the host that no route of the mirror covers. The kernel has found a route for them, of
-// which the mirror may hear a moment later.
+// Packets of the host that no route of the mirror covers. The kernel has found a route for them,
+// which may be announced a moment later.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class UnroutedPackets {
 
   explicit UnroutedPackets(const Config& config) : config_(config) {}
 
-  /// Whether the mirror has all that the kernel has announced. Initially it knows nothing.
+  /// Sets whether the mirror has all routes that the kernel has announced. Initially it has none.
   void set_known(bool known) { is_known_ = known; }
   /// When to decide about a packet that has waited since then: while the mirror is incomplete, it
   /// waits for longer.
@@ -31,13 +31,13 @@ class UnroutedPackets {
 
   /// Drops and counts the packet at a limit.
   void park(Packet&& packet, Counters& counters);
-  /// Removes and returns all of them, in order.
+  /// Removes and returns all packets, in order.
   [[nodiscard]] std::deque<Packet> take();
-  /// Drops all of them, each counted as `why`.
+  /// Drops all packets, each counted as `why`.
   void drop(Counter why, Counters& counters);
   [[nodiscard]] bool empty() const { return packets_.empty(); }
   [[nodiscard]] std::size_t size() const { return packets_.size(); }
-  /// Of the first packet; kNever if there is none.
+  /// The deadline of the first packet; kNever if there is none.
   [[nodiscard]] TimePoint next_deadline() const {
     return packets_.empty() ? kNever : deadline_of(packets_.front().since);
   }

@@ -9,7 +9,8 @@
 
 namespace ipoib::host {
 
-// Files below the folder are those of its network namespace, whatever that of the thread is.
+// Files below the folder are those of the folder's network namespace, whatever namespace the thread
+// is in.
 ArpSettings::ArpSettings()
     : folder_(::open("/proc/sys/net/ipv4/conf", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
 
@@ -25,7 +26,7 @@ std::optional<int> ArpSettings::find(const std::string& interface, const char* s
   return value;
 }
 
-/// 0 if there is no such setting.
+/// The value of a setting; 0 if there is no such one.
 int ArpSettings::number(const std::string& interface, const char* setting) const {
   return find(interface, setting).value_or(0);
 }

@@ -1,4 +1,5 @@
-// The kernel's settings for ARP, which it neither announces over netlink nor applies on a TUN.
+// Reads the kernel's settings for ARP, which it neither announces over netlink nor applies on a
+// TUN.
 #pragma once
 
 #include <optional>
@@ -16,11 +17,11 @@ class ArpSettings final : public ArpPolicySource {
   /// in a container, all settings are the kernel's defaults.
   ArpSettings();
 
-  /// Of an interface, combined with those for all interfaces.
+  /// The policy of an interface, combined with the settings for all interfaces.
   [[nodiscard]] std::optional<ArpPolicy> read(const std::string& interface) const override;
   /// Whether the host replies for an address that it reaches through another interface.
   [[nodiscard]] bool proxies(const std::string& interface) const;
-  /// Whether it replies for an address that it reaches through the same interface.
+  /// Whether the host replies for an address that it reaches through the same interface.
   [[nodiscard]] bool proxies_within(const std::string& interface) const;
   [[nodiscard]] bool forwards(const std::string& interface) const;
 

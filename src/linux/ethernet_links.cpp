@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint16_t kEthernet = 1;  // ARPHRD_ETHER
 
-/// By interface index.
+/// MACs by interface index.
 using MacsByIndex = std::unordered_map<int, MacAddress>;
 
 std::optional<MacAddress> mac_in(const nlattr* address) {

@@ -1,5 +1,5 @@
-// What the view of a TAP needs to know about other network interfaces of the host: the bridge or
-// bond that the TAP is a port of, and the MACs of all.
+// Reads what the view of a TAP needs to know about other network interfaces of the host: the bridge
+// or bond that the TAP is a port of, and the MACs of all.
 #pragma once
 
 #include <optional>
@@ -24,9 +24,9 @@ struct Master {
   InterfaceName interface;
   std::optional<MacAddress> mac;
 };
-/// That of a port, or of the bond that the port belongs to. Returns nullopt if there is none.
+/// The master of a port, or of the bond that the port belongs to. Returns nullopt if there is none.
 [[nodiscard]] std::optional<Master> master_of(nl_sock* socket, rtnl_link* port);
-/// A port of a bond can be one of a bridge.
+/// The longest chain of masters: a port of a bond can be a port of a bridge.
 inline constexpr int kMaxMasters = 3;
 
 struct EthernetLinks {
@@ -34,7 +34,7 @@ struct EthernetLinks {
   std::vector<LinkAddress> addresses;  ///< HostView::link_addresses, at most kMaxLinkAddresses
   bool is_backup = false;  ///< `port` belongs to a bond, and another of its ports is in use
 };
-/// In the network namespace.
+/// Reads the links of the socket's network namespace.
 [[nodiscard]] Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port);
 inline constexpr std::size_t kMaxMacs = 4096;
 inline constexpr std::size_t kMaxLinkAddresses = 16384;
@@ -42,10 +42,11 @@ inline constexpr std::size_t kMaxLinkAddresses = 16384;
 /// Whether a notification may change what read_ethernet_links() reads.
 [[nodiscard]] bool concerns_ethernet_links(nlmsghdr* message);
 
-/// By IFLA_LINKINFO: the MAC of a macvtap or ipvtap interface is that of a virtual machine.
+/// Whether IFLA_LINKINFO is that of a macvtap or ipvtap interface, whose MAC is that of a virtual
+/// machine.
 [[nodiscard]] bool is_tap_of_a_guest(const nlattr* link_info);
 
-/// By IFLA_LINKINFO of a port.
+/// Whether IFLA_LINKINFO is that of a port of a bond that is not in use.
 [[nodiscard]] bool is_backup_port(const nlattr* link_info);
 
 }  // namespace ipoib::host

@@ -53,13 +53,13 @@ std::optional<Ipv6Address> ipv6_group(std::string_view digits) {
   return Ipv6Address(bytes);
 }
 
-/// ff01::/16 never leaves the host (RFC 4291, 2.7).
+/// Whether the group is in ff01::/16, which never leaves the host (RFC 4291, 2.7).
 bool is_interface_local(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) <= 1; }
 
 }  // namespace
 
 Result<HostGroups> HostGroups::open() {
-  // thread-self, because /proc/net shows the namespace of the process's main thread.
+  // The path has thread-self, because /proc/net shows the namespace of the process's main thread.
   FileDescriptor ipv4 = open_file("/proc/thread-self/net/igmp");
   if (!ipv4) {
     return Error(errno, std::string("cannot open /proc/net/igmp: ") + std::strerror(errno));

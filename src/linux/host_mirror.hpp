@@ -17,7 +17,7 @@ class HostMirror {
 
   /// Readable when the host's configuration may have changed.
   [[nodiscard]] virtual int descriptor() const = 0;
-  /// What update() would read again.
+  /// The part that update() would read again.
   enum class Pending : std::uint8_t {
     none,
     routes,  ///< only routes and rules, whose changes RouteSource announces as well
@@ -40,14 +40,14 @@ class HostMirror {
   /// Whether the kernel replies to an ARP request for `target`, received from `sender`, if its
   /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan, proxied neighbours.
   [[nodiscard]] virtual bool permits_reply(Ipv4Address target, Ipv4Address sender) = 0;
-  /// The settings for ARP, for any thread; null: there are none. The mirror outlives its use.
+  /// The settings for ARP, for any thread; null if there are none. The mirror outlives its use.
   [[nodiscard]] virtual const ArpPolicySource* arp_policy() const { return nullptr; }
   /// Compares the settings for ARP and the proxied neighbours with those of the last snapshot; the
   /// kernel does not announce their changes. Returns whether to call update().
   [[nodiscard]] virtual bool check_arp_policy() = 0;
   /// The interface's name at the last update(); empty before.
   [[nodiscard]] virtual const std::string& interface_name() const = 0;
-  /// Only of a VLAN, which has no network interface, and so no name of the kernel's.
+  /// Sets the name of a VLAN, which has no network interface, and so no name of the kernel's.
   virtual void set_interface_name(const std::string& /*name*/) {}
   /// Whether another host or interface had the link-local address at the last update().
   [[nodiscard]] virtual bool link_local_is_duplicate() const = 0;

@@ -22,7 +22,7 @@ struct InterfaceAddress {
   int interface_index = 0;
   IpPrefix prefix;
 };
-/// That of an address message; nullopt if it is tentative or a duplicate (RFC 4862, 5.4).
+/// The address in a message; nullopt if it is tentative or a duplicate (RFC 4862, 5.4).
 [[nodiscard]] std::optional<InterfaceAddress> usable_address_of(nlmsghdr* message);
 
 /// Whether a notification may change what read_host_view() reads.

@@ -62,7 +62,7 @@ void IpGroups::leave(const Gid& mgid) {
   const auto at = groups_.find(mgid);
   if (at == groups_.end()) return;
   const auto wanted = request(mgid, interface_index_);
-  // Fails if the device is gone, and the membership with it.
+  // This fails if the device is gone, and the membership with it.
   (void)::setsockopt(at->second->descriptor.get(), IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &wanted,
                      sizeof(wanted));
   --at->second->groups;

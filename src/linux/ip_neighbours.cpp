@@ -19,7 +19,7 @@ using Message = std::unique_ptr<nl_msg, decltype(&nlmsg_free)>;
 constexpr unsigned kValid =
     NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 
-/// A message about one neighbour; null if out of memory.
+/// Makes a message about one neighbour; null if memory is exhausted.
 Message message_about(const Gid& gid, std::uint32_t interface_index, int type, int flags) {
   Message message(nlmsg_alloc_simple(type, flags), &nlmsg_free);
   ndmsg header{};
@@ -58,7 +58,8 @@ Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
   return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(*sockets)));
 }
 
-/// Waits for the ACK, so that an error is not taken for the response to the next request.
+/// Asks the kernel to resolve a neighbour. Waits for the ACK, so that an error is not taken for the
+/// response to the next request.
 void IpNeighbours::resolve(const Gid& gid) {
   constexpr int kFlags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
   const auto message = message_about(gid, interface_index_, RTM_NEWNEIGH, kFlags);
@@ -80,8 +81,8 @@ IpNeighbours::State IpNeighbours::state(const Gid& gid) {
 
 int IpNeighbours::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
-/// After an error, such as an overrun (-NLE_NOMEM), the descriptor is still readable if there are
-/// more.
+/// Reads notifications. After an error, such as an overrun (-NLE_NOMEM), the descriptor is still
+/// readable if there are more.
 void IpNeighbours::take_events() {
   int error = 0;
   for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {

@@ -27,7 +27,7 @@ using Owner = std::unique_ptr<Object, void (*)(Object*)>;
 
 constexpr int kPrefixLength = 64;
 
-/// null: no memory.
+/// The address as libnl has it; null if memory is exhausted.
 Owner<rtnl_addr> kernel_address(int interface_index, const Ipv6Address& address) {
   const Owner<nl_addr> local(
       nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
@@ -40,7 +40,7 @@ Owner<rtnl_addr> kernel_address(int interface_index, const Ipv6Address& address)
   return made;
 }
 
-/// Returns false if the interface has no IPv6.
+/// Adds an address; returns false if the interface has no IPv6.
 Result<bool> add(nl_sock* socket, int interface_index, const Ipv6Address& address) {
   const auto made = kernel_address(interface_index, address);
   if (!made) return netlink_error("cannot create a link-local address", -NLE_NOMEM);

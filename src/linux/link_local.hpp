@@ -19,18 +19,18 @@ class LinkLocal {
   /// The minimum MTU for IPv6 (RFC 8200, 5).
   static constexpr std::uint32_t kMinMtu = 1280;
 
-  /// Without an address it does nothing.
+  /// Without an address this object does nothing.
   LinkLocal(int interface_index, const std::optional<Ipv6Address>& address)
       : interface_index_(interface_index), address_(address) {}
 
-  /// To be called for each notification of rtnetlink(7).
+  /// To call for each notification of rtnetlink(7).
   void on_event(nlmsghdr* message);
-  /// Notifications were lost.
+  /// To call when notifications were lost.
   void on_events_lost() { is_set_ = false; }
-  /// Adds the address if the kernel may have removed it. Only once after IPv6 comes up on the
+  /// Adds the address if the kernel may have removed it, but only once after IPv6 comes up on the
   /// interface, so that the operator can delete it.
   [[nodiscard]] Result<void> ensure(nl_sock* socket, std::uint32_t mtu);
-  /// Another address from now on; ensure() sets it.
+  /// Changes the address; ensure() sets the new one.
   void replace(const Ipv6Address& address);
   /// Whether duplicate address detection has found another owner of the address (RFC 4862, 5.4).
   [[nodiscard]] Result<bool> is_duplicate(nl_sock* socket) const;
@@ -38,7 +38,7 @@ class LinkLocal {
  private:
   int interface_index_;
   std::optional<Ipv6Address> address_;
-  std::optional<Ipv6Address> former_;  ///< to be removed
+  std::optional<Ipv6Address> former_;  ///< an address to be removed
   bool is_set_ = false;
   bool settings_lost_ = false;
 };

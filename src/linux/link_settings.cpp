@@ -35,7 +35,7 @@ std::string path_of(const std::string& interface, const std::string& setting) {
   return "/proc/sys/net/ipv6/conf/" + interface + "/" + setting;
 }
 
-/// Succeeds if the setting does not exist (no IPv6).
+/// Writes a setting; succeeds if it does not exist (without IPv6).
 Result<void> write_setting(const std::string& path, const std::string& value) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) return {};
@@ -54,8 +54,8 @@ Result<Owner<nl_sock>> open_socket() {
   return socket;
 }
 
-/// Over netlink, which asks for privileges in the interface's namespace only; most ioctls ask for
-/// those of the machine.
+/// Sets an attribute over netlink, which asks for privileges in the interface's namespace only;
+/// most ioctls ask for those of the machine.
 Result<void> set_link_attribute(int interface_index, int attribute, std::uint32_t value,
                                 const std::string& name) {
   const auto socket = open_socket();

@@ -52,7 +52,7 @@ Result<void> read_addresses_of_larger_scope(nl_sock* socket, HostView& out) {
       });
 }
 
-/// Of an RTM_NEWROUTE message.
+/// The parts of an RTM_NEWROUTE message that are used here.
 struct Found {
   std::uint8_t type = RTN_UNSPEC;
   std::optional<std::uint32_t> interface;

@@ -1,5 +1,5 @@
-// What the kernel takes for addresses of the host, and how it routes to an address: for responses
-// to ARP requests.
+// Reads what the kernel takes for addresses of the host, and how it routes to an address, for
+// responses to ARP requests.
 #pragma once
 
 #include <optional>

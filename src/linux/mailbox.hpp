@@ -11,7 +11,7 @@
 
 namespace ipoib::host {
 
-/// Any thread posts, one thread drains. Not for the data path.
+/// A queue of messages: any thread posts, one thread drains. It is not for the data path.
 template <class Message>
 class Mailbox {
  public:

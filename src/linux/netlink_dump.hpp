@@ -19,8 +19,8 @@ struct DumpRequest {
 };
 
 /// Calls `start` before the first message and `visit` with each one. Repeats a dump that a change
-/// of the table has interrupted, up to a limit: that change is also announced, so a subscriber will
-/// make another dump.
+/// of the table has interrupted, but not beyond a limit: the change is also announced, so a
+/// subscriber will make another dump.
 [[nodiscard]] Result<void> netlink_dump(nl_sock* socket, const DumpRequest& request,
                                         const std::function<void()>& start,
                                         const std::function<void(nlmsghdr*)>& visit);

@@ -1,4 +1,4 @@
-// Reads rtnetlink(7) messages. A missing attribute, or one of the wrong size, is none.
+// Reads rtnetlink(7) messages. An attribute of the wrong size counts as missing.
 #pragma once
 
 #include <netlink/attr.h>

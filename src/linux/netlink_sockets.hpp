@@ -1,4 +1,5 @@
-// A pair of rtnetlink sockets to follow a table of the kernel: for notifications and for requests.
+// A pair of rtnetlink sockets to follow a table of the kernel: one for notifications, one for
+// requests.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,8 @@ struct nl_sock;
 
 namespace ipoib::host {
 
-/// Messages that are read before the thread's other work gets its turn. The rest stays in the
-/// socket, which is still readable.
+/// The number of messages that are read before the thread's other work gets its turn. The rest
+/// stays in the socket, which is still readable.
 inline constexpr int kMaxEventReads = 64;
 
 struct NetlinkSockets {

@@ -18,7 +18,7 @@ namespace ipoib::host {
 
 namespace {
 
-// Bytes for bursts of notifications; an overrun causes one ENOBUFS and one dump.
+// The buffer for bursts of notifications, in bytes; an overrun causes one ENOBUFS and one dump.
 constexpr int kEventBuffer = 256 * 1024;
 
 // RTNLGRP_IPV4_MCADDR and RTNLGRP_IPV6_MCADDR, missing in older headers.
@@ -81,7 +81,7 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
-  // From Linux 6.14; see expect_change() for older kernels.
+  // Linux 6.14 and later have these groups; see expect_change() for older kernels.
   for (const int group : {kIpv4GroupChanges, kIpv6GroupChanges}) {
     (void)nl_socket_add_membership(events.get(), group);
   }
@@ -105,7 +105,8 @@ void NetlinkView::drain_events() {
   for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {
     error = nl_recvmsgs_default(events_.get());
   }
-  // Any other error (mostly ENOBUFS): notifications were lost, which may have concerned anything.
+  // After any other error (mostly ENOBUFS) notifications were lost, which may have concerned
+  // anything.
   const bool lost = error < 0 && error != -NLE_AGAIN;
   if (lost) link_local_.on_events_lost();
   pending_ = lost ? Pending::any : watch.pending;
@@ -171,7 +172,7 @@ void NetlinkView::set_link_local(const Ipv6Address& address) {
   pending_ = Pending::any;
 }
 
-/// As the kernel's arp_process() does.
+/// Decides as the kernel's arp_process() does.
 bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
   if (!last_) return false;
   const bool is_local = std::ranges::any_of(
@@ -192,7 +193,7 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
   return arp_.proxies_within(configured_.name) && target != sender;
 }
 
-/// The kernel announces no changes of these either.
+/// Compares settings and proxied neighbours, whose changes the kernel does not announce either.
 bool NetlinkView::check_arp_policy() {
   if (!last_ || name_.empty() || pending_ == Pending::any) return pending_ == Pending::any;
   const auto proxied = read_proxied_addresses();

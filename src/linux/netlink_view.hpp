@@ -1,5 +1,5 @@
 // Mirrors the host's configuration of one interface over rtnetlink. If that is a port of a bridge
-// or bond, it is the configuration of the bridge or bond, which has the host's addresses.
+// or bond, mirrors the configuration of the bridge or bond, which has the host's addresses.
 //
 // Notifications only trigger a new dump of the kernel's tables; their contents are not used. A lost
 // notification (ENOBUFS) thus costs no more than a dump.
@@ -62,7 +62,7 @@ class NetlinkView final : public HostMirror {
   InterfaceName configured_;  ///< has the addresses and routes: the interface, or its master
   LinkLocal link_local_;
   bool exists_ = true;
-  bool is_duplicate_ = false;       ///< the link-local address
+  bool is_duplicate_ = false;       ///< the link-local address is
   Pending pending_ = Pending::any;  ///< what was announced since the last snapshot
   bool routes_changed_ = false;     ///< perhaps, since the last snapshot that was returned
   std::optional<HostView> last_;

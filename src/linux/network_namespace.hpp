@@ -15,12 +15,12 @@ class NetworkNamespace {
   /// own namespace. Keeps the namespace alive.
   [[nodiscard]] static Result<NetworkNamespace> open(const std::string& name);
 
-  /// That of a descriptor, such as one of /proc/4711/ns/net; `name` is for error messages.
+  /// The namespace of a descriptor, such as one of /proc/4711/ns/net; `name` is for error messages.
   [[nodiscard]] static NetworkNamespace of(FileDescriptor fd, const std::string& name) {
     return {name, std::move(fd)};
   }
 
-  /// Whether both are one namespace; false if that cannot be seen.
+  /// Whether both are the same namespace; false if that cannot be found out.
   [[nodiscard]] bool is_same_as(const NetworkNamespace& other) const;
 
   /// Calls `open` with the calling thread, and no other, in the namespace. Throws
@@ -47,7 +47,7 @@ class NetworkNamespace {
       : name_(std::move(name)), fd_(std::move(fd)) {}
 
   std::string name_;
-  FileDescriptor fd_;  ///< none: the caller's own
+  FileDescriptor fd_;  ///< empty for the caller's own
 };
 
 }  // namespace ipoib::host

@@ -15,7 +15,7 @@ namespace ipoib::host {
 
 namespace {
 
-// Limits the data of one batch to what the CPU cache can hold.
+// Limits the data of one batch to the size of the CPU cache.
 constexpr std::size_t kLargePacketsPerRead = 4;
 
 // Frames of VLANs do not count as packets, but the caller has other things to do.
@@ -53,7 +53,8 @@ bool PacketReader::read(int descriptor, const HostPools& pools, std::size_t head
   return true;
 }
 
-/// What does not fit into the small frame goes into the large one, at the same offset.
+/// Reads one packet. What does not fit into the small frame goes into the large one, at the same
+/// offset.
 PacketReader::Outcome PacketReader::read_one(int descriptor, const HostPools& pools,
                                              std::size_t headroom, std::vector<Frame>& out) {
   const std::size_t link_header = is_ethernet_ ? wire::EthernetHeader::kSize : 0;

@@ -16,9 +16,9 @@ class VlanTrunk;
 
 class PacketReader {
  public:
-  /// Of an Ethernet device: frames with an Ethernet header.
+  /// The device is an Ethernet one: frames have an Ethernet header.
   void expect_ethernet() { is_ethernet_ = true; }
-  /// Frames of these VLANs go there. `trunk` outlives this.
+  /// Passes frames of VLANs to `trunk`, which outlives this object.
   void pass_vlans_to(VlanTrunk& trunk) { trunk_ = &trunk; }
 
   /// See TunPort::read().
@@ -26,7 +26,7 @@ class PacketReader {
             std::size_t limit);
   /// Packets dropped because of an invalid virtio header.
   [[nodiscard]] std::uint64_t malformed() const { return malformed_; }
-  /// A read has shown that the device was deleted.
+  /// Whether a read has shown that the device was deleted.
   [[nodiscard]] bool is_gone() const { return is_gone_; }
 
  private:
@@ -35,7 +35,7 @@ class PacketReader {
                                  std::vector<Frame>& out);
 
   bool is_ethernet_ = false;
-  VlanTrunk* trunk_ = nullptr;  ///< null: VLANs are like other frames
+  VlanTrunk* trunk_ = nullptr;  ///< null if frames of VLANs are like others
   bool is_gone_ = false;
   std::uint64_t malformed_ = 0;
 };

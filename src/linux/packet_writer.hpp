@@ -10,7 +10,7 @@
 
 namespace ipoib::host {
 
-/// Only for writing.
+/// A piece as writev(2) wants it, only for writing.
 [[nodiscard]] inline iovec piece(ConstBytes bytes) {
   return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }

@@ -17,11 +17,11 @@ struct HostDrops {
 class PollableTun : public TunPort {
  public:
   [[nodiscard]] virtual HostDrops drops() const = 0;
-  /// What ethtool(8) shows as the speed. Changes nothing if the kernel refuses it.
+  /// Sets the speed that ethtool(8) shows. Changes nothing if the kernel refuses it.
   virtual void set_speed(std::uint32_t mbps) = 0;
   /// Whether the interface is administratively up (IFF_UP).
   [[nodiscard]] virtual bool is_up() const = 0;
-  /// The interface was deleted; reads and writes fail from now on.
+  /// Whether the interface was deleted, so that reads and writes fail.
   [[nodiscard]] virtual bool is_gone() const = 0;
 };
 

@@ -1,7 +1,7 @@
 // epoll with a deadline, edge-triggered, for the loop of a data path.
 //
-// Edge-triggered, because the loop reads until nothing is left, and because it may stop reading (no
-// free frame) and must not be woken again for the same data.
+// It is edge-triggered, because the loop reads until nothing is left, and because it may stop
+// reading (no free frame) and must not be woken again for the same data.
 #pragma once
 
 #include <sys/epoll.h>

@@ -13,8 +13,9 @@
 namespace ipoib::host {
 namespace {
 
-/// For bursts: a routing daemon changes ten thousand routes at a time, and an announcement takes
-/// about a kilobyte. Without the privilege for so much, an overrun causes one dump.
+/// The buffer for bursts: a routing daemon changes ten thousand routes at a time, and an
+/// announcement takes about a kilobyte. Without the privilege for so much, an overrun causes one
+/// dump.
 constexpr int kReceiveBuffer = 16 << 20;
 /// A notification about a route with many next hops takes some kilobytes.
 constexpr std::size_t kMaxNotification = std::size_t{32} << 10;
@@ -59,7 +60,7 @@ void RouteFeed::read(std::vector<RouteChange>& changes) {
                                     reinterpret_cast<sockaddr*>(&from), &from_size);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return;
-    // Mostly ENOBUFS, which is reported once: notifications were lost.
+    // Notifications were lost: mostly ENOBUFS, which is reported once.
     if (size < 0 || static_cast<std::size_t>(size) > buffer_.size()) {
       changes.emplace_back(RoutesUnknown{});
       continue;
@@ -81,8 +82,8 @@ void RouteFeed::take(std::size_t size, std::vector<RouteChange>& changes) {
   }
 }
 
-/// When the interface goes down, the kernel removes IPv4 routes in silence. When it comes up, next
-/// hops of routes through several interfaces come back in silence.
+/// Follows the state of the interface. When it goes down, the kernel removes IPv4 routes in
+/// silence. When it comes up, next hops of routes through several interfaces come back in silence.
 void RouteFeed::take_link(nlmsghdr* message, std::vector<RouteChange>& changes) {
   const auto* const about = header_of<ifinfomsg>(message);
   if (about == nullptr || about->ifi_index != interface_.index) return;

@@ -21,8 +21,9 @@ namespace ipoib::host {
 
 class RouteFeed final : public RouteSource {
  public:
-  /// Notifications that are read at a time: more than the bursts of a routing daemon, so that a
-  /// packet follows even the last one before it. They take tens of milliseconds.
+  /// The number of notifications that are read at a time: more than in the bursts of a routing
+  /// daemon, so that even the last one before a packet applies to it. They take tens of
+  /// milliseconds.
   static constexpr std::size_t kMaxReads = 16384;
 
   /// Subscribes in the current network namespace.
@@ -39,7 +40,7 @@ class RouteFeed final : public RouteSource {
 
   FileDescriptor socket_;
   InterfaceName interface_;
-  std::optional<bool> is_up_;  ///< as announced last
+  std::optional<bool> is_up_;  ///< the state that was announced last
   std::vector<char> buffer_;
 };
 

@@ -79,7 +79,7 @@ HostRoute::Preference preference_of(const nlattr* attribute) {
   }
 }
 
-/// The identity of a route, and its next hops through the interface. Nothing for a route of the
+/// The identity of a route, and its next hops through the interface. nullopt for a route of the
 /// host itself, which the local table has, and for an exception.
 std::optional<RouteOfTable> parts_of(nlmsghdr* message, int interface_index) {
   const auto* const header = header_of<rtmsg>(message);
@@ -106,14 +106,14 @@ std::optional<RouteOfTable> parts_of(nlmsghdr* message, int interface_index) {
   return found;
 }
 
-/// A route to a group, to all, or to the host itself is none that packets take.
+/// Whether packets take the route: not if it leads to a group, to all, or to the host itself.
 bool is_for_packets(const rtmsg& header) {
   constexpr std::array kTypes{RTN_UNICAST, RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, RTN_THROW};
   return std::ranges::find(kTypes, header.rtm_type) != kTypes.end();
 }
 
-/// The kernel removes an address's local route with the address, before the routes that have it as
-/// their source.
+/// The address that a removed local route belonged to. The kernel removes it with the address,
+/// before the routes that have the address as their source.
 std::optional<SourceRemoved> source_in(nlmsghdr* message) {
   constexpr std::uint8_t kOneAddress = 32;
   const auto* const header = header_of<rtmsg>(message);
@@ -168,7 +168,7 @@ std::string_view name_of(const nlattr* attribute) {
   return {text, strnlen(text, static_cast<std::size_t>(nla_len(attribute)))};
 }
 
-/// Conditions of a rule that a packet does not show.
+/// The conditions of a rule that a packet does not show.
 constexpr std::array kUnseenConditions{FRA_FWMARK, FRA_TUN_ID, FRA_UID_RANGE, FRA_L3MDEV};
 
 void read_interfaces(const Attributes<FRA_MAX>& attributes, const std::string& interface,
@@ -177,7 +177,8 @@ void read_interfaces(const Attributes<FRA_MAX>& attributes, const std::string& i
     rule.input = name_of(input) == "lo" ? RoutingRule::Input::host : RoutingRule::Input::network;
   }
   if (const nlattr* const output = attributes[FRA_OIFNAME]; output != nullptr) {
-    // Applies to sockets that are bound to the interface, which a packet does not show.
+    // The condition applies to sockets that are bound to the interface, which a packet does not
+    // show.
     rule.never = name_of(output) != interface;
     rule.is_certain &= rule.never;
   }
@@ -185,7 +186,7 @@ void read_interfaces(const Attributes<FRA_MAX>& attributes, const std::string& i
 
 }  // namespace
 
-/// Without nexthop_compat_mode the kernel tells only the object.
+/// The route in a message. Without nexthop_compat_mode the kernel names only the object.
 std::optional<RouteOfTable> route_of(nlmsghdr* message, int interface_index,
                                      const NextHopObjects& objects) {
   const auto* const header = header_of<rtmsg>(message);

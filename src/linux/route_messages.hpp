@@ -28,22 +28,22 @@ struct RouteOfTable {
 /// The next hops through the interface, by the id of a nexthop object or of a group of them.
 using NextHopObjects = std::unordered_map<std::uint32_t, std::vector<RouteHop>>;
 
-/// A unicast route through the interface; none for those of the local table.
+/// The unicast route through the interface in a message; nullopt for routes of the local table.
 [[nodiscard]] std::optional<RouteOfTable> route_of(nlmsghdr* message, int interface_index,
                                                    const NextHopObjects& objects);
 [[nodiscard]] std::optional<Redirect> redirect_of(nlmsghdr* message, int interface_index);
-/// A rule that leads to a table or to another rule.
+/// The rule in a message, if it leads to a table or to another rule.
 [[nodiscard]] std::optional<RoutingRule> rule_of(nlmsghdr* message, const std::string& interface);
-/// Of any interface: without a next hop if that is another one.
+/// The nexthop object in a message; without a next hop if it is of another interface.
 [[nodiscard]] std::optional<NextHopObject> nexthop_of(nlmsghdr* message, int interface_index);
 
-/// What a notification says about the routes through the interface; none for one about other
-/// things, also about the interface itself.
+/// The change of the routes through the interface that a notification announces; nullopt if it is
+/// about something else, such as the interface itself.
 [[nodiscard]] std::optional<RouteChange> route_change_of(nlmsghdr* message,
                                                          const InterfaceName& interface);
 
-/// Whether a message about a route is about one through the interface. One that names only a
-/// nexthop object (ip-nexthop(8)) may be.
+/// Whether a message may be about a route through the interface. That is so if it names only a
+/// nexthop object (ip-nexthop(8)).
 [[nodiscard]] bool route_concerns(nlmsghdr* message, int interface_index);
 
 }  // namespace ipoib::host

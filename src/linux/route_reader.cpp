@@ -27,7 +27,7 @@ Result<void> read_objects(nl_sock* socket, int interface_index, std::vector<Next
       });
 }
 
-/// The next hops of objects, then of groups.
+/// The next hops of objects, first of single ones, then of groups.
 NextHopObjects hops_of(const std::vector<NextHopObject>& objects) {
   NextHopObjects out;
   for (const NextHopObject& object : objects) {

@@ -13,12 +13,12 @@ class RouteSource {
  public:
   virtual ~RouteSource() = default;
 
-  /// Readable if there are announcements.
+  /// The descriptor is readable if there are announcements.
   [[nodiscard]] virtual int descriptor() const = 0;
   /// Appends what the kernel has announced until now about routes through the interface, in order,
   /// up to a limit; then the descriptor is still readable.
   virtual void read(std::vector<RouteChange>& changes) = 0;
-  /// The interface's new name, which rules may have as a condition.
+  /// Sets the interface's new name, which rules may have as a condition.
   virtual void rename(const std::string& name) = 0;
 };
 

@@ -40,7 +40,7 @@ Error failure(const std::string& what, int error, const std::string& remedy = {}
   return Error{error, what + ": " + std::strerror(error) + (remedy.empty() ? "" : "; " + remedy)};
 }
 
-/// With the `count` bytes before it.
+/// The packet with the `count` bytes before it.
 ConstBytes extended(ConstBytes packet, std::size_t count) {
   return {packet.data() - count, packet.size() + count};
 }
@@ -69,7 +69,7 @@ Error clone_device_error(int error) {
   }
 }
 
-/// `if_busy`: what to do if another process has it open.
+/// The error of an interface; `if_busy` says what to do if another process has it open.
 Error interface_error(const std::string& name, int error, const std::string& if_busy) {
   const auto what = "interface " + name;
   switch (error) {
@@ -92,7 +92,8 @@ Error interface_error(const std::string& name, int error, const std::string& if_
   }
 }
 
-/// It may have addresses and routes of others: it is neither used nor removed.
+/// The error of an interface that may have addresses and routes of others, so it is neither used
+/// nor removed.
 Error foreign_interface(const std::string& name) {
   return Error{EEXIST, "interface " + name +
                            ": exists, and was not created by ipoibd for this port and partition; "
@@ -212,7 +213,8 @@ Result<void> TunDevice::configure(const TunOptions& options) {
     warnings_.push_back(done.error().message);
   }
   if (!adopted_) {
-    // First, since an address that is added under NOARP does not join its solicited-node group.
+    // This comes first, since an address that is added under NOARP does not join its solicited-node
+    // group.
     if (auto done = change_flags(0, IFF_NOARP); !done) return done;
     if (auto done = detect_duplicate_addresses(name_); !done) return done;
   }
@@ -233,8 +235,8 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   return {};
 }
 
-/// Only an interface that is down can change its type. Programs that follow the kernel's
-/// announcements, such as ifupdown, may have set a new one up already.
+/// Sets the type. Only an interface that is down can change it, and programs that follow the
+/// kernel's announcements, such as ifupdown, may have set a new one up already.
 bool TunDevice::set_link_type() {
   constexpr int kTries = 5;
   for (int tries = 0; tries < kTries; ++tries) {
@@ -246,7 +248,7 @@ bool TunDevice::set_link_type() {
   return false;
 }
 
-/// The type of a TUN, or the address of a new TAP.
+/// Sets the type of a TUN, or the address of a new TAP.
 Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
   auto request = request_for(name_);
   if (ioctl(control_.get(), SIOCGIFHWADDR, &request) != 0) return failure(name_, errno);
@@ -277,7 +279,7 @@ Result<void> TunDevice::change_flags(short set, short clear) {
   return {};
 }
 
-/// Sets header size and offloads, even if adopted: an adopted interface has those of its last
+/// Sets header size and offloads, also of an adopted interface, which has those of its last
 /// process.
 Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   int size = sizeof(VirtioHeader);
@@ -342,8 +344,8 @@ Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
   return {};
 }
 
-/// By the old request, which the kernel translates (from Linux 5.1 for a TUN): the new one needs
-/// two more calls, and says nothing else.
+/// Sets the speed by the old request, which the kernel translates (from Linux 5.1 for a TUN): the
+/// new one needs two more calls, and says nothing else.
 void TunDevice::set_speed(std::uint32_t mbps) {
   ifreq request{};
   ethtool_cmd settings{};
@@ -362,7 +364,7 @@ Result<void> TunDevice::set_carrier(bool on) {
   return unless_gone(failure("carrier of " + name_, errno));
 }
 
-/// A deleted interface has no settings that could fail.
+/// Succeeds if the interface was deleted: it has no settings that could fail.
 Result<void> TunDevice::unless_gone(Error error) {
   ifreq request{};
   gone_ = gone_ || (ioctl(fd_.get(), TUNGETIFF, &request) != 0 && errno == EBADFD);

@@ -5,7 +5,7 @@
 // Only one process can have the device open. An interface of others is neither used nor removed.
 //
 // Packets have a virtio header (virtio_header.hpp): the kernel passes large TCP and UDP packets of
-// up to 64 KiB with partial checksums (UDP: from Linux 6.2), and accepts such.
+// up to 64 KiB with partial checksums (UDP from Linux 6.2 on), and accepts such packets.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,13 @@ namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
-  /// Alternative name by which the next open() recognizes the interface; empty: it does not.
+  /// Alternative name by which the next open() recognises the interface; empty if it is not to.
   std::string mark = {};
   std::uint32_t queue_length = 1000;   ///< packets that the kernel queues (txqueuelen)
   bool large_packets = true;           ///< accept large packets from the kernel (GSO)
   std::optional<MacAddress> mac = {};  ///< of a new TAP; nullopt: a TUN
-  /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
-  /// NetlinkView::open).
+  /// The kernel derives the interface's IPv6 addresses from this secret; without one, it generates
+  /// none (see NetlinkView::open).
   std::optional<Ipv6Address> stable_secret = {};
   VlanTrunk* trunk = nullptr;  ///< of a TAP, for its VLANs, if there are any; outlives the device
 };
@@ -42,12 +42,12 @@ class TunDevice final : public HostDevice {
   /// Creates the interface, or adopts a persistent one with that mark that no process has open. A
   /// new one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers
   /// solicitations and detects duplicate addresses; it disappears with this object unless keep() is
-  /// called. An adopted one keeps its configuration. No carrier yet. EEXIST if another interface
-  /// has the name.
+  /// called. An adopted one keeps its configuration. There is no carrier yet. Fails with EEXIST if
+  /// another interface has the name.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   /// Takes over the device of another process, which has sent its descriptor: one of open(), in the
   /// network namespace of the calling thread. Both have it open from then on. Changes neither
-  /// carrier nor MTU; `mtu` is what the other process has set, 0: nothing.
+  /// carrier nor MTU; `mtu` is the one that the other process has set, or 0.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> take(FileDescriptor device,
                                                                std::uint32_t mtu,
                                                                const TunOptions& options);
@@ -55,8 +55,8 @@ class TunDevice final : public HostDevice {
   [[nodiscard]] static std::optional<NetworkNamespace> namespace_of(int device);
   /// The name of a TUN's or TAP's interface; empty if it was deleted, or is neither.
   [[nodiscard]] static std::string name_of(int device);
-  /// Removes the persistent interface with this mark, if there is one. EBUSY if a process has it
-  /// open.
+  /// Removes the persistent interface with this mark, if there is one. Fails with EBUSY if a
+  /// process has it open.
   [[nodiscard]] static Result<void> discard(const std::string& mark);
   ~TunDevice() override { detach_from_trunk(); }
 

@@ -25,7 +25,8 @@ Kind kind_of(const VirtioHeader& header) {
   }
 }
 
-/// CWR; only the first TCP segment may have it (RFC 3168, 6.1.2).
+/// Whether the packet has the flag CWR, which only the first TCP segment may have (RFC 3168,
+/// 6.1.2).
 bool has_cwr(ConstBytes packet, const Segmentation& how) {
   if (how.kind != Kind::tcp) return false;
   const auto flags = load_be<std::uint16_t>(&packet[how.transport + wire::tcp::kOffsetAndFlags]);
@@ -56,7 +57,7 @@ bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame) {
   if (frame.size() < kSize) return false;
   const auto ethernet = wire::EthernetHeader::parse(std::as_const(frame).bytes().data());
   frame.drop_front(kSize);
-  // Nobody takes others, so their checksums do not matter.
+  // Frames of other types are dropped, so their checksums do not matter.
   if (!is_type(ethernet, wire::EtherType::ipv4) && !is_type(ethernet, wire::EtherType::ipv6)) {
     return true;
   }

@@ -24,7 +24,7 @@ static_assert(sizeof(VirtioHeader) == 10);
 
 namespace virtio {
 inline constexpr std::uint8_t kNeedsChecksum = 1;  ///< in flags
-// In gso_type.
+// Values of gso_type.
 inline constexpr std::uint8_t kNone = 0;
 inline constexpr std::uint8_t kTcpOverIpv4 = 1;
 inline constexpr std::uint8_t kTcpOverIpv6 = 4;
@@ -35,9 +35,9 @@ inline constexpr std::uint8_t kEcn = 0x80;
 /// Does what `header` asks for: completes the checksum of the packet in `frame`, or sets how the
 /// frame is to be segmented. Returns false if header and packet are inconsistent.
 [[nodiscard]] bool apply_header(const VirtioHeader& header, Frame& frame);
-/// The same for an Ethernet frame, whose own header it removes from the frame's window.
+/// Applies the header of an Ethernet frame, whose own header is removed from the frame's window.
 [[nodiscard]] bool apply_header_to_ethernet(const VirtioHeader& header, Frame& frame);
-/// The header for a packet with `count` bytes more before it.
+/// The header for the packet with `count` more bytes before it.
 [[nodiscard]] VirtioHeader moved_by(std::size_t count, VirtioHeader header);
 /// Removes the tag of a VLAN from an Ethernet frame. Returns it; nullopt if there is none, or if
 /// `header` does not fit such a frame.

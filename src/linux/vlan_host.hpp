@@ -1,5 +1,5 @@
-// The host's configuration in a VLAN of a TAP: there is none. Whatever has an address there is a
-// station behind the TAP, also an interface of the host.
+// The mirror of the host's configuration in a VLAN of a TAP, which is empty: whatever has an
+// address there is a station behind the TAP, also an interface of the host.
 #pragma once
 
 #include <optional>

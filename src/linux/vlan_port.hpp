@@ -15,7 +15,7 @@ namespace ipoib::host {
 
 class VlanPort final : public HostDevice {
  public:
-  /// `trunk` outlives it. `name` is for clients of the interface.
+  /// `trunk` outlives this object. `name` is for clients of the interface.
   VlanPort(VlanTrunk& trunk, VlanId vlan, std::string name)
       : trunk_(trunk), vlan_(vlan), name_(std::move(name)) {
     reader_.expect_ethernet();

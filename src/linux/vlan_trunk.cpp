@@ -17,7 +17,8 @@ namespace ipoib::host {
 
 namespace {
 
-/// Only a privileged process may exceed the limit of the machine (net.core.wmem_max).
+/// Sets the size of a queue. Only a privileged process may exceed the limit of the machine
+/// (net.core.wmem_max).
 void set_size(int socket) {
   const int bytes = VlanTrunk::kQueueBytes;
   if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0) return;

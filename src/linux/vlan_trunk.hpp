@@ -5,9 +5,9 @@
 //    |             +---------- take() ---- queue ---- VlanPort, interface of another partition
 //    +------------------------ write() --------------------+
 //
-// A queue is a pair of sockets, so that a VLAN's interface reads it like a TAP. What finds the
-// queue full is dropped, and so is what comes while nobody reads it. The TAP may disappear and come
-// back: meanwhile, nothing can be written to it.
+// A queue is a pair of sockets, so that a VLAN's interface reads it like a TAP. Frames that find
+// the queue full are dropped, as are those that come while nobody reads it. The TAP may disappear
+// and come back; meanwhile, nothing can be written to it.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace ipoib::host {
 
-/// What a TAP accepts, see TunPort::accepts().
+/// The large packets that a TAP accepts, see TunPort::accepts().
 struct LargePackets {
   bool tcp = false;
   bool udp = false;
@@ -53,7 +53,7 @@ class VlanTrunk {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
   // --- An interface of a VLAN. Only one at a time has a VLAN open. -----------------------------
-  void open(VlanId vlan);  ///< removes what is left in the queue
+  void open(VlanId vlan);  ///< discards frames that are left in the queue
   void close(VlanId vlan);
   [[nodiscard]] int queue_of(VlanId vlan) const { return queues_.at(vlan).read.get(); }
   /// The TAP's descriptor; negative if there is none.

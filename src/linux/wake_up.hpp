@@ -11,7 +11,7 @@ class WakeUp {
 
   /// Makes descriptor() readable. For any thread.
   void signal();
-  /// Makes it unreadable. For the receiving thread, before it checks for work.
+  /// Makes descriptor() unreadable. For the receiving thread, before it checks for work.
   void clear();
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 

@@ -38,7 +38,8 @@ class Source final : public prometheus::Collectable {
   std::function<Families()> collect_;
 };
 
-/// Why nobody can listen there: the exposer does not tell. 0: nothing is known against it.
+/// The errno value with which listening at the address fails, since the exposer does not tell; 0 if
+/// it works.
 int listen_error(const ListenAddress& address) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
@@ -68,7 +69,7 @@ sigset_t block_termination() {
 }
 
 /// Options of civetweb. A scrape takes milliseconds, so two threads serve many; a client that sends
-/// nothing has one of them for five seconds at most.
+/// nothing has occupies one of them for five seconds at most.
 std::vector<std::string> options_for(const ListenAddress& address) {
   return {"listening_ports",    address.text(), "num_threads",       "2",
           "request_timeout_ms", "5000",         "enable_keep_alive", "no"};

@@ -14,9 +14,9 @@
 
 namespace ipoib::metrics {
 
-/// Each a name and a value.
+/// Labels, each with a name and a value.
 using Labels = std::vector<prometheus::ClientMetric::Label>;
-/// The labels and one more.
+/// Returns the labels and one more.
 [[nodiscard]] Labels with(Labels labels, const std::string& name, const std::string& value);
 
 class Families {
@@ -25,18 +25,18 @@ class Families {
   /// of the samples of a family are different. `help` and kind are the same in each call.
   void counter(const std::string& name, const std::string& help, const Labels& labels,
                std::uint64_t value);
-  /// A counter of dropped packets, called "drop_REASON" in the manual page `manual`; the reason is
-  /// a label.
+  /// Adds a counter of dropped packets, which the manual page `manual` calls "drop_REASON"; the
+  /// reason is a label.
   void drops(const std::string& name, const std::string& manual, const Labels& labels,
              std::string_view counter, std::uint64_t value);
   void gauge(const std::string& name, const std::string& help, const Labels& labels, double value);
   /// `bounds_ns` are upper bounds, inclusive, ascending. `counts` are not cumulative, and one more:
-  /// the last is what is above all bounds. The sample is in seconds.
+  /// the last one counts what is above all bounds. The sample is in seconds.
   void histogram(const std::string& name, const std::string& help, const Labels& labels,
                  std::span<const std::uint64_t> bounds_ns, std::span<const std::uint64_t> counts,
                  std::uint64_t sum_ns);
-  /// A gauge for each of `states`, which is 1 for the present one and 0 for the others. A state
-  /// that is not among them gets one, too.
+  /// Adds a gauge for each of `states`, which is 1 for the present state and 0 for the others. A
+  /// state that is not among them gets a gauge, too.
   void states(const std::string& name, const std::string& help, const Labels& labels,
               std::span<const std::string_view> states, const std::string& present);
 

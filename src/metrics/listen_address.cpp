@@ -11,7 +11,7 @@ namespace {
 
 constexpr Ipv4Address kLoopback{0x7f000001};
 
-/// "10.0.0.1", or "[fd00::1]".
+/// Parses "10.0.0.1" or "[fd00::1]".
 std::optional<IpAddress> parse_host(std::string_view text) {
   const bool has_brackets = text.starts_with('[') && text.ends_with(']');
   const auto address =

@@ -14,9 +14,9 @@ struct ListenAddress {
   IpAddress host;  ///< unspecified: all addresses of the host
   std::uint16_t port = 0;
 
-  /// Parses "9100" (on the loopback address), "10.0.0.1:9100" or "[fd00::1]:9100"; the port 0 is
-  /// one that is free. Names are not accepted: what they stand for may change. EINVAL with the
-  /// reason.
+  /// Parses "9100" (on the loopback address), "10.0.0.1:9100" or "[fd00::1]:9100"; port 0 stands
+  /// for one that is free. Names are not accepted: what they stand for may change. Fails with
+  /// EINVAL and the reason.
   [[nodiscard]] static Result<ListenAddress> parse(std::string_view text);
   /// "10.0.0.1:9100", "[fd00::1]:9100"
   [[nodiscard]] std::string text() const;

@@ -24,7 +24,7 @@ namespace ipoib::offload {
 class Coalescer {
  public:
   struct Counters {
-    std::uint64_t large = 0;     ///< large packets, coalesced here or received so
+    std::uint64_t large = 0;     ///< large packets, coalesced here or received as such
     std::uint64_t segments = 0;  ///< of the large packets
     std::uint64_t refused = 0;   ///< received packets that the host did not accept
 
@@ -36,7 +36,7 @@ class Coalescer {
     }
   };
 
-  /// `host` outlives it.
+  /// `host` outlives the coalescer.
   explicit Coalescer(TunPort& host) : host_(host) {}
 
   /// Adds an IP packet for the host, with Frame::upper_layer() set. A large one must be of a kind
@@ -74,7 +74,7 @@ class Coalescer {
   TunPort& host_;
   std::vector<Packet> packets_;
   std::vector<Group> groups_;  ///< in the order in which they are written
-  /// The last group opened; may be of an earlier batch.
+  /// The last group opened in each bucket; it may be of an earlier batch.
   std::array<std::uint32_t, kBuckets> buckets_{};
   std::size_t closed_ = 0;  ///< the groups before this one are closed
   Counters counters_;

@@ -55,8 +55,9 @@ bool has_valid_checksums(const FlowPacket& packet) {
          0;
 }
 
-/// Not without a checksum: it could not be verified. Not DHCP: its programs read packet sockets,
-/// where the kernel does not segment large packets.
+/// Whether a datagram can be coalesced. One without a checksum cannot, since it could not be
+/// verified; nor can DHCP, whose programs read packet sockets, where the kernel does not segment
+/// large packets.
 bool can_coalesce_udp(ConstBytes transport) {
   const auto port = word(transport, wire::udp::kDestinationPort);
   return word(transport, wire::udp::kChecksum) != 0 && port != wire::kDhcpServerPort &&

@@ -30,7 +30,8 @@ struct FlowPacket {
 /// `checksums_valid` they are not verified again.
 [[nodiscard]] bool can_coalesce(const FlowPacket& packet, bool checksums_valid = false);
 /// Whether the headers of `next`, of the same flow, are those of the `count`-th segment after
-/// `first` if each segment before it has `size` bytes of payload. can_coalesce() is true for both.
+/// `first` if each segment before it has `size` bytes of payload. Requires that can_coalesce() is
+/// true for both.
 [[nodiscard]] bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,
                              std::size_t size);
 /// Whether nothing can follow the packet: PSH and FIN belong to the last segment.

@@ -46,7 +46,8 @@ class Segmenter {
   /// `headers` is the front of the packet, with the IP header at `ip`. It matches `plan`; it and
   /// `payload` outlive the segmenter.
   Segmenter(ConstBytes headers, std::size_t ip, const Segmentation& plan, ConstBytes payload);
-  /// Makes next() compute checksums. `pseudo_header` is its sum, without the length.
+  /// Makes next() compute checksums. `pseudo_header` is the sum of the pseudo-header, without the
+  /// length.
   void compute_checksums(wire::InternetChecksum pseudo_header);
 
   [[nodiscard]] bool computes_checksums() const { return computes_checksums_; }
@@ -54,7 +55,7 @@ class Segmenter {
   /// Size of a segment's headers, including everything before the IP header.
   [[nodiscard]] std::size_t header_size() const { return headers_.size(); }
   /// Writes the headers of the next segment to `to`, which has room for header_size() bytes, and
-  /// returns its payload.
+  /// returns the segment's payload.
   ConstBytes next(std::uint8_t* to);
   /// The payload of the remaining segments.
   [[nodiscard]] ConstBytes remaining() const { return payload_.subspan(begin_); }

@@ -17,7 +17,7 @@ struct Counters {
   std::uint64_t send_errors = 0;          ///< MADs that the port did not accept
   std::uint64_t malformed_responses = 0;  ///< responses without the requested record
   std::uint64_t unmatched_mads = 0;       ///< MADs that match no request, dropped
-  std::uint64_t foreign_responses = 0;    ///< responses of another port than the asked, dropped
+  std::uint64_t foreign_responses = 0;    ///< responses of another port than was asked, dropped
   std::uint64_t foreign_reports = 0;      ///< reports of another port than the SA's, dropped
   std::uint64_t reports = 0;              ///< reports of the SA, with repetitions
   std::uint64_t overloaded = 0;           ///< requests refused because too many were waiting

@@ -1,4 +1,4 @@
-// MADs of other ports than the SA's: counted, and logged at a limited rate, since strangers can
+// Counts MADs of other ports than the SA's, and logs them at a limited rate, since strangers can
 // send them at any rate.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace ipoib::sa {
 
 class ForeignMads {
  public:
-  /// `log` outlives this. `pause`: between two lines of the log.
+  /// `log` outlives this. `pause` is the time between two lines of the log.
   ForeignMads(Logger& log, Duration pause) : log_(log), pause_(pause) {}
 
-  /// `what`: "response" or "report". Increments `counter`.
+  /// Increments `counter` and logs `what`, which is "response" or "report".
   void drop(std::string_view what, std::uint64_t& counter, const MadDestination& from,
             TimePoint now);
 

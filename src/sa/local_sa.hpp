@@ -30,8 +30,8 @@ class LocalSa {
   static constexpr std::size_t kMaxWaiting = 1024;
 
   struct Port {
-    Gid gid;               ///< zero: nothing can be sent
-    std::uint8_t mtu = 0;  ///< code
+    Gid gid;               ///< zero if nothing can be sent
+    std::uint8_t mtu = 0;  ///< IBA code
   };
 
   /// `group` holds the parameters of all groups; its MTU is an upper bound.
@@ -43,10 +43,10 @@ class LocalSa {
   /// The response is available on return, except for a path to a neighbour that the kernel has not
   /// resolved.
   void request(const wire::SaRequest& request, TimePoint now);
-  /// A neighbour has changed its state, or next_deadline() has come.
+  /// To call when a neighbour has changed its state, or next_deadline() has come.
   void on_neighbours(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
-  /// The caller takes them out.
+  /// The responses so far. The caller takes them out.
   [[nodiscard]] std::vector<wire::SaResponse>& responses() { return responses_; }
 
  private:

@@ -19,7 +19,7 @@ class MembershipOrder {
   void add(const wire::SaRequest& request, Tid tid);
   void remove(const wire::SaRequest& request, Tid tid);
   void rename(const wire::SaRequest& request, Tid before, Tid after);
-  /// Those about the membership of `request`.
+  /// The outstanding requests about the membership of `request`.
   [[nodiscard]] std::vector<Tid> beside(const wire::SaRequest& request) const;
 
  private:

@@ -172,8 +172,8 @@ std::optional<wire::SaResult> records_of(const wire::SaQuery& query, ConstBytes 
   return std::visit([&](const auto& any) { return read(any, *header, data); }, query);
 }
 
-/// IBA 13.4.8.1. A redirection with LID 0 is not followed: it would need a path from the SA that
-/// has just redirected. With P_Key 0 the P_Key of the request is used.
+/// Reads ClassPortInfo (IBA 13.4.8.1). A redirection with LID 0 is not followed: it would need a
+/// path from the SA that has just redirected. With P_Key 0 the P_Key of the request is used.
 std::optional<MadDestination> redirection(const MadDestination& asked, bool grh_required,
                                           const MadSource& source, ConstBytes mad) {
   if (mad.size() < wire::kSaHeaderSize) return std::nullopt;

@@ -27,7 +27,7 @@ struct Exchange {
 using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
 [[nodiscard]] MadBytes request_mad(const wire::SaQuery& query, std::uint32_t tid);
 
-/// The records of a response with status 0. Returns nullopt if there is none, if it is that of
+/// The records of a response with status 0. Returns nullopt if there is no record, if it is about
 /// another path or group, or if it is unusable for sending.
 [[nodiscard]] std::optional<wire::SaResult> records_of(const wire::SaQuery& query, ConstBytes mad);
 
@@ -41,10 +41,10 @@ using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
 /// Whether a MAD with the source `from` is of the port that `asked` names. Senders cannot choose:
 /// their HCA writes a LID of the port and a GID of its own. A response has the LID to which its
 /// request was sent (IBA 13.5.4), and an SA sends reports from the LID of which the subnet manager
-/// tells all ports. Its other LIDs do not count: how many a port has is its own LMC, 0 for that of
-/// most switches, so the LIDs that follow may be those of others. The well-known GID of an SA
-/// stands for any port (IBA 4.1.1); to another subnet, `asked` has the LID of a router, and only
-/// the GID counts.
+/// tells all ports. Its other LIDs do not count: their number depends on the LMC of each port,
+/// which is 0 on most switches, so the LIDs that follow may be those of others. The well-known GID
+/// of an SA stands for any port (IBA 4.1.1); to another subnet, `asked` has the LID of a router,
+/// and only the GID counts.
 [[nodiscard]] bool is_from(const MadDestination& asked, const MadDestination& from);
 
 /// The header of Report(Notice); nullopt for any other MAD.

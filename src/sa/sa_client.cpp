@@ -26,8 +26,8 @@
 //   other        superseded             finish(local)                              -
 //
 // A join is the opposite of a leave of the same group, port and JoinState, and supersedes it. Both
-// are repeated, and the SA remembers the last one that it gets: so neither is sent before the other
-// has its response, or can no longer arrive.
+// are repeated, and the SA remembers the last one that it gets. So neither is sent before the other
+// has its response or can no longer arrive.
 #include "sa/sa_client.hpp"
 
 #include <algorithm>
@@ -275,8 +275,8 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
   }
 }
 
-/// IBA 13.5.2. Each redirection counts as an attempt, which bounds their number. Returns false if
-/// the request is not sent again.
+/// Follows a redirection (IBA 13.5.2). Each counts as an attempt, which bounds their number.
+/// Returns false if the request is not sent again.
 bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   const Transaction& transaction = at->second;
   if (transaction.is_superseded) return false;
@@ -370,7 +370,7 @@ void SaClient::enter(Iterator at, State state, TimePoint deadline) {
   if (deadline != kNever) deadlines_.insert({deadline, tid});
 }
 
-/// Usually that of the oldest request, which is sent now.
+/// Removes a transaction from the queue; usually it is the oldest, which is sent now.
 void SaClient::stop_waiting(Tid tid) {
   if (waiting_.front() == tid) {
     waiting_.pop_front();

@@ -12,8 +12,8 @@
 // The client gives one response to each request and keeps nothing afterwards.
 //
 // Everybody on the subnet can send MADs. Only responses of the port that was asked count, and only
-// reports of the SA. Transaction ids are random: the layer below takes any response with the right
-// one for the response, so whoever guessed it could delay a request until its retry.
+// reports of the SA. Transaction ids are random: the layer below accepts any response with the
+// right one, so whoever guessed it could delay a request until its retry.
 #pragma once
 
 #include <cstdint>
@@ -51,23 +51,25 @@ class SaClient {
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);
-  /// The port has something to receive. What exceeds Config::mads_per_turn stays there.
+  /// To call when the port has something to receive. What exceeds Config::mads_per_turn stays
+  /// there.
   void on_readable(TimePoint now);
-  /// next_deadline() has come; harmless before.
+  /// To call when next_deadline() has come; harmless before.
   void on_time(TimePoint now);
 
   /// When on_time() is to be called; kNever if nothing is pending.
   [[nodiscard]] TimePoint next_deadline() const;
-  /// In the order of arrival. The caller takes them out.
+  /// The responses in the order of arrival. The caller takes them out.
   [[nodiscard]] std::vector<wire::SaResponse>& responses() { return responses_; }
-  /// Reports of the SA, already acknowledged; a repeated one twice. The caller takes them out.
+  /// Reports of the SA, already acknowledged; one that was repeated is in here twice. The caller
+  /// takes them out.
   [[nodiscard]] std::vector<wire::Notice>& notices() { return notices_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
   using Tid =
-      MembershipOrder::Tid;  ///< low half of the transaction id; the high one is the kernel's
+      MembershipOrder::Tid;  ///< low half of the transaction id; the high half is the kernel's
   using State = Transaction::State;
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;

@@ -30,22 +30,22 @@ namespace ipoib::sa {
 
 class Subscriptions {
  public:
-  /// After failures; with jitter.
+  /// Pauses after failures; jitter is added.
   static constexpr Backoff kBackoff{std::chrono::seconds(1), std::chrono::minutes(5)};
 
   Subscriptions(Logger& log, std::uint64_t seed) : log_(log), random_(seed) {}
 
-  /// The SA has changed, has asked its clients to register again, or the port's address has
-  /// changed.
+  /// To call when the SA has changed or has asked its clients to register again, or the port's
+  /// address has changed.
   void renew();
-  /// There is no SA.
+  /// To call when there is no SA.
   void suspend();
   /// Ignores responses to requests that are not outstanding.
   void on_response(const wire::SaResponse& response, TimePoint now);
   void on_time(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 
-  /// To be sent in this order; the caller takes them out. Their ids count from 1.
+  /// Requests to be sent in this order; the caller takes them out. Their ids count from 1.
   [[nodiscard]] std::vector<wire::SaRequest>& requests() { return requests_; }
   /// Queries that end the current subscriptions.
   [[nodiscard]] std::vector<wire::SubscribeQuery> unsubscriptions() const;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
-/// The number of characters of a text in UTF-8: of bytes that do not continue a character, and are
-/// no part of a colour's escape sequence, "ESC[...m".
+/// The number of characters of a text in UTF-8: bytes that neither continue a character nor belong
+/// to the escape sequence of a colour, "ESC[...m".
 std::size_t characters(std::string_view text) {
   std::size_t count = 0;
   bool escaped = false;

@@ -12,8 +12,8 @@ namespace ipoib::table {
 
 inline constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
-/// Width of standard output in columns: COLUMNS, or that of the terminal; kUnlimited for a file or
-/// pipe.
+/// The width of standard output in columns: COLUMNS, or the width of the terminal; kUnlimited for a
+/// file or pipe.
 [[nodiscard]] std::size_t output_width();
 
 enum class Align : std::uint8_t { left, right };
@@ -26,7 +26,7 @@ struct Column {
   std::uint8_t omit = 0;
 };
 
-/// Rows of cells, each column as wide as its widest cell, two blanks apart.
+/// Rows of cells. Each column is as wide as its widest cell, and two blanks separate columns.
 class Table {
  public:
   explicit Table(std::vector<Column> columns);

@@ -28,8 +28,8 @@ enum class AsyncEvent : std::uint8_t {
 /// Reads a device's event descriptor without blocking. Events of other ports are skipped.
 class AsyncEventReader {
  public:
-  /// Events to take before the thread's other work gets its turn. The descriptor is still readable
-  /// if there are more.
+  /// The number of events to take before the thread's other work gets its turn. The descriptor is
+  /// still readable if there are more.
   static constexpr int kMaxEventsPerTurn = 64;
 
   /// Makes the device's event descriptor non-blocking; `device` must outlive this.

@@ -14,7 +14,7 @@ constexpr std::string_view kMark = "ipoibd checksum?";  ///< the payload of a se
 constexpr std::uint16_t kDiscard = 9;                   ///< UDP port (RFC 863)
 constexpr std::uint8_t kHops = 1;
 
-/// With lengths of 0, which each segment sets.
+/// Writes the headers with lengths of 0, which each segment sets.
 void write_ipv4(ByteWriter& to) {
   constexpr std::uint32_t kLoopback = 0x7f000001;
   to.u32(0x45000000);

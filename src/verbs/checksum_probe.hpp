@@ -28,10 +28,11 @@ void write_probe(Frame& frame, std::uint8_t version);
 [[nodiscard]] bool is_probe(ConstBytes datagram);
 [[nodiscard]] bool has_valid_checksums(ConstBytes probe);
 
-/// What the probes have shown. A value: the owner sends the probes and passes in what it receives.
+/// The result of the probes so far. It is a value: the owner sends the probes and passes in the
+/// datagrams that it receives.
 class ChecksumProbe {
  public:
-  /// No result yet, and attempts are left.
+  /// Whether there is no result yet, and attempts are left.
   [[nodiscard]] bool is_open() const {
     return state_ == State::open && attempts_ < kMaxProbeAttempts;
   }
@@ -40,7 +41,7 @@ class ChecksumProbe {
 
   /// Begins an attempt: the probes are about to be sent.
   void begin();
-  /// Some probes have not returned.
+  /// Whether some probes have not returned.
   [[nodiscard]] bool is_waiting() const { return missing_ != 0; }
   /// Takes a datagram from the queue pair to itself. Returns false if it is not a probe.
   [[nodiscard]] bool take(ConstBytes datagram);

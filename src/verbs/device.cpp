@@ -15,7 +15,8 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Returns nullopt if there is no such port, or it is iWARP, which is on Ethernet, too.
+/// The link layer of a port; nullopt if there is no such port, or it is iWARP, which is on
+/// Ethernet, too.
 std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) {
   ibv_port_attr attributes{};
   if (ibv_query_port(context, port, &attributes) != 0) return std::nullopt;
@@ -28,7 +29,8 @@ std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) 
 
 std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
-/// The physical states of PortInfo (IBA 14.2.5.6), as drivers report them.
+/// Why a port is not active, by the physical states of PortInfo (IBA 14.2.5.6), as drivers report
+/// them.
 Inactive inactive_state(const ibv_port_attr& port) {
   constexpr std::uint8_t kPolling = 2;
   if (port.state == IBV_PORT_INIT) return Inactive::init;

@@ -35,19 +35,20 @@ struct PortSnapshot {
   std::uint32_t max_mtu = 0;         ///< bytes
   std::uint32_t rate_mbps = 0;
   bool grh_required = false;  ///< address handles and MADs need a GRH
-  /// Its requests are not answered, although those of another port are; not by Device::query().
+  /// Its requests are not answered, although those of another port are. Device::query() does not
+  /// set it.
   bool silent = false;
   std::vector<PKey> pkeys;  ///< the P_Key table; an invalid key is a free entry
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 
-/// What a port counts, for all queue pairs and since the device or the counters were reset.
+/// Counters of a port, of all queue pairs since the device or the counters were reset.
 struct PortCounters {
   /// Datagrams that found no posted receive. Verbs do not report them; some drivers, such as mlx5,
   /// do in sysfs. nullopt if the device's does not.
   std::optional<std::uint64_t> missing_receives;
   std::uint64_t bad_pkey = 0;  ///< packets refused by their P_Key; hardware stops at 65535
-  std::uint64_t bad_qkey = 0;  ///< and by their Q_Key (PortInfo, IBA 14.2.5.6)
+  std::uint64_t bad_qkey = 0;  ///< packets refused by their Q_Key (PortInfo, IBA 14.2.5.6)
   PortCounters& operator+=(const PortCounters& other);
 };
 
@@ -66,7 +67,7 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   /// Reads port attributes, GID and P_Key table.
   [[nodiscard]] Result<PortSnapshot> query() const;
-  /// May block for the device's firmware.
+  /// Reads the port's counters; may wait for the device's firmware.
   [[nodiscard]] PortCounters counters() const;
 
  private:

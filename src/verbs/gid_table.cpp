@@ -17,7 +17,8 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// For all ports of a device. The kernel limits a query to 64 KiB.
+/// The number of entries of all ports of a device that are read. The kernel limits a query to 64
+/// KiB.
 constexpr std::size_t kMaxEntries = 2047;
 
 bool is_link_local(const Gid& gid) { return gid.prefix() == Gid::kLinkLocalPrefix; }
@@ -32,8 +33,9 @@ bool has_address(std::uint32_t network_device, const Gid& gid) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-/// The kernel reports the index that a network device has in its own namespace. Another device may
-/// have it in this one, so the names are compared. Without a name, the device is taken to be here.
+/// The index of an entry's network device in this namespace. The kernel reports the index that it
+/// has in its own one, which another device may have here, so the names are compared. Without a
+/// name, the device is taken to be here.
 std::uint32_t index_here(const ibv_context* context, const ibv_gid_entry& entry) {
   const std::string name =
       read_sysfs(context, "ports/" + std::to_string(entry.port_num) + "/gid_attrs/ndevs/" +

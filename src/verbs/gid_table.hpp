@@ -23,7 +23,7 @@ struct GidEntry {
   std::uint8_t index = 0;
   Gid gid;
   bool is_roce_v2 = false;
-  std::uint32_t network_device = 0;  ///< its interface index, or kElsewhere; of a usable entry
+  std::uint32_t network_device = 0;  ///< its interface index, or kElsewhere; only of usable entries
   /// Whether the GID is an address of the network device, which then answers for it. The GID
   /// derived from its MAC address need not be one (RFC 7217).
   bool is_an_address = false;

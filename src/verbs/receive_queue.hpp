@@ -24,11 +24,11 @@ class ReceiveQueue {
     std::uint32_t depth = 0;     ///< number of receives
     std::uint32_t spare = 0;     ///< additional frames; with 0 it is normal that none is free
     std::uint32_t size = 0;      ///< bytes of each receive
-    std::uint64_t id_flags = 0;  ///< in the work request id of each, beside its slot
+    std::uint64_t id_flags = 0;  ///< in the work request id of each, in addition to its slot
     Post post = nullptr;
   };
 
-  /// Both outlive it. The pool's memory is registered in `memory`.
+  /// Both arguments outlive this object. The pool's memory is registered in `memory`.
   ReceiveQueue(const RegisteredMemory& memory, UdCounters& counters)
       : memory_(memory), counters_(counters) {}
   void create(const Config& config);

@@ -18,16 +18,16 @@ class RecoverableUdPort : public UdPort {
   /// Reads and acknowledges all pending events.
   virtual void acknowledge_events() = 0;
 
-  /// A completion or verb has failed.
+  /// Whether a completion or verb has failed.
   [[nodiscard]] virtual bool is_broken() const = 0;
   /// The device has reported an error of a queue pair or completion queue, as the events of
-  /// AsyncEventReader name them. Breaks this one if it is meant.
+  /// AsyncEventReader name them. Breaks this port if the object is its own.
   virtual void on_object_failed(const void* object) = 0;
   /// Brings the queue pair down and up again, with the same attributes.
   [[nodiscard]] virtual Result<void> restart() = 0;
   /// Replaces queue pair and completion queue with new ones; the queue pair is in RESET and
-  /// attached to the same groups. If the device does not destroy the old queue pair, that stays,
-  /// and keeps its frames.
+  /// attached to the same groups. If the device does not destroy the old queue pair, it stays, and
+  /// keeps its frames.
   [[nodiscard]] virtual Result<void> recreate() = 0;
 
   /// Progress of the posted sends. With at least kSignalPeriod in flight, one of them is signalled,

@@ -1,4 +1,4 @@
-// Hot: nothing here allocates, blocks or logs.
+// Hot path: nothing here allocates, blocks or logs.
 #include "verbs/send_queue.hpp"
 
 #include <algorithm>

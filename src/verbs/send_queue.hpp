@@ -26,14 +26,14 @@ class SendQueue {
     bool always_signal = false;     ///< the last send is signalled
   };
 
-  /// Both outlive it. All frames that are sent lie in `memory`.
+  /// Both arguments outlive this object. All frames that are sent lie in `memory`.
   SendQueue(const RegisteredMemory& memory, UdCounters& counters)
       : memory_(memory), counters_(counters) {}
-  /// Bytes for the headers of one segment.
+  /// The space for the headers of one segment, in bytes.
   static constexpr std::size_t kHeaderSlot = 256;
   /// The largest headers of a packet for TSO: a plain IP header, and TCP with all options.
   static constexpr std::size_t kMaxTsoHeaders = 104;
-  /// For `depth` sends, a power of two. `headers` has kHeaderSlot bytes for each.
+  /// Makes room for `depth` sends, a power of two. `headers` has kHeaderSlot bytes for each.
   void create(std::uint32_t depth, Frame&& headers);
 
   struct Sent {
@@ -41,19 +41,19 @@ class SendQueue {
     bool is_refused = false;  ///< ibv_post_send() has failed
   };
   [[nodiscard]] Sent send(std::span<Outgoing> batch, const Target& to);
-  /// Releases the resources of send `number` and of all before it, and returns how many sends these
-  /// are.
+  /// Releases the resources of send `number` and of all before it, and returns the number of these
+  /// sends.
   std::size_t complete(std::uint64_t number);
-  /// Releases those of all sends, likewise.
+  /// Releases the resources of all sends, and returns their number.
   std::size_t release_all() { return in_flight() == 0 ? 0 : complete(head_ - 1); }
 
   [[nodiscard]] std::size_t depth() const { return sends_.size(); }
   [[nodiscard]] std::size_t in_flight() const { return head_ - tail_; }
-  /// Sends whose resources were released, ever.
+  /// The number of sends whose resources were ever released.
   [[nodiscard]] std::uint64_t completed() const { return tail_; }
 
  private:
-  /// The last send of a large packet holds the frame.
+  /// A posted send. The last one of a large packet holds the frame.
   struct Posted {
     AddressHandlePtr to;
     Frame frame;  ///< empty if it was sent inline

@@ -6,9 +6,9 @@
 
 namespace ipoib::verbs {
 
-/// Through libibverbs, so that another library below its ABI is asked.
+/// Reads through libibverbs, so that another library below its ABI is asked.
 std::string read_sysfs(const ibv_context* context, const std::string& file) {
-  // Its header, infiniband/driver.h, is not installed by distributions.
+  // The header of this function, infiniband/driver.h, is not installed by distributions.
   using ReadSysfsFile = int (*)(const char* folder, const char* file, char* to, std::size_t room);
   static const auto read =
       reinterpret_cast<ReadSysfsFile>(::dlsym(RTLD_DEFAULT, "ibv_read_sysfs_file"));

@@ -16,10 +16,10 @@ namespace ipoib::verbs {
 
 namespace {
 
-// Completions per ibv_poll_cq() call.
+// The number of completions per ibv_poll_cq() call.
 constexpr std::size_t kPollBatch = 32;
 
-/// Writes to `incoming` in place, which avoids a store-forwarding stall.
+/// Reads a completion. Writes to `incoming` in place, which avoids a store-forwarding stall.
 bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids,
                      bool verifies_checksums, Incoming& incoming) {
   incoming.frame = std::move(frame);
@@ -101,7 +101,7 @@ std::size_t UdQueuePair::take_early(std::vector<Incoming>& out, std::size_t limi
   return count;
 }
 
-/// A completion covers all earlier sends: a send queue completes in order (IBA 10.8.3.1).
+/// Completes a send and all earlier ones: a send queue completes in order (IBA 10.8.3.1).
 void UdQueuePair::complete_send(const ibv_wc& completion) {
   const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
   if (completion.status != IBV_WC_SUCCESS) {

@@ -46,11 +46,12 @@ class UdQueuePair final : public RecoverableUdPort {
   [[nodiscard]] Result<void> restart() override;
   [[nodiscard]] Result<void> recreate() override;
   [[nodiscard]] bool is_up() const { return up_; }
-  /// The send queue has room for the segments of any packet, in addition to unsignalled sends.
+  /// Whether the send queue has room for the segments of any packet, in addition to unsignalled
+  /// sends.
   [[nodiscard]] bool can_send_large_packets() const {
     return sends_.depth() >= kMaxSegments + kSignalPeriod;
   }
-  /// The device computes the checksums of segments: the probe has passed.
+  /// Whether the device computes the checksums of segments, since the probe has passed.
   [[nodiscard]] bool checksum_offload() const { return probe_.passed(); }
   [[nodiscard]] bool is_broken() const override { return broken_; }
   void on_object_failed(const void* object) override;
@@ -109,7 +110,7 @@ class UdQueuePair final : public RecoverableUdPort {
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;
-  bool completions_failed_ = false;           ///< of the completion queue
+  bool completions_failed_ = false;           ///< the completion queue has failed
   bool advertises_checksum_offload_ = false;  ///< IBV_DEVICE_UD_IP_CSUM
   ChecksumProbe probe_;
   UdCounters counters_;

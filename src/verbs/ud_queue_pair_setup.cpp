@@ -41,7 +41,8 @@ std::uint32_t device_max_tso(ibv_context* context) {
   return ibv_is_qpt_supported(caps.supported_qpts, IBV_QPT_UD) != 0 ? caps.max_tso : 0;
 }
 
-/// softib's extension; null if its library is not loaded. If it is, all devices are softib's.
+/// The verb of softib's extension; null if its library is not loaded. If it is, all devices are
+/// softib's.
 ReceiveQueue::Post large_receive_verb() {
   return reinterpret_cast<ReceiveQueue::Post>(dlsym(RTLD_DEFAULT, "softibdv_post_large_recv"));
 }
@@ -214,7 +215,8 @@ Result<void> UdQueuePair::bring_up() {
   return broken_ ? restart() : Result<void>();
 }
 
-/// The port is active and has its address: a queue pair comes up only for a link.
+/// Probes the checksum offload. The port is active and has its address, since a queue pair comes up
+/// only for a link.
 void UdQueuePair::probe_checksum_offload() {
   const auto before = counters_;
   probe_.begin();
@@ -298,8 +300,8 @@ Result<void> UdQueuePair::recreate() {
   return {};
 }
 
-/// ibv_destroy_qp(3) "fails if the QP is attached to a multicast group", and a queue pair that is
-/// not destroyed may still write to its frames.
+/// Destroys the queue pair. ibv_destroy_qp(3) "fails if the QP is attached to a multicast group",
+/// and a queue pair that is not destroyed may still write to its frames.
 Result<void> UdQueuePair::destroy_queue_pair() {
   while (!groups_.empty()) {
     const auto last = groups_.back();
@@ -325,7 +327,7 @@ void UdQueuePair::drain_completions() {
   }
 }
 
-/// The queue pair is in RESET or destroyed, so it does not use the posted frames any more.
+/// Releases all posted frames. The queue pair is in RESET or destroyed, so it no longer uses them.
 void UdQueuePair::release_all() {
   drain_completions();
   counters_.sends_flushed += sends_.release_all();

@@ -8,8 +8,8 @@
 
 namespace ipoib::verbs {
 
-/// Depths of the work queues, in work requests, and limits of sends, in bytes of payload. Reduced
-/// to what the device supports; the send queue is rounded down to a power of two.
+/// Depths of the work queues, in work requests, and limits of sends, in bytes of payload. They are
+/// reduced to what the device supports; the send queue is rounded down to a power of two.
 struct QueueDepths {
   std::uint32_t receive = 512;
   std::uint32_t send = 512;
@@ -21,10 +21,10 @@ struct QueueDepths {
 /// then the sends hold their frames and address handles.
 inline constexpr std::size_t kSignalPeriod = 16;
 
-/// Written by the thread that owns the queue pair.
+/// Counters of a queue pair, which the thread that owns it writes.
 struct UdCounters {
   std::uint64_t receive_errors = 0;  ///< completions with an error status other than a flush
-  std::uint64_t send_errors = 0;     ///< likewise
+  std::uint64_t send_errors = 0;     ///< completions with an error status other than a flush
   std::uint64_t sends_flushed = 0;   ///< flushed by an error or a reset; may have been sent
   std::uint64_t receives_lost = 0;   ///< completed, but not polled before a reset
   std::uint64_t malformed = 0;  ///< too short for GRH and encapsulation header, or an invalid GRH

@@ -24,7 +24,8 @@ constexpr int kSaClassVersion = 2;
 constexpr std::uint8_t kRmppVersion = 1;
 constexpr std::uint8_t kNoRmpp = 0;
 
-/// The return value identifies the step that failed; errno has the reason, if it is set.
+/// The error of umad_open_port(), whose return value identifies the step that failed; errno has the
+/// reason, if it is set.
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
   const std::string what = "MADs of " + device + " port " + std::to_string(port);
   if (result == -EIO) {
@@ -40,9 +41,9 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
   return verbs_error(what, -result, "do the versions of libibumad and the kernel match?");
 }
 
-/// Registers an agent for the reports of the SA, or for requests to it. Negative on failure. A
-/// report is one MAD (IBA 13.4.11): without RMPP, nobody can make the MAD layer reassemble messages
-/// that were not requested.
+/// Registers an agent for the reports of the SA, or for requests to it. Returns a negative number
+/// on failure. A report is one MAD (IBA 13.4.11); without RMPP, nobody can make the MAD layer
+/// reassemble messages that were not requested.
 int register_agent(int port, bool takes_reports) {
   constexpr std::size_t kBits = 8 * sizeof(long);
   std::array<long, 128 / kBits> methods{};
@@ -53,7 +54,7 @@ int register_agent(int port, bool takes_reports) {
                        takes_reports ? methods.data() : nullptr);
 }
 
-/// umad_send takes milliseconds; 0 means that no response is expected.
+/// A time as umad_send takes it: in milliseconds; 0 means that no response is expected.
 int milliseconds(Duration timeout) {
   if (timeout == Duration::zero()) return 0;
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
@@ -98,7 +99,8 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   return opened;
 }
 
-/// Only one agent of a port can register for a method. The error does not distinguish this case.
+/// Tries to register for reports. Only one agent of a port can register for a method; the error
+/// does not distinguish this case.
 bool UmadPort::claim_reports() {
   if (!takes_reports()) report_agent_ = register_agent(port_, true);
   return takes_reports();
@@ -187,7 +189,7 @@ std::optional<std::string> UmadPort::identity() const {
   if (is_there && !S_ISCHR(file.st_mode)) {
     identity << '-' << file.st_dev << '-' << file.st_ino;
   }
-  // The kernel's device may be missing in a container, which has only that for MADs.
+  // The kernel's device may be missing in a container that only has the one for MADs.
   const bool is_of_kernel = std::string_view(path.data()).starts_with("/dev/infiniband/");
   if (!is_there && !is_of_kernel) return std::nullopt;
   return identity.str();

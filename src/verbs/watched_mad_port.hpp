@@ -11,10 +11,10 @@ class WatchedMadPort : public MadPort {
   /// Tries to receive the SA's reports, which succeeds unless another program on the port does.
   /// Returns whether this port receives them.
   virtual bool claim_reports() = 0;
-  /// Readable when receive() would return a MAD.
+  /// The descriptor is readable when receive() would return a MAD.
   [[nodiscard]] virtual int fd() const = 0;
-  /// The device is gone: receive() returns nothing any more, and the descriptor stays readable. The
-  /// event loop must stop watching it.
+  /// Whether the device is gone: receive() then returns nothing, and the descriptor stays readable,
+  /// so the event loop must stop watching it.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 

@@ -34,7 +34,7 @@ enum Flags : std::uint32_t {
 };
 enum Type : std::uint16_t { kIpv4 = 2, kIpv6 = 3, kPath = 16 };
 
-/// IBV_PATH_FLAG_*: which the kernel wants for the path of a connection (RDMA_OPTION_IB_PATH).
+/// The IBV_PATH_FLAG_* that the kernel wants for the path of a connection (RDMA_OPTION_IB_PATH).
 constexpr std::uint32_t kPathFlags = 1U << 0 /* for CM messages */ | 1U << 1 /* the primary one */ |
                                      1U << 3 /* outbound */ | 1U << 5 /* inbound, reversed */;
 
@@ -76,7 +76,7 @@ std::vector<std::uint8_t> response(Header request, Status status, std::size_t en
   return out;
 }
 
-/// Returns where its 64 bytes of information go.
+/// Writes the header of an entry, and returns where its 64 bytes of information go.
 MutableBytes put_entry(MutableBytes at, std::uint32_t flags, Type type) {
   store_native(at.data(), flags);
   store_native(at.data() + kTypeAt, static_cast<std::uint16_t>(type));

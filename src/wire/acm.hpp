@@ -40,23 +40,23 @@ enum class Status : std::uint8_t {
 
 using Header = std::span<const std::uint8_t, kHeaderSize>;
 
-/// The size of the message that begins like this, from kHeaderSize to kMaxMessage bytes. nullopt if
-/// version, operation or length are invalid, and so the next message cannot be found.
+/// The size of the message that begins with `header`, from kHeaderSize to kMaxMessage bytes.
+/// nullopt if version, operation or length are invalid, so that the next message cannot be found.
 [[nodiscard]] std::optional<std::size_t> message_size(Header header);
 
 /// A request for the path to an IP address.
 struct Wanted {
   IpAddress destination;
   std::optional<IpAddress> source;  ///< of the host; none: the server chooses it
-  bool at_once = false;             ///< only what is known already
+  bool at_once = false;             ///< answer only from what is known already
   friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
-/// Parses a message of message_size() bytes. Status: what to refuse it with. Requests by host name,
-/// by GID and by LID are refused, and so are the other operations.
+/// Parses a message of message_size() bytes. Returns the Status to refuse it with if it is a
+/// request by host name, GID or LID, or another operation.
 [[nodiscard]] std::variant<Wanted, Status> parse(ConstBytes message);
 
-/// `source` is for clients that have named none.
+/// A path that was found. `source` is for clients that have named none.
 struct Found {
   PathRecord path;
   std::optional<IpAddress> source;

@@ -14,7 +14,7 @@ namespace ipoib::wire {
 
 enum class ArpOperation : std::uint16_t { request = 1, reply = 2 };
 
-/// `Hardware` is HwAddress or MacAddress.
+/// An ARP message; `Hardware` is HwAddress or MacAddress.
 template <class Hardware>
 struct BasicArp {
   static constexpr std::size_t kSize = 8 + 2 * (Hardware::kSize + Ipv4Address::kSize);

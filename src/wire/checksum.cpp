@@ -61,8 +61,8 @@ SumBlocks fastest() { return sum_blocks_generic; }
 
 const SumBlocks kSumBlocks = fastest();
 
-/// The sum in native byte order. It depends neither on the byte order (RFC 1071, 2 (B)) nor on the
-/// word size (2 (C)), except that the result has the same byte order.
+/// The sum in native byte order. Its value depends neither on the byte order (RFC 1071, 2 (B)) nor
+/// on the word size (2 (C)), except that the result has the same byte order.
 std::uint16_t native_sum(ConstBytes bytes) {
   const std::size_t blocks = bytes.size() / kBlock;
   std::uint64_t sum = blocks > 0 ? kSumBlocks(bytes.data(), blocks) : 0;

@@ -48,7 +48,7 @@ constexpr std::uint8_t field(std::uint8_t byte, unsigned shift, unsigned bits) {
   return static_cast<std::uint8_t>(byte >> shift & ((1U << bits) - 1));
 }
 constexpr bool bit(std::uint8_t byte, unsigned at) { return (byte >> at & 1) != 0; }
-/// The inverse: bits that do not fit are discarded.
+/// The inverse of field(); bits of `value` that do not fit are discarded.
 constexpr unsigned in_field(unsigned value, unsigned shift, unsigned bits) {
   return (value & ((1U << bits) - 1)) << shift;
 }
@@ -60,7 +60,7 @@ constexpr std::underlying_type_t<Enum> code(Enum value) {
   return static_cast<std::underlying_type_t<Enum>>(value);
 }
 
-/// 24 bits and a reserved byte.
+/// Reads a field of 24 bits and the reserved byte after it.
 std::uint32_t read_u24(ByteReader& reader) {
   const std::uint32_t value = reader.u24();
   reader.skip(1);
@@ -87,7 +87,7 @@ void read_private_data(ByteReader& reader, Message& message) {
   message.private_data = reader.array<std::tuple_size_v<decltype(message.private_data)>>();
 }
 
-/// More than fits counts as all.
+/// A length that exceeds the field is cut to its size.
 std::uint8_t info_length(unsigned length) {
   return static_cast<std::uint8_t>(std::min<std::size_t>(length, CmAdditionalInfo::kSize));
 }

@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kCommMgt = 0x07;
 inline constexpr std::uint8_t kCmClassVersion = 2;
 inline constexpr std::size_t kCmDataSize = kMadSize - kMadHeaderSize;  ///< 232 bytes
 
-/// A local or remote communication ID, or the request ID of SIDR. 0: none known.
+/// A local or remote communication ID, or the request ID of SIDR; 0 if none is known.
 using CommId = Strong<struct CommIdTag, std::uint32_t>;
 using ServiceId = Strong<struct ServiceIdTag, std::uint64_t>;
 template <std::size_t kSize>
@@ -48,7 +48,7 @@ struct CmAdditionalInfo {
   friend bool operator==(const CmAdditionalInfo&, const CmAdditionalInfo&) = default;
 };
 
-/// IBA 12.6.5, Transport Service Type.
+/// The Transport Service Type (IBA 12.6.5).
 enum class CmTransport : std::uint8_t {
   reliable = 0,
   unreliable = 1,
@@ -57,10 +57,10 @@ enum class CmTransport : std::uint8_t {
 };
 inline constexpr std::uint8_t kXrcTransport = 1;
 
-/// IBA 12.6.6 and 12.6.7: which message is delayed or rejected.
+/// The message that is delayed or rejected (IBA 12.6.6 and 12.6.7).
 enum class CmSubject : std::uint8_t { req = 0, rep = 1, other = 2, reserved = 3 };
 
-/// IBA 12.6.7.2. Other values are passed on as they are.
+/// The reason of a REJ (IBA 12.6.7.2). Other values are passed on as they are.
 enum class CmRejReason : std::uint16_t {
   no_queue_pair = 1,
   no_resources = 3,
@@ -101,7 +101,7 @@ struct CmPath {
   friend bool operator==(const CmPath&, const CmPath&) = default;
 };
 
-/// IBA 12.6.5. Times are codes: 4.096 us * 2^code, 5 bits.
+/// Request for communication (IBA 12.6.5). Times are codes of 5 bits: 4.096 us * 2^code.
 struct CmReq {
   static constexpr std::uint16_t kAttribute = 0x0010;
   CommId local_id{};
@@ -159,7 +159,7 @@ struct CmRej {
 /// IBA 12.6.8.
 struct CmRep {
   static constexpr std::uint16_t kAttribute = 0x0013;
-  /// Failover Accepted: the alternate path is not used.
+  /// A value of `failover`: the alternate path is not used.
   static constexpr std::uint8_t kFailoverUnsupported = 1;
   CommId local_id{};
   CommId remote_id{};
@@ -229,7 +229,8 @@ struct CmSidrRep {
   friend bool operator==(const CmSidrRep&, const CmSidrRep&) = default;
 };
 
-/// IBA 12.8.1, of which only the IDs count: alternate paths are not supported.
+/// Load of an alternate path (IBA 12.8.1). Only the IDs are read: alternate paths are not
+/// supported.
 struct CmLap {
   static constexpr std::uint16_t kAttribute = 0x0019;
   CommId local_id{};
@@ -237,7 +238,7 @@ struct CmLap {
   friend bool operator==(const CmLap&, const CmLap&) = default;
 };
 
-/// IBA 12.8.2, without additional information.
+/// Response to LAP (IBA 12.8.2), without additional information.
 struct CmApr {
   static constexpr std::uint16_t kAttribute = 0x001a;
   static constexpr std::uint8_t kInvalidCommId = 1;
@@ -251,7 +252,7 @@ struct CmApr {
 using CmMessage = std::variant<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmSidrReq,
                                CmSidrRep, CmLap, CmApr>;
 
-/// A whole MAD.
+/// A whole MAD of communication management.
 struct CmMad {
   static constexpr std::size_t kSize = kMadSize;
   std::uint64_t transaction_id = 0;

@@ -9,7 +9,7 @@ namespace ipoib::wire {
 /// The extended one is reliable, too, and names a shared receive queue in each request.
 enum class ConnectedService : std::uint8_t { reliable = 0, unreliable = 1, extended = 5 };
 
-/// The other five. The unreliable service has SEND and RDMA WRITE only.
+/// The lower five bits of the BTH's opcode. The unreliable service has SEND and RDMA WRITE only.
 enum class ConnectedOpcode : std::uint8_t {
   send_first = 0x00,
   send_middle = 0x01,
@@ -44,8 +44,8 @@ enum class ConnectedOpcode : std::uint8_t {
 [[nodiscard]] bool is_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_read_response(ConnectedOpcode opcode);
 [[nodiscard]] bool is_atomic(ConnectedOpcode opcode);  ///< a request that returns a value
-/// The opcode of a packet of a message, or of a READ response, that consists of the packets `whole`
-/// stands for: the first of them, the last, both or neither.
+/// The opcode of one packet of those that `whole` stands for (a message or a READ response), which
+/// may be the first, the last, both or neither.
 [[nodiscard]] ConnectedOpcode opcode_of_part(ConnectedOpcode whole, bool is_first, bool is_last);
 /// Whether it is the first packet of a message, or the only one.
 [[nodiscard]] bool begins_message(ConnectedOpcode opcode);

@@ -25,7 +25,7 @@ enum Has : std::uint16_t {
   kIeth = 256,
 };
 
-/// By opcode. Zero: reserved, or not supported.
+/// The headers of each opcode; zero if it is reserved, or not supported.
 constexpr std::array<unsigned, 30> kOpcodes = {
     kPayload | kBegin,                      // SEND First
     kPayload,                               // SEND Middle
@@ -59,7 +59,7 @@ constexpr std::array<unsigned, 30> kOpcodes = {
     kPayload | kBegin | kEnd | kReth,  // ATOMIC WRITE
 };
 
-/// Whether the opcode of a BTH is one of these services.
+/// Whether the opcode of a BTH belongs to one of these services.
 bool is_known(std::uint8_t opcode) {
   const auto operation = opcode & kOperationMask;
   switch (static_cast<ConnectedService>(opcode >> kOperationBits)) {
@@ -204,7 +204,7 @@ ConnectedOpcode opcode_of_part(ConnectedOpcode whole, bool is_first, bool is_las
 }
 
 Duration rnr_delay(std::uint8_t code) {
-  // In units of 10 us.
+  // The delays in units of 10 us.
   constexpr std::array<std::uint32_t, 32> kDelays = {
       65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,

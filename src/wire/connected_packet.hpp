@@ -5,7 +5,7 @@
 //                                         | IETH 4, of SEND with invalidate |  payload, pad to 4 |
 //                                         | AETH 4 | AtomicAckETH 8 |           payload, pad to 4 |
 //
-// The last line is that of responses, which the unreliable service has not. Requests of the
+// The last line shows responses, which the unreliable service does not have. Requests of the
 // extended service have an XRCETH of 4 bytes after the BTH.
 #pragma once
 
@@ -62,27 +62,27 @@ struct Aeth {
 
 /// A packet of one of these services. The opcode of its BTH is set by emit_headers().
 struct ConnectedPacket : DataPacket {
-  /// | 0 8 | number of the shared receive queue 24 |
+  /// XRC extended transport header: | 0 8 | number of the shared receive queue 24 |
   static constexpr std::size_t kXrcEthSize = 4;
   static constexpr std::size_t kMaxHeaderSize =
       Lrh::kSize + Grh::kSize + Bth::kSize + kXrcEthSize + AtomicEth::kSize;
   ConnectedService service = ConnectedService::reliable;
   ConnectedOpcode opcode = ConnectedOpcode::acknowledge;
-  std::uint32_t packets = 1;          ///< for which it stands; not on the wire
+  std::uint32_t packets = 1;          ///< number that it stands for; not on the wire
   std::uint32_t shared_queue = 0;     ///< of requests of the extended service
   Reth reth;                          ///< of the opcodes that have one
-  Aeth aeth;                          ///< likewise
-  AtomicEth atomic;                   ///< likewise
-  std::uint64_t original = 0;         ///< likewise: what an atomic operation has found
-  std::uint32_t immediate = 0;        ///< likewise
-  std::uint32_t invalidated_key = 0;  ///< likewise: IETH, an R_Key (IBA 9.3.7)
+  Aeth aeth;                          ///< of the opcodes that have one
+  AtomicEth atomic;                   ///< of the opcodes that have one
+  std::uint64_t original = 0;         ///< what an atomic operation has found
+  std::uint32_t immediate = 0;        ///< of the opcodes that have one
+  std::uint32_t invalidated_key = 0;  ///< of the IETH: an R_Key (IBA 9.3.7)
 
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and its service has the opcode.
   [[nodiscard]] static std::optional<ConnectedPacket> parse(ConstBytes packet);
-  /// The same without a check of lengths: everything after the headers is payload.
+  /// Parses without a check of lengths: everything after the headers is payload.
   [[nodiscard]] static std::optional<ConnectedPacket> parse_headers(ConstBytes packet);
-  /// Bytes that emit_headers() writes.
+  /// The number of bytes that emit_headers() writes.
   [[nodiscard]] std::size_t header_size() const;
   /// Sets the lengths and the pad count for `payload_size` bytes, writes the headers, and returns
   /// their size. `to` has room for kMaxHeaderSize.

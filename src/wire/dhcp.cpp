@@ -84,7 +84,7 @@ std::uint16_t udp_checksum(const Ipv4Header& ip, ConstBytes datagram) {
       .value();
 }
 
-/// Whether lengths and checksums are valid. A datagram without a checksum is (RFC 768).
+/// Whether lengths and checksums are valid. A datagram may have no checksum (RFC 768).
 bool is_intact(const Ipv4Header& ip, ConstBytes packet) {
   const ConstBytes datagram = packet.subspan(ip.header_size);
   if (datagram.size() < kUdpHeader + kOptions) return false;

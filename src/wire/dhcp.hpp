@@ -21,8 +21,8 @@ inline constexpr std::uint16_t kDhcpClientPort = 68;
 enum class DhcpKind : std::uint8_t { request, reply };
 
 /// Whether an IPv4 packet goes from a DHCP client's port to a server's, or back; nullopt for
-/// fragments and for what relay agents and servers send each other. Checks nothing else: it is
-/// called for every packet.
+/// fragments and for what relay agents and servers send each other. Nothing else is checked, since
+/// this is called for every packet.
 [[nodiscard]] inline std::optional<DhcpKind> dhcp_kind(ConstBytes packet, UpperLayer upper) {
   constexpr std::uint32_t kFromClient = kDhcpClientPort << 16 | kDhcpServerPort;
   constexpr std::uint32_t kFromServer = kDhcpServerPort << 16 | kDhcpClientPort;
@@ -69,7 +69,8 @@ struct DhcpMessage {
 /// The client identifier for a client that has none (RFC 4390, 2.1): that of RFC 4361, 6.1, with
 /// the P_Key as IAID and the port GUID in a DUID-LL.
 [[nodiscard]] std::vector<std::uint8_t> dhcp_client_identifier(PKey pkey, Guid port);
-/// The same for a client with an Ethernet address, of which the last four bytes are the IAID.
+/// The client identifier for a client with an Ethernet address, of which the last four bytes are
+/// the IAID.
 [[nodiscard]] std::vector<std::uint8_t> dhcp_client_identifier(MacAddress mac);
 
 }  // namespace ipoib::wire

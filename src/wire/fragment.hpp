@@ -19,7 +19,7 @@ struct FragmentedDatagram {
   friend bool operator==(const FragmentedDatagram&, const FragmentedDatagram&) = default;
 };
 
-/// The datagram of a fragment; nullopt for a packet that is none, or that is malformed.
+/// The datagram of a fragment; nullopt for a packet that is no fragment, or malformed.
 [[nodiscard]] std::optional<FragmentedDatagram> datagram_of(ConstBytes packet);
 
 }  // namespace ipoib::wire

@@ -30,8 +30,7 @@ enum MldType : std::uint8_t {
   kMldReportV2 = 143
 };
 
-/// RFC 3376, 4.2.12: which record types say that the sender listens to the group, with these
-/// sources.
+/// Whether a record of this type says that the sender listens to the group (RFC 3376, 4.2.12).
 std::optional<bool> is_member(std::uint8_t type, std::uint16_t sources) {
   constexpr std::uint8_t kIsInclude = 1;
   constexpr std::uint8_t kIsExclude = 2;
@@ -82,7 +81,7 @@ ConstBytes igmp_in(ConstBytes packet) {
   const ConstBytes message = packet.first(header->total_length).subspan(header->header_size);
   return message.size() >= kIgmpSize ? message : ConstBytes();
 }
-/// RFC 3810, 5: after a hop-by-hop header with the router alert.
+/// The message of MLD in a packet: after a hop-by-hop header with the router alert (RFC 3810, 5).
 ConstBytes mld_in(ConstBytes packet) {
   const auto header = Ipv6Header::parse(packet);
   if (!header || header->next_header != kHopByHopOptions ||
@@ -149,7 +148,8 @@ namespace {
 
 constexpr std::uint8_t kRobustness = 2;  ///< RFC 3376, 8.1
 
-/// RFC 3376, 4: TTL 1, precedence 0xc0, and the router alert (RFC 2113) in a header of 24 bytes.
+/// Writes a query with TTL 1, precedence 0xc0, and the router alert (RFC 2113) in a header of 24
+/// bytes (RFC 3376, 4).
 std::size_t emit_igmp(const GroupQuery& query, MutableBytes to) {
   constexpr std::size_t kHeader = 24;
   constexpr std::size_t kMessage = 12;
@@ -180,7 +180,8 @@ std::size_t emit_igmp(const GroupQuery& query, MutableBytes to) {
   return kHeader + kMessage;
 }
 
-/// RFC 3810, 5: hop limit 1, and the router alert (RFC 2711) in a hop-by-hop header.
+/// Writes a query with hop limit 1, and the router alert (RFC 2711) in a hop-by-hop header (RFC
+/// 3810, 5).
 std::size_t emit_mld(const GroupQuery& query, MutableBytes to) {
   constexpr std::size_t kMessage = 28;
   constexpr std::uint16_t kMilliseconds = 100;  // in a tenth of a second

@@ -18,17 +18,17 @@ namespace ipoib::wire {
 
 struct GroupMembership {
   IpAddress group;
-  bool is_member = false;  ///< or has left
+  bool is_member = false;  ///< false if the host has left
   friend bool operator==(const GroupMembership&, const GroupMembership&) = default;
 };
 
 inline constexpr std::size_t kMinGroupRecord = 8;  ///< bytes of a record of IGMPv3
 
-/// Whether a well-formed IP packet is a report or a leave message, or IGMP of another kind. Cheap,
-/// since it is asked for each multicast packet.
+/// Whether a well-formed IP packet is a report or a leave message, or IGMP of another kind. It is
+/// cheap, since it is called for each multicast packet.
 [[nodiscard]] bool changes_host_groups(ConstBytes packet);
 /// What a report or a leave message of a host says; empty for anything else, and for malformed
-/// ones. Has at most one for each kMinGroupRecord bytes of the packet.
+/// ones. There is at most one membership for each kMinGroupRecord bytes of the packet.
 [[nodiscard]] std::vector<GroupMembership> group_memberships(ConstBytes packet);
 
 /// Whether an IP packet is a query of IGMP or MLD.

@@ -28,7 +28,8 @@ constexpr std::uint8_t kUnreachable = 3;
 constexpr std::uint8_t kNetworkUnreachable = 0;
 constexpr std::uint8_t kHostUnreachable = 1;
 constexpr std::uint8_t kFragmentationNeeded = 4;
-/// RFC 1812, 4.3.2.3: "as much of the original datagram as possible" within this.
+/// The size within which an error has "as much of the original datagram as possible" (RFC 1812,
+/// 4.3.2.3).
 constexpr std::size_t kMaxSize = 576;
 }  // namespace icmp
 
@@ -55,7 +56,8 @@ bool is_single_host(Ipv4Address source) {
   return !source.is_unspecified() && !source.is_loopback() && !source.is_multicast() && !is_class_e;
 }
 
-/// RFC 1122, 3.2.2: no error about an error, a later fragment, or a packet to a group or to all.
+/// Whether an error about the packet is allowed: not about an error, a later fragment, or a packet
+/// to a group or to all (RFC 1122, 3.2.2).
 bool may_report(const Ipv4Header& header, ConstBytes packet) {
   const auto fragment = load_be<std::uint16_t>(packet.data() + ipv4::kFragment) & 0x1fff;
   if (fragment != 0 || header.destination.is_multicast() ||
@@ -68,7 +70,8 @@ bool may_report(const Ipv4Header& header, ConstBytes packet) {
   return type == icmp::kEchoRequest || type == icmp::kEchoReply;
 }
 
-/// RFC 4443, 2.4 (e). It permits errors about multicast, but there is no source address for them.
+/// Whether an error about the packet is allowed. RFC 4443, 2.4 (e) permits errors about multicast,
+/// but there is no source address for them.
 bool may_report(const Ipv6Header& header, ConstBytes packet) {
   if (header.source.is_unspecified() || header.source.is_multicast() ||
       header.destination.is_multicast()) {

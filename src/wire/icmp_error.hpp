@@ -12,10 +12,10 @@ namespace ipoib::wire {
 /// The maximum size of such a message, with its IP header (RFC 4443, 2.4 (c)).
 inline constexpr std::size_t kMaxIcmpError = 1280;
 
-// They write the error for `packet` to `to`, which has room for kMaxIcmpError bytes. Its source is
-// the packet's destination: the kernel would drop a message from an address of its own. They return
-// its size, or 0 if none may be sent: about a later fragment, an ICMP error or redirect, a packet
-// to a group or without a single sender, or one that is not IP.
+// The functions below write the error for `packet` to `to`, which has room for kMaxIcmpError bytes.
+// Its source is the packet's destination: the kernel would drop a message from an address of its
+// own. They return its size, or 0 if none may be sent: about a later fragment, an ICMP error or
+// redirect, a packet to a group or without a single sender, or one that is not IP.
 
 /// For a packet longer than `mtu` bytes: ICMP "fragmentation needed" (RFC 792; RFC 1191, 4) or
 /// ICMPv6 "packet too big" (RFC 4443, 3.2).

@@ -11,11 +11,11 @@ namespace ipoib::wire {
 /// The smallest MTU of IPv4 (RFC 791, 3.2): the longest header, and eight bytes of payload.
 inline constexpr std::size_t kMinIpv4Mtu = 68;
 
-/// Whether it is an IPv4 packet that routers may fragment: without DF.
+/// Whether the packet is an IPv4 packet that routers may fragment: one without DF.
 [[nodiscard]] bool may_fragment(ConstBytes packet);
 
-/// Writes the fragments of one packet. Each has a copy of its header; only the first has the
-/// options that are not to be copied. A fragment can be fragmented again.
+/// Writes the fragments of one packet. Each has a copy of the packet's header; only the first has
+/// the options that are not to be copied. A fragment can be fragmented again.
 class Ipv4Fragmenter {
  public:
   /// `packet` is valid, and outlives the fragmenter; `mtu` is at least kMinIpv4Mtu.

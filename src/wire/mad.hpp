@@ -54,7 +54,7 @@ inline constexpr std::uint16_t kPathRecord = 0x0035;
 inline constexpr std::uint16_t kMcMemberRecord = 0x0038;
 }  // namespace attribute
 
-/// Common to all classes (IBA 13.4.7).
+/// The status bits that all classes have (IBA 13.4.7).
 namespace mad_status {
 inline constexpr std::uint16_t kUnsupportedVersion = 1 << 2;
 inline constexpr std::uint16_t kUnsupportedMethodAttribute = 3 << 2;

@@ -58,7 +58,7 @@ std::optional<Ipv4Address> ipv4_group(const Gid& mgid) {
   return Ipv4Address(low | kClassD);
 }
 
-/// ff02::1:ff00:0/104.
+/// Solicited-node groups are in ff02::1:ff00:0/104.
 std::optional<Ipv6Address> solicited_node_group(const Gid& mgid) {
   constexpr std::array<std::uint8_t, 7> kPrefix{0, 0, 0, 0, 0, 1, 0xff};
   const auto* const group_id = mgid.bytes().begin() + kGroupIdOffset;

@@ -88,7 +88,7 @@ HwAddress hardware_in(ConstBytes option) {
   return HwAddress::from_bytes(reader.array<HwAddress::kSize>());
 }
 
-/// The requirements of 6.1, 7.1 and 8.1 beyond the layout.
+/// Whether a message meets the requirements of 6.1, 7.1 and 8.1 beyond the layout.
 bool is_valid(const NdMessage& m) {
   switch (m.type) {
     case NdType::router_solicitation:

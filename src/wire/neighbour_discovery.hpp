@@ -24,9 +24,9 @@ enum class NdType : std::uint8_t {
   redirect = 137,
 };
 
-/// Type, length, two zero bytes, address (RFC 4391, 9.3).
+/// The size of the option with type, length, two zero bytes, and address (RFC 4391, 9.3).
 inline constexpr std::size_t kLinkLayerOptionSize = 24;
-/// Type, length, address (RFC 2464, 6).
+/// The size of the option with type, length, and address (RFC 2464, 6).
 inline constexpr std::size_t kEthernetOptionSize = 8;
 enum class LinkLayerOption : std::uint8_t { source = 1, target = 2 };
 
@@ -68,7 +68,7 @@ struct NdMessage {
 /// `buffer` has room for kLinkLayerOptionSize more bytes. Returns the new size.
 std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, LinkLayerOption option,
                                      const HwAddress& address);
-/// The same with the option of Ethernet, of kEthernetOptionSize bytes.
+/// Appends the option of Ethernet, of kEthernetOptionSize bytes, in the same way.
 std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, LinkLayerOption option,
                                      const MacAddress& address);
 

@@ -55,7 +55,7 @@ struct InformInfo {
   std::uint8_t response_time = 0;  ///< 5 bits
   std::uint32_t producer_type = kAnyProducer;
 
-  /// Whether such notices match; ignores GID and LID range.
+  /// Whether the subscription is to notices like this one; ignores GID and LID range.
   [[nodiscard]] bool covers(const Notice& notice) const;
   [[nodiscard]] static std::optional<InformInfo> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;

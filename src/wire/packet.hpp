@@ -76,7 +76,7 @@ struct Deth {
   friend bool operator==(const Deth&, const Deth&) = default;
 };
 
-/// What packets of all transport services begin with, and their payload; without CRCs.
+/// The headers with which packets of all transport services begin, and their payload, without CRCs.
 struct DataPacket {
   Lrh lrh;
   std::optional<Grh> grh;
@@ -104,7 +104,7 @@ struct UdPacket : DataPacket {
   /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
   /// with its size (LRH.length includes the ICRC), and the opcode is one of the two of UD.
   [[nodiscard]] static std::optional<UdPacket> parse(ConstBytes packet);
-  /// The same without a check of lengths: everything after the headers is payload.
+  /// Parses without a check of lengths: everything after the headers is payload.
   [[nodiscard]] static std::optional<UdPacket> parse_headers(ConstBytes packet);
   /// Sets the lengths and the pad count for `payload_size` bytes.
   void set_size(std::size_t payload_size);
@@ -114,7 +114,7 @@ struct UdPacket : DataPacket {
 
 /// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, for little-endian order.
 [[nodiscard]] std::uint32_t invariant_crc(ConstBytes packet);
-/// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, likewise.
+/// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, for little-endian order.
 [[nodiscard]] std::uint16_t variant_crc(ConstBytes packet_with_icrc);
 
 }  // namespace ipoib::wire

@@ -51,7 +51,7 @@ struct PathRecord {
   std::uint16_t qos_class = 0;
   ServiceLevel sl;
   Selector mtu_selector = Selector::exactly;
-  std::uint8_t mtu = 0;  ///< code
+  std::uint8_t mtu = 0;  ///< IBA code
   Selector rate_selector = Selector::exactly;
   std::uint8_t rate = 0;  ///< code
   Selector lifetime_selector = Selector::exactly;

@@ -26,7 +26,7 @@ constexpr std::uint8_t halves(std::uint8_t upper, std::uint8_t lower) {
   return static_cast<std::uint8_t>(upper << 4 | (lower & 0x0f));
 }
 
-/// By bit number: lanes of a width, and Mb/s of a lane (FDR10 has the rate of QDR).
+/// Lanes of a width, and Mb/s of a lane, by bit number (FDR10 has the rate of QDR).
 constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};
 constexpr std::array<std::uint32_t, 8> kLaneMbps{2'500,  5'000,  10'000, 10'000,
                                                  14'000, 25'000, 50'000, 100'000};

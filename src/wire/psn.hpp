@@ -18,7 +18,8 @@ class Psn {
     return Psn(psn.value_ + packets);
   }
   [[nodiscard]] constexpr Psn previous() const { return Psn(value_ - 1); }
-  /// How many packets after `other` `psn` is; negative if it is before. From -2^23 to 2^23 - 1.
+  /// The distance from `other` to `psn` in packets, from -2^23 to 2^23 - 1; negative if `psn` comes
+  /// first.
   [[nodiscard]] friend constexpr std::int32_t operator-(Psn psn, Psn other) {
     constexpr std::int32_t kHalf = 1 << 23;
     const auto distance = static_cast<std::int32_t>((psn.value_ - other.value_) & kMask);

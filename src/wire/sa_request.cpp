@@ -120,7 +120,7 @@ std::string SaFailure::text() const {
     case Kind::status: {
       const auto code = status.value_or(SaStatus::ok);
       const auto cause = likely_cause(code);
-      // Not with fmt: libsoftib.so uses this library, and must not need that one.
+      // fmt is not used: libsoftib.so contains this library, and must not need fmt.
       std::array<char, 7> hex{};
       std::snprintf(hex.data(), hex.size(), "0x%04x", unsigned{static_cast<std::uint16_t>(code)});
       return "the subnet administrator responded '" + std::string(name(code)) + "' (" + hex.data() +

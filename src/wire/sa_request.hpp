@@ -42,14 +42,14 @@ struct MembersQuery : TableQueryFor<McMemberRecord> {
 };
 /// GetTable: the groups of a partition, one record each.
 struct GroupsQuery : TableQueryFor<McMemberRecord> {};
-/// GetTable: nodes, ports or services of the subnet, those that share a partition with this port.
+/// GetTable: those nodes, ports or services of the subnet that share a partition with this port.
 struct NodesQuery : TableQueryFor<NodeRecord> {};
 struct PortsQuery : TableQueryFor<PortInfoRecord> {};
 struct ServicesQuery : TableQueryFor<ServiceRecord> {};
 using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery,
                              MembersQuery, GroupsQuery, NodesQuery, PortsQuery, ServicesQuery>;
 
-/// One reversible path between two ports within a partition.
+/// Asks for one reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
 /// Joins an existing group.
 [[nodiscard]] JoinQuery join_query(const Gid& mgid, const Gid& port, PKey pkey,
@@ -64,13 +64,13 @@ using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, Subs
 [[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
 [[nodiscard]] MembersQuery members_query(const Gid& mgid);
 [[nodiscard]] GroupsQuery groups_query(PKey pkey);
-/// The nodes of all ports, or that of the port with this LID.
+/// Asks for the nodes of all ports, or for that of the port with this LID.
 [[nodiscard]] NodesQuery nodes_query(std::optional<Lid> port = {});
-/// The port with this LID; all ports of a switch.
+/// Asks for the port with this LID, or for all ports if it is that of a switch.
 [[nodiscard]] PortsQuery ports_query(Lid port);
 [[nodiscard]] ServicesQuery services_query(std::optional<std::uint64_t> service_id = {});
 
-/// Chosen by the requester. A response carries the id of its request.
+/// An id that the requester chooses. A response carries the id of its request.
 using SaRequestId = Strong<struct SaRequestIdTag, std::uint64_t>;
 
 struct SaRequest {
@@ -80,8 +80,8 @@ struct SaRequest {
 };
 
 using McMemberTable = std::vector<McMemberRecord>;
-/// The group's record for a join, a lookup or a leave; the accepted InformInfo for a subscription;
-/// a table, which may be empty, for the others.
+/// The result of a request: the group's record for a join, a lookup or a leave; the accepted
+/// InformInfo for a subscription; a table, which may be empty, for the others.
 using SaResult = std::variant<PathRecord, McMemberRecord, InformInfo, McMemberTable, NodeTable,
                               PortTable, ServiceTable, SaFailure>;
 

@@ -6,7 +6,7 @@ namespace ipoib::wire {
 
 namespace {
 
-/// Mb/s by code.
+/// Rates in Mb/s, by code.
 constexpr std::array<std::uint32_t, 25> kRates = {
     0,          // no rate
     0,          // no rate

@@ -32,7 +32,7 @@ struct ServiceRecord {
   std::uint32_t lease = 0;                     ///< seconds, or kNoExpiry
   std::array<std::uint8_t, kKeySize> key{};    ///< zero in the response to an untrusted request
   std::array<char, kNameSize> name{};          ///< UTF-8, zero-padded
-  std::array<std::uint8_t, kDataSize> data{};  ///< the service's own
+  std::array<std::uint8_t, kDataSize> data{};  ///< in a format of the service's own
 
   [[nodiscard]] static std::optional<ServiceRecord> parse(ConstBytes record);
   void emit(MutableBytes to) const;

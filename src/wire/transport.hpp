@@ -22,7 +22,7 @@ inline constexpr std::uint8_t kTcp = 6;  ///< protocol number
   if (protocol == kTcp) return Segmentation::Kind::tcp;
   return protocol == kUdp ? Segmentation::Kind::udp : Segmentation::Kind::none;
 }
-/// The inverse, for TCP and UDP.
+/// The protocol number of a kind of segmentation, for TCP and UDP.
 [[nodiscard]] constexpr std::uint8_t protocol_of(Segmentation::Kind kind) {
   return kind == Segmentation::Kind::udp ? kUdp : kTcp;
 }

@@ -7,8 +7,7 @@
 
 namespace ipoib::wire {
 
-/// Whether an IP packet is an advertisement (RFC 5798, 5.1). What follows the IP header is not
-/// checked.
+/// Whether an IP packet is an advertisement (RFC 5798, 5.1). Only the IP header is checked.
 [[nodiscard]] bool is_vrrp_advertisement(ConstBytes packet);
 
 /// Whether a MAC is that of a virtual router: 00-00-5e-00-01 for IPv4, 00-00-5e-00-02 for IPv6, and

@@ -235,7 +235,7 @@ class HostileNode : public SaBehaviour {
   std::size_t stolen = 0;
 };
 
-TEST_F(HostileNode, WhoGuessesTransactionIdsDoesNoHarm) {
+TEST_F(HostileNode, GuessingTransactionIdsDoesNoHarm) {
   watch();
   std::uint32_t last = 0;
   answer_first([&last](std::uint32_t tid) {
@@ -251,7 +251,7 @@ TEST_F(HostileNode, WhoGuessesTransactionIdsDoesNoHarm) {
   EXPECT_EQ(total(&sa::Counters::timeouts), 0U);
 }
 
-TEST_F(HostileNode, WhoKnowsTransactionIdsCanOnlyDelay) {
+TEST_F(HostileNode, KnowingTransactionIdsOnlyDelays) {
   two_hosts();
   watch();
   answer_first([](std::uint32_t tid) { return std::vector{tid}; });

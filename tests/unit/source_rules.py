@@ -237,16 +237,36 @@ def check_conformance(root):
 # --- Documents: the files, tests and fuzz targets that they name exist --------------------------
 
 
+def readmes(root):
+    """Yields the README.md files that are about a folder of src/."""
+    yield from sorted((root / "src").rglob("README.md"))
+
+
+def named_files(line, in_src):
+    """Yields the files that a line names: all that have a path and, in a folder of src/, sources by name."""
+    yield from re.findall(r"`((?:src|include|tests|docs|scripts|man|cmake|softib)/[\w./-]+)`", line)
+    if in_src:
+        yield from re.findall(r"`([\w./*-]+\.(?:hpp|cpp|h|map))`", line)
+
+
 def check_documents(root):
     known = set(tests_of(root))
     targets = {path.name.removesuffix("_fuzz.cpp") for path in root.glob("tests/fuzz/*_fuzz.cpp")}
-    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
+    of_src = list(readmes(root))
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *of_src]):
+        folders = [root, root / "src"]
+        if path in of_src:
+            folders += [path.parent, path.parent.parent, root / "include/ipoib", root / "src/softib"]
+            folders.append(root / "tests/unit" / path.parent.relative_to(root / "src"))
+            folders.append(folders[-1].parent)
         for number, line in enumerate(lines(path), 1):
             where = f"{path.relative_to(root)}:{number}"
-            for name in re.findall(
-                    r"`((?:src|include|tests|docs|scripts|man|cmake|softib)/[\w./-]+)`", line):
-                if not ((root / name).exists() or (root / "src" / name).exists()):
+            for name in named_files(line, path in of_src):
+                if not any((folder / name).exists() or any(folder.glob(name.rstrip("/"))) for folder in folders):
                     yield f"{where}: there is no {name}"
+            for name in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
+                if not (path.parent / name).exists():
+                    yield f"{where}: the link leads nowhere: {name}"
             for name in re.findall(r"`((?:unit|sim|netns|interop|kernel_peer)/[\w/]+\.[\w*]+)`", line):
                 if not fnmatch.filter(known, re.sub(r"/All/", "/", name)):
                     yield f"{where}: there is no test {name}"
@@ -256,8 +276,15 @@ def check_documents(root):
                         yield f"{where}: there is no fuzz target {name}"
 
 
+def check_readmes(root):
+    """Checks that each folder of the table says what it is."""
+    for folder in layers(root):
+        if not (root / "src" / folder / "README.md").exists():
+            yield f"src/{folder}/README.md:1: is missing"
+
+
 CHECKS = [check_includes, check_private, check_byte_order, check_shared_folders, check_unfinished,
-          check_exports, check_conformance, check_documents]
+          check_exports, check_conformance, check_documents, check_readmes]
 
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
@@ -290,6 +317,9 @@ VIOLATIONS = [
     (check_documents, "docs/a.md", "By `unit/No.SuchTest`.\n"),
     (check_documents, "docs/a.md", "By `netns/NoSuchTest.*`.\n"),
     (check_documents, "docs/a.md", "By the fuzz targets `no_such_target`.\n"),
+    (check_documents, "docs/a.md", "See [this](no-such.md#part).\n"),
+    (check_documents, "src/link/README.md", "See `no_such.hpp`.\n"),
+    (check_readmes, "src/link/a.cpp", "\n"),
 ]
 
 
@@ -304,7 +334,8 @@ def self_test(root):
                 (tree / needed).write_text((root / needed).read_text(encoding="utf-8"))
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).write_text(text)
-            found = [line for line in check(tree) if line.startswith((name, "src/control/lib"))]
+            found = [line for line in check(tree)
+                     if line.startswith((name, "src/control/lib", "src/link/README"))]
             if not found:
                 print(f"{check.__name__} does not find {name}: {text[:60]!r}")
                 failed += 1

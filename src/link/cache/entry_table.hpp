@@ -43,14 +43,14 @@ class EntryTable {
     return hints_.probe_of(std::hash<Key>{}(key));
   }
   void prefetch(const Hint& hint) const { hints_.prefetch(hint); }
-  /// The entry that the hint leads to, without reading it; null if there is none. It may be that of
+  /// The entry that the hint leads to, without reading it; null if there is none. It may have
   /// another key.
   [[nodiscard]] Entry* guess(const Hint& hint) const {
     const auto slot = hints_.find(hint);
     return slot ? &entries_[*slot] : nullptr;
   }
-  /// Inserts an entry, whose key is not in the table yet. Null if the table is full, or the place
-  /// of the key in the index is.
+  /// Inserts an entry, whose key is not in the table yet. Returns null if the table is full, or the
+  /// buckets of the key in the index are.
   template <class... Arguments>
   [[nodiscard]] Entry* emplace(const Key& key, Arguments&&... arguments) {
     if (size_ >= limit_) return nullptr;
@@ -69,7 +69,8 @@ class EntryTable {
     --size_;
     entries_.destroy(slot);
   }
-  /// The entries of which one has to go if emplace() fails, but the table is not full.
+  /// Visits the entries of which one has to be erased if emplace() fails although the table is not
+  /// full.
   void for_each_rival(const Key& key, auto&& visit) const {
     index_.for_each_rival(hash_(key), [&](std::uint32_t slot) { visit(entries_[slot]); });
   }
@@ -79,7 +80,7 @@ class EntryTable {
     while (Entry* const entry = next(slot)) visit(*entry);
   }
   [[nodiscard]] Entry* next(std::uint32_t& slot) const { return entries_.next(slot); }
-  /// The cost of the look-ups that have searched the index, as there.
+  /// The cost of the look-ups that have searched the index; see Index::probes().
   [[nodiscard]] std::uint64_t probes() const { return index_.probes(); }
 
  private:

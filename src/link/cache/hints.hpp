@@ -1,8 +1,8 @@
 // Leads from a key to the slot of its entry, usually: a hash table that may forget.
 //
 // Any hash that is cheap will do, and anybody may know it: a search reads a window of 16 words, and
-// what finds no room in its window is not kept. Who fills the window of a key only makes its
-// look-ups take the way without hints.
+// what finds no room in its window is not kept. Whoever fills the window of a key only makes its
+// look-ups search the index.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ class Hints {
     std::uint32_t tag;
   };
 
-  /// For `limit` slots, which are less than 2^21 - 1.
+  /// Hints for `limit` slots, which is less than 2^21 - 1.
   explicit Hints(std::size_t limit) : words_(std::bit_ceil(limit * 8 / 7 + 1)) {}
 
   /// Multiplication mixes best into the top bits: they select the word, those below are the tag.
@@ -31,9 +31,9 @@ class Hints {
             static_cast<std::uint32_t>(hash >> 10) & kTagMask};
   }
   void prefetch(const Probe& probe) const { __builtin_prefetch(&words_[probe.at]); }
-  /// A slot with the same tag.
+  /// Finds a slot with the same tag.
   [[nodiscard]] std::optional<std::uint32_t> find(const Probe& probe) const {
-    // Without a branch for each word: the number of steps is random, so it would be mispredicted.
+    // There is no branch for each word: the number of steps is random, so it would be mispredicted.
     std::uint32_t found = kEmpty;
     for (std::size_t i = kNear; i-- > 0;) {
       const std::uint32_t word = word_at(probe, i);
@@ -64,7 +64,7 @@ class Hints {
   [[nodiscard]] std::uint32_t word_at(const Probe& probe, std::size_t i) const {
     return words_[(probe.at + i) & mask()];
   }
-  /// Replaces the first such word in the window; returns false if there is none.
+  /// Replaces the first word `before` in the window; returns false if there is none.
   bool replace(const Probe& probe, std::uint32_t before, std::uint32_t after) {
     for (std::size_t i = 0; i < kWindow; ++i) {
       if (word_at(probe, i) != before) continue;

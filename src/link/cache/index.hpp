@@ -3,8 +3,8 @@
 // Buckets have 16 words, each bucket a cache line. A key has two buckets (Azar and others,
 // "Balanced Allocations", 1999); its word is in the first one unless that was getting full. So a
 // search reads two cache lines at most, whatever the keys are. With random hashes the buckets of a
-// full table have 13 words at most. Only who knows the key of the hash can fill both buckets of a
-// key, which then cannot be inserted.
+// full table have 13 words at most. Only somebody who knows the key of the hash can fill both
+// buckets of a key, which then cannot be inserted.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Index {
  public:
   static constexpr std::size_t kWords = 16;  ///< of a bucket
 
-  /// For `limit` slots, which are less than 2^21 - 1.
+  /// An index of `limit` slots, which is less than 2^21 - 1.
   explicit Index(std::size_t limit) : buckets_(limit / kPerBucket + 2) {}
 
   /// Returns false if both buckets are full.
@@ -51,7 +51,7 @@ class Index {
       }
     }
   }
-  /// Calls `visit(slot)` for all in the two buckets.
+  /// Calls `visit(slot)` for all slots in the two buckets of the hash.
   void for_each_rival(std::uint64_t hash, auto&& visit) const {
     for (const std::size_t at : {first(hash), second(hash)}) {
       for (const std::uint32_t word : buckets_[at]) {
@@ -66,7 +66,7 @@ class Index {
   [[nodiscard]] std::size_t first(std::uint64_t hash) const {
     return share(static_cast<std::uint32_t>(hash), buckets_.size());
   }
-  /// Never the same as the first one.
+  /// The second bucket of a hash, which is never the first one.
   [[nodiscard]] std::size_t second(std::uint64_t hash) const {
     const std::size_t distance =
         1 + share(static_cast<std::uint32_t>(hash >> 32), buckets_.size() - 1);
@@ -81,7 +81,7 @@ class Index {
   static constexpr std::uint32_t kEmpty = 0;  ///< any other word is tag | (slot + 1)
   struct alignas(64) Bucket : std::array<std::uint32_t, kWords> {};
 
-  /// Bits of the hash that do not select the first bucket.
+  /// The bits of the hash that do not select the first bucket.
   [[nodiscard]] static std::uint32_t tag(std::uint64_t hash) {
     return static_cast<std::uint32_t>(hash) << kSlotBits;
   }

@@ -33,12 +33,12 @@ class LookAhead {
         step_(table.is_large() ? std::min(packets, kStep) : 0),
         erasures_(table.erasures()) {}
 
-  /// How many turns after its announcement a packet is to be processed; 0 for a small table.
+  /// The number of turns from the announcement of a packet to its processing; 0 for a small table.
   [[nodiscard]] std::size_t distance() const { return static_cast<std::size_t>(depth_) * step_; }
 
-  /// Announces the next packet by the key of its entry; null if it has none, or if there are no
-  /// more packets. Returns the entry of the packet that was announced distance() turns ago, or null
-  /// if it is not known.
+  /// Announces the next packet by the key of its entry, which is null if it has none or there are
+  /// no more packets. Returns the entry of the packet that was announced distance() turns ago, or
+  /// null if it is not known.
   [[nodiscard]] Entry* turn(const Key* key) {
     if (table_.erasures() != erasures_) forget();
     Entry* const known = before(distance()).entry;

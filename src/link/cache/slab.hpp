@@ -24,7 +24,7 @@ namespace ipoib::link::cache {
 template <class T>
 class Slab {
  public:
-  /// Has room for `limit` objects.
+  /// A slab with room for `limit` objects.
   explicit Slab(std::size_t limit)
       : memory_(static_cast<std::byte*>(::operator new(limit * sizeof(T), kLine))),
         used_(limit / kBits + 1) {

@@ -35,7 +35,7 @@ Timed* TimerWheels::pop_due(TimePoint now) {
       disarm(due);
       return &due;
     }
-    // Lets the caller handle packets in between; next() says that more is due.
+    // The caller can handle packets in between; next() says that more is due.
     if (!cascade(at)) return nullptr;
   }
 }
@@ -62,7 +62,8 @@ void TimerWheels::insert(Timed& timed) {
   const TimePoint time = std::max(timed.deadline_, begin_);
   const auto ahead = static_cast<std::uint64_t>((time - begin_).count());
   std::size_t wheel = (std::bit_width(ahead | 1) - 1U) / kDigitBits;
-  // A whole turn ahead would be the slot that begin_ is in: use the next wheel.
+  // A deadline a whole turn ahead would get the slot that begin_ is in, so it goes into the next
+  // wheel.
   if (digits(time, wheel) - digits(begin_, wheel) == kSlots) ++wheel;
   const std::size_t digit = digits(time, wheel) % kSlots;
   const std::size_t at = wheel * kSlots + digit;
@@ -78,7 +79,8 @@ void TimerWheels::insert(Timed& timed) {
   if (first_ != kNone && slot.earliest < slots_[first_].earliest) first_ = at;
 }
 
-/// Compares all wheels: a deadline that was far ahead when it was armed may be the first by now.
+/// The first slot of all wheels: a deadline that was far ahead when it was armed may be the first
+/// by now.
 std::size_t TimerWheels::first() const {
   if (first_ != kNone && !slots_[first_].armed.empty()) return first_;
   first_ = kNone;

@@ -1,5 +1,5 @@
-// Deadlines of objects, in order. An object that has a deadline derives from Timed; its destructor
-// takes it out of the queue, so no timer fires for a dead object.
+// A queue of objects by their deadlines. An object that has a deadline derives from Timed; its
+// destructor takes it out of the queue, so no timer fires for a dead object.
 //
 // Why: each neighbour has a deadline, which changes with its state; a heap or a std::set would cost
 // O(log n) for each change. These are hierarchical timing wheels (Varghese and Lauck, "Hashed and
@@ -52,7 +52,8 @@ class TimerWheels {
     boost::intrusive::list<Timed, boost::intrusive::base_hook<TimedHook>,
                            boost::intrusive::constant_time_size<false>>
         armed;
-    /// Lower bound of the deadlines in it; exact unless the object with the earliest one has left.
+    /// Lower bound of the deadlines in the slot; exact unless the object with the earliest one has
+    /// left.
     TimePoint earliest = kNever;
   };
 
@@ -77,13 +78,14 @@ class TimerWheels {
 template <class T>
 class TimerQueue {
  public:
-  /// kNever disarms. A deadline that has passed is due at once.
+  /// Sets the deadline of an object; kNever disarms. A deadline that has passed is due at once.
   void arm(T& object, TimePoint deadline) { wheels_.arm(object, deadline); }
   /// The first deadline, or an earlier one that was armed and is armed no longer; pop_due() at that
   /// time removes it.
   [[nodiscard]] TimePoint next() const { return wheels_.next(); }
-  /// Disarms and returns the first object that is due; null if none is. Also null if a slot holds
-  /// so many that one call does not finish it; then next() is not later than `now`.
+  /// Disarms and returns the first object that is due; null if none is. Returns null, too, if a
+  /// slot holds so many objects that one call does not finish it; then next() is not later than
+  /// `now`.
   [[nodiscard]] T* pop_due(TimePoint now) { return static_cast<T*>(wheels_.pop_due(now)); }
 
  private:

@@ -45,7 +45,7 @@ Result<std::string> capture_target(const std::string& given) {
   if (path.starts_with(kDescriptors)) path.replace(0, kDescriptors.size(), "/proc/self/fd/");
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode)) return path;
-  // Kept open, so that the reader does not see an end before the program has opened it.
+  // The pipe is kept open, so that the reader does not see an end before the program has opened it.
   const int pipe = ::open(path.c_str(), O_WRONLY);
   if (pipe < 0) return failure(given);
   return path_of(pipe);

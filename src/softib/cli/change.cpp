@@ -77,7 +77,7 @@ class Arguments {
     }
     return value.value_or(0);
   }
-  /// A percentage in hundredths.
+  /// Takes a percentage, in hundredths.
   std::uint16_t percentage() {
     const auto word = take("PERCENT");
     double value = -1;
@@ -94,7 +94,7 @@ class Arguments {
     return address.value_or(IpAddress());
   }
   [[nodiscard]] bool is_empty() const { return next_ == words_.size() || refused_; }
-  /// `parse` returns an optional value.
+  /// Takes an argument with `parse`, which returns an optional value.
   template <class Parse>
   auto state(std::string_view what, std::string_view choices, Parse parse) {
     const auto word = take(choices);

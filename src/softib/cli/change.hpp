@@ -1,4 +1,4 @@
-// The changes of `softib set`: their words, and the requests to the subnet process.
+// The changes of `softib set`: parses their words into requests to the subnet process.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ namespace {
 using ipoib::table::Align;
 using ipoib::table::Table;
 
-/// In the order in which a process writes them.
+/// The counters in the order in which a process writes them.
 constexpr std::array<std::string_view, 4> kCounted{"sent", "resent", "received", "duplicates"};
 static_assert(fabric::kCmCounters == kCounted.size() * cm::kMessages + cm::kDropNames.size());
 
@@ -60,7 +60,7 @@ std::string cell(const json::object& object, std::string_view key) {
   return value->is_string() ? std::string(value->get_string()) : json::serialize(*value);
 }
 
-/// "b 4711 rping": node, process, its name.
+/// The cells of a process, such as "b 4711 rping": node, process, its name.
 std::vector<std::string> process_cells(const json::object& process) {
   return {cell(process, "node"), cell(process, "pid"), cell(process, "program")};
 }

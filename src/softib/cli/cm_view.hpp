@@ -1,4 +1,4 @@
-// What `softib show --cm` prints: the IDs of the RDMA connection managers of all processes of a
+// The output of `softib show --cm`: the IDs of the RDMA connection managers of all processes of a
 // subnet, and the counters of their messages.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace softib::cli {
 
-/// A process that has told about itself. Nothing in the table is trusted: what is no ID is left
-/// out, and unprintable characters of the name are replaced.
+/// The state that a process has published. Nothing in the table is trusted: entries that are no IDs
+/// are left out, and unprintable characters of the name are replaced.
 [[nodiscard]] boost::json::object cm_process_json(const std::string& node, int pid,
                                                   const fabric::CmTable& table);
 /// All processes of the subnet, whether its own process runs or not.

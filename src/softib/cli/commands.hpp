@@ -31,9 +31,9 @@ int stop_command(int argc, char** argv);
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
 /// the output did not take all of it. A reader that has closed the pipe is no failure.
 [[nodiscard]] int print(std::string_view text);
-/// "softib: message" on stderr; returns kFailure.
+/// Prints "softib: message" on stderr, and returns kFailure.
 int fail(const ipoib::Error& error);
-/// "softib SUBCOMMAND: message" and how to get help on stderr; returns kUsage.
+/// Prints "softib SUBCOMMAND: message" and how to get help on stderr, and returns kUsage.
 int fail_usage(std::string_view subcommand, std::string_view message);
 
 /// --subnet, --dir, --help and --version, which all subcommands have.
@@ -45,7 +45,7 @@ int fail_usage(std::string_view subcommand, std::string_view message);
     int argc, char** argv, const boost::program_options::options_description& options,
     const boost::program_options::positional_options_description& positional,
     std::string_view usage, int& exit_code);
-/// The arguments that are not options.
+/// Returns the arguments that are not options.
 [[nodiscard]] std::vector<std::string> arguments_of(
     const boost::program_options::variables_map& options, const std::string& name);
 /// The subnet chosen by the common options, else by the environment.

@@ -50,7 +50,7 @@ std::optional<std::uint64_t> uptime_of(int pid) {
   return static_cast<std::uint64_t>(now - start);
 }
 
-/// Without control characters, which would change what a terminal shows.
+/// Whether a path has no control characters, which would change what a terminal shows.
 bool is_printable(const std::string& path) {
   return std::ranges::none_of(path, [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
@@ -63,7 +63,7 @@ std::string owner_of(const fabric::SubnetFolder& folder) {
   return name.empty() || !is_printable(name) ? std::to_string(status.st_uid) : name;
 }
 
-/// The folders whose lock a process has open.
+/// Adds the folders whose lock a process has open.
 void add_folders_of(const fs::path& process, std::set<std::string>& folders) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {

@@ -36,7 +36,7 @@ int list_command(int argc, char** argv) {
   int exit_code = kSuccess;
   const auto options = parse_options(argc, argv, list_options(), {}, kListUsage, exit_code);
   if (!options) return exit_code;
-  // Fails where there is no default directory; there may be processes anyway.
+  // This fails where there is no default directory; there may be processes anyway.
   const auto folder = chosen_subnet(*options);
   std::map<std::string, KnownSubnet> subnets;
   const auto add = [&](std::vector<KnownSubnet>&& found) {

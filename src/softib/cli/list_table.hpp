@@ -9,7 +9,7 @@
 
 namespace softib::cli {
 
-/// "35s", "12m", "5h", "3d".
+/// A duration in brief: "35s", "12m", "5h", "3d".
 [[nodiscard]] std::string duration_text(std::uint64_t seconds);
 /// A table without the numbers of processes; only its headings if there are no subnets.
 [[nodiscard]] std::string list_table(const std::vector<KnownSubnet>& subnets);

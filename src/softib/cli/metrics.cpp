@@ -27,7 +27,7 @@ std::uint64_t number(const json::value& value) {
   return value.is_number() ? value.to_number<std::uint64_t>() : 0;
 }
 
-/// The objects of an array; none if it is missing.
+/// Calls `use` with each object of an array, which may be missing.
 template <class Use>
 void for_each(const json::object& from, std::string_view key, Use use) {
   const json::value* const all = from.if_contains(key);

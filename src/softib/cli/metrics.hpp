@@ -7,8 +7,8 @@
 
 namespace softib::cli {
 
-/// From the JSON of `softib show`. What it does not have, because the subnet process does not run
-/// or another SM manages the subnet, is missing.
+/// Makes metrics from the JSON of `softib show`. Values that are not in it, because the subnet
+/// process does not run or another SM manages the subnet, are missing.
 [[nodiscard]] ipoib::metrics::Families subnet_metrics(const boost::json::object& subnet);
 
 }  // namespace softib::cli

@@ -33,7 +33,8 @@ po::options_description metrics_options() {
   return options;
 }
 
-/// The error says why the process of the subnet did not tell anything, and nothing else did.
+/// Collects the metrics. The error says why neither the subnet process nor the fabric file had
+/// them.
 ipoib::Result<Families> collect(const fabric::SubnetFolder& folder) {
   const auto line = control::send_request(folder, control::emit(control::Show{}));
   if (line) {
@@ -46,7 +47,7 @@ ipoib::Result<Families> collect(const fabric::SubnetFolder& folder) {
   return subnet_metrics(subnetd::subnet_json(*fabric, folder));
 }
 
-/// While there is no subnet, only that.
+/// Collects the metrics; while there is no subnet, only softib_up.
 Families collect_or_down(const fabric::SubnetFolder& folder) {
   auto metrics = collect(folder);
   if (metrics) return std::move(*metrics);

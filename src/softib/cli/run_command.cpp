@@ -94,7 +94,7 @@ Result<std::vector<IpAddress>> read_addresses(const po::variables_map& options) 
   return addresses;
 }
 
-/// The subnet process need not run if the node has the address already.
+/// Gives the node an address. The subnet process need not run if the node has it already.
 Result<void> give_address(const fabric::SubnetFolder& folder, const std::string& hca,
                           const IpAddress& address) {
   const auto fabric = fabric::Fabric::open(folder.fabric());

@@ -17,7 +17,7 @@ namespace softib::cli {
 
 /// The path of libsoftib.so, from the location of this program: in the build tree, or installed.
 [[nodiscard]] ipoib::Result<std::string> find_libsoftib();
-/// Values of the variables of ld.so(8).
+/// The values of the variables of ld.so(8).
 struct Preload {
   std::string libraries;               ///< LD_PRELOAD
   std::optional<std::string> folders;  ///< LD_LIBRARY_PATH; nullopt: unchanged

@@ -59,7 +59,7 @@ std::vector<std::string> join_watch(int argc, char** argv) {
   return words;
 }
 
-/// What to print, and how.
+/// The parts to print, and their form.
 struct View {
   bool json = false;
   bool wide = false;
@@ -88,7 +88,7 @@ int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_
   return failed;
 }
 
-/// From the files of the processes, so it needs no subnet process.
+/// Prints the view of --cm from the files of the processes, so it needs no subnet process.
 int show_cm(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
   const auto checked = folder.check(fabric::FolderUse::attach);
   if (!checked) return fail(checked.error());
@@ -108,7 +108,7 @@ int watch(const fabric::SubnetFolder& folder, const View& view, double seconds) 
   std::string_view before = is_terminal ? kClear : "";
   for (;;) {
     const int code = show(folder, view, before);
-    if (code != kSuccess || std::ferror(stdout) != 0) return code;  // perhaps nobody reads any more
+    if (code != kSuccess || std::ferror(stdout) != 0) return code;  // perhaps nobody reads it
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     if (!is_terminal && !view.json) before = "\n";
   }

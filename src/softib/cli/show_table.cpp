@@ -75,7 +75,7 @@ std::string member(const json::value& value) {
   return how == "full" ? name : name + "(" + how + ")";
 }
 
-/// "5", or "4-7" with an LMC.
+/// The LIDs of a node: "5", or "4-7" with an LMC.
 std::string lids(const json::object& node) {
   const auto number = [&](std::string_view key) {
     const auto* const value = node.if_contains(key);
@@ -164,7 +164,7 @@ Table groups(const json::object& subnet) {
   Table table({{"MLID"}, {"GROUP"}, {"P_KEY"}, {"Q_KEY"}, {"MTU"}, {"GBIT/S"}, {"MEMBERS"}});
   for (const auto& value : list(subnet, "groups")) {
     const auto& group = value.as_object();
-    // The fabric file has receivers only.
+    // Groups from the fabric file have receivers only.
     const bool has_members = group.contains("members");
     const auto& members = list(group, has_members ? "members" : "receivers");
     table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),

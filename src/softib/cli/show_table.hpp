@@ -9,7 +9,7 @@
 
 namespace softib::cli {
 
-/// Width of the brief form.
+/// The width of the brief form.
 inline constexpr std::size_t kBriefWidth = 80;
 
 enum class Section : std::uint8_t { nodes, partitions, groups, counters };

@@ -56,7 +56,7 @@ std::string list_of(const std::vector<int>& pids) {
   return text;
 }
 
-/// For a subnet whose process does not run.
+/// Removes the folder of a subnet whose process does not run.
 Result<void> remove_what_is_left(const fabric::SubnetFolder& folder) {
   const auto left = find_subnet(folder);
   if (!left) {
@@ -100,7 +100,7 @@ bool has_ended_in_time(const fabric::SubnetFolder& folder, const ipoib::FileDesc
 Result<void> end_process(const fabric::SubnetFolder& folder) {
   const auto connection = control::Connection::open(folder);
   const int code = connection ? 0 : connection.error().code;
-  // A process that is ending does not listen any more.
+  // A process that is ending no longer listens.
   if (!connection && code != ENOENT && code != ECONNREFUSED) return connection.error();
   const int pid = connection ? connection->pid() : 0;
   const ipoib::FileDescriptor process(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))

@@ -66,7 +66,7 @@ po::options_description subnet_options() {
   return options;
 }
 
-/// nullopt if none of the options that describe the subnet is given.
+/// The configuration in the options; nullopt if none of those that describe the subnet is given.
 ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variables_map& options) {
   const auto is_given = [&](const char* name) {
     return options.contains(name) && !options[name].defaulted();
@@ -219,7 +219,7 @@ int subnet_command(int argc, char** argv) {
   if (watch.has_failed()) {
     return fail(
         ipoib::Error{ENOENT, "the folder of the subnet has been removed: " + folder->path() +
-                                 "; programs on the subnet do not reach it any more"});
+                                 "; programs on the subnet can no longer reach it"});
   }
   log->info("ending");
   return kSuccess;

@@ -34,7 +34,7 @@ bool is_supported(const wire::CmReq& req) {
   return false;
 }
 
-/// Why this port cannot have a connection as the REQ wants it (IBA 12.6.7.2), if so.
+/// The REJ if this port cannot have a connection as the REQ wants it (IBA 12.6.7.2).
 std::optional<wire::CmRej> refusal(const wire::CmReq& req, const PortAttributes& port) {
   wire::CmRej rej;
   if (!is_supported(req)) {
@@ -159,7 +159,8 @@ void CommunicationManager::destroy(Handle handle, TimePoint now) {
   }
 }
 
-/// After each stimulus: the indices follow the state. Erases a connection that has ended.
+/// To call after each stimulus: brings the indices in line with the state, and erases a connection
+/// that has ended.
 void CommunicationManager::update(Entry& entry) {
   const Connection& connection = entry.connection;
   const Handle handle = connection.handle();
@@ -186,7 +187,7 @@ bool CommunicationManager::is_recipient(const wire::CmMessage& message, Lid from
   const CmRecipient recipient = recipient_of(message);
   if (const auto* const service = std::get_if<wire::ServiceId>(&recipient)) {
     if (listeners_.find(*service)) return true;
-    // One that was answered, or that a listener that has gone since has not answered yet.
+    // The request was answered, or a listener that has gone since has not answered it yet.
     const auto* const req = std::get_if<wire::CmReq>(&message);
     return req != nullptr ? by_request_.contains({peer, req->local_id})
                           : resolution_.is_known(peer, std::get<wire::CmSidrReq>(message));
@@ -212,7 +213,7 @@ void CommunicationManager::reply(const Incoming& in, const wire::CmMessage& mess
   out_.send(Route::back(in.packet), in.transaction_id, message);
 }
 
-/// The message names no connection.
+/// Drops a message that names no connection.
 template <class Message>
 void CommunicationManager::reject_unknown(const Message& message, CmSubject subject,
                                           const Incoming& in) {
@@ -222,9 +223,9 @@ void CommunicationManager::reject_unknown(const Message& message, CmSubject subj
                         .reason = CmRejReason::invalid_comm_id});
 }
 
-/// The connection that a message of its peer names: both IDs have to fit, and the port. Before REP,
+/// The connection that a message of its peer names: both IDs and the port have to fit. Before REP,
 /// anybody at the port may answer, also with another ID than an MRA had: the request may have been
-/// forgotten since, or its process may have gone. Who rejects a REQ need not have an ID.
+/// forgotten since, or its process may have gone. A process that rejects a REQ need not have an ID.
 template <class Message>
 CommunicationManager::Entry* CommunicationManager::find(const Message& message,
                                                         const Incoming& in) {
@@ -285,8 +286,8 @@ void CommunicationManager::on_message(const wire::CmMra& mra, const Incoming& in
   update(*entry);
 }
 
-/// An active side that gives up before it has had an answer knows no ID of ours (IBA 12.6.7.2,
-/// reason 4).
+/// Handles a REJ. An active side that gives up before it has had an answer knows no ID of ours (IBA
+/// 12.6.7.2, reason 4).
 void CommunicationManager::on_message(const wire::CmRej& rej, const Incoming& in) {
   Entry* entry = find(rej, in);
   if (entry == nullptr && rej.remote_id == CommId() && rej.reason == CmRejReason::timeout) {
@@ -328,7 +329,7 @@ void CommunicationManager::on_message(const wire::CmRtu& rtu, const Incoming& in
   update(*entry);
 }
 
-/// A connection that is not known here has ended, which is what the peer waits to hear.
+/// Handles a DREQ. A connection that is not known here has ended, which the peer waits to hear.
 void CommunicationManager::on_message(const wire::CmDreq& dreq, const Incoming& in) {
   Entry* const entry = find(dreq, in);
   if (entry == nullptr) {

@@ -38,19 +38,19 @@ class CommunicationManager {
   CommunicationManager(const CommunicationManager&) = delete;
   CommunicationManager& operator=(const CommunicationManager&) = delete;
 
-  // --- Calls of the user. EINVAL: no such handle, or its state does not permit the call. --------
+  // --- Calls of the user. They fail with EINVAL for an unknown handle or a wrong state. --------
 
-  /// See Listeners::add(). The service is free for REQ and SIDR_REQ of any peer.
+  /// Listens as Listeners::add() says, for REQ and SIDR_REQ of any peer.
   [[nodiscard]] ipoib::Result<ListenerId> listen(wire::ServiceId service,
                                                  std::uint64_t mask = Listeners::kExact) {
     return listeners_.add(service, mask);
   }
-  /// Requests that have been reported stay.
+  /// Stops listening. Requests that have been reported stay.
   void stop_listening(ListenerId listener) { listeners_.remove(listener); }
 
   /// Sends a REQ. Sets its communication ID, CA GUID, and what `path` says: primary path, P_Key,
-  /// MTU; there is no alternate path. EINVAL: a transport other than RC, UC and XRC. ENOMEM:
-  /// kMaxConnections.
+  /// MTU; there is no alternate path. Fails with EINVAL for a transport other than RC, UC and XRC,
+  /// and with ENOMEM beyond kMaxConnections.
   [[nodiscard]] ipoib::Result<Handle> connect(wire::CmReq req, const wire::PathRecord& path,
                                               const PortAttributes& port, ipoib::TimePoint now);
   /// Answers ConnectionRequested. Sets communication IDs, CA GUID, ACK delay and failover.
@@ -67,8 +67,8 @@ class CommunicationManager {
   /// communication IDs and subject.
   [[nodiscard]] ipoib::Result<void> prepare_mra(Handle handle, const wire::CmMra& mra,
                                                 ipoib::TimePoint now);
-  /// Data of the peer have arrived on the accepted connection, so its RTU was lost. EISCONN: it has
-  /// come.
+  /// Data of the peer have arrived on the accepted connection, so its RTU was lost. Fails with
+  /// EISCONN if the RTU has come.
   [[nodiscard]] ipoib::Result<void> communication_established(Handle handle, ipoib::TimePoint now);
   /// Ends an established connection, or answers Disconnected.
   [[nodiscard]] ipoib::Result<void> disconnect(Handle handle,
@@ -77,7 +77,7 @@ class CommunicationManager {
   /// Forgets ConnectionRequested without an answer, so that the peer repeats its request.
   [[nodiscard]] ipoib::Result<void> forget(Handle handle, ipoib::TimePoint now);
 
-  /// Sends a SIDR_REQ. Sets its request ID and P_Key. ENOMEM: kMaxResolutions.
+  /// Sends a SIDR_REQ. Sets its request ID and P_Key. Fails with ENOMEM beyond kMaxResolutions.
   [[nodiscard]] ipoib::Result<Handle> resolve(wire::CmSidrReq req, const wire::PathRecord& path,
                                               const Retries& retries, const PortAttributes& port,
                                               ipoib::TimePoint now);
@@ -85,8 +85,8 @@ class CommunicationManager {
   [[nodiscard]] ipoib::Result<void> answer(Handle handle, const wire::CmSidrRep& rep,
                                            ipoib::TimePoint now);
 
-  /// Ends a handle: tells the peer what fits the state, and drops events that were not taken. A
-  /// handle that has ended is ignored.
+  /// Ends a handle: sends the peer the message that fits the state, and drops events that were not
+  /// taken. A handle that has ended is ignored.
   void destroy(Handle handle, ipoib::TimePoint now);
 
   // --- Stimuli ----------------------------------------------------------------------------------
@@ -94,12 +94,12 @@ class CommunicationManager {
   /// Whether a message that came from this LID is for this manager, rather than for another process
   /// of the node. `lmc` is that of all ports of the subnet.
   [[nodiscard]] bool is_recipient(const wire::CmMessage& message, Lid from, std::uint8_t lmc) const;
-  /// A MAD of class 7. The caller has checked Q_Key, P_Key and GRH.
+  /// A MAD of class 7 has come. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
-  /// The process in this slot of the port with this LID has gone, which had this epoch. `lmc` is
-  /// that of all ports of the subnet.
+  /// The process that had this slot and epoch at the port with this LID has gone. `lmc` is that of
+  /// all ports of the subnet.
   void process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot, std::uint32_t epoch,
                     ipoib::TimePoint now);
 
@@ -109,9 +109,9 @@ class CommunicationManager {
   [[nodiscard]] std::vector<Event> take_events() { return std::exchange(out_.events, {}); }
   [[nodiscard]] const Counters& counters() const { return out_.counters; }
 
-  /// Null if the user has no such connection. Valid until the next call.
+  /// The connection of a handle; null if the user has no such one. Valid until the next call.
   [[nodiscard]] const Connection* connection(Handle handle) const;
-  /// All, also those that are released.
+  /// Visits all connections, also those that are released.
   template <class Function>
   void for_each_connection(Function&& function) const {
     for (const auto& [handle, entry] : connections_) function(entry.connection);
@@ -121,7 +121,7 @@ class CommunicationManager {
                               std::uint32_t epoch) const;
   [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
   [[nodiscard]] std::size_t resolution_count() const { return resolution_.size(); }
-  /// Of kMaxRequests.
+  /// The number of requests that count towards kMaxRequests.
   [[nodiscard]] std::size_t pending_requests() const { return kMaxRequests - requests_.free(); }
 
  private:

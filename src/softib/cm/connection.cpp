@@ -249,7 +249,7 @@ void Connection::on_rej(const wire::CmRej& rej, const Dependencies& deps, TimePo
             tell_last(Rejected{rej}, deps);
             state_ = Ended{};
           },
-          // Time wait, since a REQ or REP may be late.
+          // The connection enters time wait, since a REQ or REP may be late.
           [&](OneOf<ReqReceived, RepSent, RepReceived> auto&) {
             tell_last(Rejected{rej}, deps);
             wait(now);
@@ -376,7 +376,7 @@ void Connection::on_deadline(const Dependencies& deps, TimePoint now) {
              state_);
 }
 
-/// What a peer would have sent that destroys its connections before it ends.
+/// Acts as if the peer had destroyed its connections before it ended.
 void Connection::on_peer_gone(const Dependencies& deps, TimePoint now) {
   std::visit(Overloaded{
                  // Another process may listen now, or the subnet answers that none does.
@@ -439,7 +439,7 @@ void Connection::tell_last(const What& what, const Dependencies& deps) {
   released_ = true;
 }
 
-/// As if the peer had sent this REJ.
+/// Reports a REJ as if the peer had sent it.
 void Connection::tell_rejected(CmRejReason reason, const Dependencies& deps) {
   wire::CmRej rej = rejection(reason);
   std::swap(rej.local_id, rej.remote_id);

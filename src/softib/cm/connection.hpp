@@ -17,7 +17,7 @@
 
 namespace softib::cm {
 
-/// This process on its HCA.
+/// The identity of this process on its HCA.
 struct Self {
   ipoib::Guid ca_guid;
   std::uint32_t slot = 0;
@@ -26,7 +26,7 @@ struct Self {
 };
 
 struct ConnectionStates {
-  /// Kept with the state that repeats it.
+  /// A packet, which the state that repeats it keeps.
   using Packet = std::unique_ptr<MadPacket>;
 
   struct ReqSent {
@@ -53,7 +53,7 @@ struct ConnectionStates {
   };
   struct TimeWait {
     ipoib::TimePoint until;
-    Packet rejection{};  ///< what ended it, to be repeated
+    Packet rejection{};  ///< the message that ended it, to be repeated
     Packet drep{};
   };
   struct Ended {};  ///< the manager erases it
@@ -69,7 +69,7 @@ static_assert(kConnectionStates.size() == std::variant_size_v<ConnectionStates::
 
 class Connection : private ConnectionStates {
  public:
-  /// Outlives the connections.
+  /// The parts of the manager that connections use; all outlive them.
   struct Dependencies {
     const Self& self;
     Output& out;
@@ -91,16 +91,17 @@ class Connection : private ConnectionStates {
   [[nodiscard]] const QpParameters& parameters() const { return parameters_; }
   [[nodiscard]] bool is_released() const { return released_; }
   [[nodiscard]] bool has_ended() const { return std::holds_alternative<Ended>(state_); }
-  /// Whether a user of each side has wanted it.
+  /// Whether the users of both sides have wanted the connection.
   [[nodiscard]] bool was_established() const { return was_established_; }
-  /// Whether the queue pair of the peer belongs to it: known, and not in time wait.
+  /// Whether the queue pair of the peer is known and belongs to this connection, which is so until
+  /// time wait.
   [[nodiscard]] bool holds_remote_qp() const;
   [[nodiscard]] bool awaits_rep() const { return std::holds_alternative<ReqSent>(state_); }
-  /// Its number: an index of kConnectionStates.
+  /// The number of the state: an index of kConnectionStates.
   [[nodiscard]] std::uint8_t state() const { return static_cast<std::uint8_t>(state_.index()); }
   [[nodiscard]] ipoib::TimePoint deadline() const;
 
-  // --- Calls of the user. EINVAL: the state does not permit it. --------------------------------
+  // --- Calls of the user. They fail with EINVAL in a wrong state. --------------------------------
   [[nodiscard]] ipoib::Result<void> accept(wire::CmRep rep, const Dependencies& deps,
                                            ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> confirm(wire::CmRtu rtu, const Dependencies& deps);
@@ -125,7 +126,7 @@ class Connection : private ConnectionStates {
 
   // --- Other stimuli ----------------------------------------------------------------------------
   void on_deadline(const Dependencies& deps, ipoib::TimePoint now);
-  /// The peer's process has gone; before it is known, a process at the peer's port.
+  /// The peer's process has gone; while that is not known, any process at the peer's port.
   void on_peer_gone(const Dependencies& deps, ipoib::TimePoint now);
   /// The peer uses its queue pair for another connection (IBA 12.9.8.3.1).
   void on_stale(const Dependencies& deps, ipoib::TimePoint now);
@@ -157,7 +158,7 @@ class Connection : private ConnectionStates {
   Guid remote_guid_;
   Qpn local_qpn_;
   Route route_;
-  std::uint64_t transaction_id_ = 0;  ///< of REQ, and of what answers it
+  std::uint64_t transaction_id_ = 0;  ///< of REQ, and of its answers
   QpParameters parameters_;
   ipoib::Duration interval_{};  ///< after which a message is repeated
   std::uint8_t retries_ = 0;

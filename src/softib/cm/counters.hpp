@@ -11,7 +11,7 @@
 namespace softib::cm {
 
 inline constexpr std::size_t kMessages = std::variant_size_v<ipoib::wire::CmMessage>;
-/// In the order of CmMessage.
+/// Names of the messages in the order of CmMessage.
 inline constexpr std::array<std::string_view, kMessages> kMessageNames{
     "req", "mra", "rej", "rep", "rtu", "dreq", "drep", "sidr_req", "sidr_rep", "lap", "apr"};
 

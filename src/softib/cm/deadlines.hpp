@@ -12,7 +12,7 @@ namespace softib::cm {
 
 class Deadlines {
  public:
-  /// Replaces the deadline `was` of a handle, and stores the new one in it. kNever: none.
+  /// Replaces the deadline `was` of a handle, and stores the new one in it; kNever stands for none.
   void move(Handle handle, ipoib::TimePoint& was, ipoib::TimePoint next) {
     if (was == next) return;
     if (was != ipoib::kNever) order_.erase({was, handle});

@@ -1,4 +1,4 @@
-// What the communication manager tells its user.
+// The events of the communication manager for its user.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,18 @@ struct Accepted {
 struct Established {
   wire::PrivateData<224> private_data{};
 };
-/// Last. The peer does not want the connection, or has gone.
+/// The last event. The peer does not want the connection, or has gone.
 struct Rejected {
   wire::CmRej rej;
 };
-/// Last. The peer has not answered the REQ or REP.
+/// The last event. The peer has not answered the REQ or REP.
 struct Unanswered {};
 /// An established connection has ended.
 struct Disconnected {
   bool awaits_answer = false;  ///< the peer has sent DREQ: disconnect() sends DREP
   wire::PrivateData<224> private_data{};
 };
-/// Last. The queue pair may be used again.
+/// The last event. The queue pair may be used again.
 struct TimeWaitOver {};
 
 // --- Service resolution (SIDR) ------------------------------------------------------------------
@@ -54,14 +54,14 @@ struct ServiceRequested {
   wire::CmSidrReq req;
   wire::PathRecord path;  ///< to the peer; without GIDs if its MAD had no GRH
 };
-/// Last. The peer's answer, which may be a refusal.
+/// The last event. The peer has answered, perhaps with a refusal.
 struct ServiceResolved {
   wire::CmSidrRep rep;
 };
 
 struct Event {
   Handle handle;
-  /// Unanswered is also of a resolution.
+  /// Unanswered is an event of resolutions, too.
   std::variant<ConnectionRequested, Accepted, Established, Rejected, Unanswered, Disconnected,
                TimeWaitOver, ServiceRequested, ServiceResolved>
       what;

@@ -12,7 +12,7 @@ class HandleSequence {
  public:
   HandleSequence(std::uint32_t epoch, std::uint32_t slot) : epoch_(epoch), slot_(slot) {}
 
-  /// Requires that fewer than CommIdLayout::kIndices are in use.
+  /// Returns the next free handle. Requires that fewer than CommIdLayout::kIndices are in use.
   template <class IsUsed>
   [[nodiscard]] Handle next(IsUsed&& is_used) {
     for (;;) {

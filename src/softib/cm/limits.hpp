@@ -9,14 +9,14 @@
 
 namespace softib::cm {
 
-/// In all, also those that are only remembered to answer late messages. Beyond it, connect() fails
-/// with ENOMEM.
+/// Connections in all, also those that are only remembered to answer late messages. Beyond that,
+/// connect() fails with ENOMEM.
 inline constexpr std::size_t kMaxConnections = 65'536;
-/// Of these, requests of peers that have not led to a connection. One port may cause half of them
-/// (ipoib::FairShare). Beyond it, a REQ is dropped, and its sender repeats it.
+/// The number of these that may be requests of peers without a connection yet. One port may cause
+/// half of them (ipoib::FairShare). Beyond that, a REQ is dropped, and its sender repeats it.
 inline constexpr std::size_t kMaxRequests = 8'192;
 inline constexpr std::size_t kMaxListeners = 4'096;
-/// Of SIDR: our own requests, and those of peers, of which one port may cause half.
+/// Requests of SIDR: our own, and those of peers, of which one port may cause half.
 inline constexpr std::size_t kMaxResolutions = 4'096;
 inline constexpr std::size_t kMaxServiceRequests = 4'096;
 
@@ -26,9 +26,10 @@ inline constexpr ipoib::Duration kServiceAnswerRetention = std::chrono::seconds(
 /// Shortest time after which a message is sent again.
 inline constexpr ipoib::Duration kMinInterval = std::chrono::milliseconds(1);
 
-/// Largest time code that counts, 8.6 s: peers name the times for which state is kept here.
+/// Larger time codes count as this one, 8.6 s, since peers choose the times for which state is kept
+/// here.
 inline constexpr std::uint8_t kMaxTimeCode = 21;
-/// 4.096 us * 2^code (IBA 12.6).
+/// The time of a code: 4.096 us * 2^code (IBA 12.6).
 [[nodiscard]] constexpr ipoib::Duration time_of(std::uint8_t code) {
   return std::chrono::nanoseconds(std::int64_t{4096} << std::min(code, kMaxTimeCode));
 }

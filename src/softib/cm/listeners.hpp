@@ -14,8 +14,8 @@ class Listeners {
  public:
   static constexpr std::uint64_t kExact = ~std::uint64_t{0};
 
-  /// Listens on all services that equal `service` in the bits of `mask`. EBUSY: a listener has one
-  /// of them. ENOMEM: kMaxListeners.
+  /// Listens on all services that equal `service` in the bits of `mask`. Fails with EBUSY if a
+  /// listener has one of them, and with ENOMEM beyond kMaxListeners.
   [[nodiscard]] ipoib::Result<ListenerId> add(wire::ServiceId service, std::uint64_t mask);
   void remove(ListenerId listener);
   [[nodiscard]] std::optional<ListenerId> find(wire::ServiceId service) const;
@@ -28,7 +28,7 @@ class Listeners {
     friend auto operator<=>(const Range&, const Range&) = default;
   };
   std::map<ListenerId, Range> listeners_;
-  /// Sorted by mask: there are few, so a look-up is a few searches.
+  /// Sorted by mask: there are few masks, so a look-up is a few searches.
   std::map<Range, ListenerId> by_range_;
   std::uint32_t next_ = 1;
 };

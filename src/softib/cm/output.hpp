@@ -1,4 +1,4 @@
-// What the parts of the communication manager produce.
+// The output of the parts of the communication manager: MADs, events, counters.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace softib::cm {
 
-/// Where the MADs of a connection go. A reply takes the way of the MAD that it replies to (IBA
-/// 13.5.4).
+/// The route of the MADs of a connection. A reply goes back along the route of the MAD that it
+/// replies to (IBA 13.5.4).
 struct Route {
   Lid slid;
   Lid dlid;
@@ -22,7 +22,8 @@ struct Route {
   PKey pkey = ipoib::kDefaultPKey;
   std::optional<wire::Grh> grh;
 
-  /// Along `path`, from the port of `path.slid`. `needs_grh`: also within the subnet.
+  /// The route along `path`, from the port of `path.slid`. With `needs_grh` it has a GRH also
+  /// within the subnet.
   [[nodiscard]] static Route along(const wire::PathRecord& path, bool needs_grh);
   [[nodiscard]] static Route back(const MadPacket& received);
   [[nodiscard]] MadPacket packet(const wire::CmMad& mad) const;
@@ -36,7 +37,7 @@ constexpr std::uint64_t transaction_of(Handle handle, std::uint16_t attribute) {
 /// A message that is sent until it is answered.
 struct Repeated {
   MadPacket packet;
-  unsigned left = 0;  ///< times that it is sent again
+  unsigned left = 0;  ///< number of times that it is sent again
   ipoib::Duration interval{};
   ipoib::TimePoint deadline;
 };
@@ -57,7 +58,7 @@ struct Output {
     ++counters.retries[kIndex];
     packets.push_back(packet);
   }
-  /// Sends a message again whose deadline has come. False if it has been sent often enough.
+  /// Sends a message again whose deadline has come. Returns false if it has been sent often enough.
   template <class Message>
   bool repeat(Repeated& message, ipoib::TimePoint now) {
     if (message.left == 0) return false;

@@ -1,4 +1,5 @@
-// What the two sides of a connection have agreed on, as the local queue pair needs it.
+// The parameters that the two sides of a connection have agreed on, as the local queue pair needs
+// them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace softib::cm {
 
 /// Complete when the connection has been accepted: on the active side by Accepted, on the passive
-/// side by accept(). Before, the passive side has those of the REQ.
+/// side by accept(). Before that, the passive side has those of the REQ.
 struct QpParameters {
   ipoib::wire::CmTransport transport = ipoib::wire::CmTransport::reliable;
   ipoib::wire::PathRecord
@@ -27,7 +28,7 @@ struct QpParameters {
   friend bool operator==(const QpParameters&, const QpParameters&) = default;
 };
 
-/// IBA 12.6.5, Local ACK Timeout: the code of twice the lifetime of a packet plus the delay of an
+/// Local ACK Timeout (IBA 12.6.5): the code of twice the lifetime of a packet plus the delay of an
 /// acknowledgement. The sum of two powers of two counts as the larger one, or as twice that if the
 /// other is at least half of it.
 [[nodiscard]] constexpr std::uint8_t ack_timeout_of(std::uint8_t packet_lifetime,
@@ -41,7 +42,7 @@ struct QpParameters {
 
 /// The path of a REQ from the passive side to the active one.
 [[nodiscard]] ipoib::wire::PathRecord path_back(const ipoib::wire::CmReq& req);
-/// The path in a REQ of the active side. `ack_delay`: a code, of the local HCA.
+/// The path in a REQ of the active side. `ack_delay` is a code of the local HCA.
 [[nodiscard]] ipoib::wire::CmPath path_of_req(const ipoib::wire::PathRecord& path,
                                               std::uint8_t ack_delay);
 

@@ -1,4 +1,4 @@
-// Service ID resolution (IBA 12.11): which UD queue pair a service has. See docs/states.md,
+// Service ID resolution (IBA 12.11): finds the UD queue pair of a service. See docs/states.md,
 // "Service resolution".
 #pragma once
 
@@ -28,17 +28,18 @@ class ServiceResolution {
   [[nodiscard]] bool has(Handle handle) const {
     return sent_.contains(handle) || received_.contains(handle);
   }
-  /// Our own requests, and those of peers, also answered ones.
+  /// The number of our own requests, and of those of peers, also answered ones.
   [[nodiscard]] std::size_t size() const { return sent_.size() + received_.size(); }
   [[nodiscard]] bool is_full() const { return sent_.size() >= kMaxResolutions; }
 
-  /// Sends a request. Requires a new handle, and that it is not full.
+  /// Sends a request. Requires a new handle, and that size() is below the limit.
   void resolve(const wire::CmSidrReq& req, const Route& route, const Retries& retries,
                ipoib::TimePoint now);
-  /// Answers a request of a peer, which ends the handle for the user. EINVAL: there is none.
+  /// Answers a request of a peer, which ends the handle for the user. Fails with EINVAL if there is
+  /// none.
   [[nodiscard]] ipoib::Result<void> answer(Handle handle, wire::CmSidrRep rep,
                                            ipoib::TimePoint now);
-  /// A request of a peer is rejected.
+  /// Ends a handle; rejects the request of a peer.
   void destroy(Handle handle, ipoib::TimePoint now);
 
   [[nodiscard]] bool is_known(Lid peer, const wire::CmSidrReq& req) const {
@@ -47,11 +48,11 @@ class ServiceResolution {
   /// The request of a peer with this base LID, if it was received before. It is answered again if
   /// it has been answered.
   [[nodiscard]] bool on_duplicate(Lid peer, const wire::CmSidrReq& req);
-  /// A new request, which gets the handle.
+  /// A new request has come, which gets the handle.
   void on_request(Handle handle, Lid peer, const Route& route, std::uint64_t transaction_id,
                   const wire::CmSidrReq& req, ListenerId listener);
   [[nodiscard]] bool has_room_for(Lid peer) const { return share_.has_room_for(peer); }
-  /// `lmc` is that of all ports of the subnet.
+  /// An answer has come. `lmc` is that of all ports of the subnet.
   void on_reply(const wire::CmSidrRep& rep, Lid from, std::uint8_t lmc);
   /// A process at this port has gone. Another one may answer.
   void on_peer_gone(Lid peer, std::uint8_t lmc, ipoib::TimePoint now);

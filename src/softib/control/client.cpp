@@ -27,7 +27,7 @@ Error socket_error(const fabric::SubnetFolder& folder, int code) {
     return Error{code, "no subnet '" + folder.name() + "' is running in " + folder.path() + "; " +
                            how_to_start};
   }
-  // Reset: it did not read the request.
+  // The connection was reset: the process did not read the request.
   if (code == EPIPE || code == ECONNRESET) {
     return Error{EPIPE, "the subnet '" + folder.name() +
                             "' has closed the connection; if it has ended, " + how_to_start};
@@ -101,7 +101,7 @@ Result<Connection> Connection::open(const fabric::SubnetFolder& folder) {
   if (!socket) return socket.error();
   const auto server = ipoib::peer_process(socket->get());
   if (!server) return socket_error(folder, errno);
-  // Whoever owns the folder may put there what he likes.
+  // The owner of the folder may put anything there.
   struct stat status {};
   if (::lstat(folder.path().c_str(), &status) != 0) return socket_error(folder, errno);
   if (server->uid != status.st_uid) {

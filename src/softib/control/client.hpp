@@ -26,11 +26,11 @@ inline constexpr std::string_view kErrorResponse = "error ";
 /// A connection to the subnet process of a folder. Errors say what to do.
 class Connection {
  public:
-  /// ENOENT or ECONNREFUSED if no subnet is running; EPERM without permission, or if the process
-  /// that listens there is not one of the owner of the folder.
+  /// Connects. Fails with ENOENT or ECONNREFUSED if no subnet is running, and with EPERM without
+  /// permission, or if the process that listens there does not belong to the owner of the folder.
   [[nodiscard]] static ipoib::Result<Connection> open(const fabric::SubnetFolder& folder);
   /// Sends one line and returns the response line, both without newline. Blocks for at most a few
-  /// seconds: ETIMEDOUT. EPIPE if the process closes the connection.
+  /// seconds, and then fails with ETIMEDOUT. Fails with EPIPE if the process closes the connection.
   [[nodiscard]] ipoib::Result<std::string> request(std::string_view line) const;
   /// The process that listens, in this process's PID namespace; 0 if it is in another one.
   [[nodiscard]] int pid() const { return pid_; }
@@ -43,7 +43,7 @@ class Connection {
   int pid_;
 };
 
-/// Sends one line over a connection of its own, and fails as that.
+/// Sends one line over a new connection, and fails as Connection does.
 [[nodiscard]] ipoib::Result<std::string> send_request(const fabric::SubnetFolder& folder,
                                                       std::string_view line);
 /// The error that a response line carries; nullopt if the request succeeded.

@@ -52,7 +52,7 @@ std::optional<Value> value_of(const std::array<std::pair<Value, std::string_view
   return std::nullopt;
 }
 
-/// Reads members of an object; remembers the first that is missing or invalid.
+/// Reads members of an object, and remembers the first one that is missing or invalid.
 class Members {
  public:
   explicit Members(const json::object& object) : object_(object) {}

@@ -99,10 +99,10 @@ using Request =
 [[nodiscard]] std::string emit_error(const ipoib::Error& error);
 /// Parses a response line without newline. Returns its content, or the error that it carries.
 [[nodiscard]] ipoib::Result<boost::json::object> parse_response(std::string_view line);
-/// The same for a request without a result. EPROTO if the response is anything but {}, such as that
-/// of a subnet process of another version.
+/// Parses the response to a request without a result. Fails with EPROTO if it is anything but {},
+/// such as that of a subnet process of another version.
 [[nodiscard]] ipoib::Result<void> parse_acknowledgement(std::string_view line);
-/// The same for `show`: EPROTO unless the response describes a subnet.
+/// Parses the response to `show`. Fails with EPROTO unless it describes a subnet.
 [[nodiscard]] ipoib::Result<boost::json::object> parse_subnet(std::string_view line);
 
 [[nodiscard]] std::string_view name(HcaState state);

@@ -1,4 +1,4 @@
-// A mutex for what is held for microseconds by threads on several processors.
+// A mutex that threads on several processors hold for microseconds.
 //
 // Whoever finds it held looks again for a while before it sleeps: to be woken takes longer than
 // what the holder does, above all in a virtual machine.

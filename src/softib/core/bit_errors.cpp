@@ -9,7 +9,7 @@ using ipoib::wire::kIcrcSize;
 
 namespace {
 
-/// In the order of the wire: little-endian.
+/// A byte of the ICRC in the order of the wire: little-endian.
 std::uint8_t icrc_byte(std::uint32_t icrc, std::size_t index) {
   return static_cast<std::uint8_t>(icrc >> (8 * index));
 }
@@ -41,7 +41,8 @@ ConstBytes without_icrc(ConstBytes packet_with_icrc) {
   return packet_with_icrc.first(packet_with_icrc.size() - kIcrcSize);
 }
 
-/// One bit suffices, unless it is in a field that the ICRC does not cover.
+/// Flips bits until the ICRC is wrong: one bit suffices, unless it is in a field that the ICRC does
+/// not cover.
 void add_bit_errors(std::vector<std::uint8_t>& packet_with_icrc, FaultRandom& random) {
   do {
     const auto bit = random.next() % (packet_with_icrc.size() * 8);

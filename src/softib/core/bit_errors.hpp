@@ -18,10 +18,10 @@ class FaultRandom : public ipoib::Random {
   [[nodiscard]] bool happens(std::uint16_t share);
 };
 
-/// The packet, LRH to padding, followed by its ICRC.
+/// Returns the packet, LRH to padding, followed by its ICRC.
 [[nodiscard]] std::vector<std::uint8_t> with_icrc(ConstBytes packet);
-/// Whether what with_icrc() returned has arrived unchanged, except for fields that may change on
-/// the way (IBA 7.8.1).
+/// Whether a result of with_icrc() has arrived unchanged, except for fields that may change on the
+/// way (IBA 7.8.1).
 [[nodiscard]] bool has_valid_icrc(ConstBytes packet_with_icrc);
 [[nodiscard]] ConstBytes without_icrc(ConstBytes packet_with_icrc);
 /// Flips bits anywhere in the packet, until the ICRC is wrong.

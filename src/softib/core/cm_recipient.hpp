@@ -1,4 +1,5 @@
-// Whom a message of class 7 is for. All of them have method Send, so no transaction ID says that.
+// The process that a message of class 7 is for. All of these have method Send, so no transaction ID
+// names it.
 #pragma once
 
 #include <variant>
@@ -8,7 +9,7 @@
 
 namespace softib {
 
-/// The listener of a service, or the process that a communication ID names. CommId() is that of no
+/// The listener of a service, or the process that a communication ID names. CommId() names no
 /// process: any process of the node may be meant.
 using CmRecipient = std::variant<ipoib::wire::ServiceId, CommId>;
 

@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kMaxHcaPorts = 2;
 using NodeIndex = std::uint16_t;
 using NodeSet = std::bitset<kMaxNodes>;
 
-/// IBA 14.2.5.6, PortState.
+/// PortState (IBA 14.2.5.6).
 enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 };
 
 /// Configuration of an HCA's port, as set by the SM. A process compares two successive values to
@@ -48,11 +48,11 @@ struct PortAttributes {
   Lid sm_lid;
   ServiceLevel sm_sl;
   PortState state = PortState::down;
-  std::uint16_t losses = 0;  ///< grows when the port stops being active: a process may be late
-  std::uint8_t mtu = 4;      ///< IBA code of active and neighbour MTU
-  std::uint8_t max_mtu = 5;  ///< IBA code
-  std::uint8_t width = 2;    ///< IBA LinkWidthActive: 2 = 4x
-  std::uint8_t speed = 4;    ///< IBA LinkSpeedActive: 4 = QDR
+  std::uint16_t losses = 0;            ///< grows when the port stops being active
+  std::uint8_t mtu = 4;                ///< IBA code of active and neighbour MTU
+  std::uint8_t max_mtu = 5;            ///< IBA code
+  std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
+  std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
   std::uint16_t reregister_count = 0;  ///< grows when the SM requests re-registration
   /// Grows when the HCA recovers from a failure: processes that attached earlier have lost it.
   std::uint16_t generation = 0;  ///< 15 bits in the fabric file

@@ -12,14 +12,15 @@ struct LinkFaults {
   static constexpr std::uint16_t kMaxDelay = 10'000;  ///< ms
   using Words = std::array<std::uint64_t, 2>;
 
-  // Shares of the packets, in hundredths of a percent.
+  // Shares of the packets, in hundredths of a per cent.
   std::uint16_t loss = 0;
   std::uint16_t duplicate = 0;  ///< sent twice
-  std::uint16_t reorder = 0;    ///< overtaken by later ones
+  std::uint16_t reorder = 0;    ///< overtaken by later packets
   std::uint16_t delay = 0;      ///< of all packets, ms
   std::uint16_t corrupt = 0;    ///< bits are flipped, so that the ICRC is wrong
-  std::uint16_t cm_loss = 0;    ///< of the messages of communication management, beside `loss`
-  /// Of the decisions which packets, and which bits; 0: each process has a seed of its own.
+  std::uint16_t cm_loss = 0;    ///< of messages of communication management, added to `loss`
+  /// Seed of the decisions which packets and bits are affected; with 0 each process has a seed of
+  /// its own.
   std::uint32_t seed = 0;
 
   friend bool operator==(const LinkFaults&, const LinkFaults&) = default;

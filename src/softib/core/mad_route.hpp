@@ -1,6 +1,6 @@
-// Routes a MAD to its process (docs/architecture.md) by the high half of its transaction ID. The
-// umad layer writes it into requests, and responses carry it back. It also identifies the sender of
-// subnet management packets that a port sends before it has a LID.
+// Routes a MAD to its process by the high half of its transaction ID. The umad layer writes it into
+// requests, and responses carry it back. It also identifies the sender of subnet management packets
+// that a port sends before it has a LID.
 //
 //   | node 10 | slot 6 | epoch 8 | agent 8 |      the high half
 #pragma once
@@ -16,7 +16,8 @@ struct MadRoute {
   static constexpr unsigned kAgentBits = 8;
   static constexpr unsigned kEpochBits = 8;
   static constexpr std::uint32_t kMaxAgents = 1U << kAgentBits;
-  /// Of softib itself, for the RDMA connection manager. Those of libibumad have the others.
+  /// The agent of softib itself, for the RDMA connection manager. Agents of libibumad have the
+  /// other numbers.
   static constexpr std::uint32_t kOwnAgent = kMaxAgents - 1;
   static_assert(kMaxNodes == 1U << (32 - QpnLayout::kSlotBits - kEpochBits - kAgentBits));
   static_assert(QpnLayout::kMaxEpoch < 1U << kEpochBits);

@@ -18,19 +18,19 @@ constexpr std::uint8_t kNodesV6 = 0xfd;          ///< fd77::/112
 constexpr std::uint8_t kNodesV6Next = 0x77;
 constexpr std::uint32_t kNodeBits = 0xffff;
 
-/// The low 16 bits.
+/// The low 16 bits of an address.
 std::uint32_t node_bits(const IpAddress& address) {
   const auto* const v6 = std::get_if<Ipv6Address>(&address);
   return v6 != nullptr ? std::uint32_t{v6->bytes()[14]} << 8 | v6->bytes()[15]
                        : std::get<Ipv4Address>(address).number() & kNodeBits;
 }
 
-/// Whether it is in the range of the default addresses, of which nodes use the first ones.
+/// Whether the address is in the range of the default addresses, of which nodes use the first ones.
 bool is_in_default_range(const IpAddress& address) {
   return address_of(static_cast<NodeIndex>(node_bits(address)), family(address)) == address;
 }
 
-/// ::ffff:0:0/96.
+/// Whether the address is in ::ffff:0:0/96.
 bool is_mapped_v4(const Ipv6Address& address) {
   const auto& bytes = address.bytes();
   return std::all_of(bytes.begin(), bytes.begin() + 10, [](auto byte) { return byte == 0; }) &&
@@ -47,7 +47,7 @@ bool is_usable(const Ipv6Address& address) {
          !is_mapped_v4(address);
 }
 
-/// Of two addresses of one family, in bits.
+/// The length of the common prefix of two addresses of one family, in bits.
 int common_prefix(const IpAddress& one, const IpAddress& other) {
   return std::visit(
       [&](const auto& first) {

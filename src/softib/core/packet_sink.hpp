@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxPacketHeader =
 /// Maximum size of a packet that is not a large packet, LRH to padding.
 inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + kMaxPacketHeader + 3;
 
-/// After the payload, to a multiple of 4 bytes.
+/// Padding after the payload, to a multiple of 4 bytes.
 inline constexpr std::array<std::uint8_t, 3> kPadding{};
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
@@ -26,14 +26,14 @@ constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 /// large packet (LargePacket), or a run (PacketRun). The receiver takes them apart.
 struct GsoInfo {
   std::uint16_t size = 0;     ///< bytes of TCP, UDP or message payload in each; 0: one packet
-  std::uint16_t packets = 1;  ///< how many
+  std::uint16_t packets = 1;  ///< their number
 };
 
-/// Whom a packet matters to at its receiver.
+/// The purpose of a packet, by which its receiver decides who is to be woken.
 enum class Purpose : std::uint8_t {
   datagram,
   request,   ///< of a connection: its HCA has to execute it, whatever the program does
-  response,  ///< of a connection: tells the requester what has become of its requests
+  response,  ///< of a connection: tells the requester the outcome of its requests
 };
 
 /// A packet to send: headers written by the HCA, and pieces of the user's memory. Valid only during
@@ -61,9 +61,9 @@ struct OutgoingPacket {
   Qpn destination;
   Purpose purpose = Purpose::datagram;
   bool has_icrc = false;     ///< ends with its ICRC; only over links with bit errors
-  bool is_streamed = false;  ///< the receiver is busy with earlier ones: see streaming_copy.hpp
+  bool is_streamed = false;  ///< the receiver is busy with earlier ones, see streaming_copy.hpp
 
-  /// Of a packet that was used before: its content, but not where it goes.
+  /// Clears the content of a packet that was used before, but not its destination.
   void clear() {
     piece_count = payload_size = patch_count = header_size = 0;
     checksums_valid = is_streamed = false, gso = {};
@@ -72,7 +72,7 @@ struct OutgoingPacket {
     pieces[piece_count++] = piece;
     payload_size += piece.size();
   }
-  /// LRH to padding, in bytes.
+  /// Size from LRH to padding, in bytes.
   [[nodiscard]] std::size_t size() const { return header_size + payload_size; }
 };
 
@@ -109,11 +109,12 @@ class PacketSink {
 class ConnectedSink {
  public:
   virtual ~ConnectedSink() = default;
-  /// Sends packets, all to one queue pair, without waiting. Returns how many, from the first, need
-  /// not be offered again: they were sent, or dropped and counted for another reason than room.
+  /// Sends packets, all to one queue pair, without waiting. Returns the number of packets, from the
+  /// first, that need not be offered again: they were sent, or dropped and counted for another
+  /// reason than lack of room.
   [[nodiscard]] virtual std::size_t try_send(std::span<const OutgoingPacket> batch) = 0;
   /// Whether the process of a queue pair lives and has not taken all packets that were sent to it.
-  /// Those are late, and not lost.
+  /// Such packets are late, and not lost.
   [[nodiscard]] virtual bool has_untaken(Lid dlid, Qpn destination) = 0;
 };
 

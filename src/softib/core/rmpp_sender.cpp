@@ -87,7 +87,7 @@ RmppSender::Mad RmppSender::abort(RmppStatus status) const {
   return with_header(rmpp);
 }
 
-/// A segment with the message's headers and without data.
+/// Makes a segment with the message's headers and without data.
 RmppSender::Mad RmppSender::with_header(const RmppHeader& rmpp) const {
   Mad mad{};
   std::copy_n(message_.begin(), header_size_, mad.begin());

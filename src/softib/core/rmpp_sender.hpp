@@ -18,7 +18,7 @@
 
 namespace softib {
 
-/// IBA table 13-13, RMPPStatus of an ABORT.
+/// RMPPStatus of an ABORT (IBA table 13-13).
 enum class RmppStatus : std::uint8_t {
   ok = 0,
   total_time_too_long = 118,

@@ -14,7 +14,7 @@
 
 namespace softib {
 
-/// Stores that follow are seen after the copy, as with memcpy().
+/// Copies; others see stores that follow only after the copy, as with memcpy().
 inline void streaming_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
 #ifdef __SSE2__
   constexpr std::size_t kLine = 64;

@@ -1,4 +1,4 @@
-// How a process attaches to an HCA: find the node or have the subnet process add it, then take a
+// Attaches a process to an HCA: finds the node or has the subnet process add it, then takes a
 // process slot on it.
 #include <cerrno>
 #include <exception>

@@ -36,7 +36,8 @@ class CaptureFile {
   [[nodiscard]] static ipoib::Result<CaptureFile> open(
       const std::string& path, StreamHeader stream_header = StreamHeader::omit);
 
-  /// The same for the first process: empties a regular file, unless it is given by its descriptor.
+  /// Opens the file in the first process: empties a regular file, unless it is given by its
+  /// descriptor.
   [[nodiscard]] static ipoib::Result<CaptureFile> begin(const std::string& path);
 
   /// Adds a packet, LRH to padding, to the batch, and computes its CRCs.

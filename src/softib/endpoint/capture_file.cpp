@@ -96,8 +96,8 @@ ssize_t write_all(int file, ConstBytes bytes) {
   return code == 0 ? static_cast<ssize_t>(done) : -1;
 }
 
-/// Several processes may write it to an empty file at a time, so it is written where it belongs and
-/// not appended.
+/// Writes the header. Several processes may do so in an empty file at a time, so it is written at
+/// the beginning and not appended.
 bool write_header(int file, bool is_stream) {
   std::array<std::uint8_t, kFileHeaderSize> header;
   ByteWriter writer(header);
@@ -188,8 +188,8 @@ void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
 
 void CaptureFile::flush() {
   if (!file_) return;
-  // A pipe takes a batch in pieces, while its reader makes the program wait anyway. A file takes it
-  // as a whole, and whoever may read it could keep a lock for ever.
+  // A pipe takes a batch in pieces, and its reader makes the program wait anyway, so it is locked.
+  // A file takes the batch as a whole, and anybody who may read it could keep a lock for ever.
   if (is_stream_) ::flock(file_.get(), LOCK_EX);
   const auto written = is_stream_ ? write_all(file_.get(), batch_)
                                   : ::write(file_.get(), batch_.data(), batch_.size());

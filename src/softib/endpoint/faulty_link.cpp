@@ -95,8 +95,8 @@ void FaultyLink::run() {
 void FaultyLink::stop() {
   if (generation_ != transport::fork_generation()) {
     if (!thread_.joinable()) return;
-    // The thread runs in the parent. Here nothing ends its wait, so the destructor of what it waits
-    // for would not return.
+    // The thread runs in the parent. Here nothing ends its wait, so the destructor of the condition
+    // variable would not return.
     thread_.detach();
     (void)changed_.release();
     return;

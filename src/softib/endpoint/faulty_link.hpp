@@ -23,7 +23,7 @@
 
 namespace softib::endpoint {
 
-/// Bound of the packets that wait; more are lost.
+/// The most packets that wait; more are lost.
 inline constexpr std::size_t kMaxHeldPackets = 8192;
 /// How long a packet is held back so that later ones overtake it.
 inline constexpr std::chrono::milliseconds kOvertakingTime{10};
@@ -33,13 +33,13 @@ struct WirePacket {
   enum class Kind : std::uint8_t { datagram, mad, mad_to_node };
   Kind kind = Kind::datagram;
   std::vector<std::uint8_t> bytes;
-  /// What the link carries instead if it has bit errors: the packet with its ICRC.
+  /// The packet with its ICRC, which the link carries instead if it has bit errors.
   std::vector<std::uint8_t> with_icrc{};
   Lid dlid;                             ///< of a datagram
   Qpn destination;                      ///< of a datagram
   bool checksums_valid = false;         ///< of a datagram
   Purpose purpose = Purpose::datagram;  ///< of a datagram
-  NodeIndex node = 0;                   ///< mad_to_node: where it goes
+  NodeIndex node = 0;                   ///< the destination of mad_to_node
 };
 
 class FaultyLink {
@@ -56,21 +56,21 @@ class FaultyLink {
   FaultyLink& operator=(const FaultyLink&) = delete;
   ~FaultyLink() { stop(); }
 
-  // May be called by any thread.
+  // Sets the faults; from any thread.
   void set(const LinkFaults& faults);
   void send(WirePacket packet);
-  /// Ends the thread and drops what waits. In a forked child it only forgets the thread.
+  /// Ends the thread and drops the packets that wait. In a forked child it only forgets the thread.
   void stop();
 
  private:
-  /// Corrupts the packet or not, and sends or holds it.
+  /// Corrupts the packet if its faults say so, and sends or holds it.
   void dispatch(WirePacket packet);
   void run();
 
   const Send send_;
   const Count count_;
   const std::uint32_t generation_ = transport::fork_generation();
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards the members below
   LinkFaults faults_;
   FaultRandom random_;
   std::multimap<ipoib::TimePoint, WirePacket> held_;

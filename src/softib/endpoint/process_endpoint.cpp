@@ -21,7 +21,7 @@ using ipoib::Result;
 
 namespace {
 
-/// On one of the HCAs.
+/// The endpoint of the process on one of its HCAs.
 struct Attachment {
   Endpoint* endpoint = nullptr;
   std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
@@ -30,7 +30,8 @@ struct Attachment {
   }
 };
 
-/// Never destroyed, like the endpoints themselves, whose engines run until the process ends.
+/// The state of the process. It is never destroyed, like the endpoints themselves, whose engines
+/// run until the process ends.
 struct Process {
   std::mutex mutex;
   std::array<Attachment, fabric::kMaxProcessHcas> attachments;
@@ -45,7 +46,8 @@ Process& process() {
   return one;
 }
 
-/// Holds the mutex during a fork, so that no thread that the child lacks can own it.
+/// Registers handlers that hold the mutex during a fork, so that no thread that the child lacks can
+/// own it.
 void guard_forks() {
   static const int installed =
       ::pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); },
@@ -53,7 +55,7 @@ void guard_forks() {
   (void)installed;
 }
 
-/// If the subnet has ended before this process, its last program, removes its folder at exit. Other
+/// Runs at exit: if the subnet has ended and this is its last program, removes its folder. Other
 /// threads may still use the endpoint.
 void at_exit() {
   auto& state = process();

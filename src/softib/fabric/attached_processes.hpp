@@ -29,8 +29,8 @@ struct SlotAddress {
                                                               NodeIndex node);
 
 /// The process in the first slot of a node whose lock is held, whether the fabric file marks the
-/// slot as occupied or not. 0: there is none; -1: it did not write its pid. Ignores the slot `own`.
-/// Stays valid only while block_attach() is in force.
+/// slot as occupied or not. Returns 0 if there is none, and -1 if it did not write its pid. Ignores
+/// the slot `own`. The result is valid only while block_attach() is in force.
 [[nodiscard]] int first_attached_pid(const SubnetFolder& folder, NodeIndex node,
                                      std::optional<SlotAddress> own = std::nullopt);
 

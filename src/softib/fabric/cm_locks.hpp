@@ -1,5 +1,6 @@
-// Who of a node gets the messages of communication management (class 7): locks of bytes of files in
-// the node's folder, which the kernel releases when their process dies.
+// Locks that say which process of a node gets the messages of communication management (class 7).
+// They are locks of bytes of files in the node's folder, which the kernel releases when their
+// process dies.
 //
 //   services   byte SERVICE_ID, shared: a process listens on the service
 //   agents     one byte for each request that an agent of libibumad takes, exclusive
@@ -20,7 +21,8 @@ namespace softib::fabric {
 }
 
 /// Shows that this process listens on a service, while `services` is open. That is an open
-/// kServicesName of the node, with all locks of the process. False: another program keeps the byte.
+/// kServicesName of the node, with all locks of the process. Returns false if another program keeps
+/// the byte.
 [[nodiscard]] bool lock_service(int services, ipoib::wire::ServiceId service);
 void unlock_service(int services, ipoib::wire::ServiceId service);
 

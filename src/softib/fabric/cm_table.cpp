@@ -40,7 +40,8 @@ Result<std::shared_ptr<CmTableLayout>> map(int file) {
 
 }  // namespace
 
-/// All of an earlier process goes; pages that are not used take no memory.
+/// Creates the file. What an earlier process has written is discarded; pages that are not used take
+/// no memory.
 Result<CmTableWriter> CmTableWriter::create(const SubnetFolder& folder, SlotAddress slot,
                                             std::uint32_t epoch, std::string_view program) {
   const auto at = folder.open_node(slot.node);

@@ -1,4 +1,4 @@
-// What the connection manager of a process tells about itself: a file for each process slot, which
+// The published state of the connection manager of a process: a file for each process slot, which
 // the process writes and `softib show --cm` reads. It holds the IDs of the process, and counters of
 // its messages. A process that is stopped or stuck can still be examined.
 //
@@ -24,7 +24,7 @@
 
 namespace softib::fabric {
 
-/// IDs of a process that are listed. The others are counted.
+/// The number of IDs of a process that are listed. The others are counted.
 inline constexpr std::size_t kMaxListedCmIds = 4'096;
 inline constexpr std::size_t kCmEntryWords = 9;
 inline constexpr std::size_t kCmCounters = 48;
@@ -36,15 +36,15 @@ using CmCounterValues = std::array<std::uint64_t, kCmCounters>;
 
 struct CmTableLayout;
 
-/// Of the process in a slot; not thread-safe.
+/// Writes the file of the process in a slot; not thread-safe.
 class CmTableWriter {
  public:
-  /// Creates the file of a slot, or replaces its content. `program`: the name of the process.
+  /// Creates the file of a slot, or replaces its content. `program` is the name of the process.
   [[nodiscard]] static ipoib::Result<CmTableWriter> create(const SubnetFolder& folder,
                                                            SlotAddress slot, std::uint32_t epoch,
                                                            std::string_view program);
 
-  /// Requires index < kMaxListedCmIds. Zeroes free the entry.
+  /// Sets an entry; zeroes free it. Requires index < kMaxListedCmIds.
   void set_entry(std::size_t index, const CmEntry& entry);
   void set_counters(const CmCounterValues& values);
   void set_unlisted(std::size_t ids);
@@ -60,7 +60,7 @@ struct CmTable {
   CmCounterValues counters{};
   std::vector<CmEntry> entries;  ///< without free ones
 };
-/// nullopt: the process in the slot has written none in this epoch.
+/// Reads the file of a slot; nullopt if its process has written none in this epoch.
 [[nodiscard]] std::optional<CmTable> read_cm_table(const SubnetFolder& folder, SlotAddress slot,
                                                    std::uint32_t epoch);
 

@@ -18,7 +18,7 @@ using ipoib::Result;
 
 namespace {
 
-/// Whole pages.
+/// The size of the mapping in whole pages.
 constexpr std::size_t kMappedBytes = (sizeof(FabricLayout) + 4095) / 4096 * 4096;
 
 Error unusable(const std::string& path, const std::string& why) {

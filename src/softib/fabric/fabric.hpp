@@ -31,7 +31,7 @@ class Fabric {
   /// there is none, or if it is not a fabric file of this version.
   [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path,
                                                   const Fabric* known = nullptr);
-  /// Whether another process has truncated the file. Then, for this one, nothing is in it any more.
+  /// Whether another process has truncated the file, so that this one finds only zeroes in it.
   [[nodiscard]] bool is_lost() const { return fabric::is_lost(layout_.get()); }
   /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
@@ -43,7 +43,7 @@ class Fabric {
   /// The node with an IP address, default addresses included.
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// `down` for a node that does not exist.
+  /// The state of a node's port; `down` for a node that does not exist.
   [[nodiscard]] PortState port_state(NodeIndex node) const;
   /// Returns the receivers of a multicast LID; for an unused LID, a zero MGID without receivers.
   /// Returns nullopt if the record changes faster than it can be read.
@@ -54,7 +54,8 @@ class Fabric {
   /// Bit i is set while a process has slot i, and after it was killed until the slot is reclaimed.
   [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
   [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t slot) const;
-  /// For the holder of the slot's lock. Epochs run from 1 to kMaxEpoch and then start again.
+  /// Advances the epoch of a slot, whose lock the caller holds. Epochs run from 1 to kMaxEpoch and
+  /// then start again.
   std::uint32_t advance_epoch(NodeIndex node, std::uint32_t slot);
   void set_occupied(NodeIndex node, std::uint32_t slot, bool occupied);
 
@@ -73,7 +74,7 @@ class Fabric {
   ino_t inode_;
 };
 
-/// For the subnet process, which holds the subnet's lock.
+/// The writing side, for the subnet process, which holds the subnet's lock.
 class FabricWriter : public Fabric {
  public:
   /// Maps the file, and creates it if there is none. Fails if the file is not a fabric file of this

@@ -54,7 +54,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std::uint64_t>) == 8);
 
 [[nodiscard]] PublishedNode::Value encode(const subnet::Node& node);
-/// Whether a record has the IP address, beside the default ones.
+/// Whether a record has the IP address in addition to the default ones.
 [[nodiscard]] bool has_address(const PublishedNode::Value& words, const IpAddress& address);
 /// Returns nullopt for an empty or invalid record.
 [[nodiscard]] std::optional<subnet::Node> decode(const PublishedNode::Value& words);

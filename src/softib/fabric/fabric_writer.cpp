@@ -67,7 +67,8 @@ void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
 
 void FabricWriter::remove_node(NodeIndex index) { layout_->nodes[index].publish({}); }
 
-/// Stores only entries that differ: other processes forward by them meanwhile.
+/// Sets a route. Only entries that differ are stored, since other processes forward by them
+/// meanwhile.
 void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {
   if (!ipoib::is_unicast(lid) || node_at(lid) == node) return;
   layout_->lids[lid.value()].store(node ? entry_of(*node) : std::uint16_t{0},

@@ -36,7 +36,8 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// In the folder for temporary files, where others may have made something of that name before.
+/// The private directory in the folder for temporary files, where others may have made something of
+/// that name before.
 Result<std::string> private_directory() {
   const auto temporary = environment("TMPDIR");
   const auto path =

@@ -5,7 +5,7 @@
 //       ended                        the subnet process has ended while programs used the subnet
 //       node/<i>/<slot>              socket of the process in a slot of node i
 //       node/<i>/<slot>.lock         locked by that process
-//       node/<i>/<slot>.cm           what its connection manager tells (cm_table.hpp)
+//       node/<i>/<slot>.cm state of its connection manager (cm_table.hpp)
 //       node/<i>/agents              byte-range locks: which requests an agent has registered for
 //       node/<i>/issm                pipe: open for reading by the process that is the SM there
 #pragma once
@@ -34,7 +34,7 @@ inline constexpr const char* kDeviceName = "softib0";
 inline constexpr std::size_t kMaxProcessHcas = 4;
 /// Name of the device on an HCA of the process, counted from 0.
 [[nodiscard]] std::string device_name(std::size_t hca);
-/// The HCA of the process with this device. nullopt: none can have it.
+/// The HCA of the process with this device; nullopt if none can have it.
 [[nodiscard]] std::optional<std::size_t> hca_of_device(std::string_view name);
 
 /// The HCA that a program is to use: NAME or NAME:PORT.
@@ -43,8 +43,8 @@ struct HcaName {
   std::uint8_t port = 0;  ///< the port with a cable; 0 if not given
   [[nodiscard]] static ipoib::Result<HcaName> parse(std::string_view text);
 };
-/// The HCAs of a program, NAME[:PORT] each, from a list with commas. EINVAL: too many, or one
-/// twice.
+/// The HCAs of a program, NAME[:PORT] each, from a list with commas. Fails with EINVAL for too
+/// many, or one that is named twice.
 [[nodiscard]] ipoib::Result<std::vector<std::string>> parse_hcas(std::string_view list);
 
 /// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root, and for other users
@@ -97,24 +97,26 @@ class SubnetFolder {
   [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open() const;
   [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_node(NodeIndex node) const;
 
-  /// Whoever owns the folder or may write to it controls what its users get. EPERM with advice if
-  /// it is a symbolic link, if users other than its owner may write to it, or if its owner is
-  /// neither this user nor root; but root may attach to the subnet of any user. ENOENT if there is
-  /// none.
+  /// Checks whether the folder can be trusted: whoever owns it or may write to it controls what its
+  /// users get. Fails with EPERM and advice if it is a symbolic link, if users other than its owner
+  /// may write to it, or if its owner is neither this user nor root; but root may attach to the
+  /// subnet of any user. Fails with ENOENT if there is none.
   [[nodiscard]] ipoib::Result<void> check(FolderUse use) const;
-  /// For the subnet process: creates the folder and its parents unless they exist. Fails as
+  /// Creates the folder and its parents unless they exist; for the subnet process. Fails as
   /// check().
   [[nodiscard]] ipoib::Result<void> create() const;
-  /// For the subnet process, before it publishes the node in the fabric file.
+  /// Creates the folder of a node; for the subnet process, before it publishes the node in the
+  /// fabric file.
   [[nodiscard]] ipoib::Result<void> create_node(NodeIndex node) const;
-  /// For the subnet process, after it has removed the node from the fabric file.
+  /// Removes the folder of a node; for the subnet process, after it has removed the node from the
+  /// fabric file.
   void remove_node(NodeIndex node) const;
-  /// For the holder of the subnet's lock when no node is left. If the folder contains other files,
-  /// they and the folder stay.
+  /// Removes the folder; for the holder of the subnet's lock when no node is left. If the folder
+  /// contains other files, they and the folder stay.
   void remove() const;
-  /// For the subnet process: whether programs alone keep the folder, which then is to be removed
-  /// when the last of them has ended (unused_folder.hpp). Unlike one that was killed, such a subnet
-  /// does not have to be continued.
+  /// Marks whether the subnet process has ended and only programs keep the folder, which then is to
+  /// be removed when the last of them has ended (unused_folder.hpp). Unlike one that was killed,
+  /// such a subnet does not have to be continued.
   void mark_ended(bool ended) const;
   [[nodiscard]] bool is_ended() const;
   /// Whether a subnet process holds the lock.

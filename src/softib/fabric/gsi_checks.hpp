@@ -1,4 +1,4 @@
-// What QP1 of a port checks of each MAD (IBA 10.2.4, 10.9).
+// The checks of QP1 of a port for each MAD (IBA 10.2.4, 10.9).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace softib::fabric {
   return static_cast<std::uint16_t>(entry - port.pkeys.begin());
 }
 
-/// Why the port drops a packet to QP1; nullopt if it does not.
+/// The counter if the port drops a packet to QP1; nullopt if it does not.
 [[nodiscard]] inline std::optional<PortCounter> gsi_drop(const MadPacket& packet,
                                                          const PortAttributes& port) {
   if (packet.qkey != ipoib::wire::kGsiQKey) return PortCounter::drop_qkey;

@@ -18,7 +18,7 @@ using ipoib::Result;
 
 namespace {
 
-/// The signal handler reads it while other threads change it.
+/// A mapping, which the signal handler reads while other threads change it.
 struct Mapped {
   static constexpr std::uintptr_t kFree = 0;
   static constexpr std::uintptr_t kReserved = 1;
@@ -41,9 +41,10 @@ Mapped* find(std::uintptr_t address) {
 }
 
 bool replace_by_zeroes(Mapped& mapped) {
-  // Before the zeroes: a thread that reads them knows why.
+  // This store comes before the zeroes, so a thread that reads them knows why.
   mapped.is_lost = true;
-  // The system call itself: mmap() is not on the list of functions that signal handlers may call.
+  // This is the system call itself: mmap() is not on the list of functions that signal handlers may
+  // call.
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   const long result = ::syscall(SYS_mmap, mapped.begin.load(), mapped.size.load(),
                                 PROT_READ | PROT_WRITE, kFlags, -1, 0);

@@ -15,7 +15,7 @@
 
 namespace softib::fabric {
 
-/// Bound of the mappings of a process at a time.
+/// The most mappings that a process has at a time.
 inline constexpr std::size_t kMaxMappedFiles = 1024;
 
 /// Maps the first `size` bytes of a file for reading and writing; `size` is a multiple of the page

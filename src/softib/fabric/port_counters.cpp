@@ -3,7 +3,7 @@
 namespace softib::fabric {
 
 namespace {
-/// In the order of PortCounter.
+/// The names in the order of PortCounter.
 constexpr std::array<std::string_view, kPortCounters> kNames{
     "sent_packets",
     "sent_bytes",

@@ -33,7 +33,7 @@ enum class PortCounter : std::uint8_t {
   drop_icrc,            ///< received with a wrong ICRC: such a fault of the sender has flipped bits
   rc_retries,           ///< times that a reliable connection has sent again
   rc_rnr_naks,          ///< requests of a connection for which no receive was posted
-  rc_srq_rnr_naks,      ///< those of them whose shared receive queue was empty
+  rc_srq_rnr_naks,      ///< the part of these whose shared receive queue was empty
   srq_limit_events,     ///< shared receive queues that fell below their limit
   rc_duplicates,        ///< requests of a connection that were received again
   rc_sequence_errors,   ///< requests of a connection of which an earlier packet was missing

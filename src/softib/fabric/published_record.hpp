@@ -25,7 +25,7 @@ template <std::size_t Words>
 class alignas(64) PublishedRecord {
  public:
   using Value = std::array<std::uint64_t, Words>;
-  /// read() fails when the record changes during this many attempts.
+  /// read() fails if the record changes during this many attempts.
   static constexpr int kMaxAttempts = 100;
 
   [[nodiscard]] std::uint32_t version() const { return version_.load(std::memory_order_acquire); }

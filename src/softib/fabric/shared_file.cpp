@@ -45,7 +45,7 @@ Result<FileDescriptor> open_existing(int folder, const std::string& name) {
   return file;
 }
 
-/// Opens what has a name in a folder without using it: a socket or a pipe with a single link.
+/// Opens a name in a folder without using it: a socket or a pipe with a single link.
 Result<FileDescriptor> open_name(int folder, const std::string& name, mode_t type) {
   FileDescriptor file(::openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};

@@ -24,19 +24,20 @@ enum class IfMissing : std::uint8_t { fail, create };
 [[nodiscard]] ipoib::Result<void> make_folder(int folder, const std::string& name, mode_t mode);
 
 /// Opens a regular file with a single link for reading and writing. A file created here has mode
-/// 0666, whatever the umask. ENOENT if there is none; EPERM if it is something else; EAGAIN if a
-/// lease on it has to be broken first. Never blocks.
+/// 0666, whatever the umask. Fails with ENOENT if there is none, EPERM if it is something else, and
+/// EAGAIN if a lease on it has to be broken first. Never blocks.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_shared(int folder, const std::string& name,
                                                                IfMissing if_missing);
-/// The same for a file directly in a subnet's folder, by its path.
+/// Opens a file directly in a subnet's folder, by its path.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_shared(const std::string& path,
                                                                IfMissing if_missing);
 /// Creates a named pipe with mode 0666 in `folder` unless it exists.
 [[nodiscard]] ipoib::Result<void> make_pipe(int folder, const std::string& name);
-/// Gives a socket mode 0666, whatever the umask; EPERM if the name is not a socket with a single
-/// link.
+/// Gives a socket mode 0666, whatever the umask. Fails with EPERM if the name is not a socket with
+/// a single link.
 [[nodiscard]] ipoib::Result<void> open_socket_to_all(int folder, const std::string& name);
-/// Opens a socket for connect_socket(). ENOENT if there is none, and the same EPERM.
+/// Opens a socket for connect_socket(). Fails with ENOENT if there is none, and with EPERM as
+/// open_socket_to_all().
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_socket(int folder, const std::string& name);
 /// Returns 0 or the error of connect(2).
 [[nodiscard]] int connect_socket(int socket, const ipoib::FileDescriptor& opened);

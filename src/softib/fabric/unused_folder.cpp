@@ -63,7 +63,7 @@ bool remove_without_process(const SubnetFolder& folder, OwnSlots own) {
   if (!lock || !try_lock(lock->get(), 0) || !is_named(lock->get(), AT_FDCWD, folder.lock())) {
     return false;
   }
-  // So that a subnet process that starts waits (SubnetLock::take()).
+  // The file is emptied, so that a subnet process that starts waits (SubnetLock::take()).
   if (::ftruncate(lock->get(), 0) != 0) return false;
   const auto fabric = Fabric::open(folder.fabric());
   return fabric ? remove_if_unused(folder, *fabric, own) : remove_without_fabric(folder, own);

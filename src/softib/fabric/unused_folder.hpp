@@ -1,4 +1,4 @@
-// Removes the folders of subnets that no process uses any more.
+// Removes the folders of subnets that no process uses any longer.
 //
 // A subnet process that ends removes its folder, unless programs still use the subnet. Then it
 // marks the folder (SubnetFolder::mark_ended()), and the last program removes it at its exit. If
@@ -15,18 +15,18 @@
 
 namespace softib::fabric {
 
-/// Of the calling process, on different nodes.
+/// The slots of the calling process, on different nodes.
 using OwnSlots = std::span<const SlotAddress>;
 
-/// For the holder of the subnet's lock: removes the folder unless a process is attached to an HCA;
-/// the slots `own` do not count. Returns whether it did.
+/// Removes the folder unless a process is attached to an HCA; the slots `own` do not count. Returns
+/// whether it did. For the holder of the subnet's lock.
 bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric, OwnSlots own = {});
 
-/// The same for other processes, and for a folder without a usable fabric file. Does nothing while
+/// Removes the folder in other processes, also one without a usable fabric file. Does nothing while
 /// a subnet process runs.
 bool remove_without_process(const SubnetFolder& folder, OwnSlots own = {});
 
-/// The same, only if the folder is marked.
+/// Removes the folder only if it is marked.
 bool remove_if_ended(const SubnetFolder& folder, OwnSlots own = {});
 
 /// Calls remove_if_ended() for each subnet in a directory.

@@ -1,6 +1,6 @@
 // The checks that a packet has to pass (IBA 9.6): those of the port, then those of the queue pair.
-// A packet that fails one is dropped and counted. What only one transport service checks (the Q_Key
-// of a datagram, the peer of a connection) is checked by that service afterwards.
+// A packet that fails one is dropped and counted. The transport services make their own checks
+// afterwards (the Q_Key of a datagram, the peer of a connection).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class QueuePair;
 struct Arrival {
   const ipoib::wire::DataPacket& headers;
   std::size_t longest;        ///< bytes of payload of the longest packet
-  std::uint32_t packets = 1;  ///< for which it stands
+  std::uint32_t packets = 1;  ///< number that it stands for
 };
 
 class Admission {

@@ -59,7 +59,7 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
   });
 }
 
-/// TCP or UDP, and its range in the payload.
+/// A TCP or UDP header, and its range in the payload.
 struct Transport {
   Kind kind = Kind::none;
   std::size_t begin = 0;

@@ -16,8 +16,8 @@ namespace softib::hca {
 
 class QueuePair;
 
-/// The time of completions. It has to be set before anything that may complete a request, as long
-/// as queues keep times.
+/// The clock of completions. As long as queues keep times, it has to be set before anything that
+/// may complete a request.
 struct CompletionClock {
   ipoib::TimePoint now{};
   std::uint32_t users = 0;  ///< completion queues
@@ -34,7 +34,7 @@ class CompletionQueue {
     dropped,            ///< dropped because the queue was in error
   };
 
-  /// Keeps the times of completions if it has a clock, which must outlive it.
+  /// A queue that keeps the times of completions if it has a clock, which must outlive it.
   explicit CompletionQueue(std::uint32_t capacity, CompletionClock* clock = nullptr);
   ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;

@@ -25,7 +25,7 @@ struct HcaCounters {
   std::uint64_t drop_qkey = 0;
   std::uint64_t drop_no_receive = 0;    ///< no receive was posted
   std::uint64_t drop_not_attached = 0;  ///< no queue pair is attached to the group
-  // Of reliable connections.
+  // Counters of reliable connections.
   std::uint64_t retries = 0;          ///< times that a requester has gone back
   std::uint64_t rnr_naks = 0;         ///< sent: no receive was posted
   std::uint64_t shared_rnr_naks = 0;  ///< of these, because a shared receive queue was empty
@@ -33,7 +33,7 @@ struct HcaCounters {
   std::uint64_t qp_errors = 0;   ///< queue pairs that `softib set qp` has moved to the error state
   std::uint64_t duplicates = 0;  ///< requests that were received again
   std::uint64_t sequence_errors = 0;  ///< requests of which an earlier packet was missing
-  // Of unreliable connections.
+  // Counters of unreliable connections.
   std::uint64_t dropped_messages = 0;  ///< incomplete, without a receive, or not allowed
   std::uint64_t cq_overruns = 0;
   std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending

@@ -1,4 +1,4 @@
-// What the queue pairs of an HCA use of it.
+// The parts of an HCA that its queue pairs use.
 #pragma once
 
 namespace softib {
@@ -13,7 +13,7 @@ class MemoryTable;
 class SharedReceives;
 struct HcaCounters;
 
-/// The HCA owns all of it, and outlives its queue pairs.
+/// References to these parts, which the HCA owns; it outlives its queue pairs.
 struct Dependencies {
   const PortAttributes& port;
   MemoryTable& memory;

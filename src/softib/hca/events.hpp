@@ -1,4 +1,5 @@
-// Events of an emulated HCA: which there are, and those that the program has not been told of yet.
+// The kinds of events of an emulated HCA, and the list of those that are not reported to the
+// program yet.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -33,7 +33,8 @@ void change_users(const QueuePairConfig& config, Change change) {
   change_one(config.shared);
   change_one(config.domain);
 }
-/// Those of an XRC target are in queues that do not belong to it, and stay.
+/// Discards the completions of a queue pair. Those of an XRC target are in queues that do not
+/// belong to it, and stay.
 void discard_completions(const QueuePairConfig& config, const QueuePair& qp) {
   if (config.send_cq != nullptr) config.send_cq->discard(qp.number());
   if (config.receive_cq != nullptr) config.receive_cq->discard(qp.number());
@@ -99,7 +100,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
   if (port_.failed) return hca_failed();
   if (!is_port(attributes.port_num, port_)) return no_such_port();
-  // As rdma_check_ah_attr() of the kernel.
+  // The kernel's rdma_check_ah_attr() makes the same check.
   if (attributes.is_global == 0 && port_.grh_required) {
     return Error{EINVAL, "the port requires a GRH"};
   }
@@ -249,8 +250,8 @@ void Hca::set_port(const PortAttributes& now) {
   port_ = now;
 }
 
-/// As by a "Local Work Queue Catastrophic Error" (IBA 11.6.3.1). The peer learns nothing. In RESET
-/// a queue pair does not work, so nothing fails.
+/// Lets a queue pair fail as by a "Local Work Queue Catastrophic Error" (IBA 11.6.3.1). The peer
+/// learns nothing. In RESET a queue pair does not work, so nothing fails.
 void Hca::fail(QueuePair& qp) {
   if (qp.state() == IBV_QPS_RESET || qp.state() == IBV_QPS_ERR) return;
   ++counters_.qp_errors;

@@ -32,8 +32,9 @@ class Hca {
   Hca(const Hca&) = delete;
   Hca& operator=(const Hca&) = delete;
 
-  // Objects live until they are destroyed, at the latest with the Hca. Errors: EBUSY: other objects
-  // use it; ENOMEM: too many objects; EINVAL: invalid attributes; EIO: the HCA has failed.
+  // Objects live until they are destroyed, at the latest with the Hca. Errors are EBUSY (other
+  // objects use it), ENOMEM (too many objects), EINVAL (invalid attributes) and EIO (the HCA has
+  // failed).
   [[nodiscard]] Result<ProtectionDomain*> create_protection_domain();
   [[nodiscard]] Result<void> destroy(ProtectionDomain& pd);
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,

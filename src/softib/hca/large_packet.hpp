@@ -31,7 +31,7 @@ class LargePacket {
   LargePacket(const LargePacket&) = delete;
   LargePacket& operator=(const LargePacket&) = delete;
 
-  /// False if it has no headers of a datagram: it may be a PacketRun.
+  /// Whether it has the headers of a datagram; if not, it may be a PacketRun.
   [[nodiscard]] bool is_datagram() const { return headers_.has_value(); }
   /// False if the packet is malformed; then it has no segments.
   explicit operator bool() const { return segmenter_.has_value(); }
@@ -65,7 +65,8 @@ class LargePacket {
   ipoib::Segmentation plan_;                          ///< of the message that begins with template_
   bool begun_ = false;
   std::optional<ipoib::offload::Segmenter> segmenter_;
-  // Built one ahead: copying a header that was just written would cause a store-forwarding stall.
+  // Segments are built one ahead: copying a header that was just written would cause a
+  // store-forwarding stall.
   std::array<Segment, 2> segments_;
   Segment* current_ = &segments_[0];
   Segment* upcoming_ = &segments_[1];

@@ -37,20 +37,20 @@ inline constexpr std::uint32_t kGidTableSize = 1;
 /// the CM's field.
 inline constexpr std::uint8_t kMaxReads = 16;
 inline constexpr std::uint32_t kMaxMessage = 1U << 31;  ///< bytes (IBA 9.7.2)
-/// A requester has at most so many packets and bytes unacknowledged; READ responses count, too. So
-/// one connection does not fill the ring to its peer, and acknowledgements pace it.
+/// The most packets and bytes that a requester may have unacknowledged; READ responses count, too.
+/// So one connection does not fill the ring to its peer, and acknowledgements pace it.
 inline constexpr std::uint32_t kWindowPackets = 128;
 inline constexpr std::uint32_t kWindowBytes = 1U << 18;
 inline constexpr std::uint32_t kAtomicBytes = 8;  ///< operand of an atomic operation
 /// Payload of a run of packets (PacketRun). A receiver works on one while the next is written.
 inline constexpr std::uint32_t kRunBytes = 1U << 14;
-/// Payload is streamed (streaming_copy.hpp) behind so many bytes that are not acknowledged.
+/// Payload behind this many bytes that are not acknowledged is streamed (streaming_copy.hpp).
 inline constexpr std::uint32_t kStreamedAfter = 1U << 16;
 /// A longer READ is sent as several requests, so that responses do not outrun the requester.
 inline constexpr std::uint32_t kReadBytes = 1U << 16;
 /// As physical HCAs do, the HCA waits longer for an acknowledgement than the shortest timers say.
 inline constexpr ipoib::Duration kMinAckTimeout = std::chrono::milliseconds(4);
-/// When packets are offered again to a receiver that had no room. It does not tell when it has
+/// When packets are offered again to a receiver that had no room. The receiver does not report
 /// room: that would cost it a system call for each ring that it has read.
 inline constexpr ipoib::Duration kRoomRetry = std::chrono::microseconds(100);
 /// A batch of a queue pair ends when it counts at least this many packets (after segmentation).

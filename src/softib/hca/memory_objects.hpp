@@ -1,5 +1,5 @@
-// What the memory of an emulated HCA consists of: protection domains, regions, windows and address
-// handles (IBA 10.2.3, 10.6, 10.2.2.2). Their keys: memory_table.hpp.
+// Protection domains, memory regions, memory windows and address handles of an emulated HCA (IBA
+// 10.2.3, 10.6, 10.2.2.2). Their keys are in memory_table.hpp.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -42,7 +42,7 @@ struct RegionChange {
   std::optional<int> access;
 };
 
-/// What a window is bound to, or shall be.
+/// The binding of a window, present or requested.
 struct WindowBinding {
   std::uint32_t window = 0;   ///< any key that the window has had
   std::uint32_t key = 0;      ///< its key from now on
@@ -58,7 +58,7 @@ struct MemoryWindow {
   ProtectionDomain* pd = nullptr;
   ibv_mw_type type = IBV_MW_TYPE_1;
   WindowBinding bound{};
-  Qpn user{};  ///< of type 2: whose peer may use it
+  Qpn user{};  ///< the queue pair whose peer may use it; of type 2
 };
 
 /// The queue pair whose peer uses a key.

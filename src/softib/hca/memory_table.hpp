@@ -20,7 +20,8 @@
 
 namespace softib::hca {
 
-/// So a key repeats after 256 times as many registrations.
+/// The least number of free slots before one is reused, so that a key repeats after 256 times as
+/// many registrations.
 inline constexpr std::size_t kLeastFreeSlots = 1024;
 
 class MemoryTable {
@@ -30,37 +31,39 @@ class MemoryTable {
 
   // Regions and windows count as users of their domain.
   /// `address` is the address of the first byte in scatter elements. An on-demand region at null
-  /// may have all of memory. Errors: EINVAL for a wrapping range, or for invalid access flags;
-  /// ENOMEM beyond kMaxMemoryRegions, together with windows.
+  /// may have all of memory. Fails with EINVAL for a wrapping range or invalid access flags, and
+  /// with ENOMEM beyond kMaxMemoryRegions regions and windows.
   [[nodiscard]] ipoib::Result<MemoryRegion> add(ProtectionDomain& pd, void* memory,
                                                 std::uint64_t length, std::uint64_t address,
                                                 int access);
-  /// Without any change: EINVAL if the region does not exist or the new one would be invalid; EBUSY
-  /// if windows are bound to it.
+  /// Changes a region, or nothing on failure: EINVAL if it does not exist or the new one would be
+  /// invalid; EBUSY if windows are bound to it.
   [[nodiscard]] ipoib::Result<void> change(std::uint32_t key, const RegionChange& change);
-  /// EINVAL if no region has this key; EBUSY if windows are bound to it.
+  /// Removes a region. Fails with EINVAL if no region has this key, and with EBUSY if windows are
+  /// bound to it.
   [[nodiscard]] ipoib::Result<void> remove(std::uint32_t key);
   [[nodiscard]] MemoryRegion* find(std::uint32_t key);
 
-  /// Returns the key of a new window, which is not bound. Errors: EINVAL: no such type; ENOMEM.
+  /// Returns the key of a new window, which is not bound. Fails with EINVAL for an unknown type,
+  /// and with ENOMEM.
   [[nodiscard]] ipoib::Result<std::uint32_t> add_window(ProtectionDomain& pd, ibv_mw_type type);
-  /// `window` is any key that the window has had. EINVAL if there is none.
+  /// Removes a window; `window` is any key that it has had. Fails with EINVAL if there is none.
   [[nodiscard]] ipoib::Result<void> remove_window(std::uint32_t window);
   /// A work request of `by` binds a window (IBA 10.6.7.2.2). Returns false if it may not.
   [[nodiscard]] bool bind(const WindowBinding& binding, const KeyUser& by);
   /// Whether a work request of `by`, or of its peer, may invalidate this key: that of a window of
   /// type 2 that is bound, and of this queue pair.
   [[nodiscard]] bool may_invalidate(std::uint32_t key, const KeyUser& by);
-  /// Requires may_invalidate().
+  /// Invalidates a key. Requires may_invalidate().
   void invalidate(std::uint32_t key);
-  /// The queue pair is destroyed or reset.
+  /// To call when the queue pair is destroyed or reset.
   void invalidate_windows_of(Qpn user);
 
   /// Returns the memory of a scatter element; none unless all of it lies in one region of `pd`,
   /// with local write access if `to_write`.
   [[nodiscard]] RegisteredMemory resolve(const ibv_sge& element, const ProtectionDomain* pd,
                                          bool to_write) const;
-  /// The same for the key of a region or a window that the peer of `user` names.
+  /// Returns the memory behind the key of a region or a window that the peer of `user` names.
   [[nodiscard]] RegisteredMemory resolve(std::uint32_t key, std::uint64_t address,
                                          std::uint64_t length, const KeyUser& user,
                                          int access) const;

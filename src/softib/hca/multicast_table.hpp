@@ -18,7 +18,7 @@ class MulticastTable {
   /// Attaching again has no effect. Errors: EINVAL if `group` or `lid` is not multicast; ENOMEM
   /// beyond kMaxAttachedGroups or kMaxAttachedQps.
   [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
-  /// EINVAL if the queue pair is not attached.
+  /// Detaches a queue pair. Fails with EINVAL if it is not attached.
   [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp);
   [[nodiscard]] std::span<QueuePair* const> attached(const Gid& group, Lid lid) const;

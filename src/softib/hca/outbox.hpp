@@ -1,4 +1,5 @@
-// Packets that a queue pair has built and that are to be sent. The device sends them by one call.
+// The packets that a queue pair has built and that are to be sent. The device sends them by one
+// call.
 //
 // A packet is read when it is written to the ring, where nothing can be refused any more; so memory
 // that may be missing (ODP) is copied when the packet is built.
@@ -21,7 +22,7 @@ class Outbox {
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Valid until the outbox changes.
+  /// The packets; valid until the outbox changes.
   [[nodiscard]] std::span<const OutgoingPacket> packets() const {
     return std::span(storage_).first(size_);
   }

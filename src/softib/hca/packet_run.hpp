@@ -20,7 +20,8 @@ class PacketRun {
  public:
   using ConnectedPacket = ipoib::wire::ConnectedPacket;
 
-  /// Nullopt if it is no run, or malformed: `gso` must agree with the payload.
+  /// Parses a run. Returns nullopt if it is no run, or malformed: `gso` must agree with the
+  /// payload.
   [[nodiscard]] static std::optional<PacketRun> parse(ConstBytes bytes, GsoInfo gso);
   [[nodiscard]] const ConnectedPacket& whole() const { return whole_; }
   /// Bytes of payload of all packets but the last.
@@ -31,7 +32,8 @@ class PacketRun {
   [[nodiscard]] std::size_t segmented_size() const {
     return segmented_size(whole_, whole_.payload.size(), mtu_);
   }
-  /// The same for a run, or a packet, that is to be sent: its headers, and the size of its payload.
+  /// The same size for a run, or a packet, that is to be sent: its headers, and the size of its
+  /// payload.
   [[nodiscard]] static std::size_t segmented_size(const ConnectedPacket& headers,
                                                   std::size_t payload, std::uint32_t mtu);
 

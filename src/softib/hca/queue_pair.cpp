@@ -20,7 +20,8 @@ std::uint32_t max_copied(const QueuePairConfig& config) {
   return std::max({config.cap.max_inline_data, config.max_tso_header, word});
 }
 
-/// Only one message at a time can be in progress, which has taken a shared receive.
+/// Makes the queue of receives. If they come from a shared queue, it has one entry for the message
+/// in progress.
 ReceiveQueue make_receives(const QueuePairConfig& config) {
   if (config.shared != nullptr) return {1, config.shared->attributes().max_sge};
   if (config.domain != nullptr) return {1, kMaxSge};
@@ -32,7 +33,7 @@ Connection::Service service_of(ibv_qp_type type) {
   return type == IBV_QPT_UC ? Connection::Service::unreliable : Connection::Service::extended;
 }
 
-/// Requires that `wr.num_sge` is not negative.
+/// The scatter elements of a work request. Requires that `wr.num_sge` is not negative.
 template <class Request>
 std::span<const ibv_sge> elements_of(const Request& wr) {
   assert(wr.num_sge >= 0);

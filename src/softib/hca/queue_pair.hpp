@@ -52,7 +52,7 @@ class QueuePair {
   /// The user of the keys that its work requests and its peer name.
   [[nodiscard]] KeyUser key_user() const { return {config_.pd, number_}; }
 
-  // State.
+  // State
   [[nodiscard]] ibv_qp_state state() const { return state_; }
   [[nodiscard]] bool can_receive() const {
     return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
@@ -71,23 +71,24 @@ class QueuePair {
   /// The attributes reported by ibv_query_qp.
   [[nodiscard]] ibv_qp_attr attributes() const;
 
-  // Queues.
+  // Queues
   /// Queues a work request. Returns 0; EINVAL if it is invalid, or the state does not allow it;
   /// ENOMEM if the queue is full.
   int enqueue(const ibv_send_wr& request);
   int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
   [[nodiscard]] SendQueue& sends() { return sends_; }
-  /// With a shared receive queue: what was taken for a message.
+  /// The receives; with a shared receive queue, only the one that was taken for a message.
   [[nodiscard]] ReceiveQueue& receives() { return receives_; }
-  /// Null if none has been posted.
+  /// The large receives; null if none has been posted.
   [[nodiscard]] ReceiveQueue* large_receives() const { return large_receives_.get(); }
   [[nodiscard]] bool has_large_receive() const {
     return large_receives_ && large_receives_->waiting() != 0;
   }
-  /// Of type XRC_RECV: the queue that the last request has named.
+  /// The shared receive queue; of type XRC_RECV the one that the last request has named.
   [[nodiscard]] SharedReceiveQueue* shared() const { return shared_; }
   void set_shared(SharedReceiveQueue* shared) { shared_ = shared; }
-  // Of its receives; null if it is of type XRC_RECV, and no request has named a queue.
+  // The protection domain of its receives; null if it is of type XRC_RECV, and no request has named
+  // a queue.
   [[nodiscard]] const ProtectionDomain* receive_pd() const {
     return shared_ != nullptr ? shared_->pd() : config_.pd;
   }
@@ -95,9 +96,9 @@ class QueuePair {
     return is_xrc_target() && shared_ != nullptr ? shared_->config().cq : config_.receive_cq;
   }
 
-  // Transport service.
+  // Transport service
   [[nodiscard]] bool is_connected() const { return std::holds_alternative<Connection>(service_); }
-  /// Requires is_connected().
+  /// The transport service. Requires is_connected().
   [[nodiscard]] Connection& connection() {
     assert(is_connected());
     return *std::get_if<Connection>(&service_);
@@ -106,7 +107,7 @@ class QueuePair {
     assert(is_connected());
     return *std::get_if<Connection>(&service_);
   }
-  /// Requires that it is not connected.
+  /// The transport service. Requires that the queue pair is not connected.
   [[nodiscard]] Datagram& datagram() {
     assert(!is_connected());
     return *std::get_if<Datagram>(&service_);

@@ -18,7 +18,7 @@ class QueuePairTable {
   QueuePairTable(std::uint32_t epoch, std::uint32_t slot) : epoch_(epoch), slot_(slot) {}
 
   [[nodiscard]] bool is_full() const { return size_ == kMaxQueuePairs; }
-  /// Requires that the table is not full.
+  /// Adds a queue pair. Requires that the table is not full.
   QueuePair& add(const QueuePairConfig& config, const Dependencies& hca) {
     assert(!is_full());
     // Indices are allocated round-robin, so that a number is not reused soon.

@@ -9,7 +9,8 @@ namespace {
 
 using Word = std::uint64_t;
 
-/// How many bytes at the end of [to, to + size) are stored in one piece, after the others.
+/// The number of bytes at the end of [to, to + size) that are stored in one piece, after the
+/// others.
 std::size_t tail_of(const std::uint8_t* to, std::size_t size) {
   const bool has_word =
       size >= sizeof(Word) && std::bit_cast<std::uintptr_t>(to + size) % sizeof(Word) == 0;

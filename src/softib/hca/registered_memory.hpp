@@ -1,4 +1,4 @@
-// Memory of the program that a key gives access to, and how the HCA copies from and to it.
+// Memory of the program that a key gives access to, from and to which the HCA copies.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +37,10 @@ class RegisteredMemory {
     return {begin_ + offset, on_demand_};
   }
 
-  // Return false if the memory is missing.
+  // These methods return false if the memory is missing.
   [[nodiscard]] bool store(ConstBytes from) const;
-  /// The last bytes become visible last: programs poll them (IBA o9-20). `from` is not empty.
+  /// Stores such that the last bytes become visible last, since programs poll them (IBA o9-20).
+  /// `from` is not empty.
   [[nodiscard]] bool store_in_order(ConstBytes from) const;
   [[nodiscard]] bool load(std::span<std::uint8_t> to) const;
   /// Prepares for an operation of the processor on the memory.

@@ -1,5 +1,5 @@
-// A send queue: the posted sends, their scatter elements, and what was copied when they were
-// posted: inline data, or the headers of a large send.
+// A send queue: the posted sends, their scatter elements, and the bytes that were copied when they
+// were posted (inline data, or the headers of a large send).
 #pragma once
 
 #include <algorithm>

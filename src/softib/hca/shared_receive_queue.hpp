@@ -3,8 +3,8 @@
 // like one that was posted to it.
 //
 // One in an XRC domain (IBA annex A14) is not bound to queue pairs: each request to a queue pair of
-// the domain names the queue. All that the request does is then done in the protection domain of
-// the queue, and completes to the completion queue of the queue.
+// the domain names the queue. The request is then executed in the protection domain of the queue,
+// and completes to the completion queue of the queue.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,18 +17,18 @@
 
 namespace softib::hca {
 
-/// Whoever opens a domain with the same name, that is, with the same file, shares it.
+/// The name of an XRC domain: a file. All who open a domain with the same name share it.
 struct XrcDomainName {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   bool operator==(const XrcDomainName&) const = default;
 };
-/// As O_CREAT and O_EXCL. A domain without a name is always created.
+/// Flags like O_CREAT and O_EXCL. A domain without a name is always created.
 struct XrcDomainFlags {
   bool create = false;
   bool exclusive = false;
 };
-/// Queue pairs of a domain reach the shared receive queues of the domain.
+/// An XRC domain, whose queue pairs reach the shared receive queues of the domain.
 struct XrcDomain {
   std::uint32_t handle = 0;
   std::uint32_t opened = 0;  ///< how often
@@ -48,7 +48,7 @@ class SharedReceiveQueue {
   explicit SharedReceiveQueue(const SharedReceiveQueueConfig& config);
 
   [[nodiscard]] const SharedReceiveQueueConfig& config() const { return config_; }
-  /// What ibv_query_srq() reports.
+  /// The attributes that ibv_query_srq() reports.
   [[nodiscard]] const ibv_srq_attr& attributes() const { return config_.attributes; }
   [[nodiscard]] ProtectionDomain* pd() const { return config_.pd; }
   [[nodiscard]] std::uint32_t waiting() const { return receives_.waiting(); }
@@ -57,7 +57,7 @@ class SharedReceiveQueue {
   /// full.
   int enqueue(const ibv_recv_wr& request);
   /// Moves the oldest receive to `queue`. Requires that one is waiting. Returns whether fewer than
-  /// the limit are left, which is no limit any more then.
+  /// the limit are left, which then ends the limit.
   [[nodiscard]] bool move_oldest_to(ReceiveQueue& queue);
   /// ibv_modify_srq. Returns false, and changes nothing, if an attribute is invalid.
   [[nodiscard]] bool modify(const ibv_srq_attr& attr, int mask);

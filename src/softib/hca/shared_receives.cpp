@@ -62,8 +62,8 @@ Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_att
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }
 
-/// A message that has taken a receive from a queue of XRC loses this, and its next packet is
-/// refused.
+/// Destroys a queue. A message that has taken a receive from a queue of XRC loses it, and its next
+/// packet is refused.
 Result<void> SharedReceives::destroy(SharedReceiveQueue& queue) {
   if (queue.users != 0) return Error{EBUSY, "queue pairs use the shared receive queue"};
   qps_.for_each([&](QueuePair& qp) {

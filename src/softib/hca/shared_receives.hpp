@@ -27,7 +27,8 @@ class SharedReceives {
       : epoch_(epoch), slot_(slot), port_(port), qps_(qps), events_(events), counters_(counters) {}
 
   // Errors as in class Hca.
-  /// EAGAIN: no domain has this name. EINVAL: one has, and `how` is exclusive.
+  /// Opens a domain. Fails with EAGAIN if no domain has this name, and with EINVAL if one has and
+  /// `how` is exclusive.
   [[nodiscard]] ipoib::Result<XrcDomain*> open_domain(std::optional<XrcDomainName> name = {},
                                                       XrcDomainFlags how = {});
   /// Destroys the domain when it has been closed as often as it was opened.

@@ -77,8 +77,8 @@ void Completions::flush_receives(QueuePair& qp) {
   }
 }
 
-/// The receives that other queue pairs share stay in their queue. This one takes no more of them,
-/// which the program learns by an event (IBA 11.6.3.2, "Last WQE Reached").
+/// Moves a queue pair to ERR. Receives that other queue pairs share stay in their queue. This one
+/// takes no more of them, which the program learns by an event (IBA 11.6.3.2, "Last WQE Reached").
 void Completions::enter_error(QueuePair& qp) {
   const bool was_in_error = qp.state() == IBV_QPS_ERR;
   qp.set_state(IBV_QPS_ERR);
@@ -89,7 +89,8 @@ void Completions::enter_error(QueuePair& qp) {
   }
 }
 
-/// A receive that was taken from a shared queue has made room there, so its completion makes none.
+/// Completes a receive. One that was taken from a shared queue has made room there, so its
+/// completion makes none.
 void Completions::push_receive(QueuePair& qp, ReceiveQueue& queue, bool solicited) {
   const bool is_shared = qp.shared() != nullptr;
   if (is_shared) queue.retire(queue.processed() - 1);

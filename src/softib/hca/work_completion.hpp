@@ -15,7 +15,7 @@
 
 namespace softib::hca {
 
-/// What the completion of a receive says about its message.
+/// The fields of the completion of a receive that describe its message.
 struct ReceivedMessage {
   const ipoib::wire::DataPacket& headers;  ///< of its last packet
   ibv_wc_opcode opcode = IBV_WC_RECV;
@@ -35,7 +35,8 @@ class Completions {
 
   /// Completes the oldest send that is not complete. Requires that there is one.
   void complete_send(QueuePair& qp, ibv_wc_status status);
-  /// The same with an error that moves the queue pair to SQE. The caller flushes the other sends.
+  /// Completes the oldest send with an error that moves the queue pair to SQE. The caller flushes
+  /// the other sends.
   void fail_send(QueuePair& qp, ibv_wc_status status);
   /// Completes the oldest receive of `queue`, one of `qp`. Requires that there is one.
   void complete_receive(QueuePair& qp, ReceiveQueue& queue, ibv_wc_status status,

@@ -17,7 +17,7 @@
 
 namespace softib::hca {
 
-/// The positions of a queue.
+/// The positions of a queue, from which its room follows.
 class WorkProgress {
  public:
   explicit WorkProgress(std::uint32_t limit) : limit_(limit) {}
@@ -80,7 +80,7 @@ class WorkQueue : public WorkProgress {
   [[nodiscard]] std::span<ibv_sge> elements(std::uint32_t position) {
     return std::span(elements_).subspan(index(position) * max_sge_, max_sge_);
   }
-  /// Those that the request at `position` has.
+  /// The elements of the request at `position`.
   [[nodiscard]] std::span<const ibv_sge> elements_of(std::uint32_t position) {
     return elements(position).first(at(position).element_count);
   }

@@ -14,11 +14,11 @@ namespace softib::rdma_cm {
 
 namespace wire = ipoib::wire;
 
-/// The values of the ABI (enum rdma_ucm_port_space). Those of TCP and UDP end with the number of
-/// the IP protocol.
+/// A port space, with the values of the ABI (enum rdma_ucm_port_space). Those of TCP and UDP end
+/// with the number of the IP protocol.
 enum class PortSpace : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f };
 
-/// sockaddr_in and sockaddr_in6.
+/// The address of sockaddr_in and sockaddr_in6.
 struct IpEndpoint {
   IpAddress address;
   std::uint16_t port = 0;
@@ -27,7 +27,7 @@ struct IpEndpoint {
   friend bool operator==(const IpEndpoint&, const IpEndpoint&) = default;
 };
 
-/// sockaddr_ib.
+/// The address of sockaddr_ib.
 struct IbEndpoint {
   PKey pkey;
   std::uint32_t flow_info = 0;
@@ -38,12 +38,12 @@ struct IbEndpoint {
   friend bool operator==(const IbEndpoint&, const IbEndpoint&) = default;
 };
 
-/// monostate: none.
+/// An address; monostate stands for none.
 using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 
-/// Whether no host, port or GID is named.
+/// Whether the address names no host, port or GID.
 [[nodiscard]] bool is_any(const Address& address);
-/// softib::is_loopback().
+/// Whether softib::is_loopback() holds.
 [[nodiscard]] bool is_loopback(const Address& address);
 [[nodiscard]] bool is_multicast(const Address& address);
 [[nodiscard]] bool is_same_kind(const Address& one, const Address& other);
@@ -51,7 +51,7 @@ using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] bool is_same_host(const Address& one, const Address& other);
 [[nodiscard]] std::uint16_t port_of(const Address& address);
 [[nodiscard]] Address with_port(Address address, std::uint16_t port);
-/// The wildcard of the kind of `other`.
+/// The wildcard address of the kind of `other`.
 [[nodiscard]] Address any_like(const Address& other);
 /// The service that an ID of the port space listens on, or connects to, at the address.
 [[nodiscard]] wire::ServiceId service_id_of(PortSpace space, const Address& address);

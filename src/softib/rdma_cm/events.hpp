@@ -1,4 +1,4 @@
-// What the RDMA connection manager tells its user, and the parameters of connections.
+// The events of the RDMA connection manager for its user, and the parameters of connections.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ using ChannelId = ipoib::Strong<struct ChannelIdTag, std::uint32_t>;
 /// Names the membership of an ID in a multicast group.
 using JoinHandle = ipoib::Strong<struct JoinHandleTag, std::uint32_t>;
 
-/// The numbers of the ABI (enum rdma_cm_event_type).
+/// The type of an event, with the numbers of the ABI (enum rdma_cm_event_type).
 enum class EventType : std::uint32_t {
   address_resolved = 0,
   address_error = 1,
@@ -48,8 +48,8 @@ struct UserData {
   [[nodiscard]] ipoib::ConstBytes data() const { return ipoib::ConstBytes(bytes).first(size); }
 };
 
-/// Of connect() and accept(), and of the events that tell the peer. Responder resources and
-/// initiator depth are always those of who reads them.
+/// Parameters of connect() and accept(), and of the events that report them to the peer. Responder
+/// resources and initiator depth are always those of the reader.
 struct ConnectionParameters {
   Qpn qpn;
   QKey qkey;
@@ -62,7 +62,7 @@ struct ConnectionParameters {
   UserData data;
 };
 
-/// How to reach a UD queue pair.
+/// The path to a UD queue pair, its number and its Q_Key.
 struct DatagramParameters {
   Qpn qpn;
   QKey qkey;

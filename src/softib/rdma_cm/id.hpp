@@ -39,16 +39,16 @@ enum class Service : std::uint8_t {
 };
 
 struct Id;
-/// Whether it leaves the port number to IDs of other families. IPv4 always does.
+/// Whether the ID leaves the port number to IDs of other families. IPv4 always does.
 [[nodiscard]] bool is_family_only(const Id& id, const Address& address);
 
-/// Plain data; Manager keeps it consistent.
+/// The data of an ID, which Manager keeps consistent.
 struct Id {
   IdHandle handle;
   ChannelId channel;
   std::uint64_t uid = 0;  ///< 0: a request that its user has not accepted yet
   PortSpace space = PortSpace::tcp;
-  PortSpace bound_space = PortSpace::tcp;  ///< of an address of AF_IB: which its service ID names
+  PortSpace bound_space = PortSpace::tcp;  ///< of an address of AF_IB: the one in its service ID
   bool has_port = false;                   ///< in Ports
   Service service = Service::reliable;
   IdState state = IdState::idle;
@@ -59,7 +59,7 @@ struct Id {
   Gid dgid;
   PKey pkey;
   std::optional<wire::PathRecord> path;
-  /// In ADDR_QUERY: when to look for the destination for the last time.
+  /// In state ADDR_QUERY, the time to look for the destination for the last time.
   ipoib::TimePoint deadline = ipoib::kNever;
 
   std::uint8_t tos = 0;
@@ -67,7 +67,7 @@ struct Id {
   bool is_family_only = false;
   std::optional<std::uint8_t> ack_timeout;
 
-  /// Connection or service resolution, until the communication manager ends it.
+  /// The connection or service resolution, until the communication manager ends it.
   std::optional<cm::Handle> connection;
   wire::Psn starting_psn;  ///< of what the peer sends
   QKey qkey;               ///< of UD; 0: the default one

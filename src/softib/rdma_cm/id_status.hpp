@@ -1,4 +1,4 @@
-// What everybody may know of an ID (`softib show --cm`), and how it is kept in shared memory.
+// The part of an ID that everybody may see (`softib show --cm`), and its form in shared memory.
 #pragma once
 
 #include <array>
@@ -28,15 +28,15 @@ struct IdStatus {
 
   static constexpr std::size_t kWords = 9;
   using Words = std::array<std::uint64_t, kWords>;
-  /// The first word is not 0.
+  /// The status in words, of which the first is not 0.
   [[nodiscard]] Words words() const;
-  /// nullopt: words() gives no such words.
+  /// The inverse of words(); nullopt for words that it does not return.
   [[nodiscard]] static std::optional<IdStatus> parse(const Words& words);
 };
 
 /// "tcp", "udp", "ipoib" or "ib".
 [[nodiscard]] std::string_view name(PortSpace space);
-/// "127.77.0.1:7174", "[fd77::1]:7174", or the GID of AF_IB; empty: none.
+/// "127.77.0.1:7174", "[fd77::1]:7174", or the GID of AF_IB; empty for none.
 [[nodiscard]] std::string to_string(const Address& address);
 
 }  // namespace softib::rdma_cm

@@ -11,7 +11,7 @@ namespace softib::rdma_cm {
 /// librdmacm indexes its IDs with 16 bits of a handle. Beyond them, create() fails with ENOMEM.
 inline constexpr std::uint32_t kMaxIds = 65'535;
 inline constexpr std::size_t kMaxChannels = 16'384;
-/// Requests that a listener may have had without an answer, unless it says otherwise.
+/// Requests that a listener may have without an answer, unless it says otherwise.
 inline constexpr unsigned kMaxBacklog = 1'024;
 
 /// Linux' defaults of net.ipv4.ip_local_port_range and ip_unprivileged_port_start.
@@ -19,15 +19,15 @@ inline constexpr std::uint16_t kFirstEphemeralPort = 32'768;
 inline constexpr std::uint16_t kLastEphemeralPort = 60'999;
 inline constexpr std::uint16_t kFirstUnprivilegedPort = 1'024;
 
-/// What a REQ says about times and retries, as the kernel's: 4.3 s, 15 times.
+/// The times and retries in a REQ, as the kernel's: 4.3 s, 15 times.
 inline constexpr std::uint8_t kResponseTimeout = 20;
 inline constexpr std::uint8_t kMaxCmRetries = 15;
-/// Retries of a queue pair have 3 bits.
+/// The most retries of a queue pair, a field of 3 bits.
 inline constexpr std::uint8_t kMaxQpRetries = 7;
 
-/// After which a request to the SA is sent again, while its time has not passed.
+/// The time after which a request to the SA is sent again, until its time-out has passed.
 inline constexpr ipoib::Duration kSaInterval = std::chrono::seconds(1);
-/// How long a join or a leave may take, as the kernel's.
+/// How long a join or a leave may take, as in the kernel.
 inline constexpr ipoib::Duration kJoinTimeout = std::chrono::seconds(3);
 inline constexpr std::size_t kMaxJoins = 4'096;
 

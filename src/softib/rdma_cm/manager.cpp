@@ -1,4 +1,4 @@
-// The commands. What happens between them is in manager_events.cpp.
+// The commands of the manager. The other stimuli are in manager_events.cpp.
 #include "softib/rdma_cm/manager.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::uint64_t kIbPortSpaceBits = 0xffff'ffff'ffff'0000;
 
 Error wrong_state() { return {EINVAL, "the state of the ID does not permit it"}; }
 
-/// Copies the user's data behind `offset`. False: they do not fit.
+/// Copies the user's data behind `offset`. Returns false if they do not fit.
 template <std::size_t kSize>
 [[nodiscard]] bool write_data(const UserData& data, std::size_t offset,
                               wire::PrivateData<kSize>& to) {
@@ -30,7 +30,7 @@ template <std::size_t kSize>
   return true;
 }
 
-/// The header of a request between IP addresses. Returns its size.
+/// Writes the header of a request between IP addresses. Returns its size.
 std::size_t write_ip_header(const Id& id, ipoib::MutableBytes private_data) {
   const auto* const source = std::get_if<IpEndpoint>(&id.source);
   const auto* const destination = std::get_if<IpEndpoint>(&id.destination);
@@ -42,7 +42,8 @@ std::size_t write_ip_header(const Id& id, ipoib::MutableBytes private_data) {
 
 Error too_long() { return {EINVAL, "private data too long"}; }
 
-/// Completes an address of AF_IB, as the kernel does: which port space it is in. nullopt: in none.
+/// Completes an address of AF_IB as the kernel does, and returns its port space; nullopt if it is
+/// in none.
 std::optional<PortSpace> choose_space(PortSpace of_id, IbEndpoint& address) {
   const std::uint64_t mask = address.service_mask & kIbPortSpaceBits;
   const std::uint64_t service = address.service_id & mask;
@@ -105,7 +106,7 @@ void Manager::close_channel(ChannelId channel, TimePoint now) {
     if (id.channel == channel) own.push_back(handle);
   }
   for (const auto handle : own) {
-    // A listener takes the requests that nobody has seen with it.
+    // With a listener go the requests that nobody has seen.
     if (const auto id = ids_.find(handle); id != ids_.end()) remove(id->second, now);
   }
   channels_.erase(channel);
@@ -156,7 +157,7 @@ Result<Id*> Manager::owned(ChannelId channel, IdHandle handle, IdState state) {
   return id;
 }
 
-/// One that has a connection, or is about to have one.
+/// The ID, if it has a connection or is about to have one.
 Result<Id*> Manager::connected(ChannelId channel, IdHandle handle) {
   auto id = owned(channel, handle, IdState::connect);
   if (id && !(*id)->connection) return wrong_state();
@@ -232,7 +233,8 @@ Result<std::uint32_t> Manager::destroy(ChannelId channel, IdHandle handle, TimeP
   return reported;
 }
 
-/// With it go the events that nobody has taken, and the IDs of requests that are among them.
+/// Removes an ID, with the events that nobody has taken, and the IDs of requests that are among
+/// them.
 void Manager::remove(Id& id, TimePoint now) {
   const IdHandle handle = id.handle;
   std::vector<IdHandle> children;
@@ -290,7 +292,7 @@ Result<void> Manager::bind(ChannelId channel, IdHandle handle, const Address& ad
   return bind(**id, address);
 }
 
-/// Binds it to the HCA that has the address. A wildcard is of none.
+/// Binds the ID to the HCA that has the address. A wildcard belongs to none.
 Result<void> Manager::bind_hca(Id& id, const Address& address) {
   if (is_any(address)) return {};
   std::optional<Node::Local> local;
@@ -308,7 +310,7 @@ Result<void> Manager::bind_hca(Id& id, const Address& address) {
   return {};
 }
 
-/// In any partition of the port, unless one is named.
+/// Makes the ID use an HCA, in any partition of the port unless one is named.
 void Manager::use_hca(Id& id, std::size_t hca, PKey pkey) const {
   id.hca = hca;
   id.pkey = pkey.is_valid() ? pkey : usable_pkey(node_.port(hca));
@@ -380,7 +382,8 @@ void Manager::retry_addresses(TimePoint now) {
   for (const auto& [deadline, handle] : waiting) try_to_resolve(changed(handle), now);
 }
 
-/// A node may appear within the time that the user gives, so it is looked for once more at the end.
+/// Looks for the destination. A node may appear within the time that the user gives, so it is
+/// looked for once more at the end.
 void Manager::try_to_resolve(Id& id, TimePoint now) {
   const auto found = find_destination(id);
   if (!found && now < id.deadline) return;
@@ -393,7 +396,7 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
   const auto& from = found->from;
   if (!id.hca && from) use_hca(id, from->hca, from->pkey);
   if (!id.hca) {
-    // The HCA that has the address itself, or else the first one that is up.
+    // The choice is the HCA that has the address itself, or else the first one that is up.
     const auto chosen = std::ranges::max_element(hcas_, {}, [&](const auto& hca) {
       const PortAttributes port = node_.port(hca->number);
       const int is_up = port.state == PortState::active && !hca->is_lost ? 1 : 0;
@@ -633,7 +636,7 @@ Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData&
   return {};
 }
 
-/// Also in states in which there is nothing to disconnect.
+/// Disconnects; succeeds also in states in which there is nothing to disconnect.
 Result<void> Manager::disconnect(ChannelId channel, IdHandle handle, TimePoint now) {
   const auto id = owned(channel, handle);
   if (!id) return id.error();

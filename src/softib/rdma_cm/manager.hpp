@@ -1,6 +1,6 @@
-// The RDMA connection manager of one process: what rdma_cm and rdma_ucm are in Linux. It has no
-// descriptor, clock, thread or lock. The caller passes in commands of the user, MADs and `now`, and
-// takes MADs and events from lists.
+// The RDMA connection manager of one process: the counterpart of rdma_cm and rdma_ucm in Linux. It
+// has no descriptor, clock, thread or lock. The caller passes in commands of the user, MADs and
+// `now`, and takes MADs and events from lists.
 //
 //   active side                              passive side
 //     create()                                 create()
@@ -38,7 +38,7 @@ namespace softib::rdma_cm {
 
 class Manager {
  public:
-  /// An HCA of the process: how it appears in communication IDs and in transaction IDs.
+  /// An HCA of the process, with its numbers in communication IDs and transaction IDs.
   struct Hca {
     cm::Self self;
     NodeIndex node = 0;
@@ -50,64 +50,65 @@ class Manager {
 
   // --- Event channels ---------------------------------------------------------------------------
 
-  /// EMFILE: kMaxChannels.
+  /// Opens an event channel. Fails with EMFILE beyond kMaxChannels.
   [[nodiscard]] ipoib::Result<ChannelId> open_channel();
-  /// Destroys its IDs.
+  /// Closes a channel, and destroys its IDs.
   void close_channel(ChannelId channel, ipoib::TimePoint now);
   [[nodiscard]] bool has_event(ChannelId channel) const;
-  /// EAGAIN: there is none.
+  /// Takes the next event; fails with EAGAIN if there is none.
   [[nodiscard]] ipoib::Result<Event> take_event(ChannelId channel);
 
   // --- Commands. ENOENT: no such ID; EINVAL: it belongs to another channel, or its state does not
   // permit the command.
   // ----------------------------------------------------------------------------
 
-  /// `service` counts for PortSpace::ib only. ENOMEM: kMaxIds.
+  /// Creates an ID. `service` counts for PortSpace::ib only. Fails with ENOMEM beyond kMaxIds.
   [[nodiscard]] ipoib::Result<IdHandle> create(ChannelId channel, std::uint64_t uid,
                                                PortSpace space, Service service);
-  /// Returns how many events of the ID take_event() has returned.
+  /// Destroys an ID. Returns how many of its events take_event() has returned.
   [[nodiscard]] ipoib::Result<std::uint32_t> destroy(ChannelId channel, IdHandle id,
                                                      ipoib::TimePoint now);
-  /// Moves an ID and its events from channel `from`. Returns as destroy().
+  /// Moves an ID and its events from channel `from`. Returns the same as destroy().
   [[nodiscard]] ipoib::Result<std::uint32_t> migrate(ChannelId to, ChannelId from, IdHandle id);
-  /// EADDRNOTAVAIL, ENODEV: no HCA of the process has the address; EADDRINUSE: see Ports;
-  /// EPROTONOSUPPORT: a service ID of no port space.
+  /// Binds an ID. Fails with EADDRNOTAVAIL or ENODEV if no HCA of the process has the address, with
+  /// EADDRINUSE as Ports says, and with EPROTONOSUPPORT for a service ID of no port space.
   [[nodiscard]] ipoib::Result<void> bind(ChannelId channel, IdHandle id, const Address& address);
-  /// `source` may be none. Event: address_resolved or address_error.
+  /// Resolves a destination; `source` may be none. The event is address_resolved or address_error.
   [[nodiscard]] ipoib::Result<void> resolve_address(ChannelId channel, IdHandle id,
                                                     const Address& source,
                                                     const Address& destination,
                                                     ipoib::Duration timeout, ipoib::TimePoint now);
-  /// Event: route_resolved or route_error.
+  /// Requests the path. The event is route_resolved or route_error.
   [[nodiscard]] ipoib::Result<void> resolve_route(ChannelId channel, IdHandle id,
                                                   ipoib::Duration timeout, ipoib::TimePoint now);
-  /// Gives the ID the path that resolve_route() would ask for. Event: route_resolved.
+  /// Gives the ID the path that resolve_route() would ask for. The event is route_resolved.
   [[nodiscard]] ipoib::Result<void> set_path(ChannelId channel, IdHandle id,
                                              const wire::PathRecord& path);
   [[nodiscard]] ipoib::Result<void> listen(ChannelId channel, IdHandle id, unsigned backlog);
   [[nodiscard]] ipoib::Result<void> connect(ChannelId channel, IdHandle id,
                                             const ConnectionParameters& parameters,
                                             ipoib::TimePoint now);
-  /// The answer to connect_request; from now on events have this `uid`.
+  /// Answers connect_request; from now on events have this `uid`.
   [[nodiscard]] ipoib::Result<void> accept(ChannelId channel, IdHandle id, std::uint64_t uid,
                                            const ConnectionParameters& parameters,
                                            ipoib::TimePoint now);
-  /// The answer to connect_response, once the queue pair can receive.
+  /// Answers connect_response, once the queue pair can receive.
   [[nodiscard]] ipoib::Result<void> confirm(ChannelId channel, IdHandle id, ipoib::TimePoint now);
-  /// The other answer to connect_request. EINVAL: a reason that users must not give.
+  /// Rejects a connect_request. Fails with EINVAL for a reason that users must not give.
   [[nodiscard]] ipoib::Result<void> reject(ChannelId channel, IdHandle id, const UserData& data,
                                            wire::CmRejReason reason, ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> disconnect(ChannelId channel, IdHandle id,
                                                ipoib::TimePoint now);
-  /// Data have arrived on the accepted connection. EISCONN: its RTU has, too.
+  /// Data have arrived on the accepted connection. Fails with EISCONN if its RTU has arrived, too.
   [[nodiscard]] ipoib::Result<void> communication_established(ChannelId channel, IdHandle id,
                                                               ipoib::TimePoint now);
-  /// Joins a multicast group of an address: a datagram ID that is bound to an HCA. Event:
-  /// multicast_join or multicast_error with this `uid`. ENOMEM: kMaxJoins.
+  /// Joins a datagram ID that is bound to an HCA to the multicast group of an address. The event is
+  /// multicast_join or multicast_error with this `uid`. Fails with ENOMEM beyond kMaxJoins.
   [[nodiscard]] ipoib::Result<JoinHandle> join(ChannelId channel, IdHandle id, std::uint64_t uid,
                                                const Address& group, bool is_send_only,
                                                ipoib::TimePoint now);
-  /// Returns how many events of the join take_event() has returned. ENOENT: no such join.
+  /// Leaves a group. Returns how many events of the join take_event() has returned. Fails with
+  /// ENOENT if there is no such join.
   [[nodiscard]] ipoib::Result<std::uint32_t> leave(ChannelId channel, JoinHandle join,
                                                    ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> set_tos(ChannelId channel, IdHandle id, std::uint8_t tos);
@@ -118,14 +119,14 @@ class Manager {
   [[nodiscard]] ipoib::Result<QpAttributes> init_qp(ChannelId channel, IdHandle id,
                                                     std::uint32_t state) const;
 
-  /// Null: see above. Valid until the next call.
+  /// Finds an ID, and fails as the commands do. The result is valid until the next call.
   [[nodiscard]] ipoib::Result<const Id*> find(ChannelId channel, IdHandle id) const;
 
   // --- Stimuli ----------------------------------------------------------------------------------
 
   /// Whether a MAD that an HCA has received is for this manager.
   [[nodiscard]] bool is_recipient(std::size_t hca, const MadPacket& packet) const;
-  /// The caller has checked Q_Key, P_Key and GRH.
+  /// A MAD has come. The caller has checked Q_Key, P_Key and GRH.
   void receive(std::size_t hca, const MadPacket& packet, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   /// The node has found an address.
@@ -140,13 +141,13 @@ class Manager {
   // --- Output -----------------------------------------------------------------------------------
 
   [[nodiscard]] std::vector<MadPacket> take_outgoing(std::size_t hca);
-  /// Those that may have another answer to has_event() than before; they may be closed by now.
+  /// Channels whose has_event() may have changed; they may be closed by now.
   [[nodiscard]] std::vector<ChannelId> take_changed_channels() {
     return std::exchange(changed_channels_, {});
   }
-  /// IDs that may have another status() than before.
+  /// IDs whose status() may have changed.
   [[nodiscard]] std::set<IdHandle> take_changed_ids() { return std::exchange(changed_ids_, {}); }
-  /// nullopt: it was destroyed.
+  /// The status of an ID; nullopt if it was destroyed.
   [[nodiscard]] std::optional<IdStatus> status(IdHandle id) const;
   [[nodiscard]] std::size_t id_count() const { return ids_.size(); }
   [[nodiscard]] std::size_t hca_count() const { return hcas_.size(); }
@@ -181,7 +182,7 @@ class Manager {
   };
   struct QueuedEvent {
     Event event;
-    IdHandle counted_for;  ///< the ID, or the listener of a new one
+    IdHandle counted_for;  ///< the ID, or the listener of a new ID
   };
   using Channel = std::deque<QueuedEvent>;
 

@@ -1,4 +1,5 @@
-// What happens between the commands: MADs, time, and the events of the communication manager.
+// The stimuli of the manager apart from commands: MADs, time, and the events of the communication
+// manager.
 #include <algorithm>
 #include <cerrno>
 
@@ -24,8 +25,8 @@ struct Manager::Request {
 
 namespace {
 
-/// What the peer offers in a REQ or REP. Its READs are for the responder of this side, and the
-/// other way round.
+/// The parameters that the peer offers in a REQ or REP. Its READs are for the responder of this
+/// side, and the other way round.
 template <class Message>
 ConnectionParameters offer_of(const Message& message) {
   ConnectionParameters parameters;
@@ -60,7 +61,7 @@ void Manager::tell(const Id& id, EventType type, int status) {
   tell(id, Event{.type = type, .status = status});
 }
 
-/// A request that its user has not accepted has no user to tell.
+/// Reports an event, unless the ID is a request that no user has accepted.
 void Manager::tell(const Id& id, Event event) {
   if (id.uid == 0) return;
   event.id = id.handle;
@@ -138,7 +139,7 @@ std::vector<MadPacket> Manager::take_outgoing(std::size_t hca) {
   return packets;
 }
 
-/// Handles what the parts have produced.
+/// Handles the output of the parts.
 void Manager::settle(TimePoint now) {
   for (const auto& hca : hcas_) {
     for (const auto& result : hca->sa.take_results()) on_answer(result);
@@ -188,7 +189,7 @@ void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
 
 // --- Requests of peers ---------------------------------------------------------------------------
 
-/// The listener at the address, or else that of the wildcard.
+/// The listener at the address, or else the one at the wildcard.
 Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Address& destination) {
   const auto found = listeners_.find({hca, service});
   if (found == listeners_.end()) return nullptr;
@@ -205,7 +206,7 @@ Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Addre
   return wildcard;
 }
 
-/// False: there is no room for it now.
+/// Handles a request of a peer. Returns false if there is no room for it now.
 bool Manager::on_request(HcaState& hca, const Request& request) {
   const auto header = wire::CmIpHeader::parse(request.private_data);
   Address local = ib_endpoint(request.path.sgid, request.path.pkey, request.service);
@@ -268,7 +269,8 @@ void Manager::on_service_request(HcaState& hca, cm::Handle handle,
 
 // --- Events of connections -----------------------------------------------------------------------
 
-/// The kernel tells of connections in state CONNECT only, but for the end of time wait.
+/// Handles an event of a connection. The kernel reports those of connections in state CONNECT only,
+/// except for the end of time wait.
 void Manager::on_connection_event(Id& id, const cm::Event& event) {
   const auto in_connect = [&](const Event& what) {
     if (id.state == IdState::connect) tell(id, what);

@@ -18,12 +18,12 @@ using wire::McMemberRecord;
 
 namespace {
 
-/// In place of 0x1b, the second byte of the signature of IPoIB: groups of RDMA_PS_UDP, which are no
-/// IPoIB packets.
+/// The second byte of the signature of groups of RDMA_PS_UDP, in place of 0x1b: their packets are
+/// not those of IPoIB.
 constexpr std::uint8_t kRdmaSignature = 0x01;
 constexpr std::size_t kSignatureByte = 3;
 
-/// ff1x:a01b::/32: groups whose address the SA has chosen are named by it.
+/// Whether the group is in ff1x:a01b::/32: groups whose address the SA has chosen are named by it.
 bool is_chosen_by_sa(const ipoib::Ipv6Address& group) {
   const auto& bytes = group.bytes();
   return bytes[0] == 0xff && (bytes[1] & 0xf0) == 0x10 && bytes[2] == 0xa0 && bytes[3] == 0x1b;
@@ -89,7 +89,7 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
     ++last_join_;
   } while (last_join_ == 0 || joins_.contains(JoinHandle(last_join_)));
   one.handle = JoinHandle(last_join_);
-  // Before the request, so that nobody of the node leaves the group meanwhile.
+  // This comes before the request, so that no process of the node leaves the group meanwhile.
   if (!mgid->is_zero() && !node_.hold_group(one.hca, one.mgid, one.join_state)) {
     return Error{EAGAIN, "cannot tell the node about the membership"};
   }
@@ -134,7 +134,7 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
   changed(id.channel).push_back({event, id.handle});
 }
 
-/// Returns whether the node is no longer a member.
+/// Releases a membership. Returns whether the node is no longer a member.
 bool Manager::release_group(const Join& join) {
   if (join.mgid.is_zero()) return false;
   const bool is_held_by_another = std::ranges::any_of(joins_, [&](const auto& one) {

@@ -1,5 +1,5 @@
-// What the RDMA connection manager asks its process about the node and the subnet. Answers come at
-// once; but an address that is not known may be found later.
+// Interface: what the RDMA connection manager asks its process about the node and the subnet.
+// Answers come at once, but an address that is not known may be found later.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace softib::rdma_cm {
 class Node {
  public:
   virtual ~Node() = default;
-  /// Of an HCA of the process, counted from 0.
+  /// The port of an HCA of the process, counted from 0.
   [[nodiscard]] virtual PortAttributes port(std::size_t hca) const = 0;
-  /// The address of the HCA for connections to `destination`; of the same family.
+  /// The address of the HCA for connections to `destination`, of the same family.
   [[nodiscard]] virtual IpAddress source(std::size_t hca, const IpAddress& destination) const = 0;
   /// An address of the process.
   struct Local {
     std::size_t hca = 0;
-    PKey pkey;  ///< of the interface with the address; invalid: of none
+    PKey pkey;  ///< of the interface with the address; invalid if there is none
     IpAddress address;
   };
   [[nodiscard]] virtual std::optional<Local> find_local(const IpAddress& address) = 0;
@@ -29,7 +29,8 @@ class Node {
     Gid gid;
     std::optional<Local> from = {};  ///< where connections to it begin, if it is not any HCA
   };
-  /// nullopt: none is known. If one is found before `until`, Manager::retry_addresses() is called.
+  /// Finds the port with an address. If none is known, returns nullopt; if one is found before
+  /// `until`, Manager::retry_addresses() is called.
   [[nodiscard]] virtual std::optional<Remote> find(const IpAddress& address,
                                                    ipoib::TimePoint until) = 0;
 
@@ -39,18 +40,18 @@ class Node {
                                        const Address& address) = 0;
   /// Releases what this process has of the port number, at all addresses.
   virtual void unlock_port(PortSpace space, std::uint16_t port) = 0;
-  /// Port numbers below kFirstUnprivilegedPort.
+  /// Whether the process may use port numbers below kFirstUnprivilegedPort.
   [[nodiscard]] virtual bool may_use_privileged_ports() const = 0;
 
-  /// Tells the node that this process listens on a service of an HCA. False: it cannot.
+  /// Tells the node that this process listens on a service of an HCA. Returns false on failure.
   [[nodiscard]] virtual bool announce(std::size_t hca, wire::ServiceId service) = 0;
   virtual void withdraw(std::size_t hca, wire::ServiceId service) = 0;
 
-  /// Tells the node that this process is a member of a group, in the way of `join_state`. False: it
-  /// cannot.
+  /// Tells the node that this process is a member of a group, in the way of `join_state`. Returns
+  /// false if that is impossible.
   [[nodiscard]] virtual bool hold_group(std::size_t hca, const Gid& mgid,
                                         std::uint8_t join_state) = 0;
-  /// The opposite. True if no process of the node is a member any more.
+  /// Ends such a membership. Returns true if no process of the node is a member any longer.
   [[nodiscard]] virtual bool release_group(std::size_t hca, const Gid& mgid,
                                            std::uint8_t join_state) = 0;
 };

@@ -1,5 +1,5 @@
-// The port numbers that the IDs of this process have, by port space: the rules of cma_check_port()
-// in Linux.
+// The port numbers that the IDs of this process have, by port space, with the rules of
+// cma_check_port() in Linux.
 #pragma once
 
 #include <map>
@@ -25,9 +25,9 @@ class Ports {
     bool is_family_only = false;
   };
 
-  /// Reserves the port number of the address, or a free one if that is 0. Returns it. EADDRINUSE,
-  /// EADDRNOTAVAIL: another ID has it, at the same address, or one of the two at all addresses.
-  /// EACCES: a privileged one.
+  /// Reserves the port number of the address, or a free one if that is 0. Returns it. Fails with
+  /// EADDRINUSE or EADDRNOTAVAIL if another ID has it at the same address, or one of the two has it
+  /// at all addresses, and with EACCES for a privileged one.
   [[nodiscard]] ipoib::Result<std::uint16_t> bind(const Request& request, Node& node,
                                                   ipoib::Random& random);
   /// Nobody else may be bound to the same address from now on. EADDRINUSE, EADDRNOTAVAIL: somebody

@@ -1,5 +1,5 @@
-// The attributes that the queue pair of an ID needs for a state: INIT_QP_ATTR of the ABI. Who
-// makes the transitions is the user.
+// The attributes that the queue pair of an ID needs for a state: INIT_QP_ATTR of the ABI. The user
+// makes the transitions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace softib::rdma_cm {
 /// The Q_Key of the UD queue pairs of an ID that does not name one (RDMA_UDP_QKEY).
 inline constexpr QKey kDefaultQKey{0x01234567};
 
-/// Numbers and bits of the verbs ABI (ibv_qp_state, ibv_qp_attr_mask, ibv_access_flags).
+/// Attributes with the numbers and bits of the verbs ABI (ibv_qp_state, ibv_qp_attr_mask,
+/// ibv_access_flags).
 struct QpAttributes {
   enum State : std::uint32_t { kInit = 1, kRtr = 2, kRts = 3 };
   enum Mask : std::uint32_t {
@@ -54,7 +55,8 @@ struct QpAttributes {
   std::uint8_t rnr_retry = 0;
 };
 
-/// `parameters` are null before there is a connection. EINVAL: no such state, or none yet.
+/// The attributes for a state; `parameters` are null before there is a connection. Fails with
+/// EINVAL if there is no such state, or its attributes are not known yet.
 [[nodiscard]] ipoib::Result<QpAttributes> qp_attributes(const Id& id, std::uint32_t state,
                                                         const PortAttributes& port,
                                                         const cm::QpParameters* parameters);

@@ -16,7 +16,8 @@ namespace softib::rdma_cm {
 
 class SaRequests {
  public:
-  /// Whom the answer is for: an ID that wants a path, or a join. monostate: nobody.
+  /// The owner of a request: an ID that wants a path, or a join; monostate if nobody needs the
+  /// answer.
   using Owner = std::variant<std::monostate, IdHandle, JoinHandle>;
   using Query = std::variant<wire::PathQuery, wire::JoinQuery, wire::LeaveQuery>;
   struct Result {
@@ -33,7 +34,7 @@ class SaRequests {
   void cancel(const Owner& owner);
   /// Whether the MAD is an answer to a request of this process, also to one that has ended.
   [[nodiscard]] bool is_recipient(const wire::MadHeader& header) const;
-  /// The caller has checked Q_Key, P_Key and GRH.
+  /// A MAD has come. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;

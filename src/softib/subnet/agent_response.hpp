@@ -10,7 +10,7 @@ enum class AgentOutcome : std::uint8_t {
   malformed,           ///< not of the agent's class, or an invalid directed route
   unmatched_response,  ///< a response to no request of ours
   acknowledged,        ///< a response to a trap of ours
-  forwarded,           ///< for the processes of a node
+  forwarded,           ///< to the processes of a node
   unknown_sender,      ///< from a node that does not exist
   wrong_m_key,         ///< without the required M_Key
   unreachable,         ///< no node at that LID or route

@@ -12,7 +12,7 @@ namespace {
 using namespace ipoib::wire;
 using Answer = std::optional<CmMessage>;
 
-/// A connection that is not known has ended, so DREP tells the peer what it waits to hear.
+/// The answer to a message. A connection that is not known has ended, which DREP tells the peer.
 Answer answer_to(const CmMessage& message) {
   return std::visit(
       ipoib::Overloaded{

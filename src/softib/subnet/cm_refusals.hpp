@@ -1,5 +1,5 @@
-// Communication management (class 7) of nodes on which nobody wants a message: no process listens
-// on the service, or the process of the connection has gone.
+// Answers messages of communication management (class 7) that are for no process of a node: none
+// listens on the service, or the process of the connection has gone.
 #pragma once
 
 #include "softib/subnet/agent_response.hpp"
@@ -7,8 +7,8 @@
 
 namespace softib::subnet {
 
-/// The answer in the name of the node at the packet's DLID. unmatched_response: a message that has
-/// none.
+/// The answer in the name of the node at the packet's DLID; unmatched_response for a message that
+/// has none.
 [[nodiscard]] AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager);
 
 }  // namespace softib::subnet

@@ -20,7 +20,7 @@ struct SubnetCounters {
   std::uint64_t drop_m_key = 0;           ///< wrong M_Key
   std::uint64_t drop_destination = 0;     ///< DLID of no port of the subnet
   std::uint64_t drop_gid = 0;             ///< GRH of another port, or none although required
-  // Sent MADs.
+  // MADs that were sent.
   std::uint64_t refused = 0;        ///< responses with a status other than 0
   std::uint64_t rmpp_resent = 0;    ///< segments retransmitted
   std::uint64_t rmpp_given_up = 0;  ///< transfers that timed out or were aborted

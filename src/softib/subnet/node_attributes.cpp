@@ -33,7 +33,7 @@ PortInfo link_info(const PortAttributes& port) {
   return info;
 }
 
-/// PortInfo of an external port of the switch.
+/// The PortInfo of an external port of the switch.
 PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
   const Node* peer = manager.node(static_cast<NodeIndex>(port - 1));
   PortAttributes attributes = peer != nullptr ? peer->port : manager.the_switch().port;

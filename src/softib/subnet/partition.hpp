@@ -42,10 +42,11 @@ struct Partition {
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 
-/// "0x8012".
+/// The P_Key as text: "0x8012".
 [[nodiscard]] std::string pkey_text(PKey key);
 
-/// OpenSM's default: 0x7fff, all ports full members, broadcast group of MTU 2048.
+/// The partition that OpenSM has by default: 0x7fff, all ports full members, broadcast group of MTU
+/// 2048.
 [[nodiscard]] Partition default_partition();
 
 /// Parses "PKEY=full|limited[:HCA,...][,mtu=BYTES][,rate=GBITS][,nogroup]". Without names all HCAs

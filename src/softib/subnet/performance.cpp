@@ -79,7 +79,7 @@ std::optional<AgentOutcome> refuse(bool is_switch, const Node* node, const MadPa
   return std::nullopt;
 }
 
-/// IBA 13.4.8.1: | base version 8 | class version 8 | CapabilityMask 16 | -
+/// Writes ClassPortInfo (IBA 13.4.8.1): | base version 8 | class version 8 | CapabilityMask 16 | -
 void write_class_port_info(ipoib::MutableBytes data) {
   std::ranges::fill(data, std::uint8_t{0});
   data[0] = 1;

@@ -21,7 +21,7 @@ using PKeyTable = std::array<PKey, kPKeyTableSize>;
 /// none. If `only` is valid, only that partition is considered.
 [[nodiscard]] PKey shared_pkey(const PortAttributes& from, const PortAttributes& to,
                                PKey only = PKey());
-/// The same for two nodes. A port may always communicate with itself.
+/// The shared P_Key of two nodes. A port may always communicate with itself.
 [[nodiscard]] PKey shared_pkey(const Node& from, const Node& to, PKey only = PKey());
 
 }  // namespace softib::subnet

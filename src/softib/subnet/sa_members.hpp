@@ -8,13 +8,13 @@
 
 namespace softib::subnet {
 
-/// SubnAdmSet: joins a group, creating it if necessary.
+/// Handles SubnAdmSet: joins a group, creating it if necessary.
 [[nodiscard]] SaResponse join_group(const SaRequest& request, const SubnetManager& manager,
                                     MulticastGroups& groups);
-/// SubnAdmDelete: leaves a group.
+/// Handles SubnAdmDelete: leaves a group.
 [[nodiscard]] SaResponse leave_group(const SaRequest& request, const SubnetManager& manager,
                                      MulticastGroups& groups);
-/// SubnAdmGet and SubnAdmGetTable. Only trusted requests get the members.
+/// Handles SubnAdmGet and SubnAdmGetTable. Only trusted requests get the members.
 [[nodiscard]] SaResponse query_members(const SaRequest& request, const SubnetManager& manager,
                                        const MulticastGroups& groups);
 

@@ -39,7 +39,7 @@ constexpr std::size_t kCapabilityMaskOffset = 4 + 20;
 /// Attribute modifier: match ports that have all bits of the given CapabilityMask (IBA 15.2.5.3).
 constexpr std::uint32_t kMatchCapabilityBits = 1U << 31;
 
-// ClassPortInfo of the SA (IBA 15.2.5.1).
+// Values of the SA's ClassPortInfo (IBA 15.2.5.1).
 constexpr std::uint16_t kUdMulticast = 1U << 9;
 constexpr std::uint16_t kCapabilityMaskMatch = 1U << 13;
 constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;

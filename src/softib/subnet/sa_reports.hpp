@@ -17,23 +17,23 @@ namespace softib::subnet {
 
 class SaReports {
  public:
-  /// Of all ports together; each has a fair share (ipoib/fair_share.hpp).
+  /// Subscriptions of all ports together; each port has a fair share (ipoib/fair_share.hpp).
   static constexpr std::size_t kMaxSubscriptions = 4096;
   static constexpr std::size_t kMaxOutstanding = 4096;
   static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);
   static constexpr unsigned kMaxRetries = 3;
 
-  /// SubnAdmSet(InformInfo).
+  /// Handles SubnAdmSet(InformInfo).
   [[nodiscard]] SaResponse subscribe(const SaRequest& request, const MadPacket& packet);
   /// Sends one report to each subscriber of the notice, unless its port has its share of
   /// kMaxOutstanding.
   void report(const ipoib::wire::Notice& notice, const SubnetManager& manager, ipoib::TimePoint now,
               std::vector<MadPacket>& out);
-  /// SubnAdmReportResp. Returns false if no such report is outstanding.
+  /// Handles SubnAdmReportResp. Returns false if no such report is outstanding.
   bool acknowledge(NodeIndex from, std::uint64_t transaction_id);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now, std::vector<MadPacket>& out);
-  /// How many reports were not sent.
+  /// The number of reports that were not sent.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] bool has_subscribers() const { return !subscriptions_.empty(); }
   /// Removes the subscriptions and reports of a node.

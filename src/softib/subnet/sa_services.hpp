@@ -10,17 +10,18 @@
 
 namespace softib::subnet {
 
-/// Of all ports together; each has a fair share (ipoib/fair_share.hpp).
+/// Services of all ports together; each port has a fair share (ipoib/fair_share.hpp).
 inline constexpr std::size_t kMaxServices = 1024;
 
 class SaServices {
  public:
-  /// Set: announces a service, or replaces its record.
+  /// Handles SubnAdmSet: announces a service, or replaces its record.
   [[nodiscard]] SaResponse set(const SaRequest& request, const SubnetManager& manager,
                                ipoib::TimePoint now);
-  /// Delete: by ServiceID, GID and P_Key.
+  /// Handles SubnAdmDelete, by ServiceID, GID and P_Key.
   [[nodiscard]] SaResponse remove(const SaRequest& request, const SubnetManager& manager);
-  /// Get and GetTable. Hides services in partitions that the requester is not in.
+  /// Handles SubnAdmGet and SubnAdmGetTable. Hides services in partitions that the requester is not
+  /// in.
   [[nodiscard]] SaResponse query(const SaRequest& request) const;
   /// When the next lease ends; kNever if none does.
   [[nodiscard]] ipoib::TimePoint next_deadline() const;

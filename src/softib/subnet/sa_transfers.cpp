@@ -31,7 +31,7 @@ bool SaTransfers::start(NodeIndex requester, const MadPacket& address,
     held_bytes += size;
   }
   if (!ipoib::has_fair_share_left(held, kMaxTransfers - transfers_.size())) return false;
-  // As many bytes have to stay free as it has then.
+  // As many bytes have to stay free as the port then has.
   if (held_bytes + 2 * data.size() > free_bytes) return false;
 
   std::vector<std::uint8_t> message(ipoib::wire::kSaHeaderSize);

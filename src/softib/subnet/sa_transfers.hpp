@@ -12,7 +12,8 @@ namespace softib::subnet {
 
 class SaTransfers {
  public:
-  /// Of all ports together; each has a fair share (ipoib/fair_share.hpp), of the bytes too.
+  /// Transfers of all ports together; each port has a fair share (ipoib/fair_share.hpp), of the
+  /// bytes too.
   static constexpr std::size_t kMaxTransfers = 64;
   static constexpr std::size_t kMaxBytes = 32U << 20;
   static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);

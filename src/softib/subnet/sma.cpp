@@ -18,7 +18,7 @@ bool is_for_manager(const MadHeader& header) {
   return header.method == smp_method::kTrap || header.attribute_id == smp_attribute::kSmInfo;
 }
 
-/// IBA 14.2.4.1. A request with the wrong key gets no response.
+/// Whether the M_Key of a request is right (IBA 14.2.4.1). One with the wrong key gets no response.
 bool is_authorised(const SmpTarget& target, const MadHeader& header, std::uint64_t m_key) {
   const ManagementKey& key = target.node->key;
   return key.admits(m_key) || (header.method == method::kGet && key.protection < 2);

@@ -1,4 +1,4 @@
-// SubnGet().
+// SubnGet(): reads the attributes of nodes and of the switch.
 #include <algorithm>
 
 #include "softib/subnet/node_attributes.hpp"

@@ -51,7 +51,7 @@ bool is_link_change(PortState before, PortState now) {
   return before != now && (now == PortState::down || now == PortState::init);
 }
 
-/// External port of the switch: only the link state is written.
+/// Sets an external port of the switch, of which only the link state is written.
 std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, ManagedState& state) {
   const Node* peer = state.manager.node(index);
   PortAttributes port = peer != nullptr ? peer->port : PortAttributes{};
@@ -99,7 +99,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
 std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
-  // Of an HCA, only the connected port.
+  // An HCA has only the connected port.
   const bool is_port = target.is_switch ? number <= switch_port_count(state.manager)
                                         : number == 0 || number == target.node->port.number;
   if (!wanted || !is_port) return mad_status::kInvalidField;
@@ -109,7 +109,7 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpVi
 
 std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
                         ManagedState& state) {
-  // There is one block, and of the switch only port 0 has a table.
+  // There is one block, and only port 0 of the switch has a table.
   if (modifier != 0) return mad_status::kInvalidField;
   PortAttributes port = target.node->port;
   ipoib::ByteReader reader(data);

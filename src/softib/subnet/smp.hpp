@@ -65,7 +65,7 @@ enum class SmpRoute : std::uint8_t {
 /// Writes the return path of a directed-route SMP; other packets stay as they are.
 void write_return_path(const SmpTarget& target, const ipoib::wire::MadHeader& header,
                        MadPacket::Bytes& mad);
-/// The same, and advances the hop pointer to the end of the route (IBA 14.2.2.2).
+/// Writes the return path, and advances the hop pointer to the end of the route (IBA 14.2.2.2).
 void finish_route(const SmpTarget& target, const ipoib::wire::MadHeader& header,
                   MadPacket::Bytes& mad);
 

@@ -23,7 +23,7 @@ ipoib::Error sm_port_is_fixed() {
   return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
 }
 
-/// EOPNOTSUPP if an external SM manages the subnet.
+/// Fails with EOPNOTSUPP if an external SM manages the subnet.
 Result<void> require_own_sm(const SubnetManager& manager) {
   if (manager.has_own_sm()) return {};
   return ipoib::Error{EOPNOTSUPP,

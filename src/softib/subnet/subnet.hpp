@@ -67,10 +67,10 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.
   [[nodiscard]] ipoib::Result<void> fail_queue_pairs(NodeIndex node, Qpn qpn);
-  /// Gives an HCA an IP address; again without effect. EINVAL: see check_address(); EADDRINUSE:
-  /// another node has it; ENOSPC: kMaxNodeAddresses.
+  /// Gives an HCA an IP address; does nothing if it has it. Fails with EINVAL as check_address(),
+  /// EADDRINUSE if another node has it, and ENOSPC beyond kMaxNodeAddresses.
   [[nodiscard]] ipoib::Result<void> add_address(NodeIndex node, const IpAddress& address);
-  /// EADDRNOTAVAIL: the HCA was not given the address.
+  /// Takes an address from an HCA. Fails with EADDRNOTAVAIL if the HCA was not given it.
   [[nodiscard]] ipoib::Result<void> delete_address(NodeIndex node, const IpAddress& address);
   /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
   /// necessary, except for `none`.
@@ -92,7 +92,7 @@ class Subnet {
   [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] const std::vector<Partition>& partitions() const;
-  /// Those that set_mtu() has set, for the configuration of a later process.
+  /// The MTUs that set_mtu() has set, for the configuration of a later process.
   [[nodiscard]] const std::vector<PortMtu>& port_mtus() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 

@@ -174,7 +174,7 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   return {};
 }
 
-/// Without a LID. With an external SM it starts in the default partition (IBA 14.2.5.7).
+/// A port without a LID. With an external SM it starts in the default partition (IBA 14.2.5.7).
 PortAttributes SubnetManager::new_port() const {
   PortAttributes port;
   port.state = link_up_state();
@@ -316,7 +316,7 @@ SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8
 }
 
 std::optional<Lid> SubnetManager::next_lid() const {
-  // In ascending order, so that the LID of a removed node is not reused soon.
+  // LIDs are taken in ascending order, so that the LID of a removed node is not reused soon.
   const std::uint32_t size = 1U << config_.lmc;
   const std::uint32_t blocks = kSwitchLid.value() / size - 1;
   for (std::uint32_t step = 0; step < blocks; ++step) {

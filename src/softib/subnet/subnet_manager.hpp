@@ -37,8 +37,8 @@ class SubnetManager {
     return has_own_sm() ? PortState::active : PortState::init;
   }
   /// Adds an HCA that is connected by its port number `port`, or returns the existing one of that
-  /// name. 0 means any port for an existing HCA, the first for a new one. EINVAL: no such port, or
-  /// the HCA is connected by another port.
+  /// name. 0 means any port for an existing HCA, the first for a new one. Fails with EINVAL if
+  /// there is no such port, or the HCA is connected by another port.
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
@@ -103,7 +103,7 @@ class SubnetManager {
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
   void assign_pkeys(NodeIndex index);
   bool insert(NodeIndex index, Node node);
-  /// The node that the operator has given the address; null: none.
+  /// The node that the operator has given the address; null if there is none.
   [[nodiscard]] const Node* node_with(const IpAddress& address) const;
   void update_end_ports();
   [[nodiscard]] Node* find_node(NodeIndex index, ipoib::Error& error);

@@ -16,7 +16,7 @@ namespace softib::subnet {
 /// Returns whether an SM runs on a node.
 using IsManager = std::function<bool(NodeIndex)>;
 
-/// LID of the switch.
+/// The LID of the switch.
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
 inline constexpr const char* kSwitchName = "softib-switch";
@@ -35,7 +35,7 @@ struct Node {
   std::string name;  ///< 1 to kMaxNodeName bytes
   PortAttributes port;
   ManagementKey key{};
-  std::vector<IpAddress> addresses{};  ///< beside address_of(); at most kMaxNodeAddresses
+  std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 
 /// Forwarding of a multicast group.

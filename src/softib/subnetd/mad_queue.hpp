@@ -1,10 +1,10 @@
 // The MADs that wait for the subnet process, and a fair share of its time for each port.
 //
 // One thread serves all ports, and requests differ by a factor of 10^5 in what they cost: a table
-// of all paths, or one record. So those that wait for it are not served in the order of arrival,
-// nor in turn, but the one first whose sender has used the least time ("start-time fair queueing",
-// Goyal, Vin and Cheng 1997). A port that sends more than it has time for delays its own requests;
-// those of another one wait for what is being served.
+// of all paths, or one record. So they are not served in the order of arrival, nor in turn, but the
+// one whose sender has used the least time comes first ("start-time fair queueing", Goyal, Vin and
+// Cheng 1997). A port that sends more than it has time for delays its own requests; those of
+// another port wait only for the MAD that is being served.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class MadQueue {
     MadPacket mad;
   };
 
-  /// For that many MADs at a time.
+  /// A queue for `places` MADs.
   explicit MadQueue(std::size_t places) : places_(places) {}
 
   /// Returns false if the sender has its share of the places.
@@ -34,7 +34,7 @@ class MadQueue {
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   /// Requires that the queue is not empty.
   [[nodiscard]] Next pop();
-  /// Charges a sender for a MAD of its that was served. Must be called before the next pop().
+  /// Charges a sender for the MAD that was served. Must be called before the next pop().
   void charge(NodeIndex from, ipoib::Duration took);
 
  private:
@@ -44,7 +44,7 @@ class MadQueue {
   };
 
   ipoib::FairShare<NodeIndex> places_;
-  std::map<NodeIndex, Sender> senders_;  ///< all there have been: kMaxNodes + 1 at most
+  std::map<NodeIndex, Sender> senders_;  ///< all that there have been, at most kMaxNodes + 1
   std::set<std::pair<ipoib::Duration, NodeIndex>> waiting_;  ///< by the time that they have used
   /// What the sender that was served last had used. One that has sent nothing for a while begins
   /// here, so that it has saved up no time.

@@ -123,7 +123,7 @@ bool are_valid(const std::vector<subnet::PortMtu>& ports) {
          });
 }
 
-/// What the options of softib subnet ensure.
+/// Whether a configuration is one that the options of softib subnet can give.
 bool is_valid(const SubnetConfig& config) {
   const auto& partitions = config.partitions;
   std::set<std::uint16_t> keys;
@@ -175,7 +175,7 @@ Result<SubnetConfig> parse_options(std::string_view text) {
     auto config = config_of(value.get_object());
     if (json::value(stored_form(config)) == value && is_valid(config)) return config;
   } catch (const std::exception&) {
-    // A member is missing or of another type.
+    // A member is missing, or has another type.
   }
   return Error{EINVAL, "a value is missing or invalid"};
 }

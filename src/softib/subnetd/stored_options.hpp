@@ -1,5 +1,5 @@
-// The options of a subnet in its folder: how another process continues a subnet whose process was
-// killed, without being given its options.
+// The options of a subnet, stored in its folder, by which another process can continue a subnet
+// whose process was killed.
 //
 // A file of one JSON object:
 //   {"version":2,"sm":"own","mtu":2048,"lmc":0,"grh_required":false,"seed":0,"partitions":[
@@ -25,14 +25,14 @@ namespace softib::subnetd {
 inline constexpr std::size_t kMaxStoredOptions = 8U << 20;
 
 [[nodiscard]] std::string emit_options(const subnet::SubnetConfig& config);
-/// EINVAL if the text is not what emit_options() returns for some configuration that softib subnet
-/// accepts.
+/// Parses options. Fails with EINVAL unless emit_options() returns this text for some configuration
+/// that softib subnet accepts.
 [[nodiscard]] ipoib::Result<subnet::SubnetConfig> parse_options(std::string_view text);
 
-/// nullopt if the folder has no options. The error says what to do.
+/// Reads the options; nullopt if the folder has none. The error says what to do.
 [[nodiscard]] ipoib::Result<std::optional<subnet::SubnetConfig>> read_options(
     const fabric::SubnetFolder& folder);
-/// For the holder of the subnet's lock.
+/// Writes the options; for the holder of the subnet's lock.
 [[nodiscard]] ipoib::Result<void> write_options(const fabric::SubnetFolder& folder,
                                                 const subnet::SubnetConfig& config);
 

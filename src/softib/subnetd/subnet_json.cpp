@@ -130,7 +130,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
           {"receivers", names(group.receivers, fabric)}};
 }
 
-/// The groups in the forwarding table. Has no MGIDs where an external SM manages the groups.
+/// The groups in the forwarding table, without MGIDs where an external SM manages the groups.
 json::array forwarded_groups(const fabric::Fabric& fabric) {
   json::array groups;
   for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {

@@ -29,7 +29,7 @@ using ipoib::TimePoint;
 namespace {
 
 constexpr NodeIndex kOwnNode = subnet::SubnetManager::kSmNode;
-/// Whoever has sent a MAD without a LID of a node, such as a directed-route SMP.
+/// The sender of a MAD without a LID of a node, such as a directed-route SMP.
 constexpr NodeIndex kUnknownSender = kMaxNodes;
 /// How long MADs are served before timers, requests of operators and of new processes get their
 /// turn; the last one may take longer.
@@ -79,8 +79,8 @@ void check_management(const fabric::SubnetFolder& folder, const std::optional<su
                            "`softib stop`");
 }
 
-/// Removes what ended subnets have left, this one included. A new process starts with the default
-/// options then.
+/// Takes the lock. First removes what ended subnets have left, this one included, so a new process
+/// starts with the default options then.
 fabric::SubnetLock take_lock(const fabric::SubnetFolder& folder) {
   fabric::remove_ended_folders(folder.path().substr(0, folder.path().rfind('/')));
   auto lock = value_or_throw(fabric::SubnetLock::take(folder));
@@ -130,9 +130,10 @@ void SubnetProcess::adopt() {
   subnet_.adopt(before, ipoib::monotonic_now());
 }
 
-/// Called before the fabric file is adopted or created, so that it has no state without options.
-/// Those of an earlier process are replaced only if its subnet can be adopted. The MTUs that the
-/// operator has set for ports are not among the options of softib subnet, so they stay.
+/// Chooses the options. Called before the fabric file is adopted or created, so that it has no
+/// state without options. Options of an earlier process are replaced only if its subnet can be
+/// adopted. The MTUs that the operator has set for ports are not among the options of softib
+/// subnet, so they stay.
 subnet::SubnetConfig SubnetProcess::choose_config(
     const std::optional<subnet::SubnetConfig>& given) const {
   std::optional<subnet::SubnetConfig> stored;
@@ -148,7 +149,7 @@ subnet::SubnetConfig SubnetProcess::choose_config(
   return config;
 }
 
-/// After a change of the partitions or of the MTU of a port.
+/// To call after a change of the partitions or of the MTU of a port.
 Result<void> SubnetProcess::store_options() {
   config_.partitions = subnet_.partitions();
   config_.port_mtus = subnet_.port_mtus();
@@ -167,7 +168,8 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
   endpoint_->set_mad_receiver(this);
 }
 
-/// If a process is attached, its exit removes the files. The folder stays if it holds other files.
+/// Removes the folder. If a process is attached, its exit removes the files. The folder stays if it
+/// holds other files.
 void SubnetProcess::remove_folder() {
   if (!fabric::remove_if_unused(folder_, fabric_)) folder_.mark_ended(true);
 }
@@ -398,7 +400,7 @@ struct SubnetProcess::Commands {
     if (!restarted) return restarted.error();
     return json::object();
   }
-  /// After the response, which the server posts when this has returned.
+  /// The process ends after the response, which the server posts when this has returned.
   Result<json::object> operator()(const control::Stop&) const {
     process.log_.info("ending by request");
     boost::asio::post(process.context_, [&context = process.context_] {

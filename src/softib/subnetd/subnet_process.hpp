@@ -36,7 +36,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
  public:
   struct Options {
     fabric::SubnetFolder folder;
-    /// nullopt: the options that an earlier process has stored in the folder, else the default.
+    /// The options; nullopt for those that an earlier process has stored in the folder, else the
+    /// default.
     std::optional<subnet::SubnetConfig> config;
     std::string capture;  ///< file for the packets of the SM's port; empty: none
   };
@@ -88,8 +89,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   std::mutex queue_mutex_;
   MadQueue queue_{kMaxQueuedMads};  ///< from the engine to the io_context's thread
   bool is_serving_posted_ = false;
-  bool is_loss_logged_ = false;  ///< that of the fabric file
-  /// False once this object is destroyed; what is still posted checks it.
+  bool is_loss_logged_ = false;  ///< the loss of the fabric file
+  /// False once this object is destroyed; handlers that are still posted check it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
   NodeSet to_wake_;                               ///< nodes to wake again

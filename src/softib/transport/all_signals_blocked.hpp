@@ -1,4 +1,4 @@
-// For threads that the emulated HCA starts in a program.
+// Blocks signals in threads that the emulated HCA starts in a program.
 #pragma once
 
 #include <pthread.h>
@@ -8,9 +8,9 @@
 namespace softib::transport {
 
 /// Blocks all signals for the calling thread during its lifetime, and so for the threads that it
-/// starts: signals must be delivered to threads of the application. Not those that the threads
-/// themselves may cause: if they were blocked, the kernel would end the process without calling the
-/// application's handler.
+/// starts: signals must be delivered to threads of the application. Signals that the threads
+/// themselves may cause stay unblocked: otherwise the kernel would end the process without calling
+/// the application's handler.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -20,7 +20,8 @@ constinit std::atomic<std::uint32_t> generation{1};
 
 constinit std::mutex fork_mutex;
 
-/// Uses atomics only: the parent's threads may have been anywhere at the fork.
+/// Closes the guarded descriptors. Uses atomics only, since the parent's threads may have been
+/// anywhere at the fork.
 void close_in_child() {
   generation.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t word = 0; word < guarded.size(); ++word) {
@@ -31,8 +32,8 @@ void close_in_child() {
   fork_mutex.unlock();
 }
 
-/// Before the handlers of all mutexes under which ForkLock is taken. Prepare handlers run in
-/// reverse order, so a fork takes those mutexes first, as their holders do.
+/// Registers the handlers before those of all mutexes under which ForkLock is taken. Prepare
+/// handlers run in reverse order, so a fork takes those mutexes first, as their holders do.
 [[maybe_unused]] const bool registered_at_load = (register_fork_handlers(), true);
 
 void mark(int fd, bool on) {

@@ -17,12 +17,12 @@
 
 namespace softib::transport {
 
-/// Differs in the child of each fork. An object that was made in another generation belongs to a
-/// parent process and must not be used in this one.
+/// A number that differs in the child of each fork. An object that was made in another generation
+/// belongs to a parent process and must not be used in this one.
 [[nodiscard]] std::uint32_t fork_generation();
 
-/// Registers the handlers of this file unless that has been done. To be called before the handlers
-/// of a mutex under which a ForkLock is taken are registered.
+/// Registers the handlers of this file unless that has been done. To call before the handlers of a
+/// mutex under which a ForkLock is taken are registered.
 void register_fork_handlers();
 
 /// While one exists, no fork begins. Must not be nested, so no guarded descriptor may be closed

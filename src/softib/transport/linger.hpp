@@ -1,8 +1,8 @@
-// Whether the engine looks for more packets for a while before it sleeps.
+// Decides whether the engine looks for more packets for a while before it sleeps.
 //
 // To be woken costs more than handling many packets, for the sender, too. So after much data, which
-// rarely comes alone, the engine lingers. If nothing comes it does not the next time, and each time
-// in a row that nothing came it leaves out twice as many.
+// rarely comes alone, the engine lingers. If nothing comes, it does not linger the next time; after
+// each further time in vain it leaves out twice as many times.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace softib::transport {
 
 class Linger {
  public:
-  /// For so long at most.
+  /// The longest time to linger.
   static constexpr ipoib::Duration kTime = std::chrono::microseconds(20);
-  /// After at least so many bytes.
+  /// The number of bytes after which the engine lingers.
   static constexpr std::size_t kBytes = 1U << 14;
   static constexpr std::uint32_t kMostLeftOut = 1023;
 
   void handled(std::size_t bytes) { bytes_ += bytes; }
-  /// There are no more packets. Calls `drain`, which returns how many bytes it has handled, until
-  /// there are some, or the time is over. Returns whether there were.
+  /// To call when there are no more packets. Calls `drain`, which returns how many bytes it has
+  /// handled, until there are some, or the time is over. Returns whether there were.
   template <class Drain>
   [[nodiscard]] bool linger(Drain drain) {
     if (!begin()) return false;
@@ -49,7 +49,7 @@ class Linger {
   }
 
   std::size_t bytes_ = 0;      ///< handled since it lingered
-  std::uint32_t in_vain_ = 0;  ///< as often it was left out last time
+  std::uint32_t in_vain_ = 0;  ///< how often it was left out last time
   std::uint32_t to_leave_out_ = 0;
 };
 

@@ -76,7 +76,7 @@ void PeerConnection::wake_waiter(std::size_t entry) {
       return wakeup_table_->set_woken(entry, word);
     }
     if (found == nullptr) want_wakeup_fd(waiter);
-    // Its queue is full, perhaps of the wakeups of a faulty sender.
+    // The waiter's queue is full, perhaps of the wakeups of a faulty sender.
   }
   notify_engine();
 }
@@ -86,7 +86,8 @@ void PeerConnection::notify_engine() {
   if (ring_->request_engine() && wakeup_table_->must_wake_engine()) send_wakeup();
 }
 
-/// An engine first refuses messages, then reads the ring for the last time, then closes the socket.
+/// Whether the engine is closing: it first refuses messages, then reads the ring for the last time,
+/// then closes the socket.
 bool PeerConnection::is_closing() const {
   if (!ring_ || is_gone_) return false;
   const auto state = ring_->reader_state();
@@ -150,8 +151,8 @@ bool PeerConnection::handle(MessageReader& message) {
   return true;
 }
 
-/// Only for waiters that the table names, and one after the other: a receiver cannot make this
-/// process hold descriptors that it does not use.
+/// Asks for a wakeup descriptor, only for waiters that the table names, and one after the other: a
+/// receiver cannot make this process hold descriptors that it does not use.
 void PeerConnection::want_wakeup_fd(std::uint32_t number) {
   const auto now = coarse_now();
   const std::chrono::nanoseconds waited(now - wanted_at_);
@@ -163,7 +164,7 @@ void PeerConnection::want_wakeup_fd(std::uint32_t number) {
   wanted_at_ = now;
 }
 
-/// Replaces the oldest one if there is no room for another.
+/// Keeps a descriptor; replaces the oldest one if there is no room for another.
 void PeerConnection::keep(WakeupFd one) {
   const bool has_room = wakeup_fds_.empty() ||
                         (wakeup_fds_.size() < kMaxWakeupFds && (!shared_ || shared_->take(*this)));

@@ -20,7 +20,7 @@ namespace softib::transport {
 /// How long a sender waits for a wakeup descriptor before it asks for one again.
 inline constexpr std::chrono::seconds kWakeupFdPatience{1};
 
-/// Used by one thread at a time, except where stated otherwise.
+/// A connection, used by one thread at a time, except where stated otherwise.
 class PeerConnection {
  public:
   explicit PeerConnection(GuardedFd socket, std::shared_ptr<SharedWakeupFds> shared = nullptr)
@@ -29,12 +29,12 @@ class PeerConnection {
   PeerConnection& operator=(const PeerConnection&) = delete;
   ~PeerConnection();
 
-  /// From any thread.
+  /// The socket; for any thread.
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool has_ring() const { return ring_.has_value(); }
   /// Makes a ring and sends its memory to the receiver. Returns 0 or an errno value.
   [[nodiscard]] int make_ring();
-  /// See send_message().
+  /// Sends a message; see send_message().
   [[nodiscard]] int send(MessageKind kind, ipoib::ConstBytes body);
   /// Writes packets to the ring and wakes their waiters. Returns how many fitted.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
@@ -43,9 +43,10 @@ class PeerConnection {
   [[nodiscard]] bool has_ended(std::chrono::nanoseconds patience);
   /// Whether the connection has ended for this side, and the receiver may still take packets.
   [[nodiscard]] bool is_closing() const;
-  /// Whether the receiver lives and has not taken everything. A dead one may be noticed late.
+  /// Whether the receiver lives and has not taken all packets. A dead one may be noticed late.
   [[nodiscard]] bool has_untaken() { return ring_ && !ring_->is_empty() && !has_ended({}); }
-  /// After has_ended(): what the receiver has not taken and, unless is_closing(), never will.
+  /// The packets that the receiver has not taken after has_ended() and, unless is_closing(), never
+  /// will.
   [[nodiscard]] RingWriter::Left count_left() const {
     return ring_ ? ring_->count_left() : RingWriter::Left{};
   }
@@ -53,7 +54,7 @@ class PeerConnection {
   void notify_engine();
   [[nodiscard]] std::uint64_t seen_taken() const { return ring_->seen_taken(); }
   [[nodiscard]] bool is_half_free() const { return ring_->is_half_free(); }
-  /// From any thread: see RingWriter.
+  /// Waits as RingWriter does; for any thread.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const {
     ring_->wait_for_room(seen, deadline);
   }
@@ -75,7 +76,7 @@ class PeerConnection {
   std::optional<RingWriter> ring_;
   std::optional<WakeupView> wakeup_table_;
   std::vector<WakeupFd> wakeup_fds_;         ///< the last ones received
-  std::shared_ptr<SharedWakeupFds> shared_;  ///< null: no limit but kMaxWakeupFds
+  std::shared_ptr<SharedWakeupFds> shared_;  ///< null if kMaxWakeupFds is the only limit
   std::uint32_t wanted_ = Waiter::kNone;     ///< the wakeup descriptor that it has asked for
   std::int64_t wanted_at_ = 0;
   std::uint64_t taken_before_ = 0;

@@ -19,8 +19,8 @@ using ipoib::Result;
 
 namespace {
 
-/// The subnet process has the lock for a moment, while it removes a folder. Any other process of
-/// the subnet could keep it.
+/// How often to try to lock. The subnet process has the lock for a moment, while it removes a
+/// folder. Any other process of the subnet could keep it.
 constexpr int kLockAttempts = 200;
 constexpr std::chrono::milliseconds kLockPause{5};
 

@@ -1,4 +1,4 @@
-// A process's slot on a node: which 1/64 of the HCA's queue pair numbers the process owns.
+// A process's slot on a node, to which 1/64 of the HCA's queue pair numbers belong.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ProcessSlot {
  public:
   /// Takes the lowest free slot of a node, in an order that others rely on: lock, listen, advance
   /// the epoch. Nobody sends to the slot before occupy(). Neither the node nor the subnet's folder
-  /// is removed while a slot is held. ESTALE or ENOENT if they have just been removed.
+  /// is removed while a slot is held. Fails with ESTALE or ENOENT if they have just been removed.
   [[nodiscard]] static ipoib::Result<ProcessSlot> take(const fabric::SubnetFolder& folder,
                                                        fabric::Fabric& fabric, NodeIndex node);
 

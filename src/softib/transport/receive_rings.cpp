@@ -16,8 +16,8 @@ void ReceiveRings::remove(int sender) {
   const auto found = std::find_if(rings_.begin(), rings_.end(),
                                   [&](const Entry& each) { return each.sender == sender; });
   if (found == rings_.end()) return;
-  // A sender that publishes after this store sees it, and waits for `closed`; what was published
-  // before is delivered here.
+  // A sender that publishes after this store sees it, and waits for `closed`; packets that were
+  // published before are delivered here.
   found->ring.set_state(ReaderState::closing);
   (void)deliver(found->ring, std::numeric_limits<std::size_t>::max());
   found->ring.set_state(ReaderState::closed);
@@ -48,12 +48,13 @@ std::size_t ReceiveRings::drain() {
   const std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
   for (auto& each : rings_) {
-    // Bounded by what is published now: a sender may write as fast as this loop reads.
+    // The loop ends with what is published now, since a sender may write as fast as it reads.
     const auto published = each.ring.published();
     const auto before = each.ring.taken();
     while (each.ring.taken() < published && deliver(each.ring, kPollBudget)) {
     }
-    // Not what is published: nothing is taken from a broken ring, and its sender may leave it so.
+    // Only bytes that were taken count: nothing is taken from a broken ring, and its sender may
+    // leave it so.
     bytes += each.ring.taken() - before;
   }
   return bytes;

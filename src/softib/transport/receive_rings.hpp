@@ -14,7 +14,7 @@ namespace softib::transport {
 /// At most this many packets (the last large one complete) are read from one ring before the next.
 inline constexpr std::size_t kPollBudget = 64;
 
-/// May be called from any thread. The packets of one ring keep their order.
+/// The rings. All methods may be called from any thread. The packets of one ring keep their order.
 class ReceiveRings {
  public:
   /// `receiver` gets the packets, in the thread that reads them.
@@ -22,15 +22,16 @@ class ReceiveRings {
 
   /// `sender` identifies the ring for remove().
   void add(int sender, RingReader ring);
-  /// Delivers what is in a ring, then closes and drops it. The sender can see what was not taken.
+  /// Delivers the packets in a ring, then closes and drops it. The sender can see which packets
+  /// were not taken.
   void remove(int sender);
-  /// Closes and drops all rings without delivering what is in them.
+  /// Closes and drops all rings without delivering the packets in them.
   void clear();
   /// Delivers up to kPollBudget packets of each ring. Returns false if there were none.
   bool poll();
   /// Whether a sender has requested the engine since the last call.
   [[nodiscard]] bool take_requests();
-  /// Delivers everything that is in the rings at the time of the call. Returns its bytes.
+  /// Delivers all packets that are in the rings at the time of the call. Returns their bytes.
   std::size_t drain();
 
  private:

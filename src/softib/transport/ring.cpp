@@ -48,7 +48,7 @@ struct Prefix {
     has_icrc = (first & kHasIcrc) != 0;
     gso = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
-  /// Whether a correct writer could have written it.
+  /// Whether a correct writer could have written the prefix.
   [[nodiscard]] bool is_possible() const {
     if (bytes > max_bytes(gso, has_icrc) || gso.packets == 0) return false;
     if (has_icrc && gso.size != 0) return false;
@@ -77,7 +77,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-/// Until the reader changes the futex from 1, or until `deadline`.
+/// Sleeps until the reader changes the futex from 1, or until `deadline`.
 void sleep(std::atomic<std::uint32_t>& sleeps, std::chrono::steady_clock::time_point deadline) {
   const auto left = deadline - std::chrono::steady_clock::now();
   if (left.count() <= 0) return;
@@ -109,7 +109,8 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
     }
     write_record(memory_.at(written_), *packets[count], bytes);
     written_ = after;
-    // Published meanwhile, so that a reader that polls works on them while the next are written.
+    // Records are published meanwhile, so that a reader that polls works on them while the next are
+    // written.
     if (written_ - published >= kPublishBytes) {
       header().written.store(published = written_, std::memory_order_release);
     }
@@ -161,7 +162,8 @@ bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
     const Prefix prefix(record);
     broken_ = !prefix.is_possible() || prefix.record_size() > written - read_;
     if (broken_) break;
-    // The lengths are in the writer's cache, so guess: the next records have the same size.
+    // The lengths are in the writer's cache, so the guess is that the next records have the same
+    // size.
     __builtin_prefetch(record + kPrefetch * prefix.record_size());
     out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_valid,
                      prefix.gso, prefix.has_icrc);
@@ -175,7 +177,8 @@ void RingReader::release() {
   if (taken_ == read_) return;
   taken_ = read_;
   header().taken.store(taken_, std::memory_order_seq_cst);
-  // Wakes the writer only when half of the ring is free, so that it does not sleep again at once.
+  // The writer is woken only when half of the ring is free, so that it does not sleep again at
+  // once.
   auto& sleeps = header().writer_sleeps;
   if (sleeps.load(std::memory_order_seq_cst) == 0) return;
   if (header().written.load(std::memory_order_relaxed) - taken_ > kRingBytes / 2) return;

@@ -52,10 +52,10 @@ class RingWriter {
   [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingBytes; }
   [[nodiscard]] bool is_empty() const { return taken() == written_; }
   [[nodiscard]] bool is_half_free() const { return written_ - taken() <= kRingBytes / 2; }
-  /// `taken`, checked: within kRingBytes below what is written.
+  /// The value of `taken`, which was checked to be within kRingBytes below what is written.
   [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] ReaderState reader_state() const;
-  /// Records that are still in the ring, and the packets that they stand for.
+  /// The records that are still in the ring, and the packets that they stand for.
   struct Left {
     std::size_t entries = 0;
     std::size_t packets = 0;

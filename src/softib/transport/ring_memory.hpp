@@ -22,7 +22,7 @@ struct RingHeader {
 
 enum class ReaderState : std::uint32_t {
   open,
-  closing,  ///< it takes what it sees published now, but perhaps nothing that is published later
+  closing,  ///< it takes records that are published now, but perhaps none that are published later
   closed,   ///< `taken` is final
 };
 
@@ -30,7 +30,7 @@ enum class ReaderState : std::uint32_t {
 
 class RingMemory {
  public:
-  /// EINVAL if `memory` is not that of a ring.
+  /// Maps the memory of a ring. Fails with EINVAL if `memory` is something else.
   [[nodiscard]] static ipoib::Result<RingMemory> map(int memory);
   [[nodiscard]] RingHeader& header() const {
     return *reinterpret_cast<RingHeader*>(mapping_.data());

@@ -19,7 +19,8 @@ struct RingWire::Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer() { disconnect(); }
-  /// A watched connection that this side closes counts as ended, too: nobody would notice its end.
+  /// Closes the connection. A watched one that this side closes counts as ended, too: nobody would
+  /// notice its end.
   void disconnect() {
     connection.reset();
     is_connected = false;
@@ -31,14 +32,14 @@ struct RingWire::Peer {
   ConnectionWatcher* const watcher;
   std::uint64_t last_use = 0;  ///< guarded by RingWire::mutex_
   std::atomic<bool> is_connected = false;
-  AdaptiveMutex mutex;  ///< guards what follows, and keeps the order of messages
+  AdaptiveMutex mutex;  ///< guards the members below, and keeps the order of messages
   std::shared_ptr<PeerConnection> connection;
   std::uint32_t epoch = 0;  ///< of the slot when the connection was made
   bool is_watched = false;
   bool congested = false;         ///< nobody waits for it
   std::uint64_t taken = 0;        ///< of the ring; `patience` has been given for it
-  Patience patience;              ///< with whoever has the slot
-  std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0: none known
+  Patience patience;              ///< with the process that has the slot
+  std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0 if none is known
 };
 
 namespace {
@@ -216,7 +217,7 @@ Delivery RingWire::connect(Peer& peer) {
     return Delivery::delivered;
   }
   if (errno == EAGAIN) return Delivery::congested;
-  // Other errors do not mean that the slot is empty.
+  // After other errors the slot may still be in use.
   if (errno != ENOENT && errno != ECONNREFUSED) return Delivery::refused;
   peer.empty_epoch = epoch;
   return Delivery::no_process;
@@ -248,8 +249,8 @@ bool RingWire::has_ended(Peer& peer, SendMode mode) {
   return ended;
 }
 
-/// Marks the peer as congested when the patience with it is used up. Whoever does not wait wakes
-/// the engine, since the thread that polls may have stopped.
+/// Waits for room in a ring. Marks the peer as congested when the patience with it is used up.
+/// Without waiting, wakes the engine, since the thread that polls may have stopped.
 bool RingWire::wait_for_ring(Peer& peer, Lock& lock, SendMode mode) {
   if (mode == SendMode::as_room_permits) return false;
   const auto connection = peer.connection;

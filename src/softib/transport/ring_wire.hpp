@@ -5,9 +5,9 @@
 // head-of-queue lifetime (IBA 18.2.5.4), then drops. From then on the receiver counts as congested,
 // and no sender waits for it until half of its ring is free, so a process that hangs, or takes a
 // packet now and then, does not slow down traffic to others (patience.hpp). The same goes for a
-// receiver that does not finish closing. Messages are not waited for at all: what a socket has no
-// room for is dropped. No lock is held while waiting, and no lock that two destinations share is
-// held during a system call.
+// receiver that does not finish closing. Nobody waits for room for messages: those that a socket
+// has no room for are dropped. No lock is held while waiting, and no lock that two destinations
+// share is held during a system call.
 #pragma once
 
 #include <chrono>
@@ -33,11 +33,11 @@ inline constexpr std::chrono::milliseconds kPollerGrace{5};
 /// connection for a single send; otherwise every connection would be closed just before its reuse.
 inline constexpr std::size_t kRecentUseRounds = 16;
 
-/// Who notices the ends of connections. Called from any thread.
+/// Interface: notices the ends of connections. Called from any thread.
 class ConnectionWatcher {
  public:
   virtual ~ConnectionWatcher() = default;
-  /// Reports when the other end closes the socket. False: it cannot.
+  /// Reports when the other end closes the socket. Returns false if that is impossible.
   [[nodiscard]] virtual bool watch(int socket, Process process) = 0;
   virtual void connection_ended(Process process) = 0;
 };
@@ -75,7 +75,7 @@ class RingWire : public Wire {
   fabric::SubnetFolder folder_;
   const fabric::Fabric& fabric_;
   ConnectionWatcher* const watcher_;
-  AdaptiveMutex mutex_;  ///< guards what follows, but not the peers themselves
+  AdaptiveMutex mutex_;  ///< guards the members below, but not the peers themselves
   Peers lru_;            ///< least recently used first
   std::unordered_map<std::uint32_t, Peers::iterator> peers_;
   std::uint64_t uses_ = 0;

@@ -70,7 +70,8 @@ void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
   send_chunk(batch, mode);
 }
 
-/// Counts what is done with: sent, or dropped for another reason than room.
+/// Sends packets, and counts those that are done with: sent, or dropped for another reason than
+/// lack of room.
 std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
   std::array<const OutgoingPacket*, kChunk> packets;
   batch = batch.first(std::min(batch.size(), packets.size()));
@@ -157,7 +158,7 @@ std::optional<NodeIndex> Router::reachable_node(Lid dlid, std::size_t packets) {
   return std::nullopt;
 }
 
-/// Packets that a queue pair sends to QP0 or QP1 of a port.
+/// Sends packets of a queue pair to QP0 or QP1 of a port.
 void Router::send_mads(Packets packets) {
   for (const auto* packet : packets) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
@@ -279,10 +280,10 @@ void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) {
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
 }
 
-/// A request goes to all processes of the node if one of them listens on the service, any other
-/// message to the process that its communication ID names. What is for none of them is for the
-/// agent that speaks the protocol itself, or else for the subnet process, which refuses it in the
-/// name of the node.
+/// Sends a message of class 7. A request goes to all processes of the node if one of them listens
+/// on the service, any other message to the process that its communication ID names. A message for
+/// none of them is for the agent that speaks the protocol itself, or else for the subnet process,
+/// which refuses it in the name of the node.
 void Router::send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire) {
   using ipoib::wire::ServiceId;
   count_sent(on_wire.bytes);
@@ -309,7 +310,8 @@ void Router::send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& o
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
 }
 
-/// The recipient is watched: if it dies before it answers, the sender must not wait for it.
+/// Delivers a message of class 7. The recipient is watched: if it dies before it answers, the
+/// sender must not wait for it.
 bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
   const bool delivered = deliver_mad(to, mad);
   wire_.watch(to);

@@ -24,19 +24,21 @@ class Router {
   /// Sends packets to queue pairs: unicast to the process that the destination QPN names, multicast
   /// to every process of every node in the group, the sender's own included.
   void send(std::span<const OutgoingPacket> batch, SendMode mode);
-  /// See ConnectedSink.
+  /// Sends packets of a connection; see ConnectedSink.
   [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch);
   [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
   /// Sends one MAD packet, LRH to padding.
   void send_mad(ConstBytes packet) { send_mad(packet, {packet}); }
-  /// The same, but `on_wire` arrives: the packet with its ICRC, and perhaps with bit errors.
+  /// Sends one MAD packet, in place of which `on_wire` arrives: the packet with its ICRC, and
+  /// perhaps with bit errors.
   void send_mad(ConstBytes packet, const MadOnWire& on_wire);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
   void send_mad_to(NodeIndex node, const MadOnWire& mad);
-  /// Reports the end of the process that has sent a message of class 7, which may have to be told
-  /// something later (WireReceiver::connections_ended()).
+  /// Reports the end of the process that has sent a message of class 7, to which something may have
+  /// to be sent later (WireReceiver::connections_ended()).
   void watch_sender(ConstBytes packet);
-  /// Wakes every process of a node. False if one could not be woken; the caller has to try again.
+  /// Wakes every process of a node. Returns false if one could not be woken; the caller has to try
+  /// again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
  private:

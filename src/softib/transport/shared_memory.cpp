@@ -23,8 +23,8 @@ Error failure(const char* what) {
   return Error{code, std::string(what) + ": " + std::strerror(code)};
 }
 
-/// Looks at the seals first: the status of a file of a FUSE file system is what its server says,
-/// and comes when it wants.
+/// Checks the descriptor. The seals come first, since the server of a FUSE file system decides what
+/// the status of a file is and when it comes.
 Result<void> check(int fd, std::size_t bytes) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   struct stat status {};

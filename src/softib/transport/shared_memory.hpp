@@ -19,7 +19,7 @@ namespace softib::transport {
 /// A mapping of such memory, created by this or another process.
 class SharedMapping {
  public:
-  /// EINVAL if `fd` is something else or has another size.
+  /// Maps the memory. Fails with EINVAL if `fd` is something else or has another size.
   [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t bytes);
   [[nodiscard]] static ipoib::Result<SharedMapping> map_readonly(int fd, std::size_t bytes);
   /// Maps `head` bytes once and the `ring` bytes after them twice in a row. A record that starts

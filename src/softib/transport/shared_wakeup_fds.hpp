@@ -9,7 +9,8 @@ namespace softib::transport {
 
 class PeerConnection;
 
-/// Each connection has one wakeup descriptor of its own; further ones are shared. From any thread.
+/// Counts the further wakeup descriptors of connections, each of which has one of its own. For any
+/// thread.
 class SharedWakeupFds {
  public:
   explicit SharedWakeupFds(std::size_t most) : places_(most) {}
@@ -17,7 +18,7 @@ class SharedWakeupFds {
     const std::lock_guard lock(mutex_);
     return places_.take(&connection);
   }
-  /// Requires that the connection has one.
+  /// Gives one back. Requires that the connection has one.
   void give_back(const PeerConnection& connection) {
     const std::lock_guard lock(mutex_);
     places_.give_back(&connection);

@@ -167,8 +167,8 @@ void SocketEngine::turn() {
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
 }
 
-/// Returns false if the rings have to be read. Looks at them first, so that senders do not send
-/// wakeups to an engine that will not sleep.
+/// Prepares to sleep. Returns false if the rings have to be read. Looks at them first, so that
+/// senders do not send wakeups to an engine that will not sleep.
 bool SocketEngine::fall_asleep() {
   const auto drain = [this] {
     (void)rings_.take_requests();
@@ -191,7 +191,7 @@ void SocketEngine::on_readable(int fd) {
   } else if (fd == wake_.get()) {
     (void)::eventfd_read(fd, &number);
   } else if (fd == timer_.get()) {
-    // What is in the rings may be what the deadline is about.
+    // The packets in the rings may be those that the deadline is about.
     if (::read(fd, &number, sizeof number) > 0) deadline_passed_ = notified_ = true;
   } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
     by_activity_.splice(by_activity_.end(), by_activity_, sender->second.activity);
@@ -206,7 +206,7 @@ bool SocketEngine::watch(int fd) const {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/// Without events to wait for, epoll reports the end alone (EPOLLHUP), and once.
+/// Watches a socket. Without events to wait for, epoll reports the end alone (EPOLLHUP), and once.
 bool SocketEngine::watch(int socket, Process process) const {
   epoll_event event{};
   event.events = EPOLLET;
@@ -263,13 +263,15 @@ bool SocketEngine::accept_one() {
   return true;
 }
 
-/// For a sender that was disconnected because its ring did not arrive, and connects again.
+/// Makes room for a sender that was disconnected because its ring did not arrive, and connects
+/// again.
 void SocketEngine::make_room() {
   if (by_activity_.empty()) return pause_accepting();
   evict(by_activity_.front());
 }
 
-/// Otherwise the loop would spin on a readable listener that it cannot accept from.
+/// Pauses accepting. Otherwise the loop would spin on a readable listener that it cannot accept
+/// from.
 void SocketEngine::pause_accepting() {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_, nullptr);
   resume_at_ = ipoib::monotonic_now() + kAcceptPause;
@@ -281,8 +283,8 @@ void SocketEngine::resume_accepting() {
   if (!watch(listener_)) pause_accepting();
 }
 
-/// After the shutdown the sender gets EPIPE and can queue nothing more, so no message is lost
-/// between the last read and the close.
+/// Disconnects a sender. After the shutdown it gets EPIPE and can queue nothing more, so no message
+/// is lost between the last read and the close.
 void SocketEngine::evict(int fd) {
   ::shutdown(fd, SHUT_RD);
   for (std::size_t count = 0; count < kMessagesAtEviction && read_from(fd, 1); ++count) {
@@ -306,7 +308,7 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
     switch (reader_.next(fd)) {
       case MessageReader::Got::message:
         if (!handle_message(fd)) return false;
-        // A sender has sent nothing else, as a rule: look at the rings first.
+        // As a rule, a sender has sent nothing else, so the rings are read first.
         if (reader_.kind() == MessageKind::wakeup) return true;
         break;
       case MessageReader::Got::no_room:
@@ -353,8 +355,9 @@ bool SocketEngine::add_ring(int fd) {
   return true;
 }
 
-/// A sender wakes the engine with each packet until it has the wakeup table. It gets that with its
-/// second one: many senders send only one, as in a broadcast, and read no answer.
+/// Counts the wakeups of a sender, which wakes the engine with each packet until it has the wakeup
+/// table. It gets that with its second packet: many senders send only one, as in a broadcast, and
+/// read no answer.
 void SocketEngine::woken_by(int fd) {
   notified_ = true;
   auto& sender = senders_.at(fd);
@@ -390,8 +393,8 @@ bool SocketEngine::send_wakeup_fd(int fd) {
   return true;
 }
 
-/// Sends a descriptor, unless the sender has not read the one before. Whoever gets none wakes the
-/// engine instead, and asks again.
+/// Sends a descriptor, unless the sender has not read the one before. A sender that gets none wakes
+/// the engine instead, and asks again.
 bool SocketEngine::answer(int fd, MessageKind kind, ipoib::ConstBytes body, int descriptor) {
   if (has_unread(fd) || send_message(fd, kind, body, descriptor) != 0) return false;
   auto& sender = senders_.at(fd);

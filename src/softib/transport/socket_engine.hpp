@@ -47,10 +47,10 @@ inline constexpr std::size_t kLeastUnreadAnswers = 4;
 inline constexpr std::size_t kMostUnreadAnswers = 1024;
 [[nodiscard]] std::size_t max_unread_answers();
 
-/// Up to max_connections() senders are connected. For a further one the least recently active is
-/// disconnected: what it has sent is delivered, and it connects again when it sends more. The same
-/// goes for the one that has left its answer unread for longest, if there are more of those than
-/// max_unread_answers().
+/// The engine. Up to max_connections() senders are connected. For a further one the least recently
+/// active is disconnected: what it has sent is delivered, and it connects again when it sends more.
+/// The same goes for the one that has left its answer unread for longest, if there are more of
+/// those than max_unread_answers().
 class SocketEngine {
  public:
   /// Starts the thread. `listener` and `receiver` must outlive the engine.
@@ -65,11 +65,12 @@ class SocketEngine {
   /// Must not be called by the engine thread.
   void stop();
   [[nodiscard]] bool is_current_thread() const;
-  /// From any thread; kNever for none.
+  /// Sets the deadline, kNever for none; from any thread.
   void set_deadline(ipoib::TimePoint when);
   void wake();  ///< makes the loop run once; from any thread
 
-  /// Delivers packets from the rings to the receiver, in this thread. False if there were none.
+  /// Delivers packets from the rings to the receiver, in this thread. Returns false if there were
+  /// none.
   bool poll_receive_rings() { return rings_.poll(); }
   /// Sets an entry of the wakeup table to a Waiter or the number of a wakeup descriptor.
   void set_waiter(std::size_t entry, std::uint32_t waiter) {
@@ -81,10 +82,10 @@ class SocketEngine {
   [[nodiscard]] std::uint32_t add_wakeup_fd(const WakeupSocket& socket);
   void remove_wakeup_fd(std::uint32_t number);
   /// Reports to the receiver when the other end closes the socket of a connection to `process`.
-  /// False: the system has no memory for that. From any thread, like connection_ended().
+  /// Returns false if the system has no memory for that. From any thread, like connection_ended().
   [[nodiscard]] bool watch(int socket, Process process) const;
   /// Reports to the receiver, once, when the other end of a socket is closed. It may be closed by
-  /// then. False: the system has no memory for that.
+  /// then. Returns false if the system has no memory for that.
   [[nodiscard]] bool watch_hangup(int fd) const;
   /// Reports that the connection has ended.
   void connection_ended(Process process);
@@ -126,7 +127,7 @@ class SocketEngine {
   GuardedFd timer_;
   std::map<int, Sender> senders_;
   std::list<int> by_activity_;  ///< of senders_, the least recently active first
-  std::list<int> unread_;       ///< those that have an answer to read, the oldest first
+  std::list<int> unread_;       ///< senders that have an answer to read, the oldest first
   ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< while accepting is paused
   MessageReader reader_;
   ReceiveRings rings_;

@@ -64,7 +64,7 @@ std::size_t max_connections() {
   return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 4, 1, kMaxConnections));
 }
 
-/// Needs two descriptors at a time.
+/// Connects; needs two descriptors at a time.
 GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node, std::uint32_t slot) {
   const auto opened = [&]() -> Result<FileDescriptor> {
     const auto at = folder.open_node(node);

@@ -15,8 +15,8 @@ inline constexpr int kSocketBuffer = 2 << 20;
 /// Length of the listen queue.
 inline constexpr int kListenBacklog = 1024;
 
-/// Binds a socket to a name in a folder, and removes what had the name before. Everybody who can
-/// reach the folder may connect.
+/// Binds a socket to a name in a folder, and removes the file that had the name before. Everybody
+/// who can reach the folder may connect.
 [[nodiscard]] ipoib::Result<void> bind_at(int socket, int folder, const std::string& name);
 /// Returns a socket that listens at a name in a folder.
 [[nodiscard]] ipoib::Result<GuardedFd> listen_at(int folder, const std::string& name);
@@ -25,8 +25,8 @@ inline constexpr int kListenBacklog = 1024;
 [[nodiscard]] GuardedFd accept_from(int listener);
 
 /// Connections that this process may have in each direction: a quarter of its descriptor limit,
-/// since descriptors belong to the application, and at most kMaxConnections. Those to receivers
-/// have a wakeup descriptor each, and share max_shared_wakeup_fds() further ones.
+/// since descriptors belong to the application, and at most kMaxConnections. Connections to
+/// receivers have a wakeup descriptor each, and share max_shared_wakeup_fds() further ones.
 inline constexpr std::size_t kMaxConnections = 16384;
 [[nodiscard]] std::size_t max_connections();
 [[nodiscard]] inline std::size_t max_shared_wakeup_fds() { return max_connections() / 4; }

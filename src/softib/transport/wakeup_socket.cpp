@@ -73,7 +73,7 @@ FileDescriptor WakeupSocket::make_sender() const {
   return sender;
 }
 
-/// One byte distinguishes it from the wakeups of others.
+/// Sends a wakeup of this process, which one byte distinguishes from those of others.
 bool WakeupSocket::wake() const {
   constexpr char kOwn = 1;
   return ::send(own_sender_.get(), &kOwn, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;

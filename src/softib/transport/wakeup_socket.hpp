@@ -1,4 +1,5 @@
-// How processes wake a thread of another process that waits in poll(2): by empty datagrams.
+// Sockets by which processes wake a thread of another process that waits in poll(2), by empty
+// datagrams.
 //
 //   the receiver's socket, which its program polls  <-- datagrams --  one socket for each sender
 //
@@ -18,27 +19,28 @@
 
 namespace softib::transport {
 
-/// The receiver's side.
+/// The receiver's side of the wakeups.
 class WakeupSocket {
  public:
-  /// For this process only.
+  /// Makes a socket for this process only.
   [[nodiscard]] static ipoib::Result<WakeupSocket> make();
-  /// Also for others, which make_sender() is for. For a moment the socket has a name in the folder
-  /// of the node (slot_wakeup_name()). By the holder of the slot, one call at a time.
+  /// Makes a socket for other processes, too, to which make_sender() leads. For a moment it has a
+  /// name in the folder of the node (slot_wakeup_name()). Only for the holder of the slot, one call
+  /// at a time.
   [[nodiscard]] static ipoib::Result<WakeupSocket> make_shared(const fabric::SubnetFolder& folder,
                                                                NodeIndex node, std::uint32_t slot);
 
-  /// Readable while a wakeup is queued.
+  /// The descriptor, which is readable while a wakeup is queued.
   [[nodiscard]] int fd() const { return socket_.get(); }
   /// Returns a socket by which another process wakes this one; empty if the system refuses.
   [[nodiscard]] ipoib::FileDescriptor make_sender() const;
-  /// A wakeup by this process itself. Returns false if the queue is full; then fd() is readable
-  /// anyway.
+  /// Sends a wakeup of this process itself. Returns false if the queue is full; then fd() is
+  /// readable anyway.
   bool wake() const;
 
   enum class Wakeup : std::uint8_t { none, own, other };
-  /// Takes a wakeup; waits for one if `may_wait`, unless the program has made fd() O_NONBLOCK. For
-  /// `none`, sets errno. Another process can pretend that its wakeup is `own`.
+  /// Takes a wakeup; waits for one if `may_wait`, unless the program has made fd() O_NONBLOCK. If
+  /// the result is `none`, sets errno. Another process can pretend that its wakeup is `own`.
   [[nodiscard]] Wakeup take(bool may_wait) const;
   /// The wakeup that take() would take.
   [[nodiscard]] Wakeup next() const;
@@ -51,7 +53,7 @@ class WakeupSocket {
   ipoib::FileDescriptor inode_;  ///< of the socket, for connect(2)
 };
 
-/// Whether wake() by this descriptor is sure not to block. Does not block itself.
+/// Whether wake() by this descriptor is sure not to block. The check does not block either.
 [[nodiscard]] bool is_wakeup_sender(int fd);
 /// Wakes the receiver. Returns false if that failed, or if its queue is full.
 bool wake(int sender);

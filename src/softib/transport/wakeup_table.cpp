@@ -19,7 +19,7 @@ Result<WakeupTable> WakeupTable::make() {
   if (!memory) return memory.error();
   auto mapping = SharedMapping::map(memory->get(), kWakeupTableBytes);
   if (!mapping) return mapping.error();
-  // From now on nobody else can map it writable, or write to it.
+  // From now on nobody else can map the memory writable, or write to it.
   if (::fcntl(memory->get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
     return Error{errno, std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(errno)};
   }

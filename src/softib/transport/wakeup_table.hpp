@@ -2,8 +2,8 @@
 //
 // The receiver creates the memory and sends its descriptor to every sender, which maps it too, but
 // cannot write to it. It holds one word for the engine and one for each queue pair (and one for all
-// multicast packets, two for all connections). A sender remembers itself what it has done about a
-// word, so no sender can suppress the wakeup of another. All accesses are sequentially consistent.
+// multicast packets, two for all connections). Each sender remembers for itself which wakeups it
+// has sent, so none can suppress the wakeup of another. All accesses are sequentially consistent.
 //
 //   entry   | time 40 | waiter 24 |   waiter: kEngine, kNone, or the number of a wakeup descriptor
 //   engine  | time 63 | asleep 1 |
@@ -30,7 +30,7 @@
 
 namespace softib::transport {
 
-/// Values of an entry: who receives packets for a queue pair.
+/// The values of an entry: the receiver of packets for a queue pair.
 struct Waiter {
   static constexpr std::uint32_t kEngine = 0;         ///< the process's engine
   static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wakeup is needed
@@ -42,9 +42,10 @@ struct Waiter {
 /// channel. The engine receives for further channels.
 inline constexpr std::size_t kMaxWakeupFds = 64;
 
-/// Which entry is read for a packet.
+/// The entries that are read for packets.
 struct WakeupEntry {
-  /// For a queue pair of datagrams it is QpnLayout::index() of its number.
+  /// The entry of all multicast packets. That of a queue pair of datagrams is QpnLayout::index() of
+  /// its number.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
   static constexpr std::size_t kRequests = kMulticast + 1;  ///< of all connections
   static constexpr std::size_t kResponses = kRequests + 1;  ///< of all connections
@@ -64,10 +65,10 @@ class WakeupTable {
   WakeupTable(WakeupTable&& other) noexcept
       : descriptor_(std::move(other.descriptor_)), memory_(std::move(other.memory_)) {}
 
-  /// What senders map; -1 after close_descriptor().
+  /// The descriptor that senders map; -1 after close_descriptor().
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
   void close_descriptor() { descriptor_.reset(); }
-  /// The caller has to read the rings once before the new waiter sleeps.
+  /// Sets a waiter. The caller has to read the rings once before the new waiter sleeps.
   void set_waiter(std::size_t entry, std::uint32_t waiter);
   /// The engine is about to sleep. It then has to look for requests in the rings.
   void fall_asleep() { layout().engine.store(++engine_time_ << 1 | WakeupLayout::kAsleep); }
@@ -86,10 +87,11 @@ class WakeupTable {
   std::uint64_t engine_time_ = 0;
 };
 
-/// A sender's view of the table of a receiver. Used after it has stored the ring's `written`.
+/// A sender's view of the table of a receiver, used after the sender has stored the ring's
+/// `written`.
 class WakeupView {
  public:
-  /// EINVAL if `memory` is not that of a wakeup table.
+  /// Maps the table. Fails with EINVAL if `memory` is something else.
   [[nodiscard]] static ipoib::Result<WakeupView> map(int memory);
 
   /// An entry at one time; compared by set_woken().
@@ -98,7 +100,7 @@ class WakeupView {
   [[nodiscard]] static std::uint32_t waiter(Word word) {
     return static_cast<std::uint32_t>(word) & Waiter::kMask;
   }
-  /// Whether this sender has woken the waiter at the time of `word`. May have forgotten that.
+  /// Whether this sender remembers that it has woken the waiter at the time of `word`.
   [[nodiscard]] bool is_woken(std::size_t entry, Word word) const {
     return woken_[entry % woken_.size()] == word;
   }

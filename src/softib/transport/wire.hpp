@@ -18,7 +18,7 @@ struct ProcessAddress {
   friend auto operator<=>(const ProcessAddress&, const ProcessAddress&) = default;
 };
 
-/// A process, and not another one that has its slot later.
+/// A process, as distinct from one that has its slot later.
 struct Process {
   ProcessAddress address;
   std::uint32_t epoch = 0;
@@ -43,10 +43,10 @@ struct MadOnWire {
 enum class SendMode : std::uint8_t {
   blocking,
   non_blocking,
-  as_room_permits,  ///< does not wait either, and offers again what there was no room for
+  as_room_permits,  ///< does not wait either, and offers packets again that there was no room for
 };
 
-/// May be called from any thread. Packets that one thread sends to one process keep their order.
+/// The sending side, for any thread. Packets that one thread sends to one process keep their order.
 class Wire {
  public:
   virtual ~Wire() = default;
@@ -55,11 +55,11 @@ class Wire {
   /// earlier calls delivered to a process that died before it read them.
   virtual std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
                            SendMode mode, Delivery& why, std::uint64_t& lost) = 0;
-  /// Sends a MAD, or drops it: does not wait, since whoever answers many must not wait for one that
-  /// does not read. `lost`: see send().
+  /// Sends a MAD, or drops it. It does not wait, since a process that answers many must not wait
+  /// for one that does not read. For `lost` see send().
   virtual Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) = 0;
   /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
-  /// that; then a process may be there that has not been woken. `lost`: see send().
+  /// that; then a process may be there that has not been woken. For `lost` see send().
   [[nodiscard]] virtual bool wake(ProcessAddress to, std::uint64_t& lost) = 0;
   /// Whether a process lives and has not taken all packets that were sent to it. Then its engine is
   /// made to take them, since nobody may be waiting for them.
@@ -69,7 +69,7 @@ class Wire {
   virtual void watch(ProcessAddress process) = 0;
 };
 
-/// Called by the engine thread, except where stated otherwise.
+/// The receiving side, called by the engine thread, except where stated otherwise.
 class WireReceiver {
  public:
   virtual ~WireReceiver() = default;
@@ -77,9 +77,9 @@ class WireReceiver {
   /// change them meanwhile. Called by the engine or by a thread that polls the receive rings, never
   /// by two threads at a time.
   virtual void arrived(std::span<const ArrivedPacket> packets) = 0;
-  /// The ICRC, if any, has not been checked.
+  /// A MAD has come. Its ICRC, if any, has not been checked.
   virtual void mad_arrived(const MadOnWire& mad) = 0;
-  /// A malformed message, or a corrupt ring.
+  /// A message was malformed, or a ring corrupt.
   virtual void malformed() = 0;
   /// No descriptor is left for a new sender; it waits in the listen queue.
   virtual void accept_paused() = 0;

@@ -53,7 +53,7 @@ MessageReader::Got MessageReader::next(int socket) {
   if (count == 0) return Got::end;
   size_ = static_cast<std::size_t>(count);
   const bool is_known = (header.msg_flags & MSG_TRUNC) == 0 && kind() < MessageKind::count_;
-  const bool is_cut = (header.msg_flags & MSG_CTRUNC) != 0;  // what it carried, or more of it
+  const bool is_cut = (header.msg_flags & MSG_CTRUNC) != 0;  // a descriptor is missing
   if (is_known && !is_cut && bool(fd_) == carries_descriptor(kind())) return Got::message;
   if (is_known && is_cut && !fd_ && carries_descriptor(kind())) return Got::no_room;
   fd_.reset();

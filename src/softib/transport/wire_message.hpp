@@ -4,8 +4,8 @@
 //
 // A peer could exhaust this process's descriptors. So a message with a descriptor too many or too
 // few is malformed, and each descriptor that arrives is taken by the caller or closed by the next
-// call. Whoever gets a malformed message closes the connection. A message whose descriptor this
-// process had no room for is another matter: its sender has done nothing wrong.
+// call. The receiver of a malformed message closes the connection, but not if this process only had
+// no room for the descriptor: then its sender has done nothing wrong.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace softib::transport {
 enum class MessageKind : std::uint8_t {
   wakeup,          ///< to a receiver: check the port's record and the rings
   mad,             ///< to a receiver: one packet, LRH to padding
-  mad_with_icrc,   ///< the same, followed by the ICRC
+  mad_with_icrc,   ///< to a receiver: one packet, followed by its ICRC
   ring,            ///< to a receiver: + the memory of the sender's ring
   wakeup_table,    ///< to a sender: + the memory of the receiver's WakeupTable
   wakeup_fd,       ///< to a sender: | number 32, in host order | + a socket of a WakeupSocket

@@ -15,9 +15,9 @@ namespace softib::ucma {
 
 class CmStatus {
  public:
-  /// Without a file, nobody sees anything.
+  /// Creates the files. An HCA without a file shows nothing.
   CmStatus(const fabric::SubnetFolder& folder, const std::vector<endpoint::Endpoint*>& endpoints);
-  /// After each call into the manager.
+  /// To call after each call into the manager.
   void update(rdma_cm::Manager& manager);
 
  private:
@@ -29,7 +29,7 @@ class CmStatus {
   };
   struct Listed {
     std::size_t table = 0;
-    std::optional<std::size_t> entry;  ///< nullopt: it is one too many
+    std::optional<std::size_t> entry;  ///< nullopt if the table was full
     fabric::CmEntry words{};
   };
 

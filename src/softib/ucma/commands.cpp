@@ -42,7 +42,7 @@ using Outcome = Result<void>;
 
 Error invalid(const char* why) { return {EINVAL, why}; }
 
-/// Reads a command of which the first `least` bytes must be there.
+/// Reads a command, of which at least `least` bytes must be there.
 template <class Command>
 Result<Command> read(const Input& input, std::size_t least = sizeof(Command)) {
   if (input.body.size() < least) return invalid("too short a command");
@@ -258,7 +258,7 @@ Outcome resolve_route(const CommandContext& context, const Input& input) {
 
 // --- Queries -------------------------------------------------------------------------------------
 
-/// sockaddr_ib of one end, whatever the kind of its address.
+/// One end as sockaddr_ib, whatever the kind of its address.
 Address ib_address(const Id& id, const Address& address, const Gid& gid) {
   if (std::holds_alternative<rdma_cm::IbEndpoint>(address)) return address;
   return rdma_cm::IbEndpoint{.pkey = id.pkey,
@@ -274,7 +274,7 @@ struct Addresses {
 
 Outcome respond_addresses(const CommandContext& context, const Input& input, const Id& id,
                           std::uint64_t address, const Addresses& addresses) {
-  // Leaves out the index of the device, so librdmacm finds it by its GUID.
+  // The response ends before the index of the device, so librdmacm finds it by its GUID.
   constexpr std::size_t kSize = offsetof(rdma_ucm_query_addr_resp, ibdev_index);
   rdma_ucm_query_addr_resp response{};
   sockaddr_storage storage;
@@ -292,7 +292,7 @@ Outcome respond_addresses(const CommandContext& context, const Input& input, con
 
 constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
-/// The number of paths, and the path if there is room for it.
+/// Responds with the number of paths, and the path if there is room for it.
 Outcome respond_path(const Input& input, const Id& id, std::uint64_t address) {
   constexpr std::size_t kHead = sizeof(rdma_ucm_query_path_resp);
   std::array<std::uint8_t, kHead + sizeof(ib_path_rec_data)> response{};
@@ -356,7 +356,7 @@ ib_user_path_rec user_path(const PathRecord& path) {
   return to;
 }
 
-/// The older form of query(): addresses and path in one.
+/// The older form of query(), with addresses and path in one.
 Outcome query_route(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_query>(input, offsetof(rdma_ucm_query, option));
   if (!command) return command.error();
@@ -427,11 +427,11 @@ Outcome connect(const CommandContext& context, const Input& input) {
 Outcome listen(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_listen>(input);
   if (!command) return command.error();
-  // A negative number, as rdma_listen() takes it, is a large one here.
+  // A negative number, which rdma_listen() accepts, is a large one here.
   return context.manager.listen(context.channel, IdHandle(command->id), command->backlog);
 }
 
-/// Without parameters it answers the peer's acceptance.
+/// Accepts a request; without parameters, confirms the peer's acceptance.
 Outcome accept(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_accept>(input, offsetof(rdma_ucm_accept, ece));
   if (!command) return command.error();
@@ -575,7 +575,7 @@ Outcome not_supported(const CommandContext& /*context*/, const Input& /*input*/)
 }
 
 using Handler = Outcome (*)(const CommandContext&, const Input&);
-/// In the order of RDMA_USER_CM_CMD_*.
+/// The handlers in the order of RDMA_USER_CM_CMD_*.
 constexpr std::array<Handler, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kHandlers{
     create_id,  destroy_id,    bind_ip,    resolve_ip,   resolve_route, query_route,
     connect,    listen,        accept,     reject,       disconnect,    init_qp_attr,

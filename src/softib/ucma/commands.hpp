@@ -22,11 +22,11 @@ struct CommandContext {
   std::function<std::optional<rdma_cm::ChannelId>(int fd)> channel_of;
 };
 
-/// Whether it waits for an event: execute() returns EAGAIN if there is none.
+/// Whether the command waits for an event, so that execute() returns EAGAIN if there is none.
 [[nodiscard]] bool is_get_event(ipoib::ConstBytes command);
 /// Executes a command. Errors are those of the kernel: EINVAL for an unknown or short command,
-/// ENOSPC for too small a response, EFAULT for an address without memory, ENOSYS for what is not
-/// supported (GET_OPTION), and those of rdma_cm::Manager.
+/// ENOSPC for too small a response, EFAULT for an address without memory, ENOSYS for GET_OPTION,
+/// which is not supported, and those of rdma_cm::Manager.
 [[nodiscard]] ipoib::Result<void> execute(const CommandContext& context, ipoib::ConstBytes command);
 
 }  // namespace softib::ucma

@@ -1,4 +1,4 @@
-// libibarp, which is loaded when a program first names an IP address that the subnet does not know:
+// Loads libibarp when a program first names an IP address that the subnet does not know, because
 // libsoftib.so needs only the libraries of the compiler.
 #pragma once
 
@@ -15,8 +15,8 @@ struct IbarpLibrary {
   decltype(&ibarp_get_info) get_info;
   decltype(&ibarp_resolve) resolve;
 
-  /// Loads it on the first call: from the folder of libsoftib.so, from the one above, or as
-  /// ld.so(8) finds it. Null: it is not installed.
+  /// Loads the library on the first call: from the folder of libsoftib.so, from the one above, or
+  /// as ld.so(8) finds it. Returns null if it is not installed.
   [[nodiscard]] static const IbarpLibrary* get();
 };
 

@@ -113,7 +113,7 @@ int open_channel(int flags) {
   }
 }
 
-/// 0, or an errno value.
+/// Executes a command; returns 0 or an errno value.
 int execute(int fd, ipoib::ConstBytes command) {
   try {
     UcmaHost* const host = UcmaHost::of_channel(fd);
@@ -125,8 +125,8 @@ int execute(int fd, ipoib::ConstBytes command) {
   }
 }
 
-/// What the kernel says about its device: librdmacm wants a character device, and the number that
-/// the kernel names, if there is one.
+/// The status of the kernel's device: librdmacm wants a character device, and the number that the
+/// kernel names, if there is one.
 template <class Status>
 void describe_device(Status& status) {
   constexpr mode_t kMode = S_IFCHR | 0666;
@@ -188,8 +188,8 @@ SOFTIB_ABI int __open64_2(const char* path, int flags) {
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
-/// A command. One that waits for an event waits for the byte that says that there is one: so a
-/// signal interrupts or restarts it, and O_NONBLOCK makes it return, as for any socket.
+/// Executes a command. One that waits for an event waits for the byte that shows that there is one,
+/// so a signal interrupts or restarts it, and O_NONBLOCK makes it return, as for any socket.
 SOFTIB_ABI ssize_t write(int fd, const void* data, std::size_t size) {
   if (!is_channel(fd)) return next_write.get()(fd, data, size);
   const ipoib::ConstBytes command(static_cast<const std::uint8_t*>(data), size);
@@ -216,7 +216,7 @@ SOFTIB_ABI int fstat64(int fd, struct stat64* status) noexcept {
   return 0;
 }
 
-// Of programs that were built with a C library before 2.33.
+// For programs that were built with a C library before 2.33.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept;
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept {

@@ -32,7 +32,7 @@ Handle open(const IbarpLibrary& library, const std::string& interface) {
   return {handle, library.close};
 }
 
-/// A GID of libibarp.
+/// The GID in a structure of libibarp.
 Gid gid_of(const std::uint8_t (&bytes)[Gid::kSize]) {
   Gid::Bytes copy;
   std::ranges::copy(bytes, copy.begin());
@@ -68,7 +68,8 @@ std::vector<std::string> interfaces_with(const IpAddress& address) {
   return names;
 }
 
-/// Those with the source address come first: the kernel would most likely send to them.
+/// The interfaces of ipoibd. Those with the source address come first, since the kernel would most
+/// likely use them.
 std::vector<std::string> interfaces_of_ipoibd(const IbarpLibrary& library,
                                               const IpAddress& source) {
   std::vector<std::string> names;
@@ -137,14 +138,14 @@ void IpoibAddresses::resolve(const IpAddress& address, TimePoint until) {
     std::thread([this] { work(); }).detach();
     ++threads_;
   } catch (const std::system_error&) {
-    // Those that run take it. If there is none, the address is not found in time.
+    // The threads that run take the address. If there is none, it is not found in time.
     if (threads_ > 0) return;
     waiting_.clear();
     deadlines_.clear();
   }
 }
 
-/// nullopt: the calling thread ends.
+/// The next address to resolve; with nullopt the calling thread ends.
 std::optional<IpAddress> IpoibAddresses::next() {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) {

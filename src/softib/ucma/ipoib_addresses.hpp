@@ -22,8 +22,8 @@ class IpoibAddresses {
   static constexpr std::size_t kMaxThreads = 8;
   /// How long local() waits for the daemon of an interface.
   static constexpr std::chrono::milliseconds kInfoTimeout{1000};
-  /// Pause before an address is tried again that no interface can resolve now, as while ipoibd is
-  /// being restarted.
+  /// Pause before an address is tried again that no interface can resolve now, such as while ipoibd
+  /// is restarted.
   static constexpr std::chrono::milliseconds kRetry{100};
 
   /// The interface with an address.
@@ -40,14 +40,15 @@ class IpoibAddresses {
   /// Called on a thread of this object.
   using Callback = std::function<void(const IpAddress&, const Neighbour&)>;
 
-  /// Never destroyed: its threads use it.
+  /// The object is never destroyed, since its threads use it.
   explicit IpoibAddresses(Callback on_found) : on_found_(std::move(on_found)) {}
   IpoibAddresses(const IpoibAddresses&) = delete;
   IpoibAddresses& operator=(const IpoibAddresses&) = delete;
 
-  /// The interface of ipoibd with the address; nullopt: none, or its daemon does not answer.
+  /// The interface of ipoibd with the address; nullopt if there is none, or its daemon does not
+  /// answer.
   [[nodiscard]] static std::optional<Local> local(const IpAddress& address);
-  /// Resolves an address until then, unless it is being resolved already for as long.
+  /// Tries to resolve an address until then, unless that is under way for as long already.
   void resolve(const IpAddress& address, ipoib::TimePoint until);
 
  private:
@@ -57,7 +58,7 @@ class IpoibAddresses {
 
   const Callback on_found_;
   std::mutex mutex_;                                 ///< guards the members below
-  std::map<IpAddress, ipoib::TimePoint> deadlines_;  ///< of those that wait or are being resolved
+  std::map<IpAddress, ipoib::TimePoint> deadlines_;  ///< of addresses that are not resolved yet
   std::deque<IpAddress> waiting_;
   std::size_t threads_ = 0;
 };

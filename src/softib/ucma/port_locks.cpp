@@ -19,7 +19,7 @@ std::int64_t offset_of(rdma_cm::PortSpace space, std::uint16_t port) {
   return (std::int64_t{static_cast<std::uint16_t>(space)} << 16 | port) * kBytesOfPort;
 }
 
-/// The same in each process: FNV-1a.
+/// A hash that is the same in each process: FNV-1a.
 std::int64_t hash_of(ipoib::ConstBytes bytes) {
   std::uint32_t hash = 0x811c'9dc5;
   for (const std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x0100'0193U;

@@ -1,6 +1,6 @@
-// What this process has of a node: port numbers, services that it listens on, memberships in
-// groups. They are locks of bytes in files of the node's folder, which the kernel releases when the
-// process dies.
+// The port numbers of a node that this process has, the services that it listens on, and its
+// memberships in groups. They are locks of bytes in files of the node's folder, which the kernel
+// releases when the process dies.
 //
 // A port number of a port space has 65,536 bytes of the file `ports`. An address locks one of them,
 // the wildcard all.

@@ -15,7 +15,7 @@
 
 namespace softib::ucma {
 
-/// nullopt: a family that RDMA does not have. Family 0 is no address.
+/// Reads an address; nullopt for a family that RDMA does not have. Family 0 is no address.
 [[nodiscard]] std::optional<rdma_cm::Address> read_address(ipoib::ConstBytes from);
 /// Writes the address and returns its size; 0 for none.
 std::size_t write_address(const rdma_cm::Address& address, sockaddr_storage& to);

@@ -26,7 +26,8 @@ namespace {
 std::atomic<UcmaHost*> current = nullptr;
 
 std::vector<rdma_cm::Manager::Hca> hcas_of(const std::vector<endpoint::Endpoint*>& endpoints) {
-  // The code of the time that the HCA takes for an acknowledgement: 134 ms, as a busy machine may.
+  // The code of the time that the HCA takes for an acknowledgement: 134 ms, which a busy machine
+  // may need.
   constexpr std::uint8_t kAckDelay = 15;
   std::vector<rdma_cm::Manager::Hca> hcas;
   hcas.reserve(endpoints.size());
@@ -39,15 +40,15 @@ std::vector<rdma_cm::Manager::Hca> hcas_of(const std::vector<endpoint::Endpoint*
 
 }  // namespace
 
-/// By statx(2), since libsoftib.so defines fstat().
+/// The inode of a descriptor, by statx(2), since libsoftib.so defines fstat().
 std::uint64_t inode_of(int fd) {
   struct statx status {};
   const int done = ::statx(fd, "", AT_EMPTY_PATH, STATX_INO, &status);
   return done == 0 ? status.stx_ino : 0;
 }
 
-/// Takes no lock outside the new host: in a child of fork(), a thread of the parent could have held
-/// it.
+/// Returns the host of this process. Takes no lock outside the new host: in a child of fork(), a
+/// thread of the parent could have held it.
 UcmaHost* UcmaHost::get(int& error) {
   std::vector<endpoint::Endpoint*> endpoints;
   for (std::size_t hca = 0; hca < endpoint::process_hcas(); ++hca) {
@@ -125,7 +126,7 @@ int UcmaHost::open_channel(int flags) {
   const auto id = manager_.open_channel();
   if (!id) return -id.error().code;
   channel.id = *id;
-  // If the number was that of another channel, its end is about to be noticed.
+  // If another channel had this number, its end is about to be noticed.
   if (channels_.contains(own.get())) close_channel(own.get());
   channels_.emplace(own.get(), std::move(channel));
   descriptors_[*id] = own.get();
@@ -155,7 +156,7 @@ Result<void> UcmaHost::execute(int fd, ipoib::ConstBytes command) {
   return done;
 }
 
-/// One byte while there are events. The program may have closed its end by now.
+/// Keeps one byte in the socket while there are events. The program may have closed its end by now.
 void UcmaHost::signal(rdma_cm::ChannelId id) {
   const auto found = descriptors_.find(id);
   if (found == descriptors_.end()) return;
@@ -228,7 +229,8 @@ ipoib::TimePoint UcmaHost::next_recheck() const {
   return first;
 }
 
-/// The connection to the process has ended. If the process has not, nobody tells when it does.
+/// Checks a process to which the connection has ended. If it still runs, its end will not be
+/// noticed otherwise.
 void UcmaHost::check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint now) {
   const auto [hca, process] = peer;
   rechecks_.erase(peer);
@@ -282,7 +284,7 @@ std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& addres
   return std::nullopt;
 }
 
-/// nullopt: the interface is on an HCA that the process does not have.
+/// The HCA of an interface; nullopt if the process does not have it.
 std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Local& interface,
                                                        const IpAddress& address) const {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
@@ -291,7 +293,7 @@ std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Loc
   return std::nullopt;
 }
 
-/// The addresses of the subnet come first.
+/// Finds an address, first among those of the subnet.
 std::optional<rdma_cm::Node::Remote> UcmaHost::find(const IpAddress& address,
                                                     ipoib::TimePoint until) {
   if (const auto node = fabric_.find(address)) {

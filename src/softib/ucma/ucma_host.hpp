@@ -20,22 +20,22 @@
 
 namespace softib::ucma {
 
-/// After which a process is looked for again whose connection has ended while it was running: at
-/// first soon, since a process that dies closes its sockets before it loses its locks, then always
-/// after twice the time, up to the longest one.
+/// The times after which a process is looked for again whose connection has ended while it was
+/// running: soon at first, since a process that dies closes its sockets before it loses its locks,
+/// then always after twice the time, up to the longest one.
 inline constexpr ipoib::Duration kFirstRecheck = std::chrono::milliseconds(5);
 inline constexpr ipoib::Duration kLongestRecheck = std::chrono::seconds(1);
 
 /// The inode of a descriptor; 0 if it is not open. Async-signal-safe.
 [[nodiscard]] std::uint64_t inode_of(int fd);
 
-/// Thread-safe.
+/// The rdma_cm device of a process; thread-safe.
 class UcmaHost final : private rdma_cm::Node {
  public:
-  /// The host of this process; its HCAs are attached on first use. Null if it has none; `error` is
-  /// an errno value then.
+  /// The host of this process, whose HCAs are attached on first use. If it has none, returns null
+  /// and sets `error` to an errno value.
   [[nodiscard]] static UcmaHost* get(int& error);
-  /// The host of this process with this descriptor of a channel; null if it is none.
+  /// The host of this process with this descriptor of a channel; null if the descriptor is not one.
   [[nodiscard]] static UcmaHost* of_channel(int fd);
 
   UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::SubnetFolder& folder,
@@ -44,8 +44,8 @@ class UcmaHost final : private rdma_cm::Node {
   /// Opens an event channel; `flags` are those of open(2). Returns its descriptor, or a negative
   /// errno value.
   [[nodiscard]] int open_channel(int flags);
-  /// Executes a command that was written to the descriptor. EAGAIN: it waits for an event, and
-  /// there is none. EBADF: no channel.
+  /// Executes a command that was written to the descriptor. Fails with EAGAIN if the command waits
+  /// for an event and there is none, and with EBADF if it is no channel.
   [[nodiscard]] ipoib::Result<void> execute(int fd, ipoib::ConstBytes command);
 
  private:
@@ -55,7 +55,7 @@ class UcmaHost final : private rdma_cm::Node {
     transport::GuardedFd other_end;
     bool is_signalled = false;
   };
-  /// Of one HCA.
+  /// Receives the MADs of one HCA.
   class Receiver final : public endpoint::CmReceiver {
    public:
     Receiver(UcmaHost& host, std::size_t hca) : host_(host), hca_(hca) {}
@@ -98,7 +98,7 @@ class UcmaHost final : private rdma_cm::Node {
 
   const std::vector<endpoint::Endpoint*> endpoints_;
   const fabric::Fabric fabric_;
-  /// Of the parent process, or before an HCA has failed. Never destroyed.
+  /// The host of the parent process, or of the time before an HCA failed; never destroyed.
   UcmaHost* const previous_;
   IpoibAddresses ipoib_;
   const std::uint32_t generation_ = transport::fork_generation();

@@ -13,12 +13,13 @@ using ipoib::Result;
 
 namespace {
 
-/// Programs pass addresses as numbers.
+/// The pointer to an address that a program passes as a number.
 void* pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// Some containers do not let programs use process_vm_readv(2): then a bad address is a SIGSEGV.
+/// Copies by a system call. Some containers do not let programs use process_vm_readv(2): there a
+/// bad address causes a SIGSEGV.
 template <class Transfer, class Copy>
 Result<void> checked(std::size_t size, Transfer transfer, Copy copy) {
   if (transfer() == static_cast<ssize_t>(size)) return {};

@@ -1,4 +1,5 @@
-// Memory that a command names: the kernel says EFAULT for an address that is none.
+// Copies from and to memory that a command names. As with the kernel, an address without memory
+// causes EFAULT.
 #pragma once
 
 #include <cstdint>

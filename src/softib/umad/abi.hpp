@@ -17,8 +17,8 @@
 
 namespace softib::umad {
 
-/// The host of this process on one of its HCAs, counted from 0. Null if there is none; the first
-/// time, prints the reason on stderr.
+/// The host of this process on one of its HCAs, counted from 0. If there is none, returns null and
+/// the first time prints the reason on stderr.
 [[nodiscard]] UmadHost* host(std::size_t hca);
 /// The host with this device, or the first one for null. Null if the device is not emulated.
 [[nodiscard]] UmadHost* host_of(const char* device);

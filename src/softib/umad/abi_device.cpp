@@ -23,7 +23,7 @@ void copy_name(char (&to)[Size], std::string_view from) {
   to[count] = '\0';
 }
 
-/// 0, or -ENOMEM.
+/// Describes a port. Returns 0 or -ENOMEM.
 int describe(const std::string& device, const PortAttributes& attributes, umad_port_t& port) {
   const auto info = subnet::port_info(attributes);
   port = {};
@@ -73,8 +73,8 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   return 0;
 }
 
-/// Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list().
-/// Null: there is no memory.
+/// Makes a node of the list. Node and name are one allocation: programs may call libibumad's
+/// umad_free_ca_device_list(). Returns null if there is no memory.
 umad_device_node* make_node(const std::string& name) {
   void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
   if (memory == nullptr) return nullptr;
@@ -85,7 +85,7 @@ umad_device_node* make_node(const std::string& name) {
   return node;
 }
 
-/// Of the HCAs that there are.
+/// The names of the devices of all HCAs of the process.
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (std::size_t hca = 0; hca < endpoint::process_hcas(); ++hca) {

@@ -180,7 +180,7 @@ const char* umad_attribute_str(uint8_t mgmt_class, __be16 attr_id) {
   return or_unknown(name != nullptr ? name : attribute_of_class(mgmt_class, attribute));
 }
 
-/// IBA table 13-5: bit 0, bit 1, and a code in bits 2 to 4.
+/// The text of a common status (IBA table 13-5): bit 0, bit 1, and a code in bits 2 to 4.
 const char* umad_common_mad_status_str(__be16 status) {
   const std::uint16_t bits = softib::hca::from_network(status);
   if ((bits & 0x01) != 0) return "Busy";

@@ -55,7 +55,7 @@ MadPacket make_packet(const Registration& registration, const MadAddress& to,
   return packet;
 }
 
-/// The only entry of the GID table is that of the port.
+/// The route back to the sender of a GRH. The only entry of the GID table is that of the port.
 ipoib::GlobalRoute route_back(const ipoib::wire::Grh& grh) {
   return {.dgid = grh.sgid,
           .sgid_index = 0,
@@ -167,7 +167,7 @@ void MadLayer::transmit(Transaction& transaction, ipoib::TimePoint now) {
   }
 }
 
-/// IBA 10.2.4, 10.9: QP1 checks Q_Key and P_Key, QP0 neither.
+/// Receives a packet. QP1 checks Q_Key and P_Key, QP0 neither (IBA 10.2.4, 10.9).
 void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header) return drop(fabric::PortCounter::drop_malformed);
@@ -188,8 +188,8 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
   }
 }
 
-/// A response is for the agent named in its transaction id, a request for the agent that registered
-/// for it.
+/// The agent of a MAD: of a response the one named in its transaction id, of a request the one that
+/// registered for it.
 std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
                                                  const MadHeader& header) const {
   if (is_response(header)) {
@@ -205,8 +205,8 @@ std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
   return agent == agents_.end() ? std::nullopt : std::optional(agent->first);
 }
 
-/// The request or message to the sender of a MAD that the MAD replies to. Others may know the
-/// transaction id, too. (Subnet management packets may have no LIDs.)
+/// The request or message that a MAD replies to. It must have gone to the sender of the MAD, since
+/// others may know the transaction id, too. (Subnet management packets may have no LIDs.)
 MadLayer::Transactions::iterator MadLayer::find(const Incoming& in) {
   const auto& header = in.header;
   return std::find_if(transactions_.begin(), transactions_.end(), [&](const Transaction& one) {
@@ -226,8 +226,8 @@ void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
     if (solicited) {
       transactions_.erase(transaction);
     } else if (agents_.at(in.agent).does_rmpp() || !active_rmpp(in.packet.mad, in.header)) {
-      // An agent that does RMPP itself also gets the segments after the first, which has ended the
-      // transaction.
+      // An agent that does RMPP itself also gets the segments after the first one, which has ended
+      // the transaction.
       return drop(fabric::PortCounter::drop_mad_no_request);
     }
   }
@@ -246,7 +246,7 @@ void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::T
       return receive_rmpp_control(in, rmpp, now);
     case RmppType::stop:
     case RmppType::abort:
-      // From the sender or from the receiver of a transfer.
+      // The packet is from the sender or from the receiver of a transfer.
       if (const auto* const transfer = reassembly(in)) {
         reassemblies_.erase(*transfer);
       } else {
@@ -262,7 +262,7 @@ Reassembly* MadLayer::reassembly(const Incoming& in) {
   return reassemblies_.find(in.agent, in.header, in.packet.slid);
 }
 
-/// Only the first segment begins a transfer.
+/// Handles a segment. Only the first one begins a transfer.
 void MadLayer::reassemble(const Incoming& in, bool is_first, ipoib::TimePoint now) {
   auto* transfer = reassembly(in);
   if (transfer == nullptr) {
@@ -293,7 +293,7 @@ void MadLayer::reassemble(const Incoming& in, bool is_first, ipoib::TimePoint no
   }
 }
 
-/// A segment was accepted: not a duplicate, which anybody can repeat for ever.
+/// To call when a segment was accepted that is no duplicate, which anybody can repeat for ever.
 void MadLayer::on_progress(Reassembly& transfer, const Incoming& in, ipoib::TimePoint now) {
   if (!transfer.requested) return;  // its sender could keep it for ever
   transfer.deadline = now + kReassemblyTimeout;

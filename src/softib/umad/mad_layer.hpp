@@ -27,12 +27,12 @@ class MadLayer {
   /// Returns the number of a new agent. The caller ensures that no other agent takes the same
   /// requests.
   [[nodiscard]] ipoib::Result<std::uint32_t> add_agent(const Registration& registration);
-  /// Drops its transactions without a report.
+  /// Removes an agent, and drops its transactions without a report.
   void remove_agent(std::uint32_t agent);
 
-  /// Sends a MAD or an RMPP message. EINVAL: no such agent, P_Key or GID, no GRH although the
-  /// port requires one, too short or too long, or the transaction id of a pending request. ENOMEM:
-  /// too many requests are pending.
+  /// Sends a MAD or an RMPP message. Fails with EINVAL if there is no such agent, P_Key or GID, no
+  /// GRH although the port requires one, the message is too short or too long, or a pending request
+  /// has its transaction id; and with ENOMEM if too many requests are pending.
   [[nodiscard]] ipoib::Result<void> send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
                                          const RetryPolicy& retry, const PortAttributes& port,
                                          ipoib::TimePoint now);

@@ -18,14 +18,14 @@ inline constexpr std::size_t kMaxAgents = MadRoute::kOwnAgent;
 inline constexpr std::size_t kMaxTransactions = 4096;
 /// Transfers (RMPP) that are responses to pending requests.
 inline constexpr std::size_t kMaxReassemblies = 16;
-/// Transfers that nobody here has requested, which any port can begin: in all, from one port, and
-/// segments of each (about 100 KB).
+/// Bounds of transfers that nobody here has requested, which any port can begin: in all, from one
+/// port, and segments of each (about 100 KB).
 inline constexpr std::size_t kMaxUnsolicited = 8;
 inline constexpr std::size_t kMaxUnsolicitedOfPort = 2;
 inline constexpr std::uint32_t kMaxUnsolicitedSegments = 512;
 
-/// From the last progress of a requested transfer, and from the beginning of one that was not
-/// requested; the value of the Linux kernel.
+/// The time-out from the last progress of a requested transfer, and from the beginning of one that
+/// was not requested; the value of the Linux kernel.
 inline constexpr ipoib::Duration kReassemblyTimeout = std::chrono::seconds(40);
 /// How long a complete transfer is kept to repeat its last ACK if that was lost.
 inline constexpr ipoib::Duration kReassemblyRetention = std::chrono::seconds(10);
@@ -43,16 +43,17 @@ struct MadAddress {
   std::optional<ipoib::GlobalRoute> global{};
 };
 
-/// What umad_recv() returns.
+/// The result of umad_recv().
 struct ReceivedMad {
   std::uint32_t agent = 0;
-  int status = 0;          ///< ETIMEDOUT: `mad` is the header of a request without response
+  int status = 0;          ///< if ETIMEDOUT, `mad` is the header of a request without response
   bool solicited = false;  ///< ends a request, so that there are no more of them than requests
   MadAddress peer;
   std::vector<std::uint8_t> mad;
 };
 
-/// A negative timeout waits forever; zero expects no response.
+/// How often and how long to wait for a response. A negative timeout waits forever; zero expects no
+/// response.
 struct RetryPolicy {
   ipoib::Duration timeout{};
   unsigned retries = 0;

@@ -28,16 +28,16 @@ struct Reassembly {
 
 class Reassemblies {
  public:
-  /// Null if there is none.
+  /// Finds a transfer; null if there is none.
   [[nodiscard]] Reassembly* find(std::uint32_t agent, const MadHeader& header, Lid from);
   /// Begins a transfer with its first segment. At a bound, it replaces a complete one of the same
-  /// kind; null if there is none.
+  /// kind; returns null if there is none.
   [[nodiscard]] Reassembly* begin(std::uint32_t agent, const MadHeader& header,
                                   const MadPacket& first, bool requested, std::uint8_t lmc,
                                   ipoib::TimePoint now);
   void erase(const Reassembly& transfer);
   void erase_agent(std::uint32_t agent);
-  /// Removes those whose deadline has come, and returns them.
+  /// Removes the transfers whose deadline has come, and returns them.
   [[nodiscard]] std::vector<Reassembly> take_expired(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
 

@@ -16,7 +16,7 @@ struct Registration {
   static constexpr std::size_t kMethods = 128;
   using Methods = std::bitset<kMethods>;
 
-  std::uint8_t management_class = 0;  ///< 0: takes no requests
+  std::uint8_t management_class = 0;  ///< 0 if it takes no requests
   std::uint8_t class_version = 0;
   std::uint32_t oui = 0;  ///< of a class that has_oui()
   std::uint8_t rmpp_version = 0;

@@ -17,7 +17,8 @@ inline constexpr std::uint32_t kRmppWindow = 64;
 /// Segments of the longest message, which has about 6 MiB of SA data.
 inline constexpr std::uint32_t kMaxRmppSegments = 32768;
 
-/// Accepts segments in order. Drops one out of order; its sender repeats it.
+/// The receiver. It accepts segments in order, and drops one out of order, which its sender
+/// repeats.
 class RmppReceiver {
  public:
   enum class Outcome : std::uint8_t { nothing, acknowledge, complete, abort };
@@ -27,12 +28,12 @@ class RmppReceiver {
 
   /// Processes a DATA MAD of this transfer. Returns `complete` once; it requires an ACK, too.
   Outcome accept(const Mad& segment);
-  /// The ACK for all segments so far. Takes addresses and ids from any segment of the transfer.
+  /// The ACK for all segments so far, with the addresses and ids of any segment of the transfer.
   [[nodiscard]] Mad acknowledgement(const Mad& segment) const;
   /// The message after `complete`: the headers of the first segment and the data of all.
   [[nodiscard]] std::vector<std::uint8_t> take_message() { return std::move(message_); }
   [[nodiscard]] bool is_complete() const { return complete_; }
-  /// Segments accepted so far.
+  /// The number of segments accepted so far.
   [[nodiscard]] std::uint32_t received() const { return received_; }
 
  private:

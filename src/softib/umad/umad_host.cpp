@@ -20,8 +20,8 @@ namespace {
 std::array<std::atomic<UmadHost*>, fabric::kMaxProcessHcas> current{};  // by HCA
 }
 
-/// Takes no lock outside the new host: in a child of fork(), a thread of the parent could have held
-/// it.
+/// Returns the host. Takes no lock outside the new one: in a child of fork(), a thread of the
+/// parent could have held it.
 UmadHost* UmadHost::get(std::size_t hca, std::string& why) {
   const auto endpoint = endpoint::process_endpoint(hca);
   const auto folder = fabric::SubnetFolder::from_environment();

@@ -18,12 +18,12 @@ namespace softib::umad {
 /// Bounds of an open port: its agents, as in the kernel, and its receive queue.
 inline constexpr std::size_t kMaxPortAgents = 32;
 inline constexpr std::size_t kMaxQueuedMads = 4096;
-/// Of these, what was not requested, which must not keep out responses.
+/// The number of these that may be unsolicited, which must not keep out responses.
 inline constexpr std::size_t kMaxQueuedUnsolicited = 2048;
 inline constexpr std::size_t kMaxUnsolicitedBytes = 4 << 20;
 inline constexpr std::size_t kMaxOpenPorts = 256;
 
-/// Thread-safe. Errors are negative errno values, as in libibumad.
+/// The umad side of a process; thread-safe. Errors are negative errno values, as in libibumad.
 class UmadHost final : public endpoint::MadReceiver {
  public:
   /// The host of this process on one of its HCAs, counted from 0; it is attached on first use. Null
@@ -41,10 +41,12 @@ class UmadHost final : public endpoint::MadReceiver {
   [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
   /// Opens port `number` of the HCA; 0 means the port that is connected to the subnet. Returns the
-  /// port's id, a descriptor that is readable while a MAD is queued. EINVAL: no such port.
+  /// port's id, a descriptor that is readable while a MAD is queued. Returns -EINVAL if there is no
+  /// such port.
   [[nodiscard]] int open_port(int number);
   int close_port(int port);
-  /// Returns the id of the agent on this port. EPERM: an agent on this HCA has one of its methods.
+  /// Returns the id of the agent on this port; -EPERM if an agent on this HCA has one of its
+  /// methods.
   [[nodiscard]] int add_agent(int port, const Registration& registration);
   int remove_agent(int port, int id);
   int send(int port, int id, const MadAddress& to, ConstBytes mad, const RetryPolicy& retry);
@@ -54,8 +56,8 @@ class UmadHost final : public endpoint::MadReceiver {
     ReceivedMad mad;
   };
   /// Takes the first queued MAD if it has at most `limit` bytes; a longer one stays queued and is
-  /// returned as a copy. nullopt: no MAD is queued. The agent id is -EINVAL if there is no such
-  /// port, and -EIO, for each call, after the HCA has failed.
+  /// returned as a copy. Returns nullopt if no MAD is queued. The agent id is -EINVAL if there is
+  /// no such port, and -EIO, for each call, after the HCA has failed.
   [[nodiscard]] std::optional<Received> receive(int port, std::size_t limit);
 
  private:
@@ -88,7 +90,8 @@ class UmadHost final : public endpoint::MadReceiver {
   endpoint::Endpoint& endpoint_;
   const std::size_t hca_;
   const fabric::SubnetFolder folder_;
-  /// On the same HCA, of the parent process or before the HCA has failed. Never destroyed.
+  /// The host on the same HCA of the parent process, or of the time before the HCA failed; never
+  /// destroyed.
   UmadHost* const previous_;
   const std::uint32_t generation_ = transport::fork_generation();
   std::once_flag receiver_set_;

@@ -53,7 +53,7 @@ auto verb(Body&& body, const char* name = __builtin_FUNCTION()) noexcept {
   return {EOPNOTSUPP, std::string(what) + " is not supported"};
 }
 
-/// For the verbs that return -1.
+/// The result of verbs that return -1 on failure.
 [[nodiscard]] inline int minus_one_if(int error) { return error == 0 ? 0 : -1; }
 
 }  // namespace softib::verbs

@@ -9,7 +9,7 @@ using transport::WakeupEntry;
 
 namespace {
 
-/// Together with the timers of connections, which expire at full milliseconds, too.
+/// The time of the next check, at a full millisecond, as the timers of connections.
 ipoib::TimePoint next_check(ipoib::TimePoint now) {
   return std::chrono::floor<std::chrono::milliseconds>(now) + kAttendanceCheck;
 }

@@ -1,4 +1,5 @@
-// Who takes the packets of connections: the engine, or the program, which receives when it polls.
+// Decides who takes the packets of connections: the engine, or the program, which receives when it
+// polls.
 //
 // Requests of the peers matter whatever the program does: memory is written, and requests are
 // acknowledged. So the engine waits for them, unless the program will probably poll at once: its
@@ -25,13 +26,14 @@ namespace softib::verbs {
 inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
 /// A program polls at once if it does within so much time after it has taken completions,
 inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
-/// or has posted requests: the processor may have been given to who was woken for them.
+/// The same after posting requests; it is longer, since the processor may have been given to a
+/// process that was woken for them.
 inline constexpr ipoib::Duration kSoonAfterPosting = std::chrono::microseconds(10);
 
 /// Guarded by the lock of the model, except where stated otherwise.
 class Attendance {
  public:
-  /// Sets a waiter, as WakeupTable::set_waiter().
+  /// Sets a waiter as WakeupTable::set_waiter() does.
   using SetWaiter = std::function<void(std::size_t entry, std::uint32_t waiter)>;
   explicit Attendance(SetWaiter set) : set_(std::move(set)) {}
 
@@ -44,8 +46,8 @@ class Attendance {
   [[nodiscard]] bool needs_checks() const {
     return by_ == By::polling || (by_ == By::engine && needs_responses_ && !is_absent_);
   }
-  /// Notes that the program polls. Returns whether on_empty_poll() must be called, too. Without a
-  /// lock.
+  /// Notes that the program polls; needs no lock. Returns whether on_empty_poll() must be called,
+  /// too.
   [[nodiscard]] bool must_note_poll() {
     const auto by = by_.load(std::memory_order_relaxed);
     if (by == By::polling) has_polled_.store(true, std::memory_order_relaxed);

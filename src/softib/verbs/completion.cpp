@@ -44,7 +44,7 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   return verb([&]() -> ipoib::Result<ibv_cq_ex*> {
     const auto flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-    // A parent domain is a hint where to take memory from.
+    // A parent domain is only a hint where to take memory from.
     constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     if ((attr->comp_mask & ~kKnown) != 0 ||
         (attr->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes)) != 0 ||
@@ -57,8 +57,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
-/// The engine is a thread that may need the processor on which the program polls, so the program
-/// yields from time to time. Meanwhile there may be room for what is postponed.
+/// To call after an empty poll. The engine is a thread that may need the processor on which the
+/// program polls, so the program yields from time to time. Meanwhile there may be room for packets
+/// that are postponed.
 void after_empty_poll(Device& device) {
   constexpr unsigned kPollsBetweenYields = 32;
   thread_local unsigned empty_polls = 0;
@@ -92,7 +93,7 @@ void wait_for_acknowledgements(Cq& cq) {
 
 int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   auto& device = of(cq.context).device;
-  // Checked without the lock, which other threads need.
+  // This is checked without the lock, which other threads need.
   if (cq.model->idle() && !device.poll_receive_rings(cq)) {
     after_empty_poll(device);
     return 0;

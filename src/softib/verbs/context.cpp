@@ -42,7 +42,7 @@ void print_once(const std::string& why) {
   if (printed.exchange(hash) != hash) std::fprintf(stderr, "softib: %s\n", why.c_str());
 }
 
-/// What ibv_async_event::element is.
+/// The kind of object in ibv_async_event::element.
 enum class Element : std::uint8_t { port, cq, qp, srq };
 
 Element element_of(ibv_event_type type) {

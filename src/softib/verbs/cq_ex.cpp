@@ -22,7 +22,8 @@ int start_poll(ibv_cq_ex* ibv, ibv_poll_cq_attr* attr) {
   return take_next(of(ibv));
 }
 
-/// Receives no packets: a completion that they cause, and its event, come after this batch.
+/// Takes the next completion. Receives no packets: a completion that they cause, and its event,
+/// come after this batch.
 int next_poll(ibv_cq_ex* ibv) {
   auto& cq = of(ibv);
   return cq.model->idle() ? ENOENT : take_next(cq);
@@ -32,12 +33,13 @@ std::uint64_t nanoseconds(std::chrono::nanoseconds since) {
   return static_cast<std::uint64_t>(since.count());
 }
 
-/// The clock of the HCA is the monotonic clock, in nanoseconds.
+/// The time of the completion by the clock of the HCA, which is the monotonic clock, in
+/// nanoseconds.
 std::uint64_t read_time(ibv_cq_ex* from) {
   return nanoseconds(of(from).current_time.time_since_epoch());
 }
 
-/// As if the clock of the day had run evenly since the completion.
+/// The wall-clock time of the completion, as if the clock of the day had run evenly since then.
 std::uint64_t read_wallclock(ibv_cq_ex* from) {
   const auto age = ipoib::monotonic_now() - of(from).current_time;
   const auto now = std::chrono::system_clock::now().time_since_epoch();

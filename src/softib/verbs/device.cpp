@@ -19,12 +19,13 @@
 namespace softib::verbs {
 namespace {
 
-/// Packets to receive before the lock is released. A large packet counts for all of its segments.
+/// The number of packets to receive before the lock is released. A large packet counts for all of
+/// its segments.
 constexpr std::size_t kPacketsAtOnce = 32;
 
 using Devices = std::array<std::atomic<Device*>, fabric::kMaxProcessHcas>;
 Devices current{};  ///< by HCA
-/// Set between the handlers of fork(), in the calling thread.
+/// The devices that are locked between the handlers of fork(), in the calling thread.
 thread_local std::array<Device*, fabric::kMaxProcessHcas> locked_for_fork{};
 
 struct Drop {
@@ -181,8 +182,8 @@ void Device::set_clock() {
   if (clock.users != 0) clock.now = ipoib::monotonic_now();
 }
 
-/// Sends what connections have to send, and dispatches the events that this and earlier work of the
-/// model have raised. Those that serving raises are dispatched, too; what is left is postponed.
+/// Sends the packets of connections, and dispatches the events that this and earlier work of the
+/// model have raised. Packets that are left are postponed.
 void Device::drain() {
   serve_connections();
   dispatch_events();
@@ -192,7 +193,7 @@ void Device::serve_connections() {
   if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
 }
 
-/// A program that is present goes on itself with what is postponed.
+/// Serves connections. A program that is present goes on itself with packets that are postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
   auto& attendance = waiters_.attendance();
@@ -204,8 +205,8 @@ void Device::serve_connections(ipoib::TimePoint now) {
   if (!attendance.is_program_present()) set_deadline(resume_at);
 }
 
-/// Only an earlier deadline has to be set: when one passes that is not needed any more, the next
-/// one is set.
+/// Sets the deadline if it is earlier than the present one: when one passes that is no longer
+/// needed, the next one is set.
 void Device::set_deadline(ipoib::TimePoint when) {
   if (when >= deadline_) return;
   deadline_ = when;
@@ -236,7 +237,8 @@ ipoib::Result<void> Device::destroy(Cq& cq) {
   return destroyed;
 }
 
-/// A peer waits for what the connection owes it, which may wait for room in its turn.
+/// Sends the responses that a connection owes its peer, which waits for them; they may wait for
+/// room in their turn.
 void Device::send_responses(hca::QueuePair& qp) {
   using std::chrono::steady_clock;
   const auto owes = [&] {

@@ -34,7 +34,7 @@ class Device final : public endpoint::PacketReceiver {
   Device(endpoint::Endpoint& endpoint, std::size_t hca);
   ~Device() override;
 
-  /// Locked access to the model, for what makes no connection send and raises no event.
+  /// Locked access to the model, for operations that make no connection send and raise no event.
   class Access {
    public:
     explicit Access(Device& device) : device_(device), lock_(device.mutex_) { device.set_clock(); }
@@ -76,7 +76,7 @@ class Device final : public endpoint::PacketReceiver {
   bool poll_receive_rings(Cq& cq);
   /// Goes on with the connections that could not send everything yet.
   void resume();
-  /// Receives pending packets, which may have waited for somebody who looks.
+  /// Receives packets that nobody was woken for.
   void receive_pending() { (void)endpoint_.poll_receive_rings(); }
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
@@ -88,18 +88,18 @@ class Device final : public endpoint::PacketReceiver {
   /// of connections again.
   [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);
 
-  // Destroy the model's object and remove it from the waiter registry.
+  // These methods destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
   [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
   void remove_wakeup_fd(const CompChannel& channel);
 
-  /// Device memory of all contexts: false if less than this is left.
+  /// Takes device memory, which all contexts share; returns false if less than this is left.
   [[nodiscard]] bool take_device_memory(std::size_t bytes);
   void return_device_memory(std::size_t bytes) { device_memory_ -= bytes; }
 
   [[nodiscard]] ListedDevice& listed() { return listed_; }
-  /// Contexts that get the events of the port.
+  /// Adds a context, which gets the events of the port.
   void add(Context& context);
   void remove(Context& context);
 
@@ -153,7 +153,7 @@ class Device final : public endpoint::PacketReceiver {
   std::atomic<bool> must_resume_ = false;       ///< connections; read without the lock
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
-  hca::HcaCounters reported_;                   ///< counted by the endpoint already
+  hca::HcaCounters reported_;                   ///< those that the endpoint has counted
   std::vector<Context*> contexts_;
   transport::Patience patience_;  ///< with receivers, when connections end
 };

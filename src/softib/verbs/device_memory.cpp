@@ -10,7 +10,7 @@
 namespace softib::verbs {
 namespace {
 
-/// Of offsets and lengths of copies, as on devices that access words.
+/// The unit of offsets and lengths of copies, as on devices that access words.
 constexpr std::uint64_t kWord = 4;
 
 bool is_part(const Dm& memory, std::uint64_t offset, std::uint64_t length) {

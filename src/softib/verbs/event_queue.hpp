@@ -21,7 +21,7 @@
 
 namespace softib::verbs {
 
-/// Bound of the queue; further events are lost.
+/// The most events in the queue; further ones are lost.
 inline constexpr std::size_t kMaxQueuedEvents = 1U << 16;
 /// Bound of the wakeups that take() reads without an event if the descriptor is O_NONBLOCK, since
 /// others may send them without end.
@@ -85,15 +85,15 @@ class EventQueue {
  private:
   using Wakeup = transport::WakeupSocket::Wakeup;
 
-  /// Makes the descriptor readable if there are events, and no more than others make it if there
-  /// are none. A taker that is about to look at the events needs no wakeup.
+  /// Makes the descriptor readable if there are events; if there are none, only wakeups of others
+  /// make it readable. A taker that is about to look at the events needs no wakeup.
   void announce() {
     if (!events_.empty()) {
       if (takers_ == 0 && !is_announced_) is_announced_ = socket_.wake();
     } else if (is_announced_ && socket_.next() == Wakeup::own) {
       const auto taken = socket_.take(false);
       if (taken == Wakeup::own) is_announced_ = false;
-      // Another thread was faster, and this is what came behind: some taker has to call `woken`.
+      // Another thread was faster, and this wakeup came after its: some taker has to call `woken`.
       if (taken == Wakeup::other) has_other_ = true, (void)socket_.wake();
     }
   }

@@ -1,4 +1,4 @@
-// What ibv_get_device_list() lists.
+// The devices that ibv_get_device_list() lists.
 #pragma once
 
 #include <infiniband/verbs.h>

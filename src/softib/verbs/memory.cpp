@@ -16,12 +16,12 @@ namespace {
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr unsigned kTrafficClassShift = 20;
 
-/// With these the kernel pins memory for writing (ib_access_writable() of Linux).
+/// The flags with which the kernel pins memory for writing (ib_access_writable() of Linux).
 constexpr int kToWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
-/// The pages of regions that are not on-demand must be there, and permit what the region does: the
-/// errors are those of pinning.
+/// Makes the pages of a region present. Those of regions that are not on-demand must be there, and
+/// permit the access of the region; the errors are those of pinning.
 ipoib::Result<void> prepare(void* memory, std::size_t length, int access) {
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 || length == 0) return {};
   if (!is_mapped(memory, length)) return ipoib::Error{EFAULT, "the memory is not mapped"};
@@ -32,9 +32,9 @@ ipoib::Result<void> prepare(void* memory, std::size_t length, int access) {
   return {};
 }
 
-/// Unlike a physical HCA, this does not pin the pages: the engine writes to the address. So the
-/// memory must stay mapped until its receives are flushed or the region is deregistered, except
-/// that of on-demand regions.
+/// Registers memory that is mapped. Unlike a physical HCA, this does not pin the pages: the engine
+/// writes to the address. So the memory must stay mapped until its receives are flushed or the
+/// region is deregistered, except that of on-demand regions.
 ibv_mr* register_mapped(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
                         int access) {
   return verb([&]() -> ipoib::Result<ibv_mr*> {
@@ -62,7 +62,7 @@ ipoib::Result<void> prepare_change(Mr& mr, const hca::RegionChange& change) {
   return prepare(moves ? change.memory : mr.addr, moves ? change.length : mr.length, access);
 }
 
-/// Elements of ibv_advise_mr(): whether one may be prefetched.
+/// Whether an element of ibv_advise_mr() may be prefetched.
 bool may_prefetch(const hca::MemoryRegion* region, const ibv_sge& element,
                   const hca::ProtectionDomain* pd, bool to_write) {
   return region != nullptr && region->pd == pd && (region->access & IBV_ACCESS_ON_DEMAND) != 0 &&
@@ -71,7 +71,8 @@ bool may_prefetch(const hca::MemoryRegion* region, const ibv_sge& element,
          element.length <= region->length - (element.addr - region->address);
 }
 
-/// Prefetching is no promise, so it is done at once, also if the program does not want to wait.
+/// Implements ibv_advise_mr(). Prefetching is done at once, also if the program does not want to
+/// wait.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
               std::uint32_t count) {
   return verb([&]() -> ipoib::Result<void> {

@@ -1,4 +1,4 @@
-// Domains and memory as programs get pointers to them.
+// The domains and memory objects that programs get pointers to.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -19,7 +19,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   });
 }
 
-/// The key may have changed, its index has not.
+/// Implements ibv_dealloc_mw(). The key may have changed, its index has not.
 int dealloc_mw(ibv_mw* mw) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(mw->context);
@@ -32,7 +32,8 @@ int dealloc_mw(ibv_mw* mw) {
   });
 }
 
-/// Of type 1: the HCA chooses the key, which is valid as soon as the request is posted.
+/// Binds a window of type 1: the HCA chooses the key, which is valid as soon as the request is
+/// posted.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   return verb([&]() -> ipoib::Result<void> {
     ibv_send_wr request{};

@@ -66,7 +66,7 @@ inline Qp& of(ibv_qp_ex* qp) { return static_cast<Qp&>(*qp); }
 inline Qp& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
 inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
 
-/// Whether an asynchronous event is of this object.
+/// Whether an asynchronous event is about this object.
 [[nodiscard]] bool is_of(const ibv_async_event& event, const Cq& cq);
 [[nodiscard]] bool is_of(const ibv_async_event& event, const Qp& qp);
 [[nodiscard]] bool is_of(const ibv_async_event& event, const Srq& srq);

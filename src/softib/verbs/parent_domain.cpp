@@ -1,4 +1,4 @@
-// Parent domains and thread domains (ibv_alloc_parent_domain(3)): hints with which a program tells
+// Parent domains and thread domains (ibv_alloc_parent_domain(3)): hints by which a program says
 // where a device may take memory from, and which objects one thread uses alone. The objects belong
 // to the protection domain of the parent domain. The queues of this HCA are no memory that a device
 // reads, so its allocators are never called; and its locks stay, because the engine is a thread,

@@ -25,7 +25,7 @@ struct Pages {
   std::size_t bytes = 0;
 };
 
-/// Returns 0 or an errno value.
+/// Calls madvise(2); returns 0 or an errno value.
 int advise(const Pages& pages, int advice) {
   while (::madvise(pages.first, pages.bytes, advice) != 0) {
     if (errno != EINTR && errno != EAGAIN) return errno;
@@ -41,8 +41,8 @@ bool write_unchanged(std::uint8_t* word) {
                    kAddZero) >= 0;
 }
 
-/// For memory that the kernel does not populate: all before Linux 5.14, and protected memory, for
-/// which it has the same error.
+/// Touches memory that the kernel does not populate: all before Linux 5.14, and protected memory,
+/// for which it has the same error.
 int touch(const Pages& pages, bool to_write) {
   constexpr std::size_t kSmallestPage = 4096;
   ProcessMemory memory;
@@ -81,7 +81,8 @@ int prefetch_pages(std::uint8_t* begin, std::size_t size, bool to_write) {
   return error == ENOMEM ? EFAULT : error;
 }
 
-/// Writes nothing back: MS_ASYNC only checks the range since Linux 2.6.19.
+/// Whether a range is mapped. Nothing is written back: MS_ASYNC only checks the range since Linux
+/// 2.6.19.
 bool is_mapped(const void* begin, std::size_t size) {
   constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max();
   if (size > kMost) return false;  // msync() would round it up to 0

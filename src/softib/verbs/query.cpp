@@ -88,7 +88,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   });
 }
 
-/// The clock of the completions; as physical HCAs do, it tells all of it in the nanoseconds.
+/// The clock of the completions; as with physical HCAs, the nanoseconds have all of it.
 int query_rt_values(ibv_context* /*context*/, ibv_values_ex* values) {
   if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
   const std::chrono::nanoseconds now = ipoib::monotonic_now().time_since_epoch();

@@ -1,4 +1,4 @@
-// Of the objects that programs get pointers to: queues and their channels.
+// Those objects that programs get pointers to which are queues, or their channels.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,7 +27,7 @@ struct CompChannel : ibv_comp_channel {
 
 struct Cq : ibv_cq_ex {
   hca::CompletionQueue* model = nullptr;
-  // For ibv_start_poll().
+  // Used by ibv_start_poll().
   ibv_wc current{};
   ipoib::TimePoint current_time{};
   std::atomic<std::uint32_t> waiter =
@@ -37,7 +37,8 @@ struct Cq : ibv_cq_ex {
   std::uint32_t async_events_taken = 0;
 };
 
-/// Several of one process refer to the same domain if they were opened with the same file.
+/// An XRC domain as programs see it. Several of one process refer to the same model if they were
+/// opened with the same file.
 struct Xrcd : ibv_xrcd {
   hca::XrcDomain* model = nullptr;
 };

@@ -24,12 +24,12 @@ constexpr std::uint64_t kRcSendOps = kUcSendOps | IBV_QP_EX_WITH_RDMA_READ |
                                      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
-// As documented in softibdv.h.
+// The values are documented in softibdv.h.
 static_assert(SOFTIBDV_LARGE_RECV_SIZE == hca::kLargeReceive);
 static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
 
-/// Of queue pairs of this type; nullopt: the type is not supported.
+/// The send operations of queue pairs of this type; nullopt if it is not supported.
 std::optional<std::uint64_t> send_operations(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_UD:
@@ -243,7 +243,7 @@ SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp
   });
 }
 
-/// The data of a message may be written out of order.
+/// Returns 0: the data of a message may be written out of order.
 SOFTIB_ABI int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/,
                                           std::uint32_t /*flags*/) {
   return 0;

@@ -19,7 +19,7 @@ void describe(Srq& srq, ibv_pd& pd, void* context) {
   pthread_cond_init(&srq.cond, nullptr);
 }
 
-/// The limit is set by ibv_modify_srq() only (ibv_create_srq(3)).
+/// Creates a queue. Its limit is set by ibv_modify_srq() only (ibv_create_srq(3)).
 ipoib::Result<Srq*> create(ibv_pd& pd, void* user_context, hca::SharedReceiveQueueConfig config) {
   auto& context = of(pd.context);
   config.pd = of(&pd).model;
@@ -55,7 +55,7 @@ ipoib::Result<void> destroy(Srq& srq) {
   return {};
 }
 
-/// ibv_create_srq_ex(), for queues other than the basic ones.
+/// Implements ibv_create_srq_ex() for queues other than the basic ones.
 ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
   constexpr std::uint32_t kNeeded =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -78,7 +78,7 @@ ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
   });
 }
 
-/// Only queues of XRC are named by numbers.
+/// Implements ibv_get_srq_num(). Only queues of XRC have numbers.
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
   const auto& model = *of(srq).model;
   if (model.config().domain == nullptr) return EOPNOTSUPP;

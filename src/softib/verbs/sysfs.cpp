@@ -34,7 +34,7 @@ constexpr std::array kAttributes = {
 /// The counter of mlx5 ports for datagrams that found no posted receive, of any queue pair.
 constexpr std::string_view kOutOfBuffer = "ports/1/hw_counters/out_of_buffer";
 
-/// What librdmacm asks for before it opens the rdma_cm device.
+/// The file that librdmacm reads before it opens the rdma_cm device.
 constexpr std::string_view kRdmaCmAbi = "class/misc/rdma_cm/abi_version";
 constexpr std::string_view kRdmaCmAbiVersion = "4";
 
@@ -49,7 +49,7 @@ std::optional<std::string> value_of(std::size_t hca, std::string_view name) {
   return std::to_string((*endpoint)->counters()[kCounter]);
 }
 
-/// The HCA of the device with this folder; nullopt: it is not emulated.
+/// The HCA of the device with this folder; nullopt if it is not emulated.
 std::optional<std::size_t> hca_of(std::string_view folder) {
   constexpr std::string_view kFolder = "/sys/class/infiniband/";
   if (!folder.starts_with(kFolder)) return std::nullopt;

@@ -20,7 +20,8 @@ namespace softib::verbs {
 struct CompChannel;
 struct Cq;
 
-/// Guarded by the lock of the model, except where stated otherwise.
+/// The waiters of all completion queues, guarded by the lock of the model, except where stated
+/// otherwise.
 class WaiterRegistry {
  public:
   explicit WaiterRegistry(endpoint::Endpoint& endpoint)
@@ -36,7 +37,7 @@ class WaiterRegistry {
 
   /// A program has polled the queue and found it empty. Unless it is armed, it will poll again.
   void on_polled(Cq& cq);
-  /// Requests of a connection are posted, and have been.
+  /// To call before and after requests of a connection are posted.
   void begin_post();
   void end_post();
   /// A program has polled and found completions. Returns whether the caller has to read the rings.

@@ -17,17 +17,17 @@ class WrBuilder {
  public:
   void start();
   void begin(ibv_wr_opcode opcode, std::uint64_t id, unsigned flags, __be32 immediate = 0);
-  /// For IBV_WR_TSO: the headers, which are copied, and the segment size in bytes of payload.
+  /// Sets the headers of IBV_WR_TSO, which are copied, and the segment size in bytes of payload.
   void set_segments(ipoib::ConstBytes headers, std::uint16_t size);
   void fail(int error);
 
-  /// The memory of an RDMA operation.
+  /// Sets the memory of an RDMA operation.
   void set_remote(std::uint32_t key, std::uint64_t address);
   void set_atomic(std::uint32_t key, std::uint64_t address, std::uint64_t compare_add,
                   std::uint64_t swap);
   void set_invalidated(std::uint32_t key);
   void set_binding(ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info& info);
-  /// The peer's shared receive queue, of XRC.
+  /// Sets the peer's shared receive queue, of XRC.
   void set_shared_queue(std::uint32_t number);
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
   void set_elements(std::size_t count, const ibv_sge* elements);

@@ -1,4 +1,4 @@
-// XRC domains.
+// XRC domains: open and close.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kRequired = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
-/// The file that names the domain; none: -1.
+/// The name of the domain: the file of a descriptor; none for -1.
 ipoib::Result<std::optional<hca::XrcDomainName>> name_of(int fd) {
   if (fd == -1) return std::optional<hca::XrcDomainName>();
   struct stat file {};
@@ -18,7 +18,7 @@ ipoib::Result<std::optional<hca::XrcDomainName>> name_of(int fd) {
   return std::optional(hca::XrcDomainName{file.st_dev, file.st_ino});
 }
 
-/// The domains of other processes that have opened the same file are others: these processes own
+/// Opens a domain. Other processes that open the same file have domains of their own: they own
 /// their shared receive queues, and nobody else can write to the memory of those.
 ibv_xrcd* open_xrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   return verb([&]() -> ipoib::Result<ibv_xrcd*> {

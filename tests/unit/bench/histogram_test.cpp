@@ -23,12 +23,12 @@ TEST(LatencyHistogram, BucketsAreNarrowEverywhere) {
   }
 }
 
-TEST(LatencyHistogram, WhatIsOutOfRangeCountsAtItsEnds) {
+TEST(LatencyHistogram, ValuesOutOfRangeCountAtTheEnds) {
   EXPECT_EQ(Histogram::bucket(nanoseconds(-1)), 0u);
   EXPECT_EQ(Histogram::bucket(std::chrono::hours(1)), Histogram::kBuckets - 1);
 }
 
-TEST(LatencyHistogram, QuantilesAreThoseOfWhatWasRecorded) {
+TEST(LatencyHistogram, QuantilesAreThoseOfTheRecordedValues) {
   Histogram histogram;
   for (int i = 1; i <= 20; ++i) histogram.record(nanoseconds(i));
   EXPECT_EQ(histogram.total(), 20u);
@@ -40,7 +40,7 @@ TEST(LatencyHistogram, QuantilesAreThoseOfWhatWasRecorded) {
   EXPECT_EQ(histogram.quantile(1), nanoseconds(20));
 }
 
-TEST(LatencyHistogram, WithoutAnyTheQuantilesAreZero) {
+TEST(LatencyHistogram, QuantilesWithoutValuesAreZero) {
   EXPECT_EQ(Histogram().quantile(0.5), nanoseconds(0));
 }
 

@@ -59,7 +59,7 @@ TEST(Filter, ParsesStates) {
   }
 }
 
-TEST(Filter, OfARequestMustBeValid) {
+TEST(Filter, TheFilterOfARequestMustBeValid) {
   for (const char* const line : {R"({"op":"flush_matching","family":5})",
                                  R"({"op":"flush_matching","prefix":"10.0.0.0/40"})",
                                  R"({"op":"flush_matching","states":"asleep"})"}) {

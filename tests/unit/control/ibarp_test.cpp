@@ -140,7 +140,7 @@ struct IbarpResolve : testing::Test {
   ibarp_path path{};
 };
 
-TEST_F(IbarpResolve, AnAddressToThePathOfItsPort) {
+TEST_F(IbarpResolve, ReturnsThePathToThePortOfAnAddress) {
   ASSERT_EQ(ibarp_resolve(handle.get(), &peer, 1000, &path), 0) << ibarp_error(handle.get());
   EXPECT_EQ(path.hardware.qpn, 0x401U);
   EXPECT_EQ(path.hardware.gid[15], 1);
@@ -157,7 +157,7 @@ TEST_F(IbarpResolve, AnAddressToThePathOfItsPort) {
   EXPECT_EQ(ibarp_resolve(handle.get(), &peer, 30'000, &path), -EINVAL);
 }
 
-TEST_F(IbarpResolve, ByDescriptor) {
+TEST_F(IbarpResolve, TheResponseIsAwaitedByItsDescriptor) {
   EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
   server.handler.hold();
   const int fd = ibarp_resolve_start(handle.get(), &peer, 1000);
@@ -247,7 +247,7 @@ std::size_t count_matching(ibarp* handle, const ibarp_filter* filter) {
   return count;
 }
 
-TEST(Ibarp, ListsWhatMatches) {
+TEST(Ibarp, ListsMatchingEntries) {
   RunningServer server;
   put(server, 600);  // 10.0.0.0 to 10.0.2.87
   const Handle handle(server.name());
@@ -266,7 +266,7 @@ TEST(Ibarp, ListsWhatMatches) {
   EXPECT_EQ(count_matching(handle.get(), &filter), 0U);
 }
 
-TEST(Ibarp, FlushesWhatMatches) {
+TEST(Ibarp, FlushesMatchingEntries) {
   REQUIRE_ROOT();
   RunningServer server;
   put(server, 600);

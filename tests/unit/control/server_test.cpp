@@ -460,7 +460,7 @@ char state_of(pid_t thread) {
 }
 
 /// A process that removes the folder of a dead daemon has the lock for a moment.
-TEST(SocketFolders, AreTakenFromWhoRemovesThem) {
+TEST(SocketFolders, AreTakenFromAProcessThatRemovesThem) {
   const auto name = RunningServer::unique_name();
   const auto home = own_network_namespace().value();
   const auto path = kRunFolder.path() + "/" + namespace_folder(home) + "/" + name;

@@ -8,7 +8,7 @@ namespace {
 using Map = RecentMap<Ipv4Address, int>;
 constexpr HashKey kKey{1, 2};
 
-TEST(RecentMap, FindsWhatWasSet) {
+TEST(RecentMap, FindsEntriesThatWereSet) {
   Map map(4, kKey);
   EXPECT_EQ(map.find(Ipv4Address(1)), nullptr);
   map.set(Ipv4Address(1), 10);
@@ -20,7 +20,7 @@ TEST(RecentMap, FindsWhatWasSet) {
   EXPECT_EQ(map.peek(Ipv4Address(1)), nullptr);
 }
 
-TEST(RecentMap, ForgetsWhatIsNotUsed) {
+TEST(RecentMap, ForgetsUnusedEntries) {
   Map map(8, kKey);
   map.set(Ipv4Address(1), 1);
   map.set(Ipv4Address(2), 2);

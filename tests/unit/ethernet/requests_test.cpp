@@ -49,7 +49,7 @@ TEST_F(RequestsTest, AreLimitedUntilTheyExpire) {
 }
 
 /// One guest that makes MACs up: each of 500 asks ten times a second.
-TEST_F(RequestsTest, WhoHasNoAddressLeavesRoomForTheHostAndForStations) {
+TEST_F(RequestsTest, AskersWithoutAnAddressLeaveRoomForTheHostAndForStations) {
   for (const AskerKind kind : {AskerKind::host, AskerKind::station}) {
     std::size_t passed_on = 0;
     for (std::uint32_t i = 0; i < 10'000; ++i) {

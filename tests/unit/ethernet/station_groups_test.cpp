@@ -54,7 +54,7 @@ TEST_F(StationGroupsTest, AGroupExpiresIfNobodyReportsIt) {
   EXPECT_THAT(groups.all(), IsEmpty());
 }
 
-TEST_F(StationGroupsTest, AReportKeepsIt) {
+TEST_F(StationGroupsTest, AReportKeepsTheGroup) {
   for (int i = 0; i < 5; ++i) {
     join();
     pass(StationGroups::kQueryInterval);
@@ -71,7 +71,7 @@ TEST_F(StationGroupsTest, AfterALeaveMessageTheOthersAreAsked) {
   EXPECT_THAT(leave(), IsEmpty()) << "nobody listened";
 }
 
-TEST_F(StationGroupsTest, AnotherStationKeepsIt) {
+TEST_F(StationGroupsTest, AnotherStationKeepsTheGroup) {
   join();
   leave();
   pass(1s);
@@ -141,7 +141,7 @@ TEST_F(StationGroupsTest, JoinsBeyondARateWait) {
   EXPECT_EQ(groups.all().size(), 300U);
 }
 
-TEST_F(StationGroupsTest, WhoLeavesAndJoinsStaysWithinTheRate) {
+TEST_F(StationGroupsTest, LeavingAndJoiningStaysWithinTheRate) {
   std::uint64_t joins = 0;
   std::vector<IpAddress> before;
   for (int i = 0; i < 20; ++i) {

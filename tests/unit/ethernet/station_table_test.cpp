@@ -130,7 +130,7 @@ TEST_F(StationTableTest, AStationHasALimitOfAddresses) {
   EXPECT_EQ(large.counters().address_limit, 5U);
 }
 
-TEST_F(StationTableTest, AFullTableEvictsWhatIsNotServed) {
+TEST_F(StationTableTest, AFullTableEvictsUnservedAddresses) {
   constexpr std::size_t kAddresses = kStations * StationTable::kAddressesShare;
   serve(1, 1);
   for (std::uint32_t i = 2; i <= kAddresses; ++i) ASSERT_NE(see(2, i), nullptr);
@@ -182,7 +182,7 @@ TEST_F(StationTableTest, AnAddressDoesNotMoveToAStationThatWasForgotten) {
   EXPECT_FALSE(table.out().services.back().on) << "withdrawn";
 }
 
-TEST_F(StationTableTest, TheVersionShowsWhatPointersAndResultsMayBeKept) {
+TEST_F(StationTableTest, PointersAndResultsAreValidWhileTheVersionStays) {
   serve(1, 1);
   auto before = table.version();
   (void)see(1, 1);

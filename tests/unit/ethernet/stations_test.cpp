@@ -203,7 +203,7 @@ TEST_F(StationsTest, AnAdvertisementIsAClaimAndPassesOnceItIsServed) {
 }
 
 /// The link tells the fabric (RFC 4861, 7.2.8): it answers for the address.
-TEST_F(StationsTest, WhatAStationAdvertisesTellsWhetherItIsARouter) {
+TEST_F(StationsTest, AnAdvertisementShowsWhetherItsStationIsARouter) {
   struct Case {
     NdType type;
     bool flag;  ///< of an advertisement of a neighbour
@@ -351,7 +351,7 @@ TEST_F(StationsTest, PacketsGoToTheStationThatHasTheAddress) {
   EXPECT_EQ(mac_for(kStation), kOtherMac);
 }
 
-TEST_F(StationsTest, TheFabricIsAskedForAStationThatDoesNotAnswerAnyMore) {
+TEST_F(StationsTest, TheFabricIsAskedForAStationThatNoLongerAnswers) {
   serve();
   for (int i = 0; i < 100 && stations().searches().empty(); ++i) {
     receive_ip(kStation);
@@ -658,7 +658,7 @@ TEST_F(StationsTest, AnAddressThatMovesAwayIsAnnouncedToTheOtherStations) {
   EXPECT_THAT(hops, ElementsAre(IpAddress(kStation))) << "the way to it is known at once";
 }
 
-TEST_F(StationsTest, AnAddressThatMovesHereIsNoNeighbourAnyMore) {
+TEST_F(StationsTest, AnAddressThatMovesHereIsNoLongerANeighbour) {
   view.on_neighbour(kStation, hardware(3), false, now);
   const MacAddress before = view.mac_of(hardware(3));
   announce();
@@ -836,7 +836,7 @@ TEST_F(StationsTest, NoStationHasAnAddressOfTheHost) {
   EXPECT_EQ(count().drop_address, 4U);
 }
 
-TEST_F(StationsTest, AnotherInterfaceOfTheHostMayHaveIt) {
+TEST_F(StationsTest, AnotherInterfaceOfTheHostMayHaveTheAddress) {
   HostView host;
   host.mac = kHostMac;
   host.addresses = {{kHost, 24}};
@@ -932,7 +932,7 @@ TEST_F(StationsTest, AnotherMacMaySendFromTheAddressOfAStation) {
   EXPECT_STREQ(name(stations().table().find(kStation)->state_name()), "contested");
 }
 
-TEST_F(StationsTest, AnotherMacMayNotIfSourcesAreStrict) {
+TEST_F(StationsTest, WithStrictSourcesAnotherMacMayNotSendFromTheAddress) {
   View strict{{.neighbours = 64, .stations = 8, .strict = true}, HashKey{1, 2}, pool};
   HostView host;
   host.mac = kHostMac;

@@ -161,7 +161,7 @@ TEST_F(Admin, PinsOutliveTheirEntries) {
   EXPECT_EQ(state_of(kPeer), "pinned");
 }
 
-TEST_F(Admin, RejectsWhatCannotBePinned) {
+TEST_F(Admin, RejectsInvalidPins) {
   config.limits.pins = 2;
   bring_up();
   EXPECT_EQ(link->pin(kOwnIp, port_gid(2)).error().code, EINVAL);

@@ -175,7 +175,7 @@ TEST_F(ArpPolicyTest, ALateAnswerIsIgnoredWhileTheLinkIsDown) {
   EXPECT_TRUE(sent_arp().empty());
 }
 
-TEST_F(ArpPolicyTest, ALateAnswerToWhatIsNowAnOwnAddressIsIgnored) {
+TEST_F(ArpPolicyTest, ALateAnswerToAnAddressThatTheHostNowHasIsIgnored) {
   bring_up();
   view.addresses.push_back({kPeer, 24});
   link->on_host_changed(view, now);
@@ -351,7 +351,7 @@ TEST_F(ArpAnnounce, ChoosesTheSourceAddress) {
   EXPECT_EQ(source_for(kVirtual, 2), kOwnIp);
 }
 
-TEST_F(ArpAnnounce, WithoutAnAddressOfTheInterfaceThatOfAnotherIsUsed) {
+TEST_F(ArpAnnounce, WithoutAnAddressOfTheInterfaceAnAddressOfAnotherOneIsUsed) {
   view.addresses.clear();
   view.local = {{kVirtual, 32}};
   bring_up();

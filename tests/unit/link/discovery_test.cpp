@@ -93,7 +93,7 @@ class Discovery : public LinkFixture {
                                   .add(body)
                                   .value());
   }
-  /// Sent by the address that it claims, or by the peer.
+  /// A message of neighbour discovery, sent by the address that it claims, or by the peer.
   void receive_nd(const NdMessage& content, std::optional<Gid> group = {}) {
     const bool is_advertisement = content.type == NdType::neighbour_advertisement;
     receive_nd_of((is_advertisement ? content.target_link_layer : content.source_link_layer)

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <functional>
+#include <set>
 
+#include "tests/unit/link/group_fixture.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
@@ -873,35 +875,6 @@ TEST_F(GroupTest, SilenceThatLastsIsCheckedMoreRarely) {
   EXPECT_GE(pause, kFirst * 6 * 3 / 4) << "few requests";
 }
 
-/// The table of the fixture, which has joined the broadcast group.
-class GroupTableTest : public ObjectFixture {
- protected:
-  void rejoin() {
-    groups.on_lost();
-    forget();
-    groups.join_broadcast(std::nullopt);
-    const auto id = emitted<JoinRequest>().at(0).id;
-    ASSERT_NE(groups.on_response({id, group_record(groups.broadcast().mgid())}, now), nullptr);
-    forget();
-  }
-};
-
-TEST_F(GroupTableTest, LidsOfTheSubnetBeforeAreForgotten) {
-  groups.on_lid(Lid(2500));
-  rejoin();
-  groups.on_broadcast_heard(Lid(3), now);
-  EXPECT_LE(groups.next_deadline(), now + config.silence_check * 5 / 4);
-  groups.on_lid(Lid(2500));
-  rejoin();
-  groups.on_lid(Lid(1250));
-  groups.on_reregister();
-  const auto id = emitted<JoinRequest>().at(0).id;
-  ASSERT_NE(groups.on_response({id, group_record(groups.broadcast().mgid())}, now), nullptr);
-  groups.on_broadcast_heard(Lid(3), now);
-  EXPECT_GE(groups.next_deadline(), now + 50s * 3 / 4);
-  EXPECT_LE(groups.next_deadline(), now + 50s * 5 / 4);
-}
-
 TEST_F(GroupTest, RecordOfAnotherGroupIsAFailure) {
   start();
   EXPECT_FALSE(reply(group_record(wire::multicast_gid(kAllNodes, kDefaultPKey))));
@@ -1004,6 +977,141 @@ TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   EXPECT_EQ(count(Counter::join_failures), 16U);
   EXPECT_EQ(lines->last_raw().size(), 5U) << "the 1st, 2nd, 4th, 8th and 16th";
   EXPECT_NE(lines->last_formatted().front().find("no response"), std::string::npos);
+}
+
+using SingleGroup = GroupObjects;
+
+TEST_F(SingleGroup, SilenceCountsFromTheStartOfTheLink) {
+  Group group{membership, GroupRole::broadcast};
+  group.set_silence(4s);
+  group.start();
+  grant_join(group);
+  group.on_heard(now);
+  EXPECT_LE(group.next_deadline(), now + 5s);
+  group.on_lost();
+  forget();
+  group.start();
+  grant_join(group);
+  EXPECT_GE(group.next_deadline(), now + config.membership_check * 3 / 4)
+      << "no other port has been heard on this link";
+}
+
+TEST_F(SingleGroup, AReportDoesNotEndTheBackOff) {
+  Group group{membership, GroupRole::multicast, wire::multicast_gid(kAllNodes, kDefaultPKey)};
+  group.start();
+  for (int i = 0; i < 3; ++i) {
+    refuse_join(group, wire::SaStatus::request_denied);
+    if (i < 2) reach_deadline_of(group);
+  }
+  group.on_notice(group.mgid());
+  refuse_join(group, wire::SaStatus::request_denied);
+  EXPECT_GE(group.next_deadline() - now, config.join_backoff.after(4) * 3 / 4);
+}
+
+TEST_F(SingleGroup, AGroupIsSettledOnceItHasBeenRefused) {
+  Group group{membership, GroupRole::all_nodes, wire::multicast_gid(kAllNodes, kDefaultPKey)};
+  EXPECT_FALSE(group.is_settled());
+  group.start();
+  EXPECT_FALSE(group.is_settled());
+  refuse_join(group, wire::SaStatus::request_denied);
+  EXPECT_TRUE(group.is_settled());
+  reach_deadline_of(group);
+  EXPECT_TRUE(group.is_settled()) << "while it is retried, too";
+  grant_join(group);
+  EXPECT_TRUE(group.is_settled());
+}
+
+TEST_F(SingleGroup, OnlyADisclosedStateOfThisPortIsALoss) {
+  wire::McMemberRecord found = group_record(wire::broadcast_gid(kDefaultPKey));
+  found.port_gid = kOwn.gid;
+  found.join_state = 0;
+  EXPECT_EQ(losses_after_finding(found), 0U) << "the SA does not disclose it";
+  found.join_state = wire::McMemberRecord::kSendOnlyNonMember;
+  EXPECT_EQ(losses_after_finding(found), 1U);
+  found.port_gid = kPeerHw.gid;
+  EXPECT_EQ(losses_after_finding(found), 0U) << "of another port";
+}
+
+TEST_F(SingleGroup, AGroupThatCannotBeUsedIsLeft) {
+  Group group{membership, GroupRole::broadcast};
+  group.start();
+  handles.refuses = true;
+  const auto join = take_join();
+  EXPECT_FALSE(group.on_response({join.id, group_record(group.mgid())}, now));
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(count(Counter::address_handle_refusals), 1U);
+}
+
+TEST_F(SingleGroup, AGroupWithAnInvalidMtuIsNotJoined) {
+  for (const std::uint8_t mtu : {std::uint8_t{0}, std::uint8_t{6}}) {
+    Group group{membership, GroupRole::broadcast};
+    group.start();
+    wire::McMemberRecord record = group_record(group.mgid());
+    record.mtu = mtu;
+    EXPECT_FALSE(group.on_response({take_join().id, record}, now)) << int{mtu};
+    EXPECT_EQ(group.record(), nullptr);
+    forget();
+  }
+}
+
+TEST_F(SingleGroup, ChecksOfGroupsThatWereJoinedTogetherAreSpread) {
+  constexpr std::uint32_t kGroups = 30;
+  std::set<TimePoint> checks;
+  for (std::uint32_t i = 0; i < kGroups; ++i) {
+    Group group{membership, GroupRole::multicast,
+                wire::multicast_gid(Ipv4Address(0xef000000 + i), kDefaultPKey)};
+    group.start();
+    grant_join(group);
+    checks.insert(group.next_deadline());
+    EXPECT_GE(group.next_deadline() - now, config.membership_check * 3 / 4);
+    EXPECT_LE(group.next_deadline() - now, config.membership_check * 5 / 4);
+  }
+  EXPECT_GT(checks.size(), kGroups / 2);
+}
+
+TEST_F(SingleGroup, AMissingGroupIsCreatedIfTheSaHasNoRecordOfIt) {
+  config.scopes = {2};
+  Group group{membership, GroupRole::broadcast};
+  group.set_creation(group_record(Gid{}));
+  group.start();
+  refuse_join(group, wire::SaStatus::no_records);
+  const auto creating = take_join();
+  EXPECT_NE(creating.components & wire::McMemberRecord::kQKey, 0U);
+}
+
+TEST_F(SingleGroup, JoinsAreCountedAndAreThoseOfAFullMember) {
+  config.pkey = PKey(0x0012);  // of a limited member
+  parameters = group_record(Gid{});
+  parameters->pkey = config.pkey;
+  parameters->proxy_join = true;
+  Group group{membership, GroupRole::multicast, wire::multicast_gid(kAllNodes, config.pkey)};
+  group.start();
+  EXPECT_EQ(count(Counter::join_requests), 1U);
+  const auto join = take_join();
+  EXPECT_EQ(join.record.pkey, PKey(0x8012)) << "RFC 4391, 4: the full-membership P_Key";
+  EXPECT_FALSE(
+      group.on_response({join.id, SaFailure(wire::SaStatus::insufficient_components)}, now));
+  EXPECT_EQ(count(Counter::join_requests), 1U);
+  const auto creating = take_join();
+  EXPECT_EQ(creating.record.pkey, PKey(0x8012));
+  EXPECT_FALSE(creating.record.proxy_join);
+  EXPECT_NE(creating.components & wire::McMemberRecord::kQKey, 0U);
+}
+
+TEST_F(SingleGroup, DatagramsToAGroupHaveItsGlobalRoute) {
+  Group group{membership, GroupRole::broadcast};
+  group.start();
+  wire::McMemberRecord record = group_record(group.mgid());
+  record.flow_label = 0x12345;
+  record.hop_limit = 9;
+  record.traffic_class = 5;
+  EXPECT_TRUE(group.on_response({take_join().id, record}, now));
+  ASSERT_FALSE(handles.made.empty());
+  const auto& route = handles.made.back().global;
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->flow_label, 0x12345U);
+  EXPECT_EQ(route->hop_limit, 9);
+  EXPECT_EQ(route->traffic_class, 5);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A link saves its cache, and another one takes it over.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/mgid.hpp"
 
@@ -90,7 +92,7 @@ TEST_F(HandoverTest, ANeighbourThatWasBeingProbedIsStale) {
   EXPECT_EQ(link->get(kPeer, now)->used, 6s);
 }
 
-TEST_F(HandoverTest, SavesOnlyWhatHasAPath) {
+TEST_F(HandoverTest, SavesOnlyNeighboursWithAPath) {
   bring_up();
   send(kPeer);
   EXPECT_THAT(saved().neighbours, IsEmpty()) << "incomplete";

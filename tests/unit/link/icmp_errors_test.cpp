@@ -68,7 +68,7 @@ TEST_F(IcmpErrorsTest, Ipv6GetsAddressUnreachable) {
   EXPECT_EQ(errors(), std::vector<Error>{kAddressUnreachable});
 }
 
-TEST_F(IcmpErrorsTest, AtOnceWhileTheFailureIsRemembered) {
+TEST_F(IcmpErrorsTest, AreSentAtOnceWhileTheFailureIsRemembered) {
   bring_up();
   make_failed();
   send(kPeer);
@@ -77,7 +77,7 @@ TEST_F(IcmpErrorsTest, AtOnceWhileTheFailureIsRemembered) {
   EXPECT_TRUE(link->sends().empty());
 }
 
-TEST_F(IcmpErrorsTest, WhenTheSaHasNoPath) {
+TEST_F(IcmpErrorsTest, AreSentWhenTheSaHasNoPath) {
   bring_up();
   send(kPeer);
   receive_arp(arp_from_peer(wire::ArpOperation::reply));
@@ -88,7 +88,7 @@ TEST_F(IcmpErrorsTest, WhenTheSaHasNoPath) {
   EXPECT_EQ(errors().size(), 2U);
 }
 
-TEST_F(IcmpErrorsTest, WhenThePathHasFailedBefore) {
+TEST_F(IcmpErrorsTest, AreSentWhenThePathHasFailedBefore) {
   bring_up();
   send(kPeer);
   receive_arp(arp_from_peer(wire::ArpOperation::reply));
@@ -103,7 +103,7 @@ TEST_F(IcmpErrorsTest, WhenThePathHasFailedBefore) {
   EXPECT_EQ(errors(), std::vector<Error>{kHostUnreachable});
 }
 
-TEST_F(IcmpErrorsTest, WhenThereIsNoPathToAPermanentNeighbour) {
+TEST_F(IcmpErrorsTest, AreSentWhenThereIsNoPathToAPermanentNeighbour) {
   bring_up();
   ASSERT_TRUE(link->set_permanent(kPeer, kPeerHw, now));
   send(kPeer);
@@ -113,7 +113,7 @@ TEST_F(IcmpErrorsTest, WhenThereIsNoPathToAPermanentNeighbour) {
   EXPECT_EQ(errors().size(), 2U) << "at once";
 }
 
-TEST_F(IcmpErrorsTest, NotWhenTheEntryIsRemovedOrTheLinkGoesDown) {
+TEST_F(IcmpErrorsTest, AreNotSentWhenTheEntryIsRemovedOrTheLinkGoesDown) {
   bring_up();
   send(kPeer);
   EXPECT_TRUE(link->remove(kPeer));
@@ -123,7 +123,7 @@ TEST_F(IcmpErrorsTest, NotWhenTheEntryIsRemovedOrTheLinkGoesDown) {
   EXPECT_TRUE(link->to_host().empty());
 }
 
-TEST_F(IcmpErrorsTest, NotAboutAParkedArpReply) {
+TEST_F(IcmpErrorsTest, AreNotSentAboutAParkedArpReply) {
   bring_up();
   receive_arp(arp_from_peer(wire::ArpOperation::request));
   refuse_paths();
@@ -155,7 +155,7 @@ TEST_F(IcmpErrorsTest, AreLimitedForPacketsOverTheMtu) {
   EXPECT_EQ(count(Counter::icmp_errors_withheld), 25U);
 }
 
-TEST_F(IcmpErrorsTest, AboutForwardedPacketsLeaveThoseOfTheHostTheirShare) {
+TEST_F(IcmpErrorsTest, ErrorsAboutForwardedPacketsLeaveTheHostItsShare) {
   config.limits.icmp_errors = 100;
   bring_up();
   make_failed();
@@ -166,6 +166,32 @@ TEST_F(IcmpErrorsTest, AboutForwardedPacketsLeaveThoseOfTheHostTheirShare) {
   for (int i = 0; i < 10; ++i) send(kPeer);
   for (int i = 0; i < 10; ++i) send(ip_packet(kPeer, kVirtual));
   EXPECT_EQ(count(Counter::icmp_errors_withheld), withheld);
+}
+
+TEST(IcmpErrorFrames, AMessageThatDoesNotFitIntoTheFrameIsNotSent) {
+  FramePool small(2, 48);
+  Config config;
+  HostAddresses host;
+  Output out;
+  IcmpErrors icmp{config, host, out};
+  for (FramePool* const pool : {&small}) {
+    Frame frame = pool->take();
+    frame.window(0, wire::kEncapsulationSize + 40);
+    std::ranges::fill(frame.bytes(), std::uint8_t{0});
+    wire::emit_encapsulation(wire::EtherType::ipv4, frame.bytes().data());
+    const auto ip = frame.bytes().subspan(wire::kEncapsulationSize);
+    ip[0] = 0x45;
+    ip[3] = 40;
+    ip[8] = 64;
+    ip[9] = 17;
+    std::ranges::copy(Ipv4Address(0x0a2c0001).bytes(), ip.begin() + 12);
+    std::ranges::copy(Ipv4Address(0x0a2c0002).bytes(), ip.begin() + 16);
+    icmp.unreachable(std::move(frame), Counter::drop_neighbour_failed, TimePoint{1h});
+  }
+  EXPECT_TRUE(out.to_host.empty());
+  EXPECT_EQ(out.counters[Counter::unreachable_answers], 0U);
+  EXPECT_EQ(out.counters[Counter::drop_neighbour_failed], 1U);
+  EXPECT_EQ(small.available(), small.capacity());
 }
 
 }  // namespace

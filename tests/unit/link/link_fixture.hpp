@@ -158,14 +158,14 @@ class LinkFixture : public ::testing::Test {
     message.target_protocol = kOwnIp;
     return message;
   }
-  /// As the HCA of this sender marks it.
+  /// The frame with the source that the HCA reports when `sender` has sent it.
   [[nodiscard]] static Incoming sent_by(const HwAddress& sender, Incoming&& incoming) {
     Incoming marked = std::move(incoming);
     marked.source_qpn = sender.qpn;
     if (marked.has_grh) marked.source_gid = sender.gid;
     return marked;
   }
-  /// Sent by the address that it claims.
+  /// An ARP request or reply, sent by the address that it claims.
   void receive_arp(const wire::Arp& message, std::optional<Gid> group = {}) {
     receive(sent_by(message.sender_hardware, datagram(arp_frame(message), group)));
   }

@@ -454,5 +454,54 @@ TEST_F(NeighbourTest, RemovalErasesAPathThatWaitsForItsFirstRequest) {
   EXPECT_EQ(paths.find(kPeerHw.gid), nullptr);
 }
 
+/// A gateway that has failed is asked about at its deadlines, within the limit for probes.
+TEST_F(NeighbourTest, ProbesOfAFailedGatewayAreLimited) {
+  make_failed();
+  const NeighbourDependencies deps{config, paths,   solicitor,  icmp,   pool,
+                                   out,    parking, statistics, random, *silent_logger()};
+  (void)entry()->on_gateway_deadline(deps, now);
+  EXPECT_EQ(sent_arp().size(), 1U);
+  forget();
+  while (solicitor.admit_revalidation(now)) {
+  }
+  (void)entry()->on_gateway_deadline(deps, now);
+  EXPECT_TRUE(sent_arp().empty());
+}
+
+TEST_F(NeighbourTest, UsesBeyond32BitsAreRestored) {
+  prepare_path(kPeerHw.gid);
+  restore({});
+  EXPECT_EQ(entry()->info(now).uses, 0x1'0000'0005U);
+  EXPECT_EQ(entry()->saved(now)->uses, 0x1'0000'0005U);
+}
+
+/// The host's own advertisements are replies, which wait for a path like those of the link.
+TEST_F(NeighbourTest, TheWaitOfAReplyIsNoResolution) {
+  learn(kPeerHw);
+  neighbours.packet(*entry(), packet(), now, Purpose::reply);
+  now += 1s;
+  grant(path_requests().at(0));
+  EXPECT_EQ(sent_packets(), 1U);
+  for (const auto count : statistics.resolution.counts()) EXPECT_EQ(count, 0U);
+}
+
+TEST_F(NeighbourTest, APermanentAddressIsNotReportedAsLearnt) {
+  config.reports_neighbours = true;
+  make_permanent();
+  learn(kNewPeerHw);
+  EXPECT_TRUE(out.known_neighbours.empty());
+  remove();
+  learn(kNewPeerHw);
+  EXPECT_EQ(out.known_neighbours.size(), 1U);
+}
+
+/// A neighbour and its path, with two index words each at the lowest load and 32 bytes of heap for
+/// the address handle, but without the provider's memory for that.
+TEST(NeighbourSizeTest, NeighbourAndPathFitInto312Bytes) {
+  // Hints and index.
+  constexpr double kIndex = 2 * sizeof(std::uint32_t) * 8.0 / 7.0 + 64 / 10.0;
+  EXPECT_LE(sizeof(Neighbour) + sizeof(Path) + 2 * kIndex + 32, 312);
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -81,7 +81,7 @@ TEST_F(NextHopsTest, TakesTheLongestPrefix) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.254");
 }
 
-TEST_F(NextHopsTest, PrefixLengthsThatAreNotMultiplesOfEight) {
+TEST_F(NextHopsTest, PrefixLengthsNeedNotBeMultiplesOfEight) {
   add(route("10.64.0.0", 10, {"10.44.0.8"}));
   add(route("fd00::8000", 113, {"fe80::8"}));
   hops.update(view);

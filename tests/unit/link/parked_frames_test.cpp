@@ -247,5 +247,53 @@ TEST_F(ParkedDatagrams, OfOneNeighbourLeaveRoomForTheFirstPacketsOfOthers) {
   EXPECT_EQ(parked(neighbour(others + 1)), 0U) << "the limit of all";
 }
 
+TEST(ParkedFramesTest, DestructorReturnsItsFrames) {
+  FramePool pool(4, 64);
+  Counters counters;
+  ParkingBudget budget{
+      .bytes_per_neighbour = 1 << 20, .first_packets = 2, .frames = 3, .bytes = 1 << 20};
+  {
+    ParkedFrames first(budget);
+    first.park(pool.take(), Purpose::reply, counters);
+    EXPECT_FALSE(first.has_packets());
+    first.park(pool.take(), Purpose::packet, counters);
+    EXPECT_TRUE(first.has_packets());
+    ParkedFrames second(std::move(first));
+    EXPECT_EQ(second.size(), 2U);
+    EXPECT_TRUE(second.has_packets());
+    EXPECT_EQ(budget.used, 1U);
+    EXPECT_EQ(budget.replies_used, 1U);
+    first = ParkedFrames(budget);
+    first.park(pool.take(), Purpose::packet, counters);
+    EXPECT_EQ(budget.used, 2U);
+    second = std::move(first);
+    EXPECT_EQ(budget.used, 1U);
+    EXPECT_EQ(budget.replies_used, 0U);
+  }
+  EXPECT_EQ(budget.used, 0U);
+  EXPECT_EQ(pool.available(), 4U);
+}
+
+TEST(ParkedFramesTest, BytesAreReturnedToTheBudget) {
+  FramePool pool(4, 64);
+  Counters counters;
+  ParkingBudget budget{
+      .bytes_per_neighbour = 1 << 20, .first_packets = 4, .frames = 4, .bytes = 1 << 20};
+  {
+    ParkedFrames parked(budget);
+    parked.park(pool.take(), Purpose::packet, counters);
+    parked.park(pool.take(), Purpose::packet, counters);
+    EXPECT_EQ(budget.bytes_used, 128U) << "the memory that they occupy";
+    (void)parked.take();
+    EXPECT_EQ(budget.bytes_used, 0U);
+    parked.park(pool.take(), Purpose::packet, counters);
+    EXPECT_EQ(budget.bytes_used, 64U);
+    parked.drop(Counter::drop_link_down, counters);
+    EXPECT_EQ(budget.bytes_used, 0U);
+    parked.park(pool.take(), Purpose::packet, counters);
+  }
+  EXPECT_EQ(budget.bytes_used, 0U);
+}
+
 }  // namespace
 }  // namespace ipoib::link

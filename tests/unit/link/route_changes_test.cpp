@@ -87,7 +87,7 @@ TEST_F(RouteChanges, AnAddedRouteIsFollowedAtOnce) {
   EXPECT_EQ(hop("10.45.1.1"), "10.44.0.9");
 }
 
-TEST_F(RouteChanges, ARemovedRouteIsFollowedNoMore) {
+TEST_F(RouteChanges, ARemovedRouteIsNoLongerFollowed) {
   added(route("0.0.0.0", 0, {"10.44.0.254"}));
   added(route("10.45.0.0", 16, {"10.44.0.9"}));
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.9");
@@ -99,7 +99,7 @@ TEST_F(RouteChanges, ARemovedRouteIsFollowedNoMore) {
   EXPECT_EQ(hop("10.45.0.1"), "");
 }
 
-TEST_F(RouteChanges, AReplacedRouteIsFollowedNoMore) {
+TEST_F(RouteChanges, AReplacedRouteIsNoLongerFollowed) {
   added(route("10.45.0.0", 16, {"10.44.0.9"}));
   added(route("10.45.0.0", 16, {"10.44.0.8"}, 100));
   added(route("10.45.0.0", 16, {"10.44.0.7"}), Place::instead);
@@ -154,7 +154,7 @@ TEST_F(RouteChanges, NextHopsOfAnIpv6RouteComeTogetherAndGoAlone) {
   EXPECT_EQ(hop6("fd50::1"), "");
 }
 
-TEST_F(RouteChanges, AReplacedIpv6RouteIsFollowedNoMore) {
+TEST_F(RouteChanges, AReplacedIpv6RouteIsNoLongerFollowed) {
   added(route("fd50::", 16, {"fd00::2", "fd00::3"}));
   added(route("fd50::", 16, {"fd00::4"}), Place::instead);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(hop6("fd50::1:" + std::to_string(i)), "fd00::4");

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 
+#include <set>
+
 #include "link/send_group_table.hpp"
+#include "tests/unit/link/group_fixture.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
@@ -383,7 +386,7 @@ TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
   EXPECT_FALSE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
 }
 
-/// ff02::fb and ff05::fb have one MGID, which tells neither.
+/// ff02::fb and ff05::fb have the same MGID, so the address does not follow from the MGID.
 TEST_F(SendGroupTableTest, AGroupHasTheAddressThatPacketsToItHave) {
   const auto addresses = [this] {
     std::vector<GroupInfo> all;
@@ -523,7 +526,7 @@ TEST_F(SendGroupTableTest, RequestsThatWereOutstandingWhenItWasClearedDoNotCount
   EXPECT_TRUE(take_requests().empty());
 }
 
-TEST_F(SendGroupTableTest, ClearLeavesWhatItMayBeAMemberOf) {
+TEST_F(SendGroupTableTest, ClearLeavesGroupsThatItMayBeAMemberOf) {
   config.limits.group_requests = 2;
   send(1);
   grant(take_requests().at(0), 0xc001);
@@ -656,6 +659,36 @@ TEST_F(SendGroupLog, FailuresInARowAreLoggedWithGrowingIntervals) {
   join(group_record(mgid, 0xc007));
   join(SaFailure(wire::SaStatus::request_denied));
   EXPECT_EQ(lines_at(spdlog::level::warn).size(), 6U);
+}
+
+using SendOnlyGroups = GroupObjects;
+
+TEST_F(SendOnlyGroups, MissingSendOnlyGroupsAreRetriedAtDifferentTimes) {
+  constexpr std::uint32_t kGroups = 30;
+  std::set<TimePoint> retries;
+  for (std::uint32_t i = 0; i < kGroups; ++i) {
+    FailureCount failures;
+    SendGroup group{membership, parking, failures,
+                    wire::multicast_gid(Ipv4Address(0xef000000 + i), kDefaultPKey)};
+    (void)group.on_packet(packet(), now);
+    group.on_turn();
+    (void)group.on_response(SaFailure(wire::SaStatus::request_invalid), now);
+    retries.insert(group.next_deadline());
+  }
+  EXPECT_GT(retries.size(), kGroups / 2);
+}
+
+TEST_F(SendOnlyGroups, AWaitingSendOnlyGroupIsJoinedWhenAnotherOneHasBeen) {
+  config.limits.group_requests = 1;
+  for (const std::uint32_t number : {1U, 2U}) {
+    const Gid mgid = wire::multicast_gid(Ipv4Address(0xef000000 + number), kDefaultPKey);
+    send_groups.send(mgid, packet(), now);
+  }
+  const auto first = take_join();
+  ASSERT_TRUE(send_groups.on_response({first.id, group_record(first.record.mgid, 0xc001)}, now));
+  const auto joins = emitted<JoinRequest>();
+  ASSERT_EQ(joins.size(), 1U);
+  EXPECT_NE(joins[0].record.mgid, first.record.mgid);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // ARP requests and solicitations that name GIDs at random use up their own limits only: the host's
 // packets to a new neighbour take the usual steps.
+#include <set>
+
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/neighbour_discovery.hpp"
 

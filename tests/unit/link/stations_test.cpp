@@ -1,4 +1,6 @@
 // A link that speaks for stations behind the host.
+#include <gmock/gmock.h>
+
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {
@@ -152,7 +154,7 @@ TEST_F(LinkWithStations, WithoutStationsNothingIsPassedOn) {
   EXPECT_EQ(count(Counter::drop_bad_arp_sender), 1U);
 }
 
-TEST_F(LinkWithStations, ReportsWhoSaysThatItHasTheAddressOfAStation) {
+TEST_F(LinkWithStations, ReportsClaimsOfTheAddressOfAStation) {
   bring_up();
   serve();
   link->known_neighbours().clear();

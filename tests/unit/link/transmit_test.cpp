@@ -227,7 +227,7 @@ TEST_F(Transmit, AChosenHopDoesNotMakeAPacketValid) {
   EXPECT_EQ(count(Counter::drop_malformed_packet), 1U);
 }
 
-TEST_F(Transmit, SolicitsWhatTheHostWantsToKnow) {
+TEST_F(Transmit, SolicitsNeighboursThatTheHostAsksFor) {
   config.reports_neighbours = true;
   bring_up();
   link->solicit(kPeer, now);
@@ -239,7 +239,7 @@ TEST_F(Transmit, SolicitsWhatTheHostWantsToKnow) {
   EXPECT_EQ(link->known_neighbours()[0], (KnownNeighbour{kPeer, kPeerHw, false}));
 }
 
-TEST_F(Transmit, SolicitsNothingThatNoNeighbourCanHave) {
+TEST_F(Transmit, SolicitsNoAddressThatNoNeighbourCanHave) {
   bring_up();
   link->solicit(kOwnIp, now);
   link->solicit(Ipv4Address(0xe0000001), now);
@@ -298,7 +298,7 @@ TEST_F(TwoRouters, ADeadOneIsReplacedByTheOther) {
   learn(kFirst);
   EXPECT_EQ(state_of(kFirst), "reachable");
   EXPECT_EQ(state_of(kSecond), "gone");
-  // It does not respond any more; traffic goes on.
+  // The peer no longer responds; traffic goes on.
   const TimePoint end = now + 2min;
   while (now < end && state_of(kFirst) != "failed") {
     tick_to(now + 1s);
@@ -379,7 +379,7 @@ TEST_F(DeadRouter, OfARedirectIsAvoidedUntilItResponds) {
   expect_avoided_until_it_responds();
 }
 
-TEST_F(DeadRouter, IsForgottenWhenItIsNoGatewayAnyMore) {
+TEST_F(DeadRouter, IsForgottenWhenItIsNoLongerAGateway) {
   bring_up();
   send_flows();
   tick_to(now + 4s);
@@ -562,6 +562,17 @@ TEST_F(Transmit, EntriesErasedWithinABatchAreNotUsed) {
   EXPECT_GT(count(Counter::neighbours_evicted), 40U);
   for (const std::uint32_t i : sent) EXPECT_NE(state_of(Ipv4Address(kFirst + i)), "gone");
   EXPECT_EQ(link->neighbour_count(), kPeers);
+}
+
+TEST_F(Transmit, MembershipReportsOfTheHostAnnounceNewGroups) {
+  bring_up();
+  Frame packet = ip_packet(Ipv4Address(0xe0000016), kOwnIp);
+  send(std::move(packet));
+  EXPECT_TRUE(emitted<HostGroupsChanged>().empty()) << "no report";
+  Frame report = ip_packet(Ipv4Address(0xe0000016), kOwnIp);
+  report.bytes()[9] = 2;  // IGMP
+  send(std::move(report));
+  EXPECT_EQ(emitted<HostGroupsChanged>().size(), 1U);
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ TEST_F(Unrouted, LinkLocalAddressesAreAlwaysOnTheLink) {
   EXPECT_EQ(state_of(*Ipv6Address::parse("fe80::2")), "incomplete");
 }
 
-TEST_F(Unrouted, WhatTheHostHasResolvedNeedsNoRoute) {
+TEST_F(Unrouted, APacketThatTheHostHasResolvedNeedsNoRoute) {
   bring_up_with_peer();
   Frame frame = ip_packet(kFar);
   const std::optional<IpAddress> none;

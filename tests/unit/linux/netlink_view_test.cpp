@@ -612,7 +612,7 @@ TEST_F(ArpPolicyTest, MirrorsALimitedNumberOfProxiedNeighbours) {
   EXPECT_THAT(snapshot().proxied, SizeIs(HostView::kMaxProxied));
 }
 
-TEST_F(ArpPolicyTest, ProxyRepliesForWhatIsRoutedElsewhere) {
+TEST_F(ArpPolicyTest, ProxyRepliesForAddressesThatAreRoutedElsewhere) {
   ip("link add veth0 type veth peer name veth1");
   ip("link set veth0 up");
   ip("link set veth1 up");

@@ -236,7 +236,7 @@ TEST_F(CoalescerTest, UnknownPacketClosesNoGroupOfTheNextBatch) {
   EXPECT_EQ(got().size(), 1U);
 }
 
-TEST_F(CoalescerTest, CountsWhatTheHostRefuses) {
+TEST_F(CoalescerTest, CountsPacketsThatTheHostRefuses) {
   host.is_full = true;
   for (const auto& packet : stream(3)) add(complete_packet(packet));
   coalescer.flush();

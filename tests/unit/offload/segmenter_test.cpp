@@ -118,7 +118,7 @@ TEST(Segmenter, ComputesChecksumsBehindExtensionHeaders) {
   EXPECT_TRUE(make_segmenter(frame, 0, true).computes_checksums());
 }
 
-TEST_P(EachKind, CopiesWhatPrecedesTheIpHeader) {
+TEST_P(EachKind, CopiesTheBytesBeforeTheIpHeader) {
   Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;
   auto segmenter = make_segmenter(frame, 4);
@@ -157,7 +157,7 @@ TEST(Segmenter, CwrIsOnlyInTheFirstAndFinAndPshOnlyInTheLastSegment) {
                                    wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin}));
 }
 
-TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
+TEST(PlanSegments, RefusesPacketsThatCannotBeSegmented) {
   const Bytes packet = partial_packet({.payload = 3000});
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::none, 20, 1000));

@@ -89,7 +89,7 @@ TEST_F(SaClientOrderTest, ABusySaIsNotAskedAgainForASupersededRequest) {
   EXPECT_EQ(methods(), (Methods{kLeave, kJoin}));
 }
 
-TEST_F(SaClientOrderTest, OfSeveralHeldRequestsTheLastOneCounts) {
+TEST_F(SaClientOrderTest, TheLastOfSeveralHeldRequestsCounts) {
   client->set_sm(kSm, now);
   ask_leave(1);
   ask_join(2);

@@ -333,7 +333,7 @@ TEST_F(SaClientTest, OnTimeIsHarmlessBeforeTheDeadline) {
   EXPECT_EQ(port.sent.size(), 1U);
 }
 
-/// Who knows one transaction id does not know the next.
+/// One known transaction id does not reveal the next.
 TEST_F(SaClientTest, TransactionIdsAreRandom) {
   std::vector<std::uint32_t> drawn{7, 0xffffffff, 0xffffffff, 7};
   std::size_t next = 0;

@@ -126,7 +126,7 @@ class SaClientGrhTest : public SaClientSourceTest {
   }
 };
 
-TEST_F(SaClientGrhTest, GidIsThatWhichWasAsked) {
+TEST_F(SaClientGrhTest, TheResponseHasTheGidThatWasAsked) {
   const Gid asked(kOurPrefix, Guid(5));
   ask_with(asked, kSubnetHopLimit);
   respond_with(Gid(kOurPrefix, Guid(6)));

@@ -69,7 +69,7 @@ TEST(RegisteredMemoryTest, KnowsTheKeyOfEachArenaAndDeregistersIt) {
   EXPECT_EQ(deregistered, (std::vector<ibv_mr*>{&first, &second}));
 }
 
-TEST_F(ReceiveQueueTest, PostsAgainWhatWasRefused) {
+TEST_F(ReceiveQueueTest, PostsRefusedReceivesAgain) {
   room = 1;
   EXPECT_FALSE(queue.post(pair, 1));
   EXPECT_EQ(counters.post_refused, 1U);

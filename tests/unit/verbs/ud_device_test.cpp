@@ -183,7 +183,7 @@ TEST_F(UdDeviceTest, QueuesAreNotDeeperThanTheDevicePermits) {
   EXPECT_EQ(wanted_capacities.max_send_wr, 32U) << "a power of two";
 }
 
-TEST_F(UdDeviceTest, SendsInlineOnlyWhatTheDeviceGrants) {
+TEST_F(UdDeviceTest, SendsInlineOnlyAsMuchAsTheDeviceGrants) {
   replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) {
     const auto made = of_device.create_qp(context, attributes);
     attributes->cap.max_inline_data = granted_inline;
@@ -218,7 +218,7 @@ TEST_F(UdDeviceTest, SendsInlineAlsoWithoutRoomForTheHeadersOfLargeSends) {
   EXPECT_NE(last_flags & IBV_SEND_INLINE, 0);
 }
 
-TEST_F(UdDeviceTest, IsCreatedWithoutWhatTheDeviceRefuses) {
+TEST_F(UdDeviceTest, IsCreatedWithoutFeaturesThatTheDeviceRefuses) {
   refuses_inline = true;
   replace_create_qp([](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
     if (attributes->cap.max_inline_data == 0) return of_device.create_qp(context, attributes);
@@ -229,7 +229,7 @@ TEST_F(UdDeviceTest, IsCreatedWithoutWhatTheDeviceRefuses) {
   expect_connected();
 }
 
-TEST_F(UdDeviceTest, TellsWhyItCannotBeCreated) {
+TEST_F(UdDeviceTest, SaysWhyItCannotBeCreated) {
   replace_create_qp([](ibv_context*, ibv_qp_init_attr_ex*) -> ibv_qp* {
     errno = creation_error;
     return nullptr;
@@ -244,7 +244,7 @@ TEST_F(UdDeviceTest, TellsWhyItCannotBeCreated) {
   }
 }
 
-TEST_F(UdDeviceTest, TellsWhichChangeTheDeviceRefuses) {
+TEST_F(UdDeviceTest, SaysWhichChangeTheDeviceRefuses) {
   for (const auto& [state, name] :
        {std::pair{IBV_QPS_INIT, "RESET to INIT"}, std::pair{IBV_QPS_RTR, "INIT to RTR"},
         std::pair{IBV_QPS_RTS, "RTR to RTS"}}) {

@@ -120,7 +120,7 @@ TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
-TEST_F(UdQueuePairTest, AcceptsWhatFitsIntoItsSendQueue) {
+TEST_F(UdQueuePairTest, AcceptsPacketsThatFitIntoItsSendQueue) {
   make_sides({.receive = 128, .send = 16});
   EXPECT_FALSE(a_->qp->can_send_large_packets());
   std::vector<Outgoing> batch;
@@ -159,7 +159,7 @@ TEST_F(UdQueuePairTest, DropsDatagramsWithoutTheEncapsulationHeader) {
   EXPECT_EQ(b_->qp->counters().malformed, 3U);
 }
 
-TEST_F(UdQueuePairTest, CountsThatItHasNoFrameToReceiveInto) {
+TEST_F(UdQueuePairTest, CountsReceivesWithoutAFrame) {
   make_sides({.receive = 64, .send = 64});
   std::vector<Incoming> kept;
   for (int round = 0; round < 100 && b_->qp->counters().receive_starved == 0; ++round) {
@@ -319,7 +319,7 @@ TEST_F(UdQueuePairTest, KeepsItsFramesIfTheQueuePairCannotBeDestroyed) {
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
-TEST_F(UdQueuePairTest, CountsWhatIsLostWhenBroughtDown) {
+TEST_F(UdQueuePairTest, CountsReceivesThatAreLostWhenBroughtDown) {
   constexpr std::size_t kCount = kSignalPeriod;
   b_->qp->arm();
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);

@@ -98,7 +98,7 @@ TEST(Acm, RequestsOfLibrdmacm) {
       << "with the attributes of a path";
 }
 
-TEST(Acm, RefusesWhatItCannotAnswer) {
+TEST(Acm, RefusesRequestsThatItCannotAnswer) {
   EXPECT_EQ(Message().refused(), Status::destination_type);
   EXPECT_EQ(Message().add(kSource, kOwn).refused(), Status::destination_type);
   EXPECT_EQ(Message().add(0, kPath).refused(), Status::destination_type) << "by GIDs";

@@ -28,11 +28,11 @@ struct ConnectionAttributes {
   void report(ibv_qp_attr& attr) const;
   /// Bytes of payload of a packet that is not the last of its message.
   [[nodiscard]] std::uint32_t mtu() const;
-  /// How long to wait for an acknowledgement; zero: without end.
+  /// How long to wait for an acknowledgement; zero for ever.
   [[nodiscard]] ipoib::Duration ack_timeout() const;
 };
 
-/// Packets of a message of `length` bytes, with `mtu` bytes in each but the last.
+/// The number of packets of a message of `length` bytes, with `mtu` bytes in each but the last.
 [[nodiscard]] constexpr std::uint32_t packet_count(std::uint32_t length, std::uint32_t mtu) {
   return length == 0 ? 1 : (length - 1) / mtu + 1;
 }

@@ -80,8 +80,9 @@ Connection::Left Connection::send_requests(Outbox& outbox, ConnectedSink& sink) 
   return sent == 0 ? Left::nothing : Left::more;
 }
 
-/// Returns how many packets, from the first, are done with. What the port cannot send is lost; a
-/// reliable connection sends it again when no acknowledgement comes.
+/// Offers packets to the receiver, and returns how many of them, from the first, are done with.
+/// Packets that the port cannot send are lost; a reliable connection sends them again when no
+/// acknowledgement comes.
 std::size_t Connection::offer(std::span<const OutgoingPacket> packets, ConnectedSink& sink) {
   if (packets.empty()) return 0;
   const Admission admission(hca_.port, hca_.counters);
@@ -121,7 +122,7 @@ void Connection::change_state(ibv_qp_state from) {
   }
 }
 
-/// "Send Queue Drained" (IBA 11.6.3.2).
+/// Raises the event "Send Queue Drained" (IBA 11.6.3.2) when that is so.
 void Connection::finish_draining() {
   if (qp_.state() != IBV_QPS_SQD || !is_draining_ || requester.has_started()) return;
   is_draining_ = false;

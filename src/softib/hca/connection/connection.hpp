@@ -16,14 +16,14 @@ class Connection : public ScheduleEntry {
  public:
   using Service = ipoib::wire::ConnectedService;
   using ConnectedPacket = ipoib::wire::ConnectedPacket;
-  /// What is left to send. `no_room`: at the receiver.
+  /// Whether something is left to send; `no_room` means none at the receiver.
   enum class Left : std::uint8_t { nothing, more, no_room };
 
   /// Both must outlive the connection.
   Connection(QueuePair& qp, Service of, const Dependencies& hca);
 
   [[nodiscard]] QueuePair& qp() const { return qp_; }
-  /// Whom its packets go to.
+  /// The process that its packets go to.
   [[nodiscard]] PeerProcess receiver() const {
     return {attributes.path.dlid, QpnLayout::slot(attributes.peer)};
   }
@@ -31,8 +31,8 @@ class Connection : public ScheduleEntry {
   // Packets of the peer.
   /// Whether the connection takes such packets: it has their service, and the side they are for.
   [[nodiscard]] bool takes(const ConnectedPacket& packet) const;
-  /// A packet names no source queue pair, so it must come from where the connection leads (IBA
-  /// 9.6.1.5).
+  /// Whether the packet comes from the peer. It names no source queue pair, so LID and GID must be
+  /// those that the connection leads to (IBA 9.6.1.5).
   [[nodiscard]] bool is_from_peer(const ConnectedPacket& packet) const;
   /// Whether all packets of a run come as expected, so that they may be handled as one.
   [[nodiscard]] bool expects(const PacketRun& run) const;
@@ -41,7 +41,8 @@ class Connection : public ScheduleEntry {
 
   /// Sends responses, then requests, by way of `outbox`.
   [[nodiscard]] Left send(ipoib::TimePoint now, Outbox& outbox, ConnectedSink& sink);
-  /// The state of the queue pair was `from`, and its attributes have been applied.
+  /// To call when the state of the queue pair, which was `from`, and its attributes have been
+  /// changed.
   void change_state(ibv_qp_state from);
   /// In SQD: raises the event when the requests that were begun are complete.
   void finish_draining();
@@ -64,7 +65,7 @@ class Connection : public ScheduleEntry {
   QueuePair& qp_;
   const Dependencies& hca_;
   bool is_established_ = false;  ///< a packet of the peer has come
-  bool is_draining_ = false;     ///< in SQD, requests that were started are not complete
+  bool is_draining_ = false;     ///< in SQD, and requests that were started are not complete
 };
 
 }  // namespace softib::hca

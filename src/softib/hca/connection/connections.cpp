@@ -41,7 +41,7 @@ void Connections::receive(const ArrivedPacket& from) {
   hca_.counters.drop_malformed += from.gso.packets;
 }
 
-/// A packet, or several as one; the longest of them has so many bytes of payload.
+/// Handles a packet, or several as one, of which the longest has `longest` bytes of payload.
 void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
   auto* const connection = accept(packet, longest);
   if (connection == nullptr) return;

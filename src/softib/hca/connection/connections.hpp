@@ -1,8 +1,8 @@
 // The connections of an HCA (IBA 9.7, 9.8): finds the connection of a packet, and decides which
 // connection sends next.
 //
-// What may give a connection something to send makes it active. serve() sends for active ones in
-// turn.
+// A stimulus that may give a connection something to send makes it active. serve() sends for active
+// ones in turn.
 #pragma once
 
 #include "softib/core/packet_sink.hpp"
@@ -21,23 +21,24 @@ class Connections {
   Connections(const Dependencies& hca, const QueuePairTable& qps)
       : hca_(hca), qps_(qps), admission_(hca.port, hca.counters) {}
 
-  /// The queue pair is about to be destroyed.
+  /// To call before the queue pair is destroyed.
   void remove(Connection& connection);
-  /// Requests have been posted. Behind others that wait they are sent with these.
+  /// To call when requests have been posted. If others wait, the new ones are sent with these.
   void posted(Connection& connection);
-  /// A packet or a run from the fabric that is no datagram.
+  /// Takes a packet or a run from the fabric that is no datagram.
   void receive(const ArrivedPacket& from);
-  /// The state of the queue pair was `from`, and its attributes have been applied.
+  /// To call when the state of the queue pair, which was `from`, and its attributes have been
+  /// changed.
   void change_state(Connection& connection, ibv_qp_state from);
 
   /// Whether requests, or the end of a drain, wait for responses.
   [[nodiscard]] bool needs_responses() const { return need_responses_ != 0; }
   [[nodiscard]] bool has_active() const { return schedule_.has_active(); }
-  /// When to call resume() for packets that could not be sent yet; kNever: there are none.
+  /// When to call resume() for packets that could not be sent yet; kNever if there are none.
   [[nodiscard]] ipoib::TimePoint resume_at(ipoib::TimePoint now) const {
     return schedule_.resume_at(now);
   }
-  /// Lets the next serve() go on with them.
+  /// Lets the next serve() go on with such packets.
   void resume() { schedule_.resume(); }
   /// Activates the connections whose deadline has passed.
   void expire(ipoib::TimePoint now) { schedule_.expire(now); }

@@ -30,7 +30,7 @@ Response read_response(const ConnectedPacket& packet, std::uint32_t mtu) {
           .packets = packet_count(packet.reth.length, mtu)};
 }
 
-/// It is like that of a READ of no bytes.
+/// The response to an atomic write, which is like that of a READ of no bytes.
 Response atomic_write_response(const ConnectedPacket& packet) {
   return {.psn = packet.bth.psn, .kind = Response::Kind::read};
 }
@@ -117,8 +117,8 @@ void ReceiveWindow::repeat_atomic_write(const ConnectedPacket& packet) {
   add(response);
 }
 
-/// Repeated ones do not count as pending: the requester counts a request once, however often it
-/// arrives.
+/// Adds a response. Repeated ones do not count as pending: the requester counts a request once,
+/// however often it arrives.
 void ReceiveWindow::add(const Response& response) {
   assert(!is_full() && response.packets != 0);
   responses_.push_back(response);
@@ -131,7 +131,8 @@ void ReceiveWindow::advance(std::uint32_t packets) {
   has_rejected_ = false;
 }
 
-/// One acknowledgement does for all requests since the last one, so for a whole batch of packets.
+/// Owes an acknowledgement; one is enough for all requests since the last one, so for a whole batch
+/// of packets.
 void ReceiveWindow::owe_ack() {
   if (!is_reliable_) return;
   const Response ack{.psn = expected_.previous(), .aeth = {.msn = msn_}};

@@ -1,5 +1,6 @@
-// Which packet of the peer's requests a connection expects, what a message may consist of, and the
-// responses that are owed (IBA 9.7.4, 9.7.5, 9.8.2). An unreliable connection owes none.
+// The receive window of a connection: the packet of the peer's requests that is expected next, the
+// message that it belongs to, and the responses that are owed (IBA 9.7.4, 9.7.5, 9.8.2). An
+// unreliable connection owes none.
 //
 // Responses leave in the order of their requests: an acknowledgement that overtook the response of
 // a READ would tell the requester that this was lost.
@@ -45,7 +46,7 @@ class ReceiveWindow {
   /// The expected packet, of a SEND or an RDMA WRITE, has been executed. Owes an acknowledgement if
   /// it requests one.
   void accept(const ConnectedPacket& packet);
-  // Of unreliable connections.
+  // Unreliable connections
   /// A packet with this PSN has come. Those before it, from the expected one on, are lost.
   void expect(Psn psn) { expected_ = psn; }
   /// The message in progress, if any, will not be completed.
@@ -55,7 +56,7 @@ class ReceiveWindow {
   /// Whether a message began to be dropped, and its end has not been seen.
   [[nodiscard]] bool is_dropping() const { return is_dropping_; }
 
-  // Of reliable connections.
+  // Reliable connections
   /// The expected packet is a READ: owes its response.
   void accept_read(const ConnectedPacket& packet, std::uint32_t mtu);
   /// The expected packet, an atomic operation, has found `original`: owes its response.
@@ -79,12 +80,12 @@ class ReceiveWindow {
 
   [[nodiscard]] bool owes() const { return !responses_.empty(); }
   [[nodiscard]] bool is_full() const { return responses_.size() >= kMaxResponses; }
-  /// READs and atomic operations whose first response has not been sent completely.
+  /// The number of READs and atomic operations whose first response has not been sent completely.
   [[nodiscard]] std::size_t pending_reads() const { return pending_reads_; }
   [[nodiscard]] const std::deque<Response>& responses() const { return responses_; }
   /// The next packets, all of the response at the front, have been sent. Requires owes().
   void sent(std::uint32_t packets);
-  /// Owes a NAK instead of all responses, the first of which cannot be read any more. Requires
+  /// Owes a NAK instead of all responses, the first of which can no longer be read. Requires
   /// owes().
   void replace_responses(std::uint8_t nak);
   /// The response at the front is no longer owed. Requires that it is a repeated one.

@@ -13,7 +13,7 @@ namespace softib::hca {
 
 using ipoib::wire::Psn;
 
-/// What the send queue of a connection stores in addition to SendRequest.
+/// The part of a request that the send queue of a connection stores in addition to SendRequest.
 struct ConnectedRequest {
   ibv_wr_opcode opcode = IBV_WR_SEND;
   bool fence = false;
@@ -25,9 +25,9 @@ struct ConnectedRequest {
   std::uint32_t invalidated_key = 0;  ///< of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV
   WindowBinding binding{};            ///< of IBV_WR_BIND_MW
   Psn first;                          ///< set when the request is started
-  std::uint32_t packets = 0;          ///< set when the request is started; 0: a local operation
+  std::uint32_t packets = 0;          ///< set when the request is started; 0 of a local operation
 
-  /// Takes over a work request, which is_valid_request().
+  /// Takes over a work request. Requires is_valid_request().
   void set(const ibv_send_wr& wr, bool is_extended);
 
   [[nodiscard]] bool is_read() const { return opcode == IBV_WR_RDMA_READ; }

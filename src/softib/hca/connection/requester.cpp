@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint8_t kRetryForever = 7;  ///< as rnr_retry (IBA 9.7.5.2.8)
 
-/// What an atomic operation has found, as it is stored in memory.
+/// The value that an atomic operation has found, as it is stored in memory.
 using OriginalBytes = std::array<std::uint8_t, sizeof(ConnectedPacket::original)>;
 
 /// The opcode of a request that is one packet, or of which the packets are parts.
@@ -72,7 +72,7 @@ void Requester::store(const ibv_send_wr& wr, std::uint32_t position) {
   if (request.is_atomic()) send.length = kAtomicBytes;
 }
 
-/// A request whose memory may not be used fails when those before it are complete.
+/// Builds packets. A request whose memory may not be used fails when those before it are complete.
 void Requester::build(Outbox& to) {
   assert(to.empty());
   execute_local();
@@ -139,9 +139,10 @@ void Requester::sent(std::size_t count) {
   }
 }
 
-/// Local operations bind and invalidate memory windows. They begin when all requests before them
-/// have been sent, so that a key that is sent afterwards is valid, and complete in order (IBA
-/// 10.8.3.3). One that may not be executed fails when those before it are complete.
+/// Executes local operations, which bind and invalidate memory windows. They begin when all
+/// requests before them have been sent, so that a key that is sent afterwards is valid, and
+/// complete in order (IBA 10.8.3.3). One that may not be executed fails when those before it are
+/// complete.
 void Requester::execute_local() {
   while (qp_.state() == IBV_QPS_RTS && window_.may_start_local()) {
     const auto position = window_.next_to_start();
@@ -178,8 +179,8 @@ void Requester::handle_acknowledge(const ConnectedPacket& packet) {
   }
 }
 
-/// Completes what `psn` acknowledges, which is outstanding, or the one before the first
-/// outstanding. Returns false if responses of an earlier READ are missing.
+/// Completes the requests that `psn` acknowledges, which is outstanding, or the one before the
+/// first outstanding. Returns false if responses of an earlier READ are missing.
 bool Requester::acknowledge(Psn psn) {
   while (window_.has_unacked() && psn - window_.unacked() >= 0) {
     const auto& request = window_.oldest();
@@ -216,7 +217,7 @@ void Requester::handle_nak(const Aeth& nak) {
 void Requester::handle_response(const ConnectedPacket& packet) {
   const auto psn = packet.bth.psn;
   if (!qp_.can_send() || !window_.is_outstanding(psn)) return;
-  // It also acknowledges what was sent before.
+  // The response also acknowledges the packets that were sent before.
   if (!acknowledge(psn.previous())) return recover();
   if (!qp_.can_send()) return;
   const auto& request = window_.oldest();
@@ -250,8 +251,8 @@ void Requester::complete_oldest() {
   }
 }
 
-/// A packet or a response was lost. Ignores further signs of that until there is progress; if what
-/// is sent again is lost, too, the timer notices.
+/// Goes back, since a packet or a response was lost. Ignores further signs of that until there is
+/// progress; if the packets that are sent again are lost, too, the timer notices.
 void Requester::recover() {
   if (!window_.is_recovering()) retry();
 }

@@ -31,35 +31,35 @@ class Requester {
 
   /// Whether a work request with `length` bytes may be posted.
   [[nodiscard]] bool is_valid(const ibv_send_wr& wr, std::uint64_t length) const;
-  /// Stores it at `position` of the send queue. Requires is_valid().
+  /// Stores a work request at `position` of the send queue. Requires is_valid().
   void store(const ibv_send_wr& wr, std::uint32_t position);
 
   /// Executes the local operations that come next, and appends the packets to send next. Requires
   /// that `to` is empty.
   void build(Outbox& to);
-  /// The first `count` packets of the last build() have been sent.
+  /// To call when the first `count` packets of the last build() have been sent.
   void sent(std::size_t count);
 
   // From the peer.
   void handle_acknowledge(const ConnectedPacket& packet);
   void handle_response(const ConnectedPacket& packet);
 
-  /// Sends again if an acknowledgement should have come by now; of a peer that has not taken our
-  /// packets yet, it may come later.
+  /// Sends again if an acknowledgement should have come by now. That of a peer that has not taken
+  /// our packets yet may come later.
   void check_timeout(ipoib::TimePoint now, ConnectedSink& sink);
-  /// Whether it sends nothing now because the peer was not ready.
+  /// Whether the requester sends nothing now because the peer was not ready.
   [[nodiscard]] bool is_paused(ipoib::TimePoint now) { return window_.is_paused(now); }
   /// When is_paused() changes, or check_timeout() has something to do.
   [[nodiscard]] ipoib::TimePoint update_deadline(ipoib::TimePoint now) {
     return window_.update_deadline(now, attributes_.ack_timeout());
   }
 
-  /// The next request begins with this PSN. Requires that none is waiting in the send queue.
+  /// Sets the PSN of the next request. Requires that none is waiting in the send queue.
   void start(Psn first) { window_.start(first); }
   [[nodiscard]] Psn next_psn() const { return window_.next(); }
   [[nodiscard]] bool has_unsent() const { return window_.has_unsent(); }
   [[nodiscard]] bool has_started() const { return window_.has_started(); }
-  /// Whether a run of responses is what comes next, all of it.
+  /// Whether all packets of a run of responses come as expected.
   [[nodiscard]] bool expects_responses(const ConnectedPacket& run) const {
     return run.bth.psn == window_.unacked() &&
            window_.is_outstanding(run.bth.psn + (run.packets - 1));

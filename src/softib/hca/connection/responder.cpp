@@ -20,8 +20,8 @@ using ipoib::wire::Reth;
 
 namespace {
 
-/// Whether the memory is aligned for an atomic operation. Its remote address does not tell: a
-/// region may begin at any address.
+/// Whether the memory is aligned for an atomic operation. That does not follow from its remote
+/// address: a region may begin at any address.
 bool is_aligned(const RegisteredMemory& memory) {
   return std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes == 0;
 }
@@ -89,7 +89,8 @@ void Responder::handle_unreliable(const ConnectedPacket& packet) {
   }
 }
 
-/// The response to this packet was lost, or the packet was duplicated (IBA 9.7.5.1.2).
+/// Handles a packet again, because the response to it was lost, or it was duplicated (IBA
+/// 9.7.5.1.2).
 void Responder::repeat(const ConnectedPacket& packet) {
   ++hca_.counters.duplicates;
   const bool is_read = packet.opcode == ConnectedOpcode::read_request;
@@ -113,16 +114,15 @@ Responder::Nak Responder::select_shared(const ConnectedPacket& packet) {
   return std::nullopt;
 }
 
-/// Who uses the keys of the peer's request. A request that names a queue of XRC that does not exist
-/// has no domain, and so no access.
+/// The user of the keys in the peer's request. A request that names a queue of XRC that does not
+/// exist has no domain, and so no access.
 KeyUser Responder::remote_user(std::uint32_t shared_queue) const {
   if (!qp_.is_xrc_target()) return qp_.key_user();
   const auto* const queue = hca_.shared_receives.find(shared_queue, qp_.config().domain);
   return {queue != nullptr ? queue->pd() : nullptr, qp_.number()};
 }
 
-/// Returns whether a receive is there for the message. If not, owes an RNR NAK, or drops the
-/// message.
+/// Whether there is a receive for the message. If not, owes an RNR NAK, or drops the message.
 bool Responder::has_receive(const ConnectedPacket& packet) {
   if (qp_.receives().waiting() != 0 || hca_.shared_receives.take(qp_)) return true;
   if (!is_reliable()) {
@@ -167,8 +167,9 @@ void Responder::execute_send(const ConnectedPacket& packet) {
   if (ipoib::wire::ends_message(packet.opcode)) complete_receive(packet, IBV_WC_SUCCESS);
 }
 
-/// Returns whether the key may be invalidated. If not, this is an error of the responder alone: the
-/// message has been received, and is acknowledged (IBA 9.9.3, class J; rdma_rxe does the same).
+/// Invalidates a key; returns whether that is allowed. If not, this is an error of the responder
+/// alone: the message has been received, and is acknowledged (IBA 9.9.3, class J; rdma_rxe does the
+/// same).
 bool Responder::invalidate(const ConnectedPacket& packet) {
   const auto user = remote_user(packet.shared_queue);
   if (hca_.memory.may_invalidate(packet.invalidated_key, user)) {
@@ -216,9 +217,9 @@ void Responder::execute_read(const ConnectedPacket& packet) {
   window_.accept_read(packet, attributes_.mtu());
 }
 
-/// The memory, and its remote address, must be aligned to its size; else the request is invalid
-/// (IBA 9.4.5, 9.7.5.2.4). The processor's own instructions make the operation atomic for all who
-/// use the memory.
+/// Executes an atomic operation. The memory, and its remote address, must be aligned to its size;
+/// else the request is invalid (IBA 9.4.5, 9.7.5.2.4). The processor's own instructions make the
+/// operation atomic for all who use the memory.
 void Responder::execute_atomic(const ConnectedPacket& packet) {
   using Word = std::uint64_t;
   const auto& atomic = packet.atomic;
@@ -288,8 +289,9 @@ void Responder::drop_message(const ConnectedPacket& packet) {
   window_.drop(packet);
 }
 
-/// A repeated READ of memory that cannot be read any more is no error, and is not answered: the
-/// peer may have the first response, and may have ended its own access. Otherwise it asks again.
+/// Builds responses. A repeated READ of memory that can no longer be read is no error, and is not
+/// answered: the peer may have the first response, and may have ended its own access. Otherwise it
+/// asks again.
 void Responder::build(Outbox& to) {
   assert(to.empty());
   std::size_t packets = 0;

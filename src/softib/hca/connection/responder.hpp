@@ -35,14 +35,14 @@ class Responder {
   Responder(QueuePair& qp, ipoib::wire::ConnectedService service,
             const ConnectionAttributes& attributes, const Dependencies& hca);
 
-  /// A packet, or a run of packets, of a request of the peer.
+  /// Handles a packet, or a run of packets, of a request of the peer.
   void handle_request(const ConnectedPacket& packet);
   /// Appends the responses to send next. Requires that `to` is empty.
   void build(Outbox& to);
-  /// These packets, the first of the last build(), have been sent.
+  /// To call when these packets, the first of the last build(), have been sent.
   void sent(std::span<const OutgoingPacket> packets);
 
-  /// Expects this PSN next. Requires that no response is owed.
+  /// Sets the PSN that is expected next. Requires that no response is owed.
   void start(Psn first) { window_.start(first); }
   void forget_responses() { window_.forget_responses(); }
   [[nodiscard]] Psn expected() const { return window_.expected(); }

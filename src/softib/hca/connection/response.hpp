@@ -1,4 +1,4 @@
-// What a responder owes for a request.
+// The response that a responder owes for a request.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ struct Response {
   ipoib::wire::Psn psn;  ///< of its first packet
   ipoib::wire::Aeth aeth{};
   Kind kind = Kind::acknowledge;
-  ipoib::wire::Reth read{};        ///< what to read
+  ipoib::wire::Reth read{};        ///< the memory to read
   std::uint32_t shared_queue = 0;  ///< that the request named, in requests of XRC
   std::uint64_t original = 0;      ///< what the atomic operation has found
   bool is_repeated = false;        ///< the request had been executed before
   std::uint32_t packets = 1;       ///< at least one
-  std::uint32_t sent = 0;          ///< of its packets
+  std::uint32_t sent = 0;          ///< number of its packets that were sent
 };
 
 }  // namespace softib::hca

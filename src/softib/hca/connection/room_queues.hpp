@@ -18,7 +18,7 @@ namespace softib::hca {
 /// A process that receives: a LID and the slot in its queue pair numbers.
 using PeerProcess = std::pair<std::uint16_t, std::uint32_t>;
 
-/// What a schedule stores of a connection.
+/// The part of a connection that a schedule uses.
 struct ScheduleEntry {
   bool is_active = false;                         ///< or postponed
   ipoib::TimePoint scheduled_at = ipoib::kNever;  ///< when its timer expires
@@ -27,14 +27,16 @@ struct ScheduleEntry {
 
 class RoomQueues {
  public:
-  /// Whether it may send: it is the first of those that wait for the receiver, or none does.
+  /// Whether a connection may send: it is the first of those that wait for the receiver, or none
+  /// does.
   [[nodiscard]] bool admits(const ScheduleEntry& entry, PeerProcess receiver) const {
     const auto queue = queues_.find(receiver);
     return queue == queues_.end() || queue->second.front() == &entry;
   }
   [[nodiscard]] bool empty() const { return queues_.empty(); }
-  /// There was no room for it, or not enough, or it is not admitted. If it was the first, it
-  /// becomes the last. If it waits for another receiver already, it goes on waiting for that.
+  /// Lets a connection wait, because there was no room for it, or not enough, or it is not
+  /// admitted. If it was the first, it becomes the last. If it waits for another receiver already,
+  /// it goes on waiting for that.
   void wait(ScheduleEntry& entry, PeerProcess receiver) {
     const bool is_new = !entry.waits_for;
     if (is_new) entry.waits_for = receiver;
@@ -43,7 +45,8 @@ class RoomQueues {
     if (!is_new) queue.pop_front();
     queue.push_back(&entry);
   }
-  /// It has found room, or needs none. Returns the one that is first in its place, or null.
+  /// Ends the waiting of a connection that has found room, or needs none. Returns the one that is
+  /// now the first in its place, or null.
   ScheduleEntry* leave(ScheduleEntry& entry) {
     const auto waits_for = std::exchange(entry.waits_for, std::nullopt);
     if (!waits_for) return nullptr;

@@ -1,4 +1,4 @@
-// Which connections are to be served, in which order, and when.
+// The schedule of connections: which are to be served, in which order, and when.
 //
 // Active ones are served next. Those that are too many at once are postponed, so that others can
 // use the HCA meanwhile, and those whose receiver has no room wait for it in turn; resume() makes
@@ -17,12 +17,12 @@ namespace softib::hca {
 
 class ConnectionSchedule {
  public:
-  /// Makes it active, unless it is active or postponed.
+  /// Makes a connection active, unless it is active or postponed.
   void activate(ScheduleEntry& entry) {
     if (!std::exchange(entry.is_active, true)) active_.push_back(&entry);
   }
   [[nodiscard]] bool has_active() const { return !active_.empty(); }
-  /// The one that has been active for the longest time. Requires has_active().
+  /// Takes the connection that has been active for the longest time. Requires has_active().
   [[nodiscard]] ScheduleEntry& take() {
     assert(has_active());
     ScheduleEntry& entry = *active_.front();
@@ -37,7 +37,8 @@ class ConnectionSchedule {
     active_.clear();
   }
 
-  /// Whether it may send: no other connection waits for room at this receiver, or it is the first.
+  /// Whether a connection may send: no other one waits for room at this receiver, or it is the
+  /// first.
   [[nodiscard]] bool admits(const ScheduleEntry& entry, PeerProcess receiver) const {
     return waiting_.admits(entry, receiver);
   }
@@ -46,7 +47,7 @@ class ConnectionSchedule {
     if (ScheduleEntry* const next = waiting_.leave(entry)) activate(*next);
   }
 
-  /// When to call resume(): now for postponed ones, soon for those that wait for room, or never.
+  /// When to call resume(): now if there are postponed ones, soon if some wait for room, or never.
   [[nodiscard]] ipoib::TimePoint resume_at(ipoib::TimePoint now) const {
     if (!postponed_.empty()) return now;
     return waiting_.empty() ? ipoib::kNever : now + kRoomRetry;
@@ -60,8 +61,8 @@ class ConnectionSchedule {
     waiting_.for_each_first([this](ScheduleEntry& entry) { activate(entry); });
   }
 
-  /// Sets its timer, or does nothing if that expires earlier: a connection that is served too early
-  /// sets it again.
+  /// Sets the timer of a connection. Does nothing if that expires earlier: a connection that is
+  /// served too early sets it again.
   void set_timer(ScheduleEntry& entry, ipoib::TimePoint when) {
     auto& scheduled = entry.scheduled_at;
     if (when >= scheduled) return;

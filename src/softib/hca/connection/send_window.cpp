@@ -154,7 +154,8 @@ ipoib::TimePoint SendWindow::update_deadline(ipoib::TimePoint now, ipoib::Durati
   if (!has_unacked() || timeout == ipoib::Duration::zero()) {
     deadline_ = ipoib::kNever;
   } else if (restarts_timer_ || deadline_ == ipoib::kNever) {
-    // At a full millisecond, at which those of other connections pass, too.
+    // The deadline is at a full millisecond, as those of other connections, so that they pass
+    // together.
     deadline_ = std::chrono::ceil<std::chrono::milliseconds>(now + timeout);
   }
   restarts_timer_ = false;

@@ -1,5 +1,6 @@
-// Which packets of a connection's requests have been sent and acknowledged, what to send next, and
-// when to send again (IBA 9.7.2 to 9.7.6). A packet of UC is acknowledged by being sent.
+// The send window of a connection: which packets of its requests have been sent and acknowledged,
+// which to send next, and when to send again (IBA 9.7.2 to 9.7.6). A packet of UC counts as
+// acknowledged once it was sent.
 //
 // Each packet of a request has a PSN; a READ has one for each packet of its response. The packets
 // of started requests follow each other:
@@ -10,8 +11,8 @@
 // A local operation (binding or invalidating a memory window) has a place in this order, and no
 // packet.
 //
-// Sending again moves the cursor back to `unacked` (go-back-N): of a READ, to the first response
-// that is missing.
+// Sending again moves the cursor back to `unacked` (go-back-N), or within a READ to the first
+// response that is missing.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -59,19 +60,20 @@ class SendWindow {
   /// Whether a packet with this PSN was sent and is not acknowledged.
   [[nodiscard]] bool is_outstanding(Psn psn) const { return psn - unacked_ >= 0 && psn - end_ < 0; }
 
-  /// The next request begins with this PSN. Requires that none is waiting in the send queue.
+  /// Sets the PSN of the next request. Requires that none is waiting in the send queue.
   void start(Psn first);
   /// Whether the next request is a local operation that may be executed now: all requests before it
   /// have been sent, and its fence permits it.
   [[nodiscard]] bool may_start_local();
-  /// Starts it. It is complete when it is the oldest. Requires that it is a local operation.
+  /// Starts the next request, which is complete when it is the oldest. Requires that it is a local
+  /// operation.
   void start_local();
   [[nodiscard]] std::uint32_t next_to_start() const { return started_; }  ///< position
   /// Fills `out` with the packets to send next. Returns how many. May start requests if
   /// `may_start`.
   [[nodiscard]] std::size_t plan(std::span<RequestPacket> out, const ConnectionAttributes& with,
                                  bool may_start);
-  /// The next packet of the last plan has been sent.
+  /// To call when the next packet of the last plan has been sent.
   void sent(const RequestPacket& packet);
   /// Packets up to `psn` are acknowledged, all of one request. Requires that they were sent. This
   /// is progress.

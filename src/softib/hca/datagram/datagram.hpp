@@ -9,7 +9,7 @@ namespace softib::hca {
 struct Datagram {
   Datagram(QueuePair& qp, const Dependencies& hca) : sender(qp, hca) {}
 
-  /// Goes back to what it was at first.
+  /// Goes back to the initial state.
   void reset() {
     qkey = {};
     sender.reset();

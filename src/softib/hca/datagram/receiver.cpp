@@ -145,7 +145,8 @@ void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
   if (status != IBV_WC_SUCCESS && qp.state() != IBV_QPS_ERR) hca_.completions.enter_error(qp);
 }
 
-/// Without a GRH, its 40 bytes in front of the message are not written.
+/// Writes a datagram to a receive. Without a GRH, its 40 bytes in front of the message are not
+/// written.
 ibv_wc_status DatagramReceiver::write(const QueuePair& qp, std::span<const ibv_sge> elements,
                                       const Incoming& arrival) const {
   if (total_length(elements) < kGrhSize + arrival.size()) return IBV_WC_LOC_LEN_ERR;

@@ -1,5 +1,5 @@
-// Receives datagrams for the queue pairs of an HCA. What has passed the checks is copied to the
-// posted memory, and the receive completes.
+// Receives datagrams for the queue pairs of an HCA. A datagram that has passed the checks is copied
+// to the posted memory, and the receive completes.
 //
 // A large packet is delivered as a whole if its queue pair has a large receive posted; otherwise it
 // is segmented first (LargePacket), and each segment is delivered like a packet.

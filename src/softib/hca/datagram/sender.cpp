@@ -122,7 +122,8 @@ ibv_wc_status DatagramSender::gather_message(std::uint32_t position, OutgoingPac
   return IBV_WC_SUCCESS;
 }
 
-/// The headers, which were copied when the send was posted, and the scatter elements.
+/// Collects a large send: the headers, which were copied when it was posted, and the scatter
+/// elements.
 ibv_wc_status DatagramSender::gather_large(std::uint32_t position, OutgoingPacket& out) {
   auto& sends = qp_.sends();
   const auto& request = sends.at(position);

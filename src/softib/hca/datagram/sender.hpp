@@ -2,8 +2,8 @@
 // without the lock of the HCA; its next call completes them. Sends complete in the order of
 // posting.
 //
-// A send with an error completes with it after the sends before it, and moves the queue pair to
-// SQE, which flushes the sends after it (IBA 10.10.3.1).
+// A send with an error completes with that error after the sends before it, and moves the queue
+// pair to SQE, which flushes the sends after it (IBA 10.10.3.1).
 //
 // A large send (IBV_WR_TSO) becomes one large packet that the receiver segments: see LargePacket.
 #pragma once
@@ -32,7 +32,7 @@ class DatagramSender {
 
   /// Whether a work request with `length` bytes may be posted.
   [[nodiscard]] bool is_valid(const ibv_send_wr& wr, std::uint64_t length) const;
-  /// Stores it at `position` of the send queue. Requires is_valid().
+  /// Stores a work request at `position` of the send queue. Requires is_valid().
   void store(const ibv_send_wr& wr, std::uint32_t position);
 
   /// Completes the sends of the previous batch and returns the next one, or nothing. It is valid

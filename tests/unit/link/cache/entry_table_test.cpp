@@ -1,4 +1,4 @@
-// The hash table, compared with a std::map; and what those achieve who choose its keys.
+// The hash table, compared with a std::map, and with keys that an attacker chooses.
 #include "link/cache/entry_table.hpp"
 
 #include <gtest/gtest.h>
@@ -157,7 +157,7 @@ TEST(EntryTableTest, CraftedAddressesDoNotCollide) {
   EXPECT_LT(items.probes(), crafted.size() * 5 / 2);
 }
 
-TEST(EntryTableTest, WhoKnowsTheKeyOnlyFillsTwoBuckets) {
+TEST(EntryTableTest, KnowingTheKeyOnlyFillsTwoBuckets) {
   Items items(1024, kKey);
   const Index index(1024);
   std::vector<Ipv6Address> colliding;

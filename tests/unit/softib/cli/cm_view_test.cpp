@@ -77,7 +77,7 @@ TEST(CmView, TablesHaveIdsAndMessages) {
             "a      77  rping    unexpected     -       -         -           -        1\n");
 }
 
-TEST(CmView, WhatIsNoIdIsLeftOutAndNamesArePrintable) {
+TEST(CmView, EntriesThatAreNoIdsAreLeftOutAndNamesArePrintable) {
   const auto good = connected().words();
   const auto with = [&](std::size_t word, std::uint64_t bits) {
     auto words = good;

@@ -30,7 +30,7 @@ TEST(ListTable, HasALineForEachSubnet) {
   EXPECT_EQ(list_table({}), "SUBNET  PID  UPTIME  HCAS  PROGRAMS  OWNER  FOLDER\n");
 }
 
-TEST(ListTable, JsonHasNullForWhatIsUnknown) {
+TEST(ListTable, JsonHasNullForUnknownValues) {
   EXPECT_EQ(
       boost::json::serialize(list_json(subnets())),
       R"([{"subnet":"default","folder":"/run/softib/default","owner":"root","running":true,"pid":77,)"

@@ -127,7 +127,7 @@ TEST(ShowTable, BriefFormFitsEightyColumns) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kBriefWidth) << line;
 }
 
-TEST(ShowTable, OfASubnetWithoutProcessHasWhatIsKnown) {
+TEST(ShowTable, OfASubnetWithoutProcessHasKnownValuesOnly) {
   auto partial = subnet();
   partial["running"] = false;
   for (const auto* key : {"partitions", "sa"}) partial.erase(key);

@@ -133,7 +133,7 @@ class CmFixture : public testing::Test {
     }
     return words;
   }
-  /// What it has told since the last call; the events are also in `last_told`.
+  /// The texts of the events since the last call; the events are also in `last_told`.
   Words told() {
     last_told = manager.take_events();
     Words words;

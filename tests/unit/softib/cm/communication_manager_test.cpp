@@ -23,7 +23,7 @@ class CommunicationManagerTest : public CmFixture {
   }
 };
 
-TEST_F(CommunicationManagerTest, ReqSaysWhatThePathSays) {
+TEST_F(CommunicationManagerTest, ReqHasTheValuesOfThePath) {
   ours.lid = Lid(6);
   auto path = path_between(ours, theirs);
   path.sl = ServiceLevel(3);
@@ -68,7 +68,7 @@ TEST_F(CommunicationManagerTest, SendsAGrhWhereItIsNeeded) {
   EXPECT_TRUE(grh_of_req(virtual_function, 1));
 }
 
-TEST_F(CommunicationManagerTest, AnswersBackOnTheWayOfTheRequest) {
+TEST_F(CommunicationManagerTest, AnswersAlongTheRouteOfTheRequest) {
   MadPacket packet = Route::along(path_between(theirs, ours), true).packet({5, req()});
   listen();
   manager.receive(packet, ours, now);
@@ -81,7 +81,7 @@ TEST_F(CommunicationManagerTest, AnswersBackOnTheWayOfTheRequest) {
   EXPECT_EQ(wire::CmMad::parse(answer.mad)->transaction_id, 5U);
 }
 
-TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsWhatWasAgreed) {
+TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsTheAgreedParameters) {
   connect();
   receive(rep());
   const auto& qp = parameters();
@@ -98,7 +98,7 @@ TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsWhatWasAgreed) {
   EXPECT_EQ(qp.path.mtu, 4);
 }
 
-TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsWhatWasAgreed) {
+TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsTheAgreedParameters) {
   be_asked();
   accept();
   const auto& qp = parameters();
@@ -228,7 +228,7 @@ TEST(AckTimeout, CoversRoundTripAndDelay) {
   EXPECT_EQ(ack_timeout_of(31, 31), 31);
 }
 
-TEST_F(CommunicationManagerTest, RejectsWhatThePortCannotHave) {
+TEST_F(CommunicationManagerTest, RejectsConnectionsThatThePortCannotHave) {
   listen();
   const auto rejected = [&](auto change) {
     CmReq one = req();
@@ -266,7 +266,7 @@ TEST_F(CommunicationManagerTest, RefusesTransportsWithoutConnections) {
   EXPECT_EQ(manager.connect(one, path_between(ours, theirs), ours, now).error().code, EINVAL);
 }
 
-TEST_F(CommunicationManagerTest, ARejectionMayComeFromWhoHasNoId) {
+TEST_F(CommunicationManagerTest, ARejectionMayComeFromAProcessWithoutAnId) {
   connect();
   CmRej one = rej(CmRejReason::invalid_service_id);
   one.local_id = CommId();
@@ -500,7 +500,7 @@ TEST_F(CommunicationManagerTest, CountsByMessage) {
   EXPECT_EQ(counters.retries[index<CmRtu>()], 1U);
 }
 
-TEST_F(CommunicationManagerTest, CountsWhatIsNoMessage) {
+TEST_F(CommunicationManagerTest, CountsMadsThatAreNoMessages) {
   MadPacket packet = Route::along(path_between(theirs, ours), false).packet({1, rtu()});
   packet.mad[2] = 1;
   manager.receive(packet, ours, now);

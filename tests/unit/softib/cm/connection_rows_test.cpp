@@ -1,5 +1,5 @@
 // Rows of docs/states.md, "Connection of the communication manager": in this state, this stimulus
-// leads to that state, sends these messages and tells these events.
+// leads to that state, sends these messages and reports these events.
 #include <functional>
 #include <ostream>
 

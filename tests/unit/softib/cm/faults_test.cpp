@@ -202,7 +202,7 @@ class World {
       at(happens(faults_.late) ? within(5s) : within(1ms), [this, packet] { deliver(packet); });
     }
   }
-  /// As the subnet does: to who listens, or to the process that the remote ID names.
+  /// Delivers as the subnet does: to the process that listens or that the remote ID names.
   void deliver(const MadPacket& packet) {
     const auto mad = wire::CmMad::parse(packet.mad);
     const std::size_t node = packet.dlid.value() / 4 - 1;

@@ -27,7 +27,7 @@ class ListenersTest : public testing::Test {
   Listeners listeners;
 };
 
-TEST_F(ListenersTest, FindsExactlyWhatIsListenedOn) {
+TEST_F(ListenersTest, FindsExactlyTheServicesThatAreListenedOn) {
   const auto one = add(0x1061234);
   const auto two = add(0x1061235);
   EXPECT_EQ(find(0x1061234), one);
@@ -50,7 +50,7 @@ TEST_F(ListenersTest, FindsRangesOfSeveralMasks) {
   EXPECT_EQ(find(0x13e0000), std::nullopt);
 }
 
-TEST_F(ListenersTest, RefusesWhatOverlaps) {
+TEST_F(ListenersTest, RefusesOverlappingServices) {
   add(0x1061234);
   add(0x13f0000, kPrefix);
   EXPECT_EQ(refusal(0x1061234), EBUSY);

@@ -338,7 +338,7 @@ TEST_F(EndpointTest, CountsPacketsToEmptySlots) {
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
 }
 
-TEST_F(EndpointTest, CountsWhatAProcessHasLeftUnread) {
+TEST_F(EndpointTest, CountsPacketsThatAProcessHasLeftUnread) {
   constexpr std::uint32_t kSlot = 5;
   const auto node = subnet_.folder().open_node(2).value();
   const auto listener = transport::listen_at(node.get(), fabric::slot_name(kSlot));
@@ -367,7 +367,7 @@ TEST_F(EndpointTest, APortThatIsNotActiveStopsBothDirections) {
 }
 
 /// The sender looks at the port before; the receiver has the last word.
-TEST_F(EndpointTest, DropsWhatArrivesAfterThePortHasGoneDown) {
+TEST_F(EndpointTest, DropsPacketsThatArriveAfterThePortHasGoneDown) {
   struct Stopped : PacketReceiver {
     void receive(std::span<const ArrivedPacket>) override {
       entered = true;
@@ -1052,7 +1052,7 @@ TEST_F(CmTest, ARejectionWithoutIdReachesAllProcesses) {
   EXPECT_EQ(transaction(neighbour_cm_.inbox), 9U);
 }
 
-TEST_F(CmTest, AnAgentGetsWhatIsForNobodyElse) {
+TEST_F(CmTest, AnAgentGetsMessagesForNobodyElse) {
   const auto agents = open_locks(fabric::kAgentsName);
   ASSERT_TRUE(fabric::try_lock(agents.get(), fabric::agent_lock_offset(2, 7, 3)));
   cm_.takes = neighbour_cm_.takes = false;

@@ -310,7 +310,7 @@ TEST_F(FaultyEndpoint, PacketsArriveUnchangedAfterADelay) {
   EXPECT_EQ(counted(fabric::PortCounter::link_duplicates), 2U);
 }
 
-TEST_F(FaultyEndpoint, EachSegmentOfALargePacketHasItsOwnFate) {
+TEST_F(FaultyEndpoint, EachSegmentOfALargePacketHasItsOwnFaults) {
   set({.loss = 5000});
   const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qpn_, 40);
   one_->send({&large.outgoing(), 1});
@@ -400,7 +400,7 @@ TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
   sm->set_mad_receiver(nullptr);
 }
 
-TEST_F(FaultyEndpoint, DetachDropsWhatWaits) {
+TEST_F(FaultyEndpoint, DetachDropsWaitingPackets) {
   set({.delay = LinkFaults::kMaxDelay});
   send("late");
   one_->detach();

@@ -245,7 +245,7 @@ TEST_F(FabricTest, CountersAddUpOverProcesses) {
   EXPECT_EQ(one.counters(5)[static_cast<std::size_t>(PortCounter::sent_packets)], 3U);
 }
 
-TEST_F(FabricTest, ANewWriterAdoptsWhatIsThere) {
+TEST_F(FabricTest, ANewWriterAdoptsTheState) {
   {
     auto out = writer();
     out.set_node(5, make_node("host1", 7));

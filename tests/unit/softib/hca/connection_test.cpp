@@ -354,7 +354,7 @@ TEST_F(ConnectionTest, LatePacketsAreNotSentAgain) {
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
 }
 
-TEST_F(ConnectionTest, WhatHasNoRoomIsOfferedAgain) {
+TEST_F(ConnectionTest, PacketsWithoutRoomAreOfferedAgain) {
   network.room = 3;
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 50'000)}), 0);
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 400'000), {a.part(400'000, 50'000)}), 0);

@@ -155,7 +155,7 @@ TEST_F(ForeignPacketsTest, NoMoreReadsAndAtomicOperationsThanWereAgreed) {
   }
 }
 
-/// A repeated READ that may not be executed any more is not refused, but not answered.
+/// A repeated READ that may no longer be executed is neither refused nor answered.
 TEST_F(ForeignPacketsTest, AReadThatComesAgainIsCheckedAgain) {
   const auto huge = *b.hca.register_memory(*b.pd, b.area.data(), std::uint64_t{kMaxMessage} + 1,
                                            b.address(0), kAllAccess);
@@ -175,7 +175,7 @@ TEST_F(ForeignPacketsTest, AReadThatComesAgainIsCheckedAgain) {
   EXPECT_EQ(qb.state(), IBV_QPS_RTS);
 }
 
-TEST_F(ForeignPacketsTest, SoManyResponsesAreOwedAtOnce) {
+TEST_F(ForeignPacketsTest, TheNumberOfOwedResponsesIsBounded) {
   for (const Part& part :
        {Part{read_request, 0, 8}, Part{fetch_add, 0}, Part{atomic_write, 8, 8}}) {
     connect_again(agreed());
@@ -278,7 +278,7 @@ TEST_F(ForeignResponsesTest, AResponseToSomethingElseEndsTheConnection) {
   }
 }
 
-TEST_F(ForeignResponsesTest, WhatIsReservedOrNotOutstandingIsIgnored) {
+TEST_F(ForeignResponsesTest, ReservedOrUnsolicitedResponsesAreIgnored) {
   send(IBV_WR_RDMA_WRITE);
   respond(acknowledge, 0, {Aeth::Kind::nak, 4, 0});
   respond(acknowledge, 0, {Aeth::Kind::reserved, Aeth::kRemoteAccessError, 0});
@@ -302,7 +302,7 @@ TEST_F(ForeignResponsesTest, ARepeatedRnrNakIsNoFurtherRetry) {
   EXPECT_THAT(a.poll(), IsEmpty());
 }
 
-TEST_F(ForeignResponsesTest, ARefusalAcknowledgesWhatWasSentBefore) {
+TEST_F(ForeignResponsesTest, ARefusalAcknowledgesEarlierRequests) {
   send(IBV_WR_RDMA_WRITE);
   send(IBV_WR_RDMA_WRITE);
   respond(acknowledge, 0, {Aeth::Kind::nak, Aeth::kRemoteOperationError, 0}, 1);

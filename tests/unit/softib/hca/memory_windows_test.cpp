@@ -27,9 +27,9 @@ class MemoryWindowsTest : public testing::Test {
   std::uint32_t region = add(pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
   std::uint32_t type_1 = *table.add_window(pd, IBV_MW_TYPE_1);
   std::uint32_t type_2 = *table.add_window(pd, IBV_MW_TYPE_2);
-  /// Of a window of type 1, to be changed by tests.
+  /// A valid binding of a window of type 1, which tests change.
   WindowBinding valid{type_1, next(type_1), region, kBase + 16, 32, kWrite};
-  /// The same for type 2.
+  /// A valid binding of a window of type 2, which tests change.
   WindowBinding valid_2{type_2, next(type_2), region, kBase + 16, 32, kWrite};
 };
 
@@ -58,14 +58,14 @@ TEST_F(MemoryWindowsTest, AnotherDomainHasNoAccess) {
   EXPECT_FALSE(table.resolve(valid.key, kBase + 16, 1, {&other, Qpn(0x10)}, kWrite));
 }
 
-TEST_F(MemoryWindowsTest, Type1IsOfEachQueuePairOfTheDomain) {
+TEST_F(MemoryWindowsTest, Type1BelongsToEachQueuePairOfTheDomain) {
   ASSERT_TRUE(table.bind(valid, user));
   EXPECT_TRUE(table.resolve(valid.key, kBase + 16, 1, {&pd, Qpn(0x11)}, kWrite));
   valid.key = next(valid.key);
   EXPECT_TRUE(table.bind(valid, {&pd, Qpn(0x11)}));
 }
 
-TEST_F(MemoryWindowsTest, Type2IsOfItsQueuePair) {
+TEST_F(MemoryWindowsTest, Type2BelongsToItsQueuePair) {
   ASSERT_TRUE(table.bind(valid_2, user));
   EXPECT_NE(find(valid_2.key, kBase + 16, 32), nullptr);
   EXPECT_FALSE(table.resolve(valid_2.key, kBase + 16, 1, {&pd, Qpn(0x11)}, kWrite));

@@ -111,7 +111,7 @@ TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
   EXPECT_EQ(a.hca.create_address_handle(*a.pd, attr).error().code, ENOMEM);
 }
 
-/// As rdma_check_ah_attr() of the kernel.
+/// The same rules as in rdma_check_ah_attr() of the kernel.
 TEST_F(HcaObjectsTest, PortMayRequireAGrhInAddressHandles) {
   auto port = a.hca.port();
   port.grh_required = true;

@@ -69,7 +69,7 @@ TEST_F(RequesterTest, TheLastAcknowledgementCompletesARequest) {
   EXPECT_TRUE(outbox.empty());
 }
 
-TEST_F(RequesterTest, OnlyWhatWasSentIsNotBuiltAgain) {
+TEST_F(RequesterTest, PacketsThatWereNotSentAreBuiltAgain) {
   for (int i = 0; i < 3; ++i) post(IBV_WR_SEND, element(0, 1));
   requester.build(outbox);
   EXPECT_EQ(outbox.size(), 3U);
@@ -107,7 +107,7 @@ TEST_F(RequesterTest, AnRnrNakPausesIt) {
   EXPECT_EQ(qp.state(), IBV_QPS_ERR);
 }
 
-TEST_F(RequesterTest, TheWindowBoundsWhatIsNotAcknowledged) {
+TEST_F(RequesterTest, TheWindowBoundsUnacknowledgedPackets) {
   post(IBV_WR_RDMA_WRITE, element(0, 1 << 20));
   std::uint32_t packets = 0;
   do {

@@ -326,7 +326,7 @@ TEST_F(SharedReceiveTest, AttributesAreChecked) {
   EXPECT_FALSE(creates({1, 1, 0}));
 }
 
-TEST_F(SharedReceiveTest, ItCanBeResized) {
+TEST_F(SharedReceiveTest, CanBeResized) {
   for (std::uint64_t id = 0; id < kReceives; ++id) ASSERT_EQ(post(1000 * id, 900, id), 0);
   EXPECT_FALSE(b.hca.shared_receives().modify(shared, {kReceives - 1, 0, 0}, IBV_SRQ_MAX_WR))
       << "they do not fit";
@@ -344,7 +344,7 @@ TEST_F(SharedReceiveTest, ItCanBeResized) {
   EXPECT_EQ(b.bytes(1000, 900), a.bytes(30'000, 900));
 }
 
-TEST_F(SharedReceiveTest, InUseItCannotBeDestroyed) {
+TEST_F(SharedReceiveTest, CannotBeDestroyedWhileInUse) {
   EXPECT_EQ(b.hca.shared_receives().destroy(shared).error().code, EBUSY);
   for (auto* const each : receivers) ASSERT_TRUE(b.hca.destroy(*each));
   auto* const pd = *b.hca.create_protection_domain();

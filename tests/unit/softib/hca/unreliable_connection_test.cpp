@@ -98,7 +98,7 @@ TEST_F(UnreliableConnectionTest, ALostPacketCostsItsMessage) {
   }
 }
 
-TEST_F(UnreliableConnectionTest, AMessageOfWhichAllIsLostCostsNoOther) {
+TEST_F(UnreliableConnectionTest, AMessageThatIsLostCompletelyCostsNoOther) {
   std::uint32_t seen = 0;
   network.is_lost = [&](const ConnectedPacket&) { return seen++ < 2; };
   ASSERT_EQ(b.post_receive(qb, 0, 3000), 0);
@@ -138,7 +138,7 @@ TEST_F(UnreliableConnectionTest, AMessageWithoutAReceiveIsDropped) {
   EXPECT_EQ(dropped(), 4U) << "it is of none that was dropped before the reset";
 }
 
-TEST_F(UnreliableConnectionTest, WhatTheProgramDoesNotAllowIsDropped) {
+TEST_F(UnreliableConnectionTest, RequestsThatTheProgramDoesNotAllowAreDropped) {
   const auto untouched = b.area;
   ASSERT_EQ(b.post_receive(qb, 0, 100, 3), 0);
   ASSERT_EQ(send(0, 3000), 0);  // too long
@@ -260,7 +260,7 @@ TEST_F(UnreliableConnectionTest, APortThatIsDownLosesPackets) {
 }
 
 /// Each message is full of its own number, so one that is made of two is found.
-TEST_F(UnreliableConnectionTest, WhateverIsLostMessagesAreWhole) {
+TEST_F(UnreliableConnectionTest, MessagesAreWholeWhateverIsLost) {
   constexpr std::size_t kSlot = 8000;
   constexpr std::size_t kReceives = 20;
   constexpr std::uint8_t kBatch = 10;

@@ -111,7 +111,7 @@ class Bindings {
       EXPECT_EQ(a_.bytes(part(round_), kWindowSize), before_);
     }
   }
-  /// A late copy of a request must not change the part any more, nor reach the window's next one.
+  /// A late copy of a request must change neither the part nor the next part of the window.
   void reclaim() {
     EXPECT_FALSE(b_.hca.memory().resolve(key_, b_.address(part(round_)), 8, {b_.pd, qb_.number()},
                                          IBV_ACCESS_REMOTE_WRITE));

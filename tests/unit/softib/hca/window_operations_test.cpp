@@ -146,7 +146,7 @@ TEST_F(WindowOperationsTest, ALocalInvalidationEndsTheAccess) {
   EXPECT_EQ(write(1000, 100), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(WindowOperationsTest, InvalidatingWhatIsNotBoundFails) {
+TEST_F(WindowOperationsTest, InvalidatingAnUnboundWindowFails) {
   ASSERT_EQ(b.post(qb, invalidate(IBV_WR_LOCAL_INV, key()), {}), 0);
   network.run();
   EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_MW_BIND_ERR));

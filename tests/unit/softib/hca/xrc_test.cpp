@@ -258,7 +258,7 @@ TEST_F(XrcTest, AnUnfinishedMessageIsFlushedToTheQueueItNames) {
   EXPECT_THAT(b.async_events(), IsEmpty()) << "it is not bound to a shared queue";
 }
 
-/// Nothing refers to the queue pair any more.
+/// A completion does not refer to the queue pair, which may be gone.
 TEST_F(XrcTest, CompletionsSurviveTheirQueuePair) {
   ASSERT_EQ(post(first, 0, 100, 1), 0);
   ASSERT_EQ(send(first, 0, 100), 0);

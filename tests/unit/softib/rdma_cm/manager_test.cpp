@@ -355,7 +355,7 @@ TEST(QpAttributesTest, EachServiceHasItsOwn) {
   EXPECT_EQ(mask(Service::reliable, Q::kRts), rts | Q::kTimeout | requester);
 }
 
-TEST_F(ManagerTest, NobodyAtTheAddress) {
+TEST_F(ManagerTest, NobodyIsAtTheAddress) {
   active = create();
   resolve_address(active, ip(7, kPort));
   EXPECT_FALSE(client.has_event()) << "it may still come";
@@ -370,7 +370,7 @@ TEST_F(ManagerTest, NobodyAtTheAddress) {
   EXPECT_EQ(client.event().type, EventType::address_resolved) << "again after an error";
 }
 
-TEST_F(ManagerTest, TheHcaItself) {
+TEST_F(ManagerTest, ConnectsToTheHcaItself) {
   for (const Address& to : {Address(IpEndpoint{ipoib::Ipv4Address(), 9}),
                             Address(IpEndpoint{ipoib::Ipv4Address(0x7f000001), 9})}) {
     active = create();
@@ -466,7 +466,7 @@ TEST_F(ManagerTest, ABacklogThatIsFullDropsRequestsWithoutAnAnswer) {
   EXPECT_EQ(server.manager.id_count(), 4U) << "the third is repeated when there is room";
 }
 
-TEST_F(ManagerTest, ADestroyedListenerRejectsWhatNobodyHasSeen) {
+TEST_F(ManagerTest, ADestroyedListenerRejectsRequestsThatNobodyHasSeen) {
   listener = listen();
   active = route_to(ip(2, kPort));
   connect(active);
@@ -477,7 +477,7 @@ TEST_F(ManagerTest, ADestroyedListenerRejectsWhatNobodyHasSeen) {
   EXPECT_FALSE(server.has_event());
 }
 
-TEST_F(ManagerTest, RequestsThatNobodyHasAcceptedTellNothing) {
+TEST_F(ManagerTest, RequestsThatNobodyHasAcceptedReportNothing) {
   listener = listen();
   active = route_to(ip(2, kPort));
   connect(active);
@@ -489,7 +489,7 @@ TEST_F(ManagerTest, RequestsThatNobodyHasAcceptedTellNothing) {
             EINVAL);
 }
 
-TEST_F(ManagerTest, DestroyingEndsWhatIsThere) {
+TEST_F(ManagerTest, DestroyingEndsTheConnection) {
   establish();
   EXPECT_EQ(client.manager.destroy(client.channel, active, now).value(), 3U);
   carry();
@@ -637,7 +637,7 @@ class MulticastTest : public ManagerTest {
   const IdHandle id_;
 };
 
-TEST_F(MulticastTest, AJoinTellsHowToReachTheGroup) {
+TEST_F(MulticastTest, AJoinReportsThePathToTheGroup) {
   const auto joined = join(group("239.1.2.3"));
   const auto event = client.event();
   EXPECT_EQ(event.type, EventType::multicast_join);

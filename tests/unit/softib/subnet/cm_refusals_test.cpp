@@ -76,7 +76,7 @@ TEST_F(CmRefusals, MessagesOfConnectionsWhoseProcessHasGone) {
   EXPECT_EQ(std::get<CmApr>(answer(lap).value()).status, CmApr::kInvalidCommId);
 }
 
-TEST_F(CmRefusals, NothingAnswersWhatIsAnAnswer) {
+TEST_F(CmRefusals, AnswersAreNotAnswered) {
   for (const CmMessage& message :
        {CmMessage(CmMra()), CmMessage(CmRej()), CmMessage(CmRtu()), CmMessage(CmDrep()),
         CmMessage(CmSidrRep()), CmMessage(CmApr())}) {

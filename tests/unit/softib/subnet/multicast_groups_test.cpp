@@ -88,7 +88,7 @@ TEST_F(MulticastShareTest, OnePortHasAtMostHalfOfTheMulticastLids) {
   EXPECT_NE(create(1, true), nullptr) << "that of a partition";
 }
 
-TEST_F(MulticastShareTest, WhatAPortLeavesIsFreeAgain) {
+TEST_F(MulticastShareTest, GroupsThatAPortLeavesAreFreeAgain) {
   McGroup* const first = create(1);
   (void)create_all(1);
   EXPECT_EQ(create(1), nullptr);

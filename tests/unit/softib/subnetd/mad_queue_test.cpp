@@ -75,7 +75,7 @@ TEST_F(MadQueueTest, TheShareIsThatOfALongTime) {
   }
 }
 
-TEST_F(MadQueueTest, WhoHasOneRequestAtATimeIsChargedForThePast) {
+TEST_F(MadQueueTest, ASenderOfOneRequestAtATimeIsChargedForThePast) {
   push(kExpensive);
   (void)serve(1);
   push(kExpensive);
@@ -83,7 +83,7 @@ TEST_F(MadQueueTest, WhoHasOneRequestAtATimeIsChargedForThePast) {
   EXPECT_EQ(serve(3), (std::vector<NodeIndex>{kCheap, kCheap, kExpensive}));
 }
 
-TEST_F(MadQueueTest, WhoIsIdleSavesUpNoTime) {
+TEST_F(MadQueueTest, AnIdleSenderSavesUpNoTime) {
   constexpr NodeIndex kOther = 4;
   push(kExpensive, 10);
   (void)serve(9);

@@ -711,7 +711,7 @@ TEST_F(SubnetProcessTest, LastProgramRemovesTheFolderOfASubnetThatEnded) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path()));
 }
 
-TEST_F(SubnetProcessTest, StartRemovesWhatEndedSubnetsHaveLeft) {
+TEST_F(SubnetProcessTest, StartRemovesTheFoldersOfEndedSubnets) {
   const fabric::SubnetFolder other(root_ / "other");
   for (const auto& folder : {folder_, other}) {
     std::unique_ptr<endpoint::Endpoint> a;

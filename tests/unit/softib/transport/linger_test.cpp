@@ -34,7 +34,7 @@ TEST_F(LingerTest, OnlyAfterMuchData) {
   EXPECT_TRUE(lingers(Linger::kBytes));
 }
 
-TEST_F(LingerTest, GoesOnWhileMuchComes) {
+TEST_F(LingerTest, GoesOnWhileMuchDataComes) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(lingers(i == 0 ? Linger::kBytes : 0, Linger::kBytes));
   EXPECT_TRUE(lingers(0, 1));
   EXPECT_FALSE(lingers(0));

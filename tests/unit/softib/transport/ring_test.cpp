@@ -159,7 +159,7 @@ TEST_F(RingTest, CountsALargePacketAsItsSegments) {
   EXPECT_EQ(packets.size(), 3U);
 }
 
-TEST_F(RingTest, AcceptsOnlyWhatFits) {
+TEST_F(RingTest, AcceptsOnlyPacketsThatFit) {
   std::size_t count = 0;
   while (put(2044, 7) == 1) ++count;
   EXPECT_GT(count * 2112, kRingBytes - 2112);

@@ -897,7 +897,7 @@ TEST_F(RingWireTest, SendsNothingTwiceWhileTheReceiverCloses) {
   }
 }
 
-TEST_F(LargeBatchTest, SendsAgainWhatTheReceiverHasLeft) {
+TEST_F(LargeBatchTest, SendsAgainPacketsThatTheReceiverHasLeft) {
   ASSERT_EQ(send_some(1, SendMode::non_blocking), 1U);
   Receiver first(listener_);
   ASSERT_TRUE(first.ring);

@@ -415,7 +415,7 @@ TEST_F(ConnectedTest, AHundredAreServedFairly) {
 
 /// A peer that waits for responses gets them, even if there was no room for them yet when the
 /// connection was destroyed.
-TEST_F(ConnectedTest, SendsWhatItOwesBeforeItGoes) {
+TEST_F(ConnectedTest, SendsOwedResponsesBeforeItIsDestroyed) {
   constexpr std::size_t kConnections = 2 * transport::kRingBytes / hca::kReadBytes;
   std::vector<std::uint8_t> source(hca::kReadBytes);
   std::vector<std::uint8_t> target(hca::kReadBytes);
@@ -468,7 +468,7 @@ TEST_F(ConnectedTest, SendsWhatItOwesBeforeItGoes) {
   }
 }
 
-TEST_F(ConnectedTest, OnlyWhatAConnectionHas) {
+TEST_F(ConnectedTest, OffersOnlyOperationsOfAConnection) {
   ibv_qp_init_attr_ex init{};
   init.qp_type = IBV_QPT_RC;
   init.send_cq = init.recv_cq = near_.cq;

@@ -102,7 +102,7 @@ TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
 }
 
 // So a program that then waits for the event of an armed queue finds the completion.
-TEST_F(EventsTest, WhatArrivesDuringABatchIsLeftForTheNextOne) {
+TEST_F(EventsTest, PacketsDuringABatchAreLeftForTheNextOne) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
   auto* const cq = ibv_create_cq_ex(near_.context, &attr);
@@ -523,7 +523,7 @@ TEST_F(WokenQueueTest, AnEventAfterEagainIsAnEdge) {
   }
 }
 
-TEST_F(WokenQueueTest, WhatIsLeftOfManyWakeupsIsAnEdge) {
+TEST_F(WokenQueueTest, TheRestOfManyWakeupsIsAnEdge) {
   int calls = 0;
   const auto take = [&] { return queue_.take([](int /*event*/) {}, [&] { ++calls; }); };
   int sent = 0;

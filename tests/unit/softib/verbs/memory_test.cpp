@@ -33,7 +33,7 @@ class TwoPages {
   std::uint8_t* begin_;
 };
 
-TEST(ProcessMemory, CopiesWhatIsMapped) {
+TEST(ProcessMemory, CopiesMappedMemory) {
   SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   ProcessMemory memory;
@@ -47,7 +47,7 @@ TEST(ProcessMemory, CopiesWhatIsMapped) {
   EXPECT_EQ(prefetch_pages(pages.at(1), TwoPages::kPage, true), 0);
 }
 
-TEST(ProcessMemory, ReportsWhatIsMissing) {
+TEST(ProcessMemory, ReportsMissingMemory) {
   SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   pages.unmap_second();
@@ -64,7 +64,7 @@ TEST(ProcessMemory, ReportsWhatIsMissing) {
   EXPECT_TRUE(is_mapped(pages.at(TwoPages::kPage), 0)) << "an empty range";
 }
 
-TEST(ProcessMemory, ReportsWhatIsProtected) {
+TEST(ProcessMemory, ReportsProtectedMemory) {
   SKIP_UNDER_EMULATOR("has no process_vm_readv");
   TwoPages pages;
   pages.protect_second(PROT_READ);
@@ -141,7 +141,7 @@ TEST_F(MemoryTest, ARegionOfProtectedMemoryCannotGetWriteAccess) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(MemoryTest, WhatIsBeyondTheEndOfAFileCannotBeRegistered) {
+TEST_F(MemoryTest, MemoryBeyondTheEndOfAFileCannotBeRegistered) {
   const ipoib::FileDescriptor file(::memfd_create("pages", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(TwoPages::kPage)), 0);
   for (const int sharing : {MAP_SHARED, MAP_PRIVATE}) {
@@ -362,7 +362,7 @@ TEST_F(MemoryTest, AttributesOfAParentDomainAreChecked) {
   EXPECT_EQ(ibv_alloc_td(near_.context, &td), nullptr);
 }
 
-TEST_F(MemoryTest, AdvertisesWhatItHas) {
+TEST_F(MemoryTest, AdvertisesItsCapabilities) {
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(near_.context, nullptr, &attr), 0);
   EXPECT_TRUE(attr.orig_attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW);

@@ -58,7 +58,7 @@ TEST_F(PollHabitTest, ALateCallIsNoPoll) {
   habit.expect_poll(now);
   habit.begin_call(now += kSoon + 1ns);
   habit.end_call(now);
-  habit.on_poll(now);  // nothing is expected any more
+  habit.on_poll(now);  // nothing is expected
   poll(PollHabit::kFewest - 1);
   EXPECT_FALSE(habit.polls_on());
 }

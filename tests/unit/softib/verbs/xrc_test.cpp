@@ -87,7 +87,7 @@ TEST_F(XrcVerbsTest, ArgumentsAreChecked) {
   EXPECT_EQ(errno, EINVAL) << "it has no domain";
 }
 
-TEST_F(XrcVerbsTest, WhatAProgramLeavesIsDestroyed) {
+TEST_F(XrcVerbsTest, ObjectsThatAProgramLeavesAreDestroyed) {
   auto* const domain = open_domain();
   auto attr = queue_attributes(domain);
   auto* const srq = ibv_create_srq_ex(far_.context, &attr);

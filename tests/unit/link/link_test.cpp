@@ -1,13 +1,11 @@
-// Rules of a link of which each is one line in the source: while it is down, what others may cause,
-// and what follows new parameters.
-#include "link/source_limit.hpp"
+// A link that is down, shut down, or set up again, and its send-only groups then.
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
 namespace {
 
-class PacketRules : public LinkFixture {
+class LinkTest : public LinkFixture {
  protected:
   static constexpr Ipv4Address kGroup{0xef010203};
 
@@ -19,16 +17,9 @@ class PacketRules : public LinkFixture {
     ASSERT_EQ(link->sends().size(), 1U);
     forget();
   }
-  /// A packet of the peer's address, as its HCA marks it.
-  void receive_from(Qpn qpn, Lid lid) {
-    Incoming incoming = datagram(encapsulated(ip_packet(kOwnIp, kPeer)));
-    incoming.source_qpn = qpn;
-    incoming.source_lid = lid;
-    receive(std::move(incoming));
-  }
 };
 
-TEST_F(PacketRules, EachPacketIsCountedWhileTheLinkIsDown) {
+TEST_F(LinkTest, EachPacketIsCountedWhileTheLinkIsDown) {
   make();
   std::vector<Frame> batch;
   for (int i = 0; i < 3; ++i) batch.push_back(ip_packet(kPeer));
@@ -38,14 +29,14 @@ TEST_F(PacketRules, EachPacketIsCountedWhileTheLinkIsDown) {
 }
 
 /// With --ethernet, the host may solicit at any time.
-TEST_F(PacketRules, NothingIsSolicitedWhileTheLinkIsDown) {
+TEST_F(LinkTest, NothingIsSolicitedWhileTheLinkIsDown) {
   make();
   link->solicit(kPeer, now);
   EXPECT_EQ(state_of(kPeer), "gone");
   EXPECT_EQ(link->neighbour_count(), 0U);
 }
 
-TEST_F(PacketRules, AnnouncementsEndWithTheLink) {
+TEST_F(LinkTest, AnnouncementsEndWithTheLink) {
   bring_up();
   tick_to(now + 1ms);
   port.active = false;
@@ -55,17 +46,7 @@ TEST_F(PacketRules, AnnouncementsEndWithTheLink) {
   EXPECT_EQ(count(Counter::announcements_sent), announced);
 }
 
-/// What one sender has shown about itself says nothing about another one.
-TEST_F(PacketRules, AnotherQueuePairDoesNotHideThatThePeerHasMoved) {
-  bring_up();
-  resolve_peer();
-  receive_from(Qpn(0x99), Lid(8));
-  EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
-  receive_from(kPeerHw.qpn, Lid(8));
-  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
-}
-
-TEST_F(PacketRules, SendOnlyGroupsAreJoinedAgainWhenTheSmHasLostThem) {
+TEST_F(LinkTest, SendOnlyGroupsAreJoinedAgainWhenTheSmHasLostThem) {
   bring_up();
   send_to_group();
   link->on_client_reregister(now);
@@ -77,7 +58,7 @@ TEST_F(PacketRules, SendOnlyGroupsAreJoinedAgainWhenTheSmHasLostThem) {
   EXPECT_EQ(joins[0].record.mgid, group());
 }
 
-TEST_F(PacketRules, SendOnlyGroupsWithFormerParametersAreLeft) {
+TEST_F(LinkTest, SendOnlyGroupsWithFormerParametersAreLeft) {
   bring_up();
   send_to_group();
   wire::Notice created;
@@ -95,7 +76,7 @@ TEST_F(PacketRules, SendOnlyGroupsWithFormerParametersAreLeft) {
 }
 
 /// The number of ports is known from the port's own LID, also after the link had to start again.
-TEST_F(PacketRules, ChecksAreAsRareAfterAFailedSetup) {
+TEST_F(LinkTest, ChecksAreAsRareAfterAFailedSetup) {
   port.lid = Lid(1000);
   bring_up();
   link->on_setup_failed(now);
@@ -114,15 +95,19 @@ TEST_F(PacketRules, ChecksAreAsRareAfterAFailedSetup) {
   EXPECT_GE(now, heard + 1000 * config.silence_check_per_lid * 3 / 4);
 }
 
-TEST(SourceLimitTest, TheLidsOfAPortAreOneSource) {
-  SourceLimit limit(1, kHashKey);
-  Incoming datagram;
-  datagram.source_lid = Lid(8);
-  EXPECT_TRUE(limit.take(datagram, 2, TimePoint(1h)));
-  datagram.source_lid = Lid(11);
-  EXPECT_FALSE(limit.take(datagram, 2, TimePoint(1h)));
-  datagram.source_lid = Lid(12);
-  EXPECT_TRUE(limit.take(datagram, 2, TimePoint(1h))) << "another port";
+TEST_F(LinkTest, ShutDownLeavesSendOnlyGroups) {
+  bring_up();
+  const Ipv4Address group(0xe1010101);
+  send(ip_packet(group, kOwnIp));
+  grant_joins();
+  forget();
+  link->shut_down(now);
+  const auto leaves = emitted<LeaveRequest>();
+  EXPECT_TRUE(std::ranges::any_of(leaves, [&](const LeaveRequest& leave) {
+    return leave.record.mgid == wire::multicast_gid(group, kDefaultPKey) &&
+           leave.record.join_state == wire::McMemberRecord::kSendOnlyNonMember;
+  }));
+  link.reset();
 }
 
 }  // namespace

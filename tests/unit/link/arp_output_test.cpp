@@ -1,0 +1,21 @@
+// ARP messages of the link.
+#include "tests/unit/link/object_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using ArpOutputTest = ObjectFixture;
+
+TEST_F(ArpOutputTest, ARepliesTargetHasNoFlags) {
+  wire::Arp request;
+  request.operation = wire::ArpOperation::request;
+  request.sender_hardware = kPeerHw;
+  request.sender_hardware.flags = 0x80;  // it supports connected mode
+  const Frame reply = arp.make_reply(request);
+  const auto sent = wire::Arp::parse(reply.bytes().subspan(wire::kEncapsulationSize));
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->target_hardware, kPeerHw);
+}
+
+}  // namespace
+}  // namespace ipoib::link

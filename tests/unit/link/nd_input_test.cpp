@@ -1,0 +1,35 @@
+// What Neighbour Discovery messages say about their sender.
+#include "link/nd_input.hpp"
+
+#include "tests/unit/link/link_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+class NdInputTest : public LinkFixture {
+ protected:
+  void SetUp() override { bring_up(); }
+};
+
+TEST_F(NdInputTest, UnsolicitedDiscoveryWithoutALinkLayerAddressSaysNothing) {
+  HostAddresses host;
+  view.addresses = {{*Ipv6Address::parse("fe80::1"), 64}};
+  (void)host.update(view);
+  wire::NdMessage message;
+  message.type = wire::NdType::neighbour_solicitation;
+  message.source = *Ipv6Address::parse("fe80::2");
+  message.target = *Ipv6Address::parse("fe80::1");
+  EXPECT_FALSE(neighbour_update(message, host, link->hardware_address()));
+  message.source_link_layer = kPeerHw;
+  EXPECT_TRUE(neighbour_update(message, host, link->hardware_address()));
+  message = {};
+  message.type = wire::NdType::neighbour_advertisement;
+  message.target = *Ipv6Address::parse("fe80::2");
+  EXPECT_FALSE(neighbour_update(message, host, link->hardware_address()));
+  message.is_solicited = true;
+  EXPECT_TRUE(neighbour_update(message, host, link->hardware_address()))
+      << "it confirms the address that is known";
+}
+
+}  // namespace
+}  // namespace ipoib::link
