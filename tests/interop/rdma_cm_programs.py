@@ -14,10 +14,10 @@ import time
 
 from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, skip, wait_for
 
-need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
+need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 CLIENTS = 50
-TCP, UDP = 0x0106, 0x0111
+TCP, UDP, IB = 0x0106, 0x0111, 0x013f
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
 RSOCKET_PORT, RCOPY_PORT, IPERF_PORT = 7471, 7427, 5001
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
@@ -126,6 +126,10 @@ def other_programs():
                 assert output.rstrip().endswith("return status 0"), output
         for output in play(subnet, ["rdma_server"], ["rdma_client", "-s", V4], EXAMPLE_PORT):
             assert output.rstrip().endswith("end 0"), output
+        for way, space in (("r", TCP), ("x", IB)):
+            for output in play(subnet, ["rdma_xserver", "-c", way], ["rdma_xclient", "-c", way, "-s", V4],
+                               EXAMPLE_PORT, space):
+                assert output.rstrip().endswith("end 0"), output
         Server(subnet, "cmtime", port=CMTIME_PORT)
         output = subnet.run("b", "cmtime", "-s", V4, "-c", "500").stdout
         assert re.search(r"^connect\s*:", output, re.M), output
