@@ -185,6 +185,32 @@ def groups_of_multicast():
                      lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == 1)
 
 
+def killed_members_leave_their_group():
+    """The last one of a node, within seconds."""
+    with Subnet(SOFTIB) as subnet:
+        def groups():
+            return len(json.loads(subnet.softib("show", "--json"))["groups"])
+
+        def programs():
+            return len(json.loads(subnet.softib("show", "--cm", "--json"))["processes"])
+
+        members = []
+        for _ in range(2):
+            member = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-b", V4,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            wait_for("the join", lambda: "joined" in member.stdout.readline())
+            members.append(member)
+        equal(groups(), 2)  # with the broadcast group
+        for left, member in zip((2, 1), members):
+            member.kill()
+            member.wait()
+            wait_for("the end of a process", lambda: programs() == left - 1)
+            if left == 2:
+                time.sleep(0.1)  # what would be wrong takes 5 ms
+                equal(groups(), 2)
+        wait_for("the end of the group", lambda: groups() == 1, patience=3)
+
+
 def nobody_listens():
     with Subnet(SOFTIB) as subnet:
         subnet.run("a", "ibv_devinfo")
@@ -360,6 +386,7 @@ def captures_show_the_messages():
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
            rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs, groups_of_multicast,
+           killed_members_leave_their_group,
            addresses_of_the_operator, nobody_listens, nobody_has_the_address, a_port_is_used_once,
            the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
            lost_messages_delay_connections, show_lists_listeners_and_connections,

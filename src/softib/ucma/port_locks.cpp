@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <string_view>
 
 #include "ipoib/overloaded.hpp"
@@ -50,12 +49,6 @@ std::int64_t byte_of(const rdma_cm::Address& address) {
                         [](const rdma_cm::IbEndpoint& ib) { return hash_of(ib.gid.bytes()); },
                     },
                     address);
-}
-
-/// | join state | hash of the MGID |
-std::int64_t offset_of(const Gid& mgid, std::uint8_t join_state) {
-  const std::uint64_t hash = std::hash<Gid>()(mgid) & 0xffff'ffff'ffff;
-  return std::int64_t{join_state} << 48 | static_cast<std::int64_t>(hash);
 }
 
 }  // namespace
@@ -111,17 +104,11 @@ void PortLocks::withdraw(ipoib::wire::ServiceId service) {
 }
 
 bool PortLocks::hold_group(const Gid& mgid, std::uint8_t join_state) {
-  return open(groups_, fabric::kGroupsName) &&
-         fabric::try_lock_shared(groups_.get(), offset_of(mgid, join_state));
+  return open(groups_, fabric::kGroupsName) && fabric::lock_group(groups_.get(), mgid, join_state);
 }
 
-/// Who can lock it exclusively is the last one.
 bool PortLocks::release_group(const Gid& mgid, std::uint8_t join_state) {
-  if (!groups_) return false;
-  const auto offset = offset_of(mgid, join_state);
-  const bool is_last = fabric::try_lock(groups_.get(), offset);
-  fabric::unlock(groups_.get(), offset);
-  return is_last;
+  return groups_ && fabric::unlock_group(groups_.get(), mgid, join_state);
 }
 
 }  // namespace softib::ucma

@@ -34,8 +34,7 @@ class PortLocks {
   [[nodiscard]] bool announce(ipoib::wire::ServiceId service);
   void withdraw(ipoib::wire::ServiceId service);
   [[nodiscard]] bool hold_group(const Gid& mgid, std::uint8_t join_state);
-  /// True: no process of the node holds the group any more. Two groups may share a lock; then one
-  /// of them keeps the other.
+  /// True: no process of the node holds the group any more.
   [[nodiscard]] bool release_group(const Gid& mgid, std::uint8_t join_state);
 
  private:
