@@ -6,19 +6,15 @@ Usage: libfabric.py SOFTIB
 
 The connected endpoints have GIDs as addresses (AF_IB) where no network interface has an address of
 the HCA. Those of ofi_rxm need IP addresses: libfabric 1.17 resolves an AF_IB address without a
-destination, which librdmacm refuses. So this runs in a network namespace of its own.
+destination, which librdmacm refuses.
 """
-import os
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, is_listening, need, need_root, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, is_listening, need, need_own_network, run_tests, wait_for
 
-need("fi_pingpong", "ip", "unshare")
-need_root()
-if "IN_OWN_NETWORK" not in os.environ:
-    os.execvpe("unshare", ["unshare", "--net", sys.executable, *sys.argv],
-               dict(os.environ, IN_OWN_NETWORK="yes"))
+need("fi_pingpong")
+need_own_network()
 SOFTIB = sys.argv[1]
 CONTROL_PORT = 47592  # of fi_pingpong
 ITERATIONS, SIZES = 10, 6
@@ -60,5 +56,4 @@ def endpoints_by_ip_addresses():
         pingpong(subnet, "verbs;ofi_rxm", "rdm", addresses["a"])
 
 
-ip("link", "set", "lo", "up")
 run_tests([connected_endpoints_by_gids, endpoints_by_ip_addresses])
