@@ -8,12 +8,13 @@ Usage: dapl.py SOFTIB
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, equal, is_listening, is_locked, need, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_listening, is_locked, need, need_own_network, run_tests, wait_for
 
 need("dtest", "dapltest")
+need_own_network()
 SOFTIB = sys.argv[1]
 PROVIDER = "softib"
-SERVER_PORT = 15828  # fixed in dtest; it listens only after it has said that it waits for a client
+SERVER_PORT = 15828  # of TCP, fixed in dtest; it listens only after it has said that it waits for a client
 DAT_CONF = PROVIDER + ' u2.0 nonthreadsafe default {library} dapl.2.0 "{device}" ""\n'
 DAPLTEST_SERVICE = 0x01060000 | 62000  # fixed, too: port space TCP
 V4 = {"a": "127.77.0.1", "b": "127.77.0.2"}

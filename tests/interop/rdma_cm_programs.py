@@ -14,10 +14,10 @@ import time
 
 from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, skip, wait_for
 
-need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "cmtime", "mckey")
+need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 CLIENTS = 50
-TCP, UDP = 0x0106, 0x0111
+TCP, UDP, IB = 0x0106, 0x0111, 0x013f
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
 RSOCKET_PORT, RCOPY_PORT, IPERF_PORT = 7471, 7427, 5001
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
@@ -126,6 +126,10 @@ def other_programs():
                 assert output.rstrip().endswith("return status 0"), output
         for output in play(subnet, ["rdma_server"], ["rdma_client", "-s", V4], EXAMPLE_PORT):
             assert output.rstrip().endswith("end 0"), output
+        for way, space in (("r", TCP), ("x", IB)):
+            for output in play(subnet, ["rdma_xserver", "-c", way], ["rdma_xclient", "-c", way, "-s", V4],
+                               EXAMPLE_PORT, space):
+                assert output.rstrip().endswith("end 0"), output
         Server(subnet, "cmtime", port=CMTIME_PORT)
         output = subnet.run("b", "cmtime", "-s", V4, "-c", "500").stdout
         assert re.search(r"^connect\s*:", output, re.M), output
@@ -181,6 +185,32 @@ def groups_of_multicast():
                      lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == 1)
 
 
+def killed_members_leave_their_group():
+    """The last one of a node, within seconds."""
+    with Subnet(SOFTIB) as subnet:
+        def groups():
+            return len(json.loads(subnet.softib("show", "--json"))["groups"])
+
+        def programs():
+            return len(json.loads(subnet.softib("show", "--cm", "--json"))["processes"])
+
+        members = []
+        for _ in range(2):
+            member = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-b", V4,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            wait_for("the join", lambda: "joined" in member.stdout.readline())
+            members.append(member)
+        equal(groups(), 2)  # with the broadcast group
+        for left, member in zip((2, 1), members):
+            member.kill()
+            member.wait()
+            wait_for("the end of a process", lambda: programs() == left - 1)
+            if left == 2:
+                time.sleep(0.1)  # what would be wrong takes 5 ms
+                equal(groups(), 2)
+        wait_for("the end of the group", lambda: groups() == 1, patience=3)
+
+
 def nobody_listens():
     with Subnet(SOFTIB) as subnet:
         subnet.run("a", "ibv_devinfo")
@@ -224,7 +254,7 @@ def a_port_is_used_once():
     with Subnet(SOFTIB) as subnet:
         server = Server(subnet, "rping", "-s", "-P", port=RPING_PORT)
         second = subnet.run("a", "rping", "-s", check=False)
-        assert second.returncode != 0 and "Address already in use" in second.stdout, second.stdout
+        assert second.returncode != 0 and "Cannot assign requested address" in second.stdout, second.stdout
         server.process.kill()
         server.process.wait()
         wait_for("the end of the listener", lambda: not listens(subnet, RPING_PORT))
@@ -356,6 +386,7 @@ def captures_show_the_messages():
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
            rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs, groups_of_multicast,
+           killed_members_leave_their_group,
            addresses_of_the_operator, nobody_listens, nobody_has_the_address, a_port_is_used_once,
            the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
            lost_messages_delay_connections, show_lists_listeners_and_connections,

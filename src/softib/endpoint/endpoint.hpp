@@ -59,7 +59,8 @@ class CmReceiver {
   /// The time of Endpoint::set_cm_deadline() has come.
   virtual void cm_deadline(ipoib::TimePoint now) = 0;
   /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
-  /// a REQ. Endpoint::is_running() tells whether the process has, too. May be called again.
+  /// a REQ, or whose connection manager has joined a multicast group. Endpoint::is_running() tells
+  /// whether the process has, too. May be called again.
   virtual void connection_ended(const RemoteProcess& process) = 0;
   /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
   virtual void hung_up(int /*fd*/) {}

@@ -1,5 +1,6 @@
 #include "softib/fabric/cm_locks.hpp"
 
+#include <functional>
 #include <limits>
 
 #include "softib/fabric/file_lock.hpp"
@@ -14,6 +15,12 @@ namespace {
 std::int64_t offset_of(ipoib::wire::ServiceId service) {
   constexpr std::uint64_t kOffsetBits = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(service.value() & kOffsetBits);
+}
+
+/// | join state | hash of the MGID |
+std::int64_t offset_of(const Gid& mgid, std::uint8_t join_state) {
+  const std::uint64_t hash = std::hash<Gid>()(mgid) & 0xffff'ffff'ffff;
+  return std::int64_t{join_state} << 48 | static_cast<std::int64_t>(hash);
 }
 
 bool is_locked_in(const SubnetFolder& folder, NodeIndex node, const char* name,
@@ -34,8 +41,25 @@ void unlock_service(int services, ipoib::wire::ServiceId service) {
   unlock(services, offset_of(service));
 }
 
+bool lock_group(int groups, const Gid& mgid, std::uint8_t join_state) {
+  return try_lock_shared(groups, offset_of(mgid, join_state));
+}
+
+/// Who can lock it exclusively is the last one.
+bool unlock_group(int groups, const Gid& mgid, std::uint8_t join_state) {
+  const auto offset = offset_of(mgid, join_state);
+  const bool is_last = try_lock(groups, offset);
+  unlock(groups, offset);
+  return is_last;
+}
+
 bool has_listener(const SubnetFolder& folder, NodeIndex node, ipoib::wire::ServiceId service) {
   return is_locked_in(folder, node, kServicesName, offset_of(service));
+}
+
+bool has_member(const SubnetFolder& folder, NodeIndex node, const Gid& mgid,
+                std::uint8_t join_state) {
+  return is_locked_in(folder, node, kGroupsName, offset_of(mgid, join_state));
 }
 
 bool has_cm_agent(const SubnetFolder& folder, NodeIndex node) {

@@ -3,6 +3,7 @@
 // process dies.
 //
 //   services   byte SERVICE_ID, shared: a process listens on the service
+//   groups     a byte for a multicast group and join state, shared: a process is a member
 //   agents     one byte for each request that an agent of libibumad takes, exclusive
 #pragma once
 
@@ -26,9 +27,18 @@ namespace softib::fabric {
 [[nodiscard]] bool lock_service(int services, ipoib::wire::ServiceId service);
 void unlock_service(int services, ipoib::wire::ServiceId service);
 
+/// Shows that this process is a member of a group, while `groups` is open, as lock_service() does.
+[[nodiscard]] bool lock_group(int groups, const Gid& mgid, std::uint8_t join_state);
+/// The opposite. True: no other process of the node is a member. Two groups may share a byte; then
+/// one of them keeps the other.
+[[nodiscard]] bool unlock_group(int groups, const Gid& mgid, std::uint8_t join_state);
+
 /// Whether a process of the node listens on the service.
 [[nodiscard]] bool has_listener(const SubnetFolder& folder, NodeIndex node,
                                 ipoib::wire::ServiceId service);
+/// Whether a process of the node is a member of the group, by lock_group().
+[[nodiscard]] bool has_member(const SubnetFolder& folder, NodeIndex node, const Gid& mgid,
+                              std::uint8_t join_state);
 /// Whether an agent of a process of the node takes messages of class 7.
 [[nodiscard]] bool has_cm_agent(const SubnetFolder& folder, NodeIndex node);
 

@@ -25,8 +25,8 @@ bool try_lock(int fd, std::int64_t offset, std::int64_t length) {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-bool try_lock_shared(int fd, std::int64_t offset) {
-  auto lock = bytes(F_RDLCK, offset);
+bool try_lock_shared(int fd, std::int64_t offset, std::int64_t length) {
+  auto lock = bytes(F_RDLCK, offset, length);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 

@@ -9,8 +9,8 @@ namespace softib::fabric {
 
 /// Locks bytes from `offset` on exclusively, without waiting. Returns false if one is locked.
 [[nodiscard]] bool try_lock(int fd, std::int64_t offset, std::int64_t length = 1);
-/// Takes a shared lock on the byte, without waiting. Returns false if it is locked exclusively.
-[[nodiscard]] bool try_lock_shared(int fd, std::int64_t offset);
+/// Takes a shared lock on them, without waiting. Returns false if one is locked exclusively.
+[[nodiscard]] bool try_lock_shared(int fd, std::int64_t offset, std::int64_t length = 1);
 /// Releases the locks on bytes from `offset` on.
 void unlock(int fd, std::int64_t offset, std::int64_t length = 1);
 /// Whether another open file description has a lock on the byte.

@@ -37,13 +37,13 @@ CompletionQueue::PushResult CompletionQueue::push(WorkProgress* queue, std::uint
   Entry& entry = at(used);
   entry.queue = queue;
   entry.position = position;
+  // "A completion with error counts as a solicited one" (IBA 11.4.2.2).
+  entry.is_solicited = solicited || entry.completion.status != IBV_WC_SUCCESS;
+  if (entry.is_solicited) solicited_ = used + 1;
   if (clock_ != nullptr) times_[index(used)] = clock_->now;
   size_.store(used + 1, std::memory_order_release);
 
-  // "A completion with error counts as a solicited one" (IBA 11.4.2.2).
-  const bool notify =
-      arm_ == Arm::any ||
-      (arm_ == Arm::solicited && (solicited || entry.completion.status != IBV_WC_SUCCESS));
+  const bool notify = arm_ == Arm::any || (arm_ == Arm::solicited && entry.is_solicited);
   if (!notify) return PushResult::stored;
   arm_ = Arm::off;
   return PushResult::stored_and_notify;
@@ -63,25 +63,32 @@ int CompletionQueue::poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> tim
   }
   // An empty queue restarts at the front of the ring, which is still in the cache.
   head_ = count == used ? 0 : head_ + count;
+  solicited_ -= std::min(solicited_, count);
   size_.store(used - count, std::memory_order_release);
   return static_cast<int>(count);
 }
 
-void CompletionQueue::arm(bool solicited_only) {
+bool CompletionQueue::arm(bool solicited_only) {
   if (!solicited_only) {
     arm_ = Arm::any;
   } else if (arm_ == Arm::off) {
     arm_ = Arm::solicited;
   }
+  const bool is_due =
+      arm_ == Arm::any ? size_.load(std::memory_order_relaxed) != 0 : solicited_ != 0;
+  if (is_due) arm_ = Arm::off;
+  return is_due;
 }
 
 void CompletionQueue::discard(Qpn qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
+  solicited_ = 0;
   for (std::uint32_t i = 0; i < used; ++i) {
     if (at(i).completion.qp_num == qp.value()) continue;
     if (clock_ != nullptr) times_[index(kept)] = times_[index(i)];
     at(kept++) = at(i);
+    if (at(i).is_solicited) solicited_ = kept;
   }
   size_.store(kept, std::memory_order_release);
 }

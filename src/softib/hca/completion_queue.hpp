@@ -50,9 +50,12 @@ class CompletionQueue {
   /// the queue is in error and empty. `times` is empty, or as long as `out`, and then gets the
   /// times if the queue keeps them.
   int poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> times = {});
-  /// Requests one event for a completion added after this call (IBA 11.4.2.2). A request for any
-  /// completion overrides one for solicited completions until the event is raised.
-  void arm(bool solicited_only);
+  /// Requests one event for the next completion (IBA 11.4.2.2). A request for any completion
+  /// overrides one for solicited completions until the event is raised. True: a completion that has
+  /// not been polled is such a one, and the caller must raise the event now. IBA does not demand
+  /// this, but adapters whose doorbell has the number of polled completions do it, and programs
+  /// rely on it.
+  [[nodiscard]] bool arm(bool solicited_only);
   [[nodiscard]] bool is_armed() const { return arm_ != Arm::off; }
   /// Discards the completions of a queue pair that is destroyed or reset.
   void discard(Qpn qp);
@@ -64,6 +67,8 @@ class CompletionQueue {
     return size_.load(std::memory_order_acquire) == 0 && !in_error_.load(std::memory_order_relaxed);
   }
 
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+
   std::uint32_t handle = 0;
   std::uint32_t users = 0;            ///< send and receive queues that complete here
   std::vector<QueuePair*> receivers;  ///< UD queue pairs whose receives complete here
@@ -74,6 +79,7 @@ class CompletionQueue {
     ibv_wc completion;
     WorkProgress* queue;
     std::uint32_t position;
+    bool is_solicited;
   };
   [[nodiscard]] std::uint32_t index(std::uint32_t offset) const { return (head_ + offset) & mask_; }
   [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[index(offset)]; }
@@ -85,6 +91,8 @@ class CompletionQueue {
   std::uint32_t capacity_;
   std::uint32_t head_ = 0;
   std::atomic<std::uint32_t> size_ = 0;
+  /// Completions from the front to the last solicited or unsuccessful one.
+  std::uint32_t solicited_ = 0;
   Arm arm_ = Arm::off;
   std::atomic<bool> in_error_ = false;
 };

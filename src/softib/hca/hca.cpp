@@ -2,6 +2,7 @@
 #include "softib/hca/hca.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cerrno>
 
@@ -38,6 +39,14 @@ void change_users(const QueuePairConfig& config, Change change) {
 void discard_completions(const QueuePairConfig& config, const QueuePair& qp) {
   if (config.send_cq != nullptr) config.send_cq->discard(qp.number());
   if (config.receive_cq != nullptr) config.receive_cq->discard(qp.number());
+}
+std::uint32_t completion_capacity(std::uint32_t wanted) { return std::bit_ceil(wanted + 1) - 1; }
+static_assert(std::has_single_bit(kMaxCqe + 1));
+/// Inline data that a work request may have without asking for it: they fit where its elements
+/// would be. rdma_rxe grants as much, and mlx4 and mlx5 more, so programs post short inline data
+/// without asking for them.
+std::uint32_t free_inline(const ibv_qp_cap& cap) {
+  return std::min(kMaxInline, cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge)));
 }
 /// Whether the HCA whose last port is `port` has a port `number`.
 bool is_port(unsigned number, const PortAttributes& port) {
@@ -76,14 +85,14 @@ Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bo
   if (capacity == 0 || capacity > kMaxCqe) {
     return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
   }
-  auto* const cq =
-      cqs_.add(std::make_unique<CompletionQueue>(capacity, keeps_times ? &clock_ : nullptr));
+  auto* const cq = cqs_.add(std::make_unique<CompletionQueue>(completion_capacity(capacity),
+                                                              keeps_times ? &clock_ : nullptr));
   if (cq == nullptr) return Error{ENOMEM, "too many completion queues"};
   return cq;
 }
 
 Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
-  if (capacity == 0 || capacity > kMaxCqe || !cq.resize(capacity)) {
+  if (capacity == 0 || capacity > kMaxCqe || !cq.resize(completion_capacity(capacity))) {
     return Error{EINVAL, "a completion queue must hold what is in it, and at most kMaxCqe entries"};
   }
   return {};
@@ -123,9 +132,10 @@ Result<void> Hca::destroy(AddressHandle& ah) {
   return {};
 }
 
-Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
+Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& wanted) {
   if (port_.failed) return hca_failed();
-  const auto& cap = config.cap;
+  QueuePairConfig config = wanted;
+  auto& cap = config.cap;
   if (!has_objects(config)) {
     return Error{EINVAL,
                  "a queue pair needs a protection domain and completion queues, or an XRC "
@@ -138,6 +148,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
                  "work requests, scatter elements, inline data or headers exceed the HCA's limits"};
   }
   if (qps_.is_full()) return Error{ENOMEM, "too many queue pairs"};
+  if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, free_inline(cap));
   auto& qp = qps_.add(config, dependencies_);
   change_users(config, [](auto& users) { ++users; });
   if (!qp.is_connected()) config.receive_cq->receivers.push_back(&qp);

@@ -41,6 +41,8 @@ class Hca {
                                                      std::uint64_t length, std::uint64_t address,
                                                      int access);
   [[nodiscard]] MemoryTable& memory() { return memory_; }  ///< for the rest
+  /// With room for 2^N - 1 completions, `capacity` or more, as the adapters that programs are
+  /// tested with have it.
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity,
                                                                  bool keeps_times = false);
   [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
@@ -50,7 +52,8 @@ class Hca {
   [[nodiscard]] Result<void> destroy(AddressHandle& ah);
   [[nodiscard]] SharedReceives& shared_receives() { return shared_receives_; }
 
-  [[nodiscard]] Result<QueuePair*> create_queue_pair(const QueuePairConfig& config);
+  /// Its capabilities may be larger than the wanted ones.
+  [[nodiscard]] Result<QueuePair*> create_queue_pair(const QueuePairConfig& wanted);
   /// ibv_modify_qp. After a change to RTS, call next_packets() for datagrams posted meanwhile.
   [[nodiscard]] Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   [[nodiscard]] Result<void> destroy(QueuePair& qp);
@@ -69,6 +72,8 @@ class Hca {
   [[nodiscard]] Connections& connections() { return connections_; }
   void receive(const ArrivedPacket& from);  ///< a packet from the fabric
 
+  /// The event that a call of CompletionQueue::arm() has asked for at once.
+  void raise_completion(CompletionQueue& cq) { events_.raise(CompletionEvent{&cq}); }
   /// Raises events for changes. The HCA, or queue pairs, fail if they have failed in `now`.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }

@@ -117,6 +117,14 @@ std::span<const Transition> transitions_of(ibv_qp_type type) {
   }
 }
 
+/// Attributes of RC that programs may give queue pairs of XRC, which have only one of its two
+/// sides: modify_qp_mask() of the kernel's ib_uverbs drops them, too.
+int ignored_attributes(ibv_qp_type type) {
+  if (type == IBV_QPT_XRC_SEND) return IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (type != IBV_QPT_XRC_RECV) return 0;
+  return IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+}
+
 /// A program in C may pass any number as a state. A number that is no ibv_qp_state has no
 /// transition.
 ibv_qp_state state_of(const ibv_qp_state& passed) {
@@ -137,7 +145,8 @@ bool is_transition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mas
          (attributes & ~(found->required | found->allowed)) == 0;
 }
 
-int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
+int QueuePair::apply(const ibv_qp_attr& attr, int passed_mask) {
+  const int mask = passed_mask & ~ignored_attributes(config_.type);
   if ((mask & IBV_QP_CUR_STATE) != 0 && state_of(attr.cur_qp_state) != state_) {
     return EINVAL;
   }
@@ -153,7 +162,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
   if (is_connected()) {
-    connection().attributes.apply(attr, mask);
+    connection().attributes.apply(attr, mask, port_attributes_.mtu);
     return 0;
   }
   if ((mask & IBV_QP_QKEY) != 0) datagram().qkey = QKey(attr.qkey);

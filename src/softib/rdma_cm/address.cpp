@@ -28,6 +28,8 @@ bool is_loopback(const Address& address) {
   return ip != nullptr && softib::is_loopback(ip->address);
 }
 
+bool is_wildcard(const Address& address) { return is_any(address) || is_loopback(address); }
+
 bool is_multicast(const Address& address) {
   return std::visit(Overloaded{
                         [](std::monostate) { return false; },

@@ -45,6 +45,9 @@ using Address = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] bool is_any(const Address& address);
 /// Whether softib::is_loopback() holds.
 [[nodiscard]] bool is_loopback(const Address& address);
+/// Whether an ID that is bound to it takes what comes for any address: no host, or loopback, as
+/// cma_any_addr() in Linux. Such an ID has no HCA.
+[[nodiscard]] bool is_wildcard(const Address& address);
 [[nodiscard]] bool is_multicast(const Address& address);
 [[nodiscard]] bool is_same_kind(const Address& one, const Address& other);
 /// Whether both name the same host, whatever their ports.

@@ -294,10 +294,10 @@ Result<void> Manager::bind(ChannelId channel, IdHandle handle, const Address& ad
 
 /// Binds the ID to the HCA that has the address. A wildcard belongs to none.
 Result<void> Manager::bind_hca(Id& id, const Address& address) {
-  if (is_any(address)) return {};
+  if (is_wildcard(address)) return {};
   std::optional<Node::Local> local;
   if (const auto* const ip = std::get_if<IpEndpoint>(&address)) {
-    local = is_loopback(address) ? Node::Local() : node_.find_local(ip->address);
+    local = node_.find_local(ip->address);
     if (!local) return Error{EADDRNOTAVAIL, "no HCA of the process has this address"};
   } else {
     const auto& ib = std::get<IbEndpoint>(address);
@@ -462,7 +462,7 @@ Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlo
   }
   if (id.state != IdState::address_bound) return wrong_state();
   auto reserved = ports_.listen(
-      {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)});
+      {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)}, node_);
   if (!reserved) return reserved;
   for (const auto& hca : hcas_) {
     if (id.hca && *id.hca != hca->number) continue;

@@ -201,7 +201,7 @@ Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Addre
     }
     const bool is_of_family =
         !is_family_only(id, id.source) || is_same_kind(id.source, destination);
-    if (is_any(id.source) && is_of_family) wildcard = &id;
+    if (is_wildcard(id.source) && is_of_family) wildcard = &id;
   }
   return wildcard;
 }

@@ -4,11 +4,22 @@
 
 #include <optional>
 
+#include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/rdma_cm/address.hpp"
+#include "softib/rdma_cm/events.hpp"
 
 namespace softib::rdma_cm {
+
+/// The binding of an ID to a port number of a port space.
+struct PortRequest {
+  IdHandle id;
+  PortSpace space = PortSpace::tcp;
+  Address address;
+  bool reuses_address = false;
+  bool is_family_only = false;
+};
 
 class Node {
  public:
@@ -34,10 +45,11 @@ class Node {
   [[nodiscard]] virtual std::optional<Remote> find(const IpAddress& address,
                                                    ipoib::TimePoint until) = 0;
 
-  /// Reserves a port number of the node for this process, at one address, or for the wildcard at
-  /// all of them. False: another process has it.
-  [[nodiscard]] virtual bool lock_port(PortSpace space, std::uint16_t port,
-                                       const Address& address) = 0;
+  /// Reserves a port number of the node for this process, with the rules of Ports for the other
+  /// processes of the node. May make a binding exclusive that was shared. After an error, parts of
+  /// the port number may be reserved. EADDRINUSE, EADDRNOTAVAIL: another process has it.
+  [[nodiscard]] virtual ipoib::Result<void> lock_port(const PortRequest& request,
+                                                      std::uint16_t port) = 0;
   /// Releases what this process has of the port number, at all addresses.
   virtual void unlock_port(PortSpace space, std::uint16_t port) = 0;
   /// Whether the process may use port numbers below kFirstUnprivilegedPort.

@@ -20,7 +20,7 @@ Result<void> Ports::check(const Request& request, std::uint16_t port) const {
         !is_same_kind(request.address, other.address)) {
       continue;
     }
-    if (is_any(request.address) || is_any(other.address)) {
+    if (is_wildcard(request.address) || is_wildcard(other.address)) {
       return Error{EADDRNOTAVAIL, "the port is in use at all addresses"};
     }
     if (is_same_host(request.address, other.address)) return Error{EADDRINUSE, "port in use"};
@@ -31,8 +31,9 @@ Result<void> Ports::check(const Request& request, std::uint16_t port) const {
 Result<std::uint16_t> Ports::bind(const Request& request, Node& node, ipoib::Random& random) {
   const auto take = [&](std::uint16_t port) -> Result<std::uint16_t> {
     if (const auto checked = check(request, port); !checked) return checked.error();
-    if (!node.lock_port(request.space, port, request.address)) {
-      return Error{EADDRINUSE, "another process has the port"};
+    if (const auto locked = node.lock_port(request, port); !locked) {
+      if (!bindings_.contains({request.space, port})) node.unlock_port(request.space, port);
+      return locked.error();
     }
     bindings_[{request.space, port}].push_back({request});
     return port;
@@ -53,12 +54,13 @@ Result<std::uint16_t> Ports::bind(const Request& request, Node& node, ipoib::Ran
   return Error{EADDRNOTAVAIL, "no free port"};
 }
 
-Result<void> Ports::listen(const Request& request) {
+Result<void> Ports::listen(const Request& request, Node& node) {
   const std::uint16_t port = port_of(request.address);
-  Request exclusive = request;
-  exclusive.reuses_address = false;
   if (request.reuses_address) {
+    Request exclusive = request;
+    exclusive.reuses_address = false;
     if (auto checked = check(exclusive, port); !checked) return checked;
+    if (auto locked = node.lock_port(exclusive, port); !locked) return locked;
   }
   for (auto& [other, is_listening] : bindings_.at({request.space, port})) {
     is_listening |= other.id == request.id;

@@ -16,14 +16,7 @@ namespace softib::rdma_cm {
 
 class Ports {
  public:
-  /// Bindings of an ID.
-  struct Request {
-    IdHandle id;
-    PortSpace space = PortSpace::tcp;
-    Address address;
-    bool reuses_address = false;
-    bool is_family_only = false;
-  };
+  using Request = PortRequest;
 
   /// Reserves the port number of the address, or a free one if that is 0. Returns it. Fails with
   /// EADDRINUSE or EADDRNOTAVAIL if another ID has it at the same address, or one of the two has it
@@ -32,7 +25,7 @@ class Ports {
                                                   ipoib::Random& random);
   /// Nobody else may be bound to the same address from now on. EADDRINUSE, EADDRNOTAVAIL: somebody
   /// is.
-  [[nodiscard]] ipoib::Result<void> listen(const Request& request);
+  [[nodiscard]] ipoib::Result<void> listen(const Request& request, Node& node);
   void release(IdHandle id, PortSpace space, std::uint16_t port, Node& node);
 
  private:

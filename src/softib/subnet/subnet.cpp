@@ -252,6 +252,13 @@ Result<void> Subnet::restart_sm(TimePoint now) {
   return {};
 }
 
+void Subnet::leave_group(NodeIndex index, const Gid& mgid, std::uint8_t join_states) {
+  auto* const group = state_->groups.find(mgid);
+  if (group != nullptr && group->members.contains(index)) {
+    (void)state_->groups.leave(*group, index, join_states);
+  }
+}
+
 std::optional<NodeIndex> Subnet::find(std::string_view name) const {
   return state_->manager.find(name);
 }

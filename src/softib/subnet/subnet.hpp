@@ -96,6 +96,9 @@ class Subnet {
   [[nodiscard]] const std::vector<PortMtu>& port_mtus() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
+  /// Ends the membership of a port with these join states, if it has them.
+  void leave_group(NodeIndex node, const Gid& mgid, std::uint8_t join_states);
+
   /// Handles a MAD for the SM's port (QP1), or a subnet management (QP0), performance management or
   /// communication management (QP1) MAD for any node. Refuses those of communication management.
   void receive(const MadPacket& packet, ipoib::TimePoint now);

@@ -11,12 +11,14 @@
 #include "ipoib/monotonic_clock.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/fabric/attached_processes.hpp"
+#include "softib/fabric/cm_locks.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/fabric/unused_folder.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnetd/stored_options.hpp"
 #include "softib/subnetd/subnet_json.hpp"
 #include "softib/transport/process_slot.hpp"
+#include "wire/mc_member_record.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::subnetd {
@@ -114,6 +116,7 @@ SubnetProcess::~SubnetProcess() {
   *alive_ = false;
   server_.reset();
   endpoint_->set_mad_receiver(nullptr);
+  endpoint_->set_cm_receiver(nullptr);
   endpoint_.reset();
   remove_folder();
 }
@@ -166,6 +169,7 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
         value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write)));
   }
   endpoint_->set_mad_receiver(this);
+  endpoint_->set_cm_receiver(this);
 }
 
 /// Removes the folder. If a process is attached, its exit removes the files. The folder stays if it
@@ -219,6 +223,7 @@ void SubnetProcess::publish() {
     fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
   }
   for (const auto& packet : subnet_.take_outgoing()) {
+    if (const auto node = fabric_.node_at(packet.dlid)) memberships_.note(*node, packet);
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     if (endpoint_) endpoint_->send_mad(packet.emit(bytes));
   }
@@ -252,6 +257,11 @@ void SubnetProcess::receive_mad(ConstBytes packet) {
   if (!std::exchange(is_serving_posted_, true)) post_serving();
 }
 
+bool SubnetProcess::is_serving_posted() {
+  const std::lock_guard guard(queue_mutex_);
+  return is_serving_posted_;
+}
+
 void SubnetProcess::post_serving() {
   boost::asio::post(context_, [this, alive = alive_] {
     if (*alive) serve_mads();
@@ -277,8 +287,47 @@ void SubnetProcess::serve_mads() {
   arm_timer();
 }
 
+/// Called by the engine thread.
+void SubnetProcess::connection_ended(const endpoint::RemoteProcess& process) {
+  boost::asio::post(context_, [this, process, alive = alive_] {
+    if (!*alive) return;
+    check_later(process, kFirstProcessCheck);
+    arm_timer();
+  });
+}
+
+void SubnetProcess::check_later(const endpoint::RemoteProcess& process, ipoib::Duration after) {
+  checks_[process] = {ipoib::monotonic_now() + after, after};
+}
+
+/// A connection may also end because one of the two sides needed its descriptors.
+void SubnetProcess::check_processes(TimePoint now) {
+  for (const auto& [process, check] : std::map(checks_)) {
+    if (check.when > now) continue;
+    if (is_serving_posted() || endpoint_->is_running(process)) {
+      check_later(process, std::min<ipoib::Duration>(2 * check.after, kLongestProcessCheck));
+      continue;
+    }
+    checks_.erase(process);
+    leave_groups(process);
+  }
+}
+
+/// Ends what no other process of the node holds (rdma_cm::Node::hold_group()).
+void SubnetProcess::leave_groups(const endpoint::RemoteProcess& process) {
+  using ipoib::wire::McMemberRecord;
+  for (const auto& mgid : memberships_.take(process)) {
+    for (const std::uint8_t state :
+         {McMemberRecord::kFullMember, McMemberRecord::kSendOnlyFullMember}) {
+      if (fabric::has_member(folder_, process.node, mgid, state)) continue;
+      subnet_.leave_group(process.node, mgid, state);
+    }
+  }
+}
+
 void SubnetProcess::arm_timer() {
-  const TimePoint deadline = std::min(subnet_.next_deadline(), wake_at_);
+  TimePoint deadline = std::min(subnet_.next_deadline(), wake_at_);
+  for (const auto& [process, check] : checks_) deadline = std::min(deadline, check.when);
   if (deadline == ipoib::kNever) {
     timer_.cancel();
     return;
@@ -290,6 +339,7 @@ void SubnetProcess::arm_timer() {
     if (error) return;
     const TimePoint when = ipoib::monotonic_now();
     if (when >= wake_at_) wake_again();
+    check_processes(when);
     subnet_.on_time(when);
     publish();
     arm_timer();

@@ -9,6 +9,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/subnet_lock.hpp"
 #include "softib/subnet/subnet.hpp"
+#include "softib/subnetd/cm_memberships.hpp"
 #include "softib/subnetd/mad_queue.hpp"
 
 namespace softib::subnetd {
@@ -32,7 +34,15 @@ inline constexpr std::size_t kMaxQueuedMads = 8192;
 /// Interval of the attempts to wake processes while descriptors or memory are exhausted.
 inline constexpr std::chrono::milliseconds kWakeRetry{100};
 
-class SubnetProcess final : private control::RequestHandler, private endpoint::MadReceiver {
+/// After which a process is looked for whose connection has ended: at first soon, since one that
+/// dies closes its sockets before it loses its locks, and what it has sent is still on its way;
+/// then always after twice the time, up to the longest one.
+inline constexpr std::chrono::milliseconds kFirstProcessCheck{5};
+inline constexpr std::chrono::milliseconds kLongestProcessCheck{1000};
+
+class SubnetProcess final : private control::RequestHandler,
+                            private endpoint::MadReceiver,
+                            private endpoint::CmReceiver {
  public:
   struct Options {
     fabric::SubnetFolder folder;
@@ -60,12 +70,17 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   [[nodiscard]] ipoib::Result<boost::json::object> handle(const control::Request& request) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
+  [[nodiscard]] bool take_mad(ConstBytes /*packet*/) override { return false; }
+  void cm_deadline(ipoib::TimePoint /*now*/) override {}
+  void connection_ended(const endpoint::RemoteProcess& process) override;
+  void cm_lost() override {}
 
   void adopt();
   [[nodiscard]] subnet::SubnetConfig choose_config(
       const std::optional<subnet::SubnetConfig>& given) const;
   [[nodiscard]] ipoib::Result<void> store_options();
   void attach_endpoint(const std::string& capture);
+  [[nodiscard]] bool is_serving_posted();
   void post_serving();
   void serve_mads();
   /// Writes the changes into the fabric file, wakes processes on the changed nodes, and sends
@@ -74,6 +89,9 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   void publish_node(NodeIndex index);
   void wake(NodeIndex index);
   void wake_again();
+  void check_later(const endpoint::RemoteProcess& process, ipoib::Duration after);
+  void check_processes(ipoib::TimePoint now);
+  void leave_groups(const endpoint::RemoteProcess& process);
   void arm_timer();
   void remove_folder();
   /// Executes each kind of request; the caller publishes.
@@ -93,7 +111,13 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   /// False once this object is destroyed; handlers that are still posted check it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
-  NodeSet to_wake_;                               ///< nodes to wake again
+  CmMemberships memberships_;
+  struct Check {
+    ipoib::TimePoint when;
+    ipoib::Duration after{};  ///< since the one before
+  };
+  std::map<endpoint::RemoteProcess, Check> checks_;  ///< of processes whose connection has ended
+  NodeSet to_wake_;                                  ///< nodes to wake again
   ipoib::TimePoint wake_at_ = ipoib::kNever;
   boost::asio::steady_timer timer_;
   std::unique_ptr<control::Server> server_;

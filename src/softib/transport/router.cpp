@@ -57,6 +57,23 @@ bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool is_to_s
   return is_to_sender;
 }
 
+/// The slot of the process that has sent a request of communication management, or whose connection
+/// manager joins a multicast group.
+std::optional<std::uint32_t> watched_sender(const MadPacket& packet) {
+  namespace wire = ipoib::wire;
+  const auto header = MadHeader::parse(packet.mad);
+  if (header && header->management_class == wire::mgmt_class::kSubnAdm) {
+    const auto route = MadRoute::of(header->transaction_id);
+    const bool is_join = header->method == wire::method::kSet &&
+                         header->attribute_id == wire::attribute::kMcMemberRecord;
+    if (is_join && route.agent == MadRoute::kOwnAgent) return route.slot;
+  }
+  const auto mad = wire::CmMad::parse(packet.mad);
+  const auto* const req = mad ? std::get_if<wire::CmReq>(&mad->message) : nullptr;
+  if (req == nullptr) return std::nullopt;
+  return CommIdLayout::slot(req->local_id);
+}
+
 }  // namespace
 
 void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
@@ -320,12 +337,9 @@ bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
 
 void Router::watch_sender(ConstBytes bytes) {
   const auto packet = MadPacket::parse(bytes);
-  const auto mad = packet ? ipoib::wire::CmMad::parse(packet->mad) : std::nullopt;
-  const auto node = mad ? fabric_.node_at(packet->slid) : std::nullopt;
-  if (!node) return;
-  if (const auto* const req = std::get_if<ipoib::wire::CmReq>(&mad->message)) {
-    wire_.watch({*node, CommIdLayout::slot(req->local_id)});
-  }
+  const auto slot = packet ? watched_sender(*packet) : std::nullopt;
+  const auto node = slot ? fabric_.node_at(packet->slid) : std::nullopt;
+  if (node) wire_.watch({*node, *slot});
 }
 
 void Router::count_sent(ConstBytes packet) {

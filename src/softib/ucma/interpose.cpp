@@ -19,6 +19,7 @@
 #include <cstring>
 #include <exception>
 
+#include "softib/core/no_cancellation.hpp"
 #include "softib/ucma/commands.hpp"
 #include "softib/ucma/ucma_host.hpp"
 
@@ -96,6 +97,7 @@ int fail(int error) {
 }
 
 int open_channel(int flags) {
+  const softib::NoCancellation whole;
   try {
     int error = 0;
     UcmaHost* const host = UcmaHost::get(error);
@@ -115,6 +117,7 @@ int open_channel(int flags) {
 
 /// Executes a command; returns 0 or an errno value.
 int execute(int fd, ipoib::ConstBytes command) {
+  const softib::NoCancellation whole;
   try {
     UcmaHost* const host = UcmaHost::of_channel(fd);
     if (host == nullptr) return EIO;  // of the parent process

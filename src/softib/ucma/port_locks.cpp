@@ -1,7 +1,7 @@
 #include "softib/ucma/port_locks.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <cerrno>
 #include <string_view>
 
 #include "ipoib/overloaded.hpp"
@@ -11,9 +11,16 @@
 
 namespace softib::ucma {
 
+using ipoib::Error;
+
 namespace {
 
 constexpr std::int64_t kBytesOfPort = 1 << 16;
+constexpr std::int64_t kBytesOfSection = 1 << 14;
+constexpr std::int64_t kSections = 3;
+constexpr std::int64_t kAllAddresses = 0;
+constexpr std::int64_t kOtherKinds = 1;
+constexpr std::int64_t kFirstAddress = 2;
 
 std::int64_t offset_of(rdma_cm::PortSpace space, std::uint16_t port) {
   return (std::int64_t{static_cast<std::uint16_t>(space)} << 16 | port) * kBytesOfPort;
@@ -23,12 +30,18 @@ std::int64_t offset_of(rdma_cm::PortSpace space, std::uint16_t port) {
 std::int64_t hash_of(ipoib::ConstBytes bytes) {
   std::uint32_t hash = 0x811c'9dc5;
   for (const std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x0100'0193U;
-  return (hash ^ hash >> 16) % kBytesOfPort;
+  return kFirstAddress + (hash ^ hash >> 16) % (kBytesOfSection - kFirstAddress);
+}
+
+std::int64_t section_of(const rdma_cm::Address& address) {
+  const auto* const ip = std::get_if<rdma_cm::IpEndpoint>(&address);
+  if (ip == nullptr) return 2;
+  return family(ip->address) == IpFamily::v4 ? 0 : 1;
 }
 
 std::int64_t byte_of(const rdma_cm::Address& address) {
   return std::visit(ipoib::Overloaded{
-                        [](std::monostate) { return std::int64_t{0}; },
+                        [](std::monostate) { return kAllAddresses; },
                         [](const rdma_cm::IpEndpoint& ip) {
                           return std::visit([](const auto& one) { return hash_of(one.bytes()); },
                                             ip.address);
@@ -36,12 +49,6 @@ std::int64_t byte_of(const rdma_cm::Address& address) {
                         [](const rdma_cm::IbEndpoint& ib) { return hash_of(ib.gid.bytes()); },
                     },
                     address);
-}
-
-/// | join state | hash of the MGID |
-std::int64_t offset_of(const Gid& mgid, std::uint8_t join_state) {
-  const std::uint64_t hash = std::hash<Gid>()(mgid) & 0xffff'ffff'ffff;
-  return std::int64_t{join_state} << 48 | static_cast<std::int64_t>(hash);
 }
 
 }  // namespace
@@ -57,12 +64,31 @@ bool PortLocks::open(transport::GuardedFd& file, const char* name) const {
   return true;
 }
 
-bool PortLocks::lock_port(rdma_cm::PortSpace space, std::uint16_t port,
-                          const rdma_cm::Address& address) {
-  if (!open(ports_, fabric::kPortsName)) return false;
-  const auto offset = offset_of(space, port);
-  if (rdma_cm::is_any(address)) return fabric::try_lock(ports_.get(), offset, kBytesOfPort);
-  return fabric::try_lock(ports_.get(), offset + byte_of(address));
+ipoib::Result<void> PortLocks::lock_port(const rdma_cm::PortRequest& request, std::uint16_t port) {
+  if (!open(ports_, fabric::kPortsName)) return Error{EAGAIN, "cannot tell the node of the port"};
+  const auto lock = [&](std::int64_t offset, std::int64_t length = 1) {
+    return request.reuses_address ? fabric::try_lock_shared(ports_.get(), offset, length)
+                                  : fabric::try_lock(ports_.get(), offset, length);
+  };
+  const Error not_available{EADDRNOTAVAIL, "another process has the port at all addresses"};
+  const auto first = offset_of(request.space, port);
+  const auto own = first + section_of(request.address) * kBytesOfSection;
+  if (rdma_cm::is_wildcard(request.address)) {
+    const bool is_locked = request.is_family_only ? lock(own, kBytesOfSection)
+                                                  : lock(first, kSections * kBytesOfSection);
+    if (!is_locked) return not_available;
+    return {};
+  }
+  if (!lock(own + byte_of(request.address))) {
+    if (fabric::is_locked(ports_.get(), own + kAllAddresses)) return not_available;
+    return Error{EADDRINUSE, "another process has the port"};
+  }
+  for (std::int64_t section = 0; section < kSections && !request.is_family_only; ++section) {
+    const auto other = first + section * kBytesOfSection;
+    if (other == own) continue;
+    if (!fabric::try_lock_shared(ports_.get(), other + kOtherKinds)) return not_available;
+  }
+  return {};
 }
 
 void PortLocks::unlock_port(rdma_cm::PortSpace space, std::uint16_t port) {
@@ -78,17 +104,11 @@ void PortLocks::withdraw(ipoib::wire::ServiceId service) {
 }
 
 bool PortLocks::hold_group(const Gid& mgid, std::uint8_t join_state) {
-  return open(groups_, fabric::kGroupsName) &&
-         fabric::try_lock_shared(groups_.get(), offset_of(mgid, join_state));
+  return open(groups_, fabric::kGroupsName) && fabric::lock_group(groups_.get(), mgid, join_state);
 }
 
-/// Who can lock it exclusively is the last one.
 bool PortLocks::release_group(const Gid& mgid, std::uint8_t join_state) {
-  if (!groups_) return false;
-  const auto offset = offset_of(mgid, join_state);
-  const bool is_last = fabric::try_lock(groups_.get(), offset);
-  fabric::unlock(groups_.get(), offset);
-  return is_last;
+  return groups_ && fabric::unlock_group(groups_.get(), mgid, join_state);
 }
 
 }  // namespace softib::ucma

@@ -317,9 +317,8 @@ void UcmaHost::on_neighbour(const IpAddress& address, const IpoibAddresses::Neig
 }
 
 /// The process has the port numbers of its first HCA's node.
-bool UcmaHost::lock_port(rdma_cm::PortSpace space, std::uint16_t port,
-                         const rdma_cm::Address& address) {
-  return locks_.front().lock_port(space, port, address);
+Result<void> UcmaHost::lock_port(const rdma_cm::PortRequest& request, std::uint16_t port) {
+  return locks_.front().lock_port(request, port);
 }
 
 void UcmaHost::unlock_port(rdma_cm::PortSpace space, std::uint16_t port) {

@@ -76,8 +76,8 @@ class UcmaHost final : private rdma_cm::Node {
   [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override;
   [[nodiscard]] std::optional<Remote> find(const IpAddress& address,
                                            ipoib::TimePoint until) override;
-  [[nodiscard]] bool lock_port(rdma_cm::PortSpace space, std::uint16_t port,
-                               const rdma_cm::Address& address) override;
+  [[nodiscard]] ipoib::Result<void> lock_port(const rdma_cm::PortRequest& request,
+                                              std::uint16_t port) override;
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port) override;
   [[nodiscard]] bool may_use_privileged_ports() const override;
   [[nodiscard]] bool announce(std::size_t hca, ipoib::wire::ServiceId service) override;

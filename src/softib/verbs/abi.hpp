@@ -1,4 +1,5 @@
-// Needed by each function of the verbs ABI: it is exported, and throws nothing.
+// Needed by each function of the verbs ABI: it is exported, throws nothing, and its thread cannot
+// be cancelled in it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,6 +11,7 @@
 #include <type_traits>
 
 #include "ipoib/result.hpp"
+#include "softib/core/no_cancellation.hpp"
 #include "softib/verbs/last_error.hpp"
 
 /// Begins the definition of each function that programs call by name.
@@ -21,6 +23,7 @@ namespace softib::verbs {
 /// errno and becomes the errno value or a null pointer; its text is the last error of the thread.
 template <class Body>
 auto verb(Body&& body, const char* name = __builtin_FUNCTION()) noexcept {
+  const NoCancellation whole;
   using Value = typename std::invoke_result_t<Body>::value_type;
   int error = EIO;
   try {

@@ -22,7 +22,6 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
   cq->context = ibv;
   cq->channel = attr.channel;
   cq->cq_context = attr.cq_context;
-  cq->cqe = static_cast<int>(attr.cqe);
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   fill_in_cq_ex(*cq);
@@ -33,6 +32,7 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
     cq->model = *model;
     cq->handle = (*model)->handle;
     cq->model->owner = cq.get();
+    cq->cqe = static_cast<int>((*model)->capacity());
     hca.waiters().add(*cq);
   }
   const std::lock_guard lock(context.mutex);
@@ -74,6 +74,7 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
+  const NoCancellation whole;
   of(ibv->context).device.arm(of(ibv), solicited_only != 0);
   return 0;
 }
@@ -92,6 +93,7 @@ void wait_for_acknowledgements(Cq& cq) {
 }  // namespace
 
 int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
+  const NoCancellation whole;
   auto& device = of(cq.context).device;
   // This is checked without the lock, which other threads need.
   if (cq.model->idle() && !device.poll_receive_rings(cq)) {
@@ -171,7 +173,7 @@ SOFTIB_ABI int ibv_resize_cq(ibv_cq* cq, int cqe) {
   return verb([&]() -> ipoib::Result<void> {
     const auto capacity = static_cast<std::uint32_t>(std::max(cqe, 0));
     auto resized = of(cq->context).device.hca()->resize(*of(cq).model, capacity);
-    if (resized) cq->cqe = cqe;
+    cq->cqe = static_cast<int>(of(cq).model->capacity());
     return resized;
   });
 }
@@ -184,6 +186,7 @@ SOFTIB_ABI int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** c
   const bool taken = of(channel).events.take(
       [&](Cq* oldest) {
         ++oldest->completion_events_taken;
+        --oldest->queued_events;
         *cq = as_cq(*oldest);
         *cq_context = oldest->cq_context;
       },

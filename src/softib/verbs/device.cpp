@@ -158,7 +158,7 @@ void Device::resume() {
 void Device::arm(Cq& cq, bool solicited_only) {
   receive_pending();
   change([&](hca::Hca& hca) {
-    cq.model->arm(solicited_only);
+    if (cq.model->arm(solicited_only) && cq.queued_events == 0) hca.raise_completion(*cq.model);
     hca.connections().resume();
     waiters_.on_armed(cq);
   });
@@ -312,7 +312,9 @@ void Device::dispatch_events() {
   for (const auto& event : hca_.events()) {
     if (const auto* const completion = std::get_if<hca::CompletionEvent>(&event)) {
       auto& cq = *static_cast<Cq*>(completion->cq->owner);
-      if (cq.channel != nullptr) of(cq.channel).events.push(&cq);
+      if (cq.channel == nullptr) continue;
+      ++cq.queued_events;
+      of(cq.channel).events.push(&cq);
     } else {
       dispatch(std::get<hca::AsyncEvent>(event));
     }

@@ -81,8 +81,9 @@ class Device final : public endpoint::PacketReceiver {
   /// Receives pending packets after a sender has woken the channel's program, and lets senders wake
   /// it again.
   void receive_for(const CompChannel& channel);
-  /// Asks for an event. Pending packets are received before, so that they cause none: a program
-  /// that polls next takes them.
+  /// Asks for an event, also for completions that have not been polled; but for these there is only
+  /// one event at a time, as with the sequence numbers with which adapters of mlx4 and mlx5 are
+  /// armed.
   void arm(Cq& cq, bool solicited_only);
   /// Takes completions. The program may do something else now, so the engine waits for the packets
   /// of connections again.

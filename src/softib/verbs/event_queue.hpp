@@ -17,6 +17,7 @@
 #include <mutex>
 #include <utility>
 
+#include "softib/core/no_cancellation.hpp"
 #include "softib/transport/wakeup_socket.hpp"
 
 namespace softib::verbs {
@@ -50,6 +51,7 @@ class EventQueue {
     for (int idle = 0;;) {
       const auto wakeup = socket_.take(true);
       if (wakeup == Wakeup::none) return false;
+      const NoCancellation rest;  // only the wait is a cancellation point
       if (must_call_woken(wakeup)) woken();
       const std::lock_guard lock(mutex_);
       --takers_;

@@ -44,7 +44,7 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_mr = hca::kMaxMemoryRegions;
   attr.max_mw = hca::kMaxMemoryRegions;
   attr.max_pd = hca::kMaxProtectionDomains;
-  attr.atomic_cap = IBV_ATOMIC_GLOB;
+  attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mcast_grp = hca::kMaxAttachedGroups;
   attr.max_mcast_qp_attach = hca::kMaxAttachedQps;
   attr.max_total_mcast_qp_attach = hca::kMaxAttachedGroups * hca::kMaxAttachedQps;

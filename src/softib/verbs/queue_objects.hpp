@@ -31,7 +31,8 @@ struct Cq : ibv_cq_ex {
   ibv_wc current{};
   ipoib::TimePoint current_time{};
   std::atomic<std::uint32_t> waiter =
-      transport::Waiter::kEngine;  ///< for its receives; see WaiterRegistry
+      transport::Waiter::kEngine;                ///< for its receives; see WaiterRegistry
+  std::atomic<std::uint32_t> queued_events = 0;  ///< completion events that nobody has taken yet
   /// Events taken from the event queues; guarded by the locks of these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;

@@ -100,7 +100,8 @@ void describe(ibv_qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& attr,
   qp.qp_type = attr.qp_type;
 }
 
-ipoib::Result<Qp*> create(ibv_context* ibv, const ibv_qp_init_attr_ex& attr) {
+/// Writes the capabilities that it has to `attr`.
+ipoib::Result<Qp*> create(ibv_context* ibv, ibv_qp_init_attr_ex& attr) {
   if (!is_supported(attr)) return unsupported("such a queue pair");
   if (attr.pd == nullptr && attr.qp_type != IBV_QPT_XRC_RECV) {
     return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
@@ -125,6 +126,7 @@ ipoib::Result<Qp*> create(ibv_context* ibv, const ibv_qp_init_attr_ex& attr) {
   qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if (qp->extended) fill_in_qp_ex(*qp);
   track(context, context.qps, qp.get());
+  attr.cap = qp->model->config().cap;
   return qp.release();
 }
 
@@ -137,6 +139,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
+  const NoCancellation whole;
   auto& qp = of(ibv);
   const std::lock_guard sending(qp.sending);
   const int error = of(ibv->context).device.post(*qp.model, [&](hca::Hca& hca) {
@@ -146,6 +149,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
 }
 
 int post_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
+  const NoCancellation whole;
   const int error = of(ibv->context).device.change([&](hca::Hca& hca) {
     return hca.post_receive(*of(ibv).model, chain, bad);
   });
@@ -191,6 +195,7 @@ SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
     attr.pd = pd;
     const auto qp = create(pd->context, attr);
     if (!qp) return qp.error();
+    init->cap = attr.cap;
     return &(*qp)->qp_base;
   });
 }
@@ -225,8 +230,8 @@ SOFTIB_ABI int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
 }
 
 SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init) {
-  of(ibv->context).device.receive_pending();
   return verb([&]() -> ipoib::Result<void> {
+    of(ibv->context).device.receive_pending();
     const auto hca = of(ibv->context).device.hca();
     const auto& model = *of(ibv).model;
     *attr = model.attributes();

@@ -23,9 +23,9 @@ bool is_valid_path(const ibv_ah_attr& path, const PortAttributes& port) {
 }
 
 /// A program in C may pass any number.
-bool is_valid_mtu(const ibv_mtu& passed, const PortAttributes& port) {
+bool is_valid_mtu(const ibv_mtu& passed) {
   const auto code = std::bit_cast<std::underlying_type_t<ibv_mtu>>(passed);
-  return code >= IBV_MTU_256 && code <= port.mtu;
+  return code >= IBV_MTU_256 && code <= IBV_MTU_4096;
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ bool are_valid_connection_attributes(const ibv_qp_attr& attr, int mask,
                                      const PortAttributes& port) {
   const auto has = [&](int attribute) { return (mask & attribute) != 0; };
   if (has(IBV_QP_AV) && !is_valid_path(attr.ah_attr, port)) return false;
-  if (has(IBV_QP_PATH_MTU) && !is_valid_mtu(attr.path_mtu, port)) return false;
+  if (has(IBV_QP_PATH_MTU) && !is_valid_mtu(attr.path_mtu)) return false;
   if (has(IBV_QP_DEST_QPN) && attr.dest_qp_num > kMaxQpn) return false;
   if (has(IBV_QP_MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > kMaxReads) return false;
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > kMaxReads) return false;
@@ -44,10 +44,13 @@ bool are_valid_connection_attributes(const ibv_qp_attr& attr, int mask,
   return !has(IBV_QP_RNR_RETRY) || attr.rnr_retry <= kMaxRetries;
 }
 
-void ConnectionAttributes::apply(const ibv_qp_attr& attr, int mask) {
+void ConnectionAttributes::apply(const ibv_qp_attr& attr, int mask, std::uint8_t link_mtu) {
   const auto has = [&](int attribute) { return (mask & attribute) != 0; };
   if (has(IBV_QP_AV)) path = attr.ah_attr;
-  if (has(IBV_QP_PATH_MTU)) path_mtu = attr.path_mtu;
+  if (has(IBV_QP_PATH_MTU)) {
+    path_mtu = attr.path_mtu;
+    packet_mtu = std::min(static_cast<std::uint8_t>(path_mtu), link_mtu);
+  }
   if (has(IBV_QP_DEST_QPN)) peer = Qpn(attr.dest_qp_num);
   if (has(IBV_QP_ACCESS_FLAGS)) access = static_cast<int>(attr.qp_access_flags);
   if (has(IBV_QP_RQ_PSN)) receive_psn = attr.rq_psn & ipoib::wire::Psn::kMask;
@@ -74,7 +77,7 @@ void ConnectionAttributes::report(ibv_qp_attr& attr) const {
 }
 
 std::uint32_t ConnectionAttributes::mtu() const {
-  return static_cast<std::uint32_t>(ipoib::wire::mtu_bytes(static_cast<std::uint8_t>(path_mtu)));
+  return static_cast<std::uint32_t>(ipoib::wire::mtu_bytes(packet_mtu));
 }
 
 ipoib::Duration ConnectionAttributes::ack_timeout() const {

@@ -11,6 +11,7 @@ namespace softib::hca {
 struct ConnectionAttributes {
   ibv_ah_attr path{};
   ibv_mtu path_mtu = IBV_MTU_256;
+  std::uint8_t packet_mtu = IBV_MTU_256;  ///< IBA code: not more than that of the link
   Qpn peer;
   int access = 0;                       ///< IBV_ACCESS_REMOTE_*: what the peer may do
   std::uint32_t receive_psn = 0;        ///< the first PSN of the peer's requests
@@ -22,8 +23,9 @@ struct ConnectionAttributes {
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;
 
-  /// Takes over the attributes of `mask`.
-  void apply(const ibv_qp_attr& attr, int mask);
+  /// Takes over the attributes of `mask`. As other adapters do, it accepts a path MTU beyond that
+  /// of the link, since programs pass the largest one; packets are as small as the link needs.
+  void apply(const ibv_qp_attr& attr, int mask, std::uint8_t link_mtu);
   /// Fills in what ibv_query_qp() reports.
   void report(ibv_qp_attr& attr) const;
   /// Bytes of payload of a packet that is not the last of its message.

@@ -26,6 +26,12 @@ bool is_aligned(const RegisteredMemory& memory) {
   return std::bit_cast<std::uintptr_t>(memory.begin()) % kAtomicBytes == 0;
 }
 
+/// Whether a request has a response of its own. The others are acknowledged together.
+bool has_own_response(ConnectedOpcode opcode) {
+  return opcode == ConnectedOpcode::read_request || opcode == ConnectedOpcode::atomic_write ||
+         is_atomic(opcode);
+}
+
 /// The NAK for a receive that cannot take the message (IBA 9.7.5.2.4, 9.7.5.2.6).
 std::uint8_t nak_of(ibv_wc_status status) {
   return status == IBV_WC_LOC_LEN_ERR ? Aeth::kInvalidRequest : Aeth::kRemoteOperationError;
@@ -56,6 +62,8 @@ void Responder::handle_reliable(const ConnectedPacket& packet) {
   if (qp_.is_xrc_target()) {
     if (const auto nak = select_shared(packet)) return refuse(packet, *nak);
   }
+  // There is no room for the response. As after a loss, the peer repeats the request.
+  if (has_own_response(packet.opcode) && window_.is_full()) return;
   if (packet.opcode == ConnectedOpcode::read_request) {
     execute_read(packet);
   } else if (is_atomic(packet.opcode)) {
@@ -93,12 +101,10 @@ void Responder::handle_unreliable(const ConnectedPacket& packet) {
 /// 9.7.5.1.2).
 void Responder::repeat(const ConnectedPacket& packet) {
   ++hca_.counters.duplicates;
-  const bool is_read = packet.opcode == ConnectedOpcode::read_request;
-  const bool is_atomic_write = packet.opcode == ConnectedOpcode::atomic_write;
-  if (!is_read && !is_atomic_write && !is_atomic(packet.opcode)) return window_.owe_ack();
+  if (!has_own_response(packet.opcode)) return window_.owe_ack();
   if (window_.is_full()) return;
-  if (is_atomic_write) return window_.repeat_atomic_write(packet);
-  if (!is_read) return window_.repeat_atomic(packet);
+  if (packet.opcode == ConnectedOpcode::atomic_write) return window_.repeat_atomic_write(packet);
+  if (is_atomic(packet.opcode)) return window_.repeat_atomic(packet);
   if (may_read(packet)) window_.repeat_read(packet, attributes_.mtu());
 }
 
@@ -137,7 +143,7 @@ bool Responder::has_receive(const ConnectedPacket& packet) {
 
 /// Whether the peer may have one more READ or atomic operation outstanding.
 bool Responder::may_respond() const {
-  return !window_.is_full() && window_.pending_reads() < attributes_.max_received_reads;
+  return window_.pending_reads() < attributes_.max_received_reads;
 }
 
 bool Responder::may_read(const ConnectedPacket& packet) const {

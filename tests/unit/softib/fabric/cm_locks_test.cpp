@@ -25,6 +25,19 @@ class CmLocks : public ::testing::Test {
   const SubnetFolder folder_{root_.path() + "/default"};
 };
 
+TEST_F(CmLocks, TheLastMemberOfAGroup) {
+  const Gid mgid(0xff12'4001'ffff'0000, Guid(7));
+  EXPECT_FALSE(has_member(folder_, 1, mgid, 1));
+  const auto one = open(kGroupsName);
+  const auto other = open(kGroupsName);
+  EXPECT_TRUE(lock_group(one.get(), mgid, 1) && lock_group(other.get(), mgid, 1));
+  EXPECT_FALSE(unlock_group(one.get(), mgid, 1));
+  EXPECT_TRUE(has_member(folder_, 1, mgid, 1));
+  EXPECT_FALSE(has_member(folder_, 1, mgid, 8)) << "another join state";
+  EXPECT_TRUE(unlock_group(other.get(), mgid, 1));
+  EXPECT_FALSE(has_member(folder_, 1, mgid, 1));
+}
+
 TEST_F(CmLocks, AServiceHasListenersWhileAProcessHoldsItsLock) {
   constexpr ServiceId kLargest{~std::uint64_t{0}};
   for (const ServiceId service : {ServiceId(0), ServiceId(0x0106'1234), kLargest}) {

@@ -53,32 +53,53 @@ TEST_F(CompletionQueueTest, OverrunIsPermanentAndStoredCompletionsCanBePolled) {
 }
 
 TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
-  EXPECT_EQ(push(0), PushResult::stored);
-  cq.arm(false);
+  EXPECT_FALSE(cq.arm(false));
   EXPECT_EQ(push(1), PushResult::stored_and_notify);
   EXPECT_EQ(push(2), PushResult::stored);
 }
 
-TEST_F(CompletionQueueTest, DoesNotNotifyForStoredCompletions) {
+TEST_F(CompletionQueueTest, NotifiesAtOnceForWhatHasNotBeenPolled) {
   push(0);
-  cq.arm(false);
-  EXPECT_EQ(poll_ids(), Ids{0});
-  EXPECT_EQ(push(1), PushResult::stored_and_notify);
+  EXPECT_TRUE(cq.arm(false));
+  EXPECT_EQ(push(1), PushResult::stored) << "that was the event";
+  EXPECT_EQ(poll_ids(1), Ids{0});
+  EXPECT_TRUE(cq.arm(false));
+  EXPECT_EQ(poll_ids(), Ids{1});
+  EXPECT_FALSE(cq.arm(false));
+  EXPECT_EQ(push(2), PushResult::stored_and_notify);
+}
+
+TEST_F(CompletionQueueTest, SolicitedOnlyNotifiesAtOnceForSuchCompletions) {
+  push(0);
+  EXPECT_FALSE(cq.arm(true));
+  push(1, true);
+  push(2);
+  EXPECT_TRUE(cq.arm(true));
+  EXPECT_EQ(poll_ids(1), Ids{0});
+  EXPECT_TRUE(cq.arm(true));
+  EXPECT_EQ(poll_ids(1), Ids{1});
+  EXPECT_FALSE(cq.arm(true));
+  EXPECT_EQ(poll_ids(), Ids{2});
+  push(other, 3, true);
+  push(4);
+  cq.discard(other);
+  EXPECT_FALSE(cq.arm(true));
+  EXPECT_TRUE(cq.arm(false)) << "overrides it";
 }
 
 TEST_F(CompletionQueueTest, SolicitedOnlyNotifiesForSolicitedOrUnsuccessfulCompletions) {
-  cq.arm(true);
+  EXPECT_FALSE(cq.arm(true));
   EXPECT_EQ(push(0, false), PushResult::stored);
   EXPECT_EQ(push(1, true), PushResult::stored_and_notify);
   poll_ids();
-  cq.arm(true);
+  EXPECT_FALSE(cq.arm(true));
   completion.status = IBV_WC_WR_FLUSH_ERR;
   EXPECT_EQ(push(2, false), PushResult::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, SolicitedRequestDoesNotOverrideRequestForAny) {
-  cq.arm(false);
-  cq.arm(true);
+  EXPECT_FALSE(cq.arm(false));
+  EXPECT_FALSE(cq.arm(true));
   EXPECT_EQ(push(0, false), PushResult::stored_and_notify);
 }
 

@@ -78,7 +78,7 @@ TEST_F(ConnectionTest, CompletionsHaveAllFields) {
 
 TEST_F(ConnectionTest, ImmediateDataSolicitedAndInline) {
   ASSERT_EQ(b.post_receive(qb, 0, 100), 0);
-  b.cq->arm(true);
+  EXPECT_FALSE(b.cq->arm(true));
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND_WITH_IMM), {a.part(0, 100)}, 1,
                    IBV_SEND_INLINE | IBV_SEND_SOLICITED | IBV_SEND_SIGNALED),
             0);
@@ -786,6 +786,21 @@ TEST_F(ConnectionTest, ADestroyedQueuePairLeavesNoDeadline) {
   EXPECT_EQ(a.hca.counters().retries, 0U);
 }
 
+/// Packets are as small as the link needs, whatever the program says.
+TEST_F(ConnectionTest, APathMtuMayExceedThatOfTheLink) {
+  ASSERT_LT(a.hca.port().mtu, IBV_MTU_4096);
+  auto& from = a.make_connected();
+  auto& to = b.make_connected();
+  connect_pair(a, from, b, to, IBV_MTU_4096);
+  EXPECT_EQ(from.attributes().path_mtu, IBV_MTU_4096);
+  EXPECT_EQ(from.connection().attributes.mtu(), 2048U);
+  ASSERT_EQ(b.post_receive(to, 0, 5000), 0);
+  ASSERT_EQ(a.post(from, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 5000)}), 0);
+  network.run();
+  EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
+  EXPECT_THAT(statuses(b.poll()), ElementsAre(IBV_WC_SUCCESS));
+}
+
 TEST_F(ConnectionTest, AttributesAreChecked) {
   auto& qp = a.make_connected();
   auto attr = a.connected_attributes(qb.number(), 6);
@@ -796,7 +811,7 @@ TEST_F(ConnectionTest, AttributesAreChecked) {
     change(other);
     return !a.hca.modify(qp, other, mask);
   };
-  EXPECT_TRUE(refused([](auto& x) { x.path_mtu = IBV_MTU_4096; }, IBV_QPS_RTR, kRcToRtr));
+  EXPECT_TRUE(refused([](auto& x) { x.path_mtu = ibv_mtu(6); }, IBV_QPS_RTR, kRcToRtr));
   EXPECT_TRUE(refused([](auto& x) { x.path_mtu = ibv_mtu(0); }, IBV_QPS_RTR, kRcToRtr));
   EXPECT_TRUE(refused([](auto& x) { x.dest_qp_num = 1 << 24; }, IBV_QPS_RTR, kRcToRtr));
   EXPECT_TRUE(refused([](auto& x) { x.max_dest_rd_atomic = 17; }, IBV_QPS_RTR, kRcToRtr));

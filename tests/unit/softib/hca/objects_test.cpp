@@ -62,6 +62,23 @@ TEST_F(HcaObjectsTest, CapabilitiesBeyondTheLimitsAreRefused) {
   EXPECT_FALSE(refused([](auto& c) { c.cap.max_send_wr = kMaxQueueWr; }));
 }
 
+/// As other adapters grant them, so programs that are not exact work.
+TEST_F(HcaObjectsTest, CapabilitiesMayBeLargerThanTheWantedOnes) {
+  auto config = a.config();
+  config.cap.max_inline_data = 0;
+  config.cap.max_send_sge = 2;
+  EXPECT_EQ(a.make_qp(IBV_QPS_INIT, config).config().cap.max_inline_data, 32U);
+  config.cap.max_inline_data = 100;
+  EXPECT_EQ(a.make_qp(IBV_QPS_INIT, config).config().cap.max_inline_data, 100U);
+  config.cap.max_inline_data = config.cap.max_send_wr = 0;
+  EXPECT_EQ(a.make_qp(IBV_QPS_INIT, config).config().cap.max_inline_data, 0U);
+  EXPECT_EQ((*a.hca.create_completion_queue(8))->capacity(), 15U);
+  auto& cq = **a.hca.create_completion_queue(7);
+  EXPECT_EQ(cq.capacity(), 7U);
+  ASSERT_TRUE(a.hca.resize(cq, 100));
+  EXPECT_EQ(cq.capacity(), 127U);
+}
+
 TEST_F(HcaObjectsTest, QueuesOfSizeZeroRefuseRequests) {
   auto config = a.config();
   config.cap = {};

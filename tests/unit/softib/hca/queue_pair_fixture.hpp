@@ -33,6 +33,7 @@ class QueuePairTest : public testing::Test {
     auto& attributes = qp.connection().attributes;
     attributes.path.dlid = 6;
     attributes.path_mtu = IBV_MTU_1024;
+    attributes.packet_mtu = IBV_MTU_1024;
     attributes.peer = Qpn(77);
     attributes.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     attributes.max_sent_reads = attributes.max_received_reads = 2;

@@ -97,6 +97,22 @@ TEST_F(ResponderTest, MoreReadsThanAgreedAreRefused) {
   EXPECT_THAT(async_events(), ElementsAre(IBV_EVENT_QP_REQ_ERR));
 }
 
+/// It executes nothing for which it could not keep the response: the peer repeats the request.
+TEST_F(ResponderTest, ARequestIsAsIfLostWhileThereIsNoRoomForItsResponse) {
+  const auto read = [&](std::uint32_t psn) {
+    handle(ConnectedOpcode::read_request, psn, {}, {address(0), region.key, 1});
+  };
+  read(kFirst);
+  for (std::size_t i = 1; i < ReceiveWindow::kMaxResponses; ++i) read(kFirst);
+  read(kFirst + 1);
+  EXPECT_EQ(qp.state(), IBV_QPS_RTS);
+  EXPECT_THAT(async_events(), IsEmpty());
+  EXPECT_EQ(responder.expected(), Psn(kFirst + 1));
+  while (responder.owes()) respond();
+  read(kFirst + 1);
+  EXPECT_EQ(responder.expected(), Psn(kFirst + 2));
+}
+
 TEST_F(ResponderTest, AWrongKeyIsRefused) {
   handle(ConnectedOpcode::write_only, kFirst, kData, {address(0), region.key ^ 1, kData.size()});
   EXPECT_EQ(memory[0], 0);

@@ -332,6 +332,23 @@ TEST_F(XrcTest, DomainsWithTheSameNameAreOne) {
   EXPECT_EQ(b.hca.shared_receives().open_domain().error().code, ENOMEM);
 }
 
+/// Programs use the same code for RC and XRC.
+TEST_F(XrcTest, AttributesOfTheOtherSideAreIgnored) {
+  auto& from = make_sender();
+  auto& to = make_target(domain);
+  const auto modify = [](ConnectedHost& host, QueuePair& qp, ibv_qp_attr attr) {
+    for (const auto& [state, mask] : {std::pair{IBV_QPS_INIT, kConnectedToInit},
+                                      {IBV_QPS_RTR, kRcToRtr},
+                                      {IBV_QPS_RTS, kRcToRts}}) {
+      attr.qp_state = state;
+      EXPECT_TRUE(host.hca.modify(qp, attr, mask)) << state;
+    }
+  };
+  modify(a, from, a.connected_attributes(to.number(), 6));
+  modify(b, to, b.connected_attributes(from.number(), 5));
+  EXPECT_EQ(from.attributes().max_dest_rd_atomic, 0);
+}
+
 TEST_F(XrcTest, TransitionsRequireWhatEachSideHas) {
   constexpr auto kSend = IBV_QPT_XRC_SEND;
   constexpr auto kReceive = IBV_QPT_XRC_RECV;

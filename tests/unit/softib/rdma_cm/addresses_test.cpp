@@ -14,6 +14,8 @@ TEST(Addresses, WildcardsAndLoopback) {
   EXPECT_TRUE(is_any(ip("0.0.0.0", 5)) && is_any(ip("::")) && is_any(IbEndpoint()));
   EXPECT_FALSE(is_any(ip("127.0.0.1")) || is_any(ip("::1")));
   EXPECT_TRUE(is_loopback(ip("127.0.0.1")) && is_loopback(ip("::1")));
+  EXPECT_TRUE(is_wildcard(ip("127.0.0.1")) && is_wildcard(ip("::")));
+  EXPECT_FALSE(is_wildcard(ip("127.77.0.1")));
   EXPECT_FALSE(is_loopback(ip("127.77.0.1")) || is_loopback(ip("::")) || is_loopback(IbEndpoint()));
   EXPECT_EQ(any_like(ip("10.0.0.1", 7)), Address(ip("0.0.0.0")));
   EXPECT_EQ(any_like(ip("fd77::1", 7)), Address(ip("::")));

@@ -1,6 +1,7 @@
 // A node of a subnet without processes: node N has LID N + 1.
 #pragma once
 
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <set>
@@ -59,10 +60,12 @@ class FakeNode : public Node {
     wanted[address] = until;
     return std::nullopt;
   }
-  bool lock_port(PortSpace /*space*/, std::uint16_t port, const Address& /*address*/) override {
-    if (taken.contains(port)) return false;
+  ipoib::Result<void> lock_port(const PortRequest& request, std::uint16_t port) override {
+    if (taken.contains(port) || (shared.contains(port) && !request.reuses_address)) {
+      return ipoib::Error{EADDRINUSE, "another process has the port"};
+    }
     locked.insert(port);
-    return true;
+    return {};
   }
   void unlock_port(PortSpace /*space*/, std::uint16_t port) override { locked.erase(port); }
   [[nodiscard]] bool may_use_privileged_ports() const override { return is_privileged; }
@@ -88,6 +91,7 @@ class FakeNode : public Node {
   std::map<IpAddress, ipoib::TimePoint> wanted;  ///< addresses that were not found, until when
   NodeIndex nodes = 3;                           ///< of the subnet
   std::set<std::uint16_t> taken;                 ///< ports of other processes
+  std::set<std::uint16_t> shared;                ///< those that they share
   std::set<std::uint16_t> locked;                ///< of this one
   std::set<wire::ServiceId> services;
   bool is_privileged = false;

@@ -56,10 +56,27 @@ TEST_F(PortsTest, SharedAddressesEndWithAListener) {
   EXPECT_EQ(bind(one), 0);
   EXPECT_EQ(bind(other), 0);
   EXPECT_EQ(bind(request(3, "0.0.0.0", 5000)), EADDRNOTAVAIL) << "does not share";
-  EXPECT_EQ(ports_.listen(one).error().code, EADDRNOTAVAIL);
+  EXPECT_EQ(ports_.listen(one, node_).error().code, EADDRNOTAVAIL);
   ports_.release(other.id, PortSpace::tcp, 5000, node_);
-  EXPECT_TRUE(ports_.listen(one));
+  EXPECT_TRUE(ports_.listen(one, node_));
   EXPECT_EQ(bind(other), EADDRNOTAVAIL);
+}
+
+TEST_F(PortsTest, OtherProcessesShareAddressesUntilOneListens) {
+  auto one = request(1, "0.0.0.0", 5000);
+  node_.shared.insert(5000);
+  EXPECT_EQ(bind(one), EADDRINUSE);
+  EXPECT_TRUE(node_.locked.empty());
+  one.reuses_address = true;
+  EXPECT_EQ(bind(one), 0);
+  EXPECT_EQ(ports_.listen(one, node_).error().code, EADDRINUSE);
+  node_.shared.clear();
+  EXPECT_TRUE(ports_.listen(one, node_));
+}
+
+TEST_F(PortsTest, LoopbackIsAWildcard) {
+  EXPECT_EQ(bind(request(1, "127.77.0.1", 5000)), 0);
+  EXPECT_EQ(bind(request(2, "127.0.0.1", 5000)), EADDRNOTAVAIL);
 }
 
 TEST_F(PortsTest, FamiliesCanShareAPort) {

@@ -274,10 +274,11 @@ TEST(UcmaHost, ADescriptorWhoseNumberIsUsedAgainIsNoChannel) {
 
 TEST(UcmaHost, PortsOfOtherProcessesAreInUse) {
   PortLocks other_process(world().subnet.folder(), kSelf);
-  ASSERT_TRUE(other_process.lock_port(rdma_cm::PortSpace::tcp, 6000, rdma_cm::IpEndpoint{}));
+  ASSERT_TRUE(other_process.lock_port(
+      {rdma_cm::IdHandle(), rdma_cm::PortSpace::tcp, rdma_cm::IpEndpoint{}}, 6000));
   Device device;
   const auto id = device.create();
-  EXPECT_EQ(device.bind(id, 6000, kSelfAddress), EADDRINUSE);
+  EXPECT_EQ(device.bind(id, 6000, kSelfAddress), EADDRNOTAVAIL) << "at all addresses";
   other_process.unlock_port(rdma_cm::PortSpace::tcp, 6000);
   EXPECT_EQ(device.bind(id, 6000, kSelfAddress), 0);
 }

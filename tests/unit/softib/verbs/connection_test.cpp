@@ -1,10 +1,12 @@
 // Reliable connections between two devices, over real rings and engines.
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <ranges>
 #include <semaphore>
@@ -602,6 +604,35 @@ TEST_F(ConnectedTest, MissingPagesOfAnOnDemandRegionFailTheRequest) {
   ASSERT_EQ(::munmap(memory, page), 0);
   EXPECT_EQ(write(), IBV_WC_REM_OP_ERR);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+/// Verbs wake and connect to other processes, by calls in which a thread can be cancelled.
+TEST_F(ConnectedTest, AThreadIsNotCancelledInAVerb) {
+  std::function<void()> use_verbs = [this] {
+    post(IBV_WR_RDMA_WRITE);
+    ibv_wc wc{};
+    while (ibv_poll_cq(near_.cq, 1, &wc) == 0) ibv_req_notify_cq(near_.cq, 0);
+    auto* const cq = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
+    auto* const channel = ibv_create_comp_channel(near_.context);
+    auto* const mr = ibv_reg_mr(near_.pd, near_.memory.data(), 100, 0);
+    ibv_dereg_mr(mr);
+    ibv_destroy_comp_channel(channel);
+    ibv_destroy_cq(cq);
+  };
+  const auto repeat = [](void* what) -> void* {
+    for (;; ::pthread_testcancel()) (*static_cast<std::function<void()>*>(what))();
+  };
+  for (int round = 0; round < 20; ++round) {
+    pthread_t thread{};
+    ASSERT_EQ(::pthread_create(&thread, nullptr, repeat, &use_verbs), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(round % 4));
+    ASSERT_EQ(::pthread_cancel(thread), 0);
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+  }
+  post(IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
 }
 
 }  // namespace

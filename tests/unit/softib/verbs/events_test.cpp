@@ -91,14 +91,22 @@ TEST_F(EventsTest, HasNoEventUnlessArmed) {
   EXPECT_FALSE(is_readable(near_.channel->fd));
 }
 
-// A program that polls after arming would take the packet's completion, and find none at the event.
-TEST_F(EventsTest, WhatArrivesBeforeArmingCausesNoEvent) {
+// Also if it arrives while the queue is being armed: a program that waits then must learn of it.
+TEST_F(EventsTest, WhatHasNotBeenPolledCausesAnEventAtOnce) {
   auto* const qp = near_.make_qp();
   exchange(qp);
   send_to(qp);
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  EXPECT_TRUE(is_readable(near_.channel->fd));
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  EXPECT_EQ(take_event(), near_.cq);
+  EXPECT_FALSE(is_readable(near_.channel->fd)) << "one at a time";
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  EXPECT_EQ(take_event(), near_.cq);
   EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   EXPECT_FALSE(is_readable(near_.channel->fd));
+  ibv_ack_cq_events(near_.cq, 2);
 }
 
 // So a program that then waits for the event of an armed queue finds the completion.

@@ -167,12 +167,28 @@ TEST_F(ObjectsTest, ReregistersMemory) {
 TEST_F(ObjectsTest, ResizesACompletionQueue) {
   auto* const cq = ibv_create_cq(near_.context, 10, nullptr, nullptr, 0);
   ASSERT_NE(cq, nullptr);
-  EXPECT_EQ(cq->cqe, 10);
+  EXPECT_EQ(cq->cqe, 15);
   EXPECT_EQ(ibv_resize_cq(cq, 20), 0);
-  EXPECT_EQ(cq->cqe, 20);
+  EXPECT_EQ(cq->cqe, 31);
   EXPECT_EQ(ibv_resize_cq(cq, static_cast<int>(hca::kMaxCqe) + 1), EINVAL);
-  EXPECT_EQ(cq->cqe, 20) << "as before";
+  EXPECT_EQ(cq->cqe, 31) << "as before";
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(ObjectsTest, TellsTheCapabilitiesOfAQueuePair) {
+  auto init = near_.initial();
+  init.cap.max_inline_data = 0;
+  auto* const qp = ibv_create_qp(near_.pd, &init);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(init.cap.max_inline_data, 2 * sizeof(ibv_sge));
+  EXPECT_EQ(init.cap.max_send_wr, 64U);
+}
+
+/// Not atomic with respect to what other adapters would write.
+TEST_F(ObjectsTest, AtomicOperationsAreThoseOfTheHca) {
+  ibv_device_attr attr{};
+  ASSERT_EQ(ibv_query_device(near_.context, &attr), 0);
+  EXPECT_EQ(attr.atomic_cap, IBV_ATOMIC_HCA);
 }
 
 TEST_F(ObjectsTest, RejectsUnsupportedCalls) {
@@ -208,7 +224,7 @@ TEST_F(ObjectsTest, RejectsInvalidArguments) {
   EXPECT_EQ(ibv_poll_cq(near_.cq, -1, &none), -1);
   EXPECT_EQ(ibv_resize_cq(near_.cq, -1), EINVAL);
   EXPECT_EQ(ibv_resize_cq(near_.cq, 200), 0);
-  EXPECT_EQ(near_.cq->cqe, 200);
+  EXPECT_EQ(near_.cq->cqe, 255);
   auto init = near_.initial();
   init.send_cq = nullptr;
   EXPECT_EQ(ibv_create_qp(near_.pd, &init), nullptr);
