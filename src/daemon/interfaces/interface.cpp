@@ -3,10 +3,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "daemon/interfaces/interface_mark.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/process/sandbox.hpp"
+#include "daemon/pump/admin.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/random_bits.hpp"
 #include "linux/netlink_view.hpp"
@@ -201,10 +205,13 @@ InterfaceControl::Dependencies Interface::control_dependencies(
           .link_local = {guid_, id_.pkey, dependencies.options.stable_privacy},
           .renamed = [this](const std::string& name) { on_renamed(name); },
           .has_moved = [this] { return tun_->network_namespace().has_value(); },
-          .of_ports = [&devices = dependencies_.devices] { return counters_of(devices); },
-          .of_process =
-              [acm = dependencies_.acm] {
-                return acm != nullptr ? acm::as_values(*acm) : std::vector<control::Counter>();
+          .common_counters =
+              [this] {
+                auto all = port_counters(counters_of(dependencies_.devices));
+                if (dependencies_.acm != nullptr) {
+                  std::ranges::copy(acm::as_values(*dependencies_.acm), std::back_inserter(all));
+                }
+                return all;
               },
           .port_released = [this](PortRole role) { sides_.release(role); },
           .publish = [this](const control::Event& event) { server_->publish(event); }};

@@ -57,18 +57,9 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 
-  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
-    control_.on_port(role, port);
-  }
-  void on_client_reregister(PortRole role) override { control_.on_client_reregister(role); }
-  void on_object_failed(const void* object) override { control_.on_object_failed(object); }
-  void on_notice(PortRole role, const wire::Notice& notice) override {
-    control_.on_notice(role, notice);
-  }
-  void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void on_event(const InterfaceEvent& event) override { control_.on_event(event); }
   void replace_port(PortRole role) override;
   void rename(const std::string& name) override;
-  void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   [[nodiscard]] bool has_address(const IpAddress& address) const override {
     return control_.has_address(address) && is_at_home();
   }
@@ -76,7 +67,6 @@ class Interface final : public PartitionInterface {
                std::function<void(control::Response)> done) override {
     control_.handle(request, std::move(done));
   }
-  void request_report() override { control_.request_report(); }
   [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
   void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
