@@ -22,7 +22,7 @@
 #include "daemon/options/logging.hpp"
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/interface_thread.hpp"
-#include "linux/host_device.hpp"
+#include "linux/tun_device.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::daemon {
@@ -49,9 +49,11 @@ class Interface final : public PartitionInterface {
   ~Interface() override = default;  ///< stops the thread if it is running, and joins it
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
-  [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
+  [[nodiscard]] bool adopted() const override { return device_ != nullptr && device_->adopted(); }
   void remove_at_end() override;
-  void remove_now() override { tun_->close(); }
+  void remove_now() override {
+    if (device_ != nullptr) device_->close();
+  }
   void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
   [[nodiscard]] bool is_at_home() const override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
@@ -67,14 +69,17 @@ class Interface final : public PartitionInterface {
                std::function<void(control::Response)> done) override {
     control_.handle(request, std::move(done));
   }
-  [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
+  [[nodiscard]] int tun_descriptor() const override {
+    return device_ != nullptr ? device_->descriptor() : dependencies_.trunk->tap();
+  }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
   void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
   void set_mode(PumpMode mode) override;
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
+  [[nodiscard]] std::unique_ptr<host::TunDevice> open_device();
+  [[nodiscard]] std::unique_ptr<host::PollableTun> open_vlan() const;
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, SaRequestPort& sa);
@@ -85,6 +90,7 @@ class Interface final : public PartitionInterface {
                                                        control::Server::IfTaken if_taken);
   void serve_again();
   void on_renamed(const std::string& name);
+  [[nodiscard]] std::string current_name() const;
   void run();            ///< the interface's thread
   template <class Open>  // calls `open` in the network namespace of the interface
   auto at_home(Open&& open) const {
@@ -104,7 +110,9 @@ class Interface final : public PartitionInterface {
   const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
   std::optional<HandedInterface> handed_;
   PumpMode mode_;
-  const std::unique_ptr<host::HostDevice> tun_;
+  const std::unique_ptr<host::TunDevice> device_;     ///< null for a VLAN
+  const std::unique_ptr<host::PollableTun> vlan_port_;  ///< null for others
+  host::PollableTun& tun_;                            ///< one of these
   const std::unique_ptr<host::HostMirror> mirror_;
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
