@@ -162,7 +162,7 @@ void PortControl::on_lost(PortRole role, const std::string& reason) {
     dependencies_.log.error("{} port: {}; waiting for it to come back", name(role), reason);
     test_paths();
     reopen_timer_.set(monotonic_now() + kReopenPause);
-    return interfaces_.on_port(role, {});
+    return interfaces_.on_event(PortUpdate{.role = role});
   }
   if (giver_.end(reason)) return;
   // Until then, the other daemon waits for the device.

@@ -38,12 +38,12 @@ void ServedPort::update() {
   } else if (!port.snapshot().active) {
     port_timer_.set(now + kInactivePause);
   }
-  for (const void* const object : changes.failed_objects) interfaces.on_object_failed(object);
+  for (const void* const object : changes.failed_objects) interfaces.on_event(ObjectFailed{object});
   if (!changes.changed && !changes.reregister) return;
   sa.on_port(port.snapshot(), now);
   if (changes.reregister) sa.on_client_reregister();
   if (changes.changed) pass_on();
-  if (changes.reregister) interfaces.on_client_reregister(dependencies_.role);
+  if (changes.reregister) interfaces.on_event(ClientReregister{dependencies_.role});
   dispatch();
   if (changes.changed) dependencies_.on_changed();
 }
@@ -51,7 +51,7 @@ void ServedPort::update() {
 void ServedPort::pass_on() {
   auto snapshot = dependencies_.port.snapshot();
   snapshot.silent = is_silent_;
-  dependencies_.interfaces.on_port(dependencies_.role, snapshot);
+  dependencies_.interfaces.on_event(PortUpdate{dependencies_.role, std::move(snapshot)});
 }
 
 /// On RoCE there is no SA that would answer over the fabric.
@@ -77,7 +77,7 @@ void ServedPort::set_silent(bool silent) {
 void ServedPort::request(const wire::SaRequest& request) {
   if (is_lost_) {  // no response will come
     const wire::SaFailure failure(wire::SaFailure::Kind::no_sm);
-    return dependencies_.interfaces.on_response({request.id, failure});
+    return dependencies_.interfaces.on_event(wire::SaResponse{request.id, failure});
   }
   dependencies_.sa.request(request, monotonic_now());
   dispatch();
@@ -127,12 +127,12 @@ void ServedPort::dispatch() {
     if (interface_of(response.id) == kTests) {
       on_tested(response);
     } else {
-      dependencies_.interfaces.on_response(response);
+      dependencies_.interfaces.on_event(response);
     }
   }
   for (const auto& notice : std::exchange(dependencies_.sa.notices(), {})) {
     dependencies_.trace.record("notice", monotonic_now(), notice.trap_number);
-    dependencies_.interfaces.on_notice(dependencies_.role, notice);
+    dependencies_.interfaces.on_event(SubnetNotice{notice, dependencies_.role});
   }
   sa_timer_.set(dependencies_.sa.next_deadline());
 }

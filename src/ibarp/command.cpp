@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "client.hpp"
+#include "subcommand.hpp"
 
 namespace ipoib::cli {
 
@@ -18,50 +19,15 @@ namespace {
 
 using Verb = Command::Verb;
 
-constexpr const char* kHelp = R"(Usage: ibarp [OPTIONS] [COMMAND]
+constexpr const char* kIntroduction = R"(Usage: ibarp [OPTIONS] [COMMAND]
 Shows and changes the neighbour entries of the ipoibd interfaces in this
 network namespace, and adds and deletes interfaces. Any user may list entries,
 groups and interfaces; only root and the group of ipoibd --control-group may
 make changes, list members of groups, and see the trace.
 
 Commands, as of ip neigh; they may be abbreviated:
-  show [FILTER]... [dev IF]         list entries (default command; also list)
-  get ADDRESS [dev IF]              show one entry; fail if there is none
-  add ADDRESS lladdr HW [dev IF]    add a permanent entry; fail if one exists
-  change ADDRESS lladdr HW [dev IF] replace an existing entry by a permanent one
-  replace ADDRESS lladdr HW [dev IF]  add or replace a permanent entry
-  add | change | replace ADDRESS gid GID [dev IF]
-                                    the same for a pin: the address may have this
-                                    GID only; the QPN is learnt
-  del ADDRESS [dev IF]              delete an entry and its pin
-  flush [all] [FILTER]... [dev IF]  delete entries, except permanent ones
-  stats [dev IF]                    show counters, and drops by reason
-  log [MODULE=LEVEL]... [dev IF]    show or set log levels
-  trace [dev IF]                    show the last events of the daemon's threads
-  info [dev IF]                     show the interface and its state
-  groups [-m] [dev IF]              show multicast groups and, for root, their
-                                    members
-  stations [dev IF]                 show the virtual machines and containers behind
-                                    an Ethernet interface
-  interface [dev IF]                list the interfaces and their partitions
-  interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
-                                    the port of that interface
-  interface del IF                  delete an interface
-  failover [DEVICE:PORT] [dev IF]   move the interface to its other port, or to
-                                    this one, see ipoibd --backup
-  metrics [dev IF]                  print metrics for Prometheus
-  monitor [TOPIC]... [dev IF]       print changes as they happen, until killed;
-                                    TOPIC is neighbours, link, groups, stations,
-                                    stats or all; without it all but stats
-  wait up | down [dev IF]           wait until the interface, or all interfaces,
-                                    are up or down; fail after --timeout
-  top [dev IF]                      show interfaces and neighbours with their
-                                    rates, again and again
-  check [dev IF]                    check interface, port, partition and subnet
-  explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
-                                    from arriving
-  help                              print this text
-
+)";
+constexpr const char* kArguments = R"(
 FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
 STATE is incomplete, resolving, reachable, stale, delay, probing, failed,
 permanent, pinned or all. Only flush with nud deletes permanent entries and pins.
@@ -299,6 +265,10 @@ Command parse_command(int argc, char** argv) {
   return command;
 }
 
-const char* help_text() { return kHelp; }
+std::string help_text() {
+  std::string text = kIntroduction;
+  for (const Subcommand& each : subcommands()) text += each.help;
+  return text + kArguments;
+}
 
 }  // namespace ipoib::cli

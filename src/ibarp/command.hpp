@@ -111,6 +111,6 @@ void take_link_layer(Command& command, std::vector<std::string>& words);
 [[nodiscard]] ibarp_hardware take_hardware(std::vector<std::string>& words);
 
 /// The text of --help.
-[[nodiscard]] const char* help_text();
+[[nodiscard]] std::string help_text();
 
 }  // namespace ipoib::cli

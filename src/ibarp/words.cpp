@@ -1,4 +1,5 @@
-// Parses commands in words, as of ip(8) neigh.
+#include "words.hpp"
+
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <string_view>
 
 #include "client.hpp"
-#include "command.hpp"
+#include "subcommand.hpp"
 
 namespace ipoib::cli {
 
@@ -16,21 +17,6 @@ namespace {
 using Verb = Command::Verb;
 using Words = std::vector<std::string>;
 
-struct Name {
-  std::string_view text;
-  Verb verb;
-};
-/// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 26> kVerbs{
-    {{"show", Verb::show},       {"list", Verb::show},         {"ls", Verb::show},
-     {"get", Verb::get},         {"add", Verb::add},           {"change", Verb::change},
-     {"chg", Verb::change},      {"replace", Verb::replace},   {"repl", Verb::replace},
-     {"delete", Verb::remove},   {"flush", Verb::flush},       {"stats", Verb::stats},
-     {"log", Verb::log},         {"trace", Verb::trace},       {"info", Verb::info},
-     {"groups", Verb::groups},   {"stations", Verb::stations}, {"interface", Verb::interfaces},
-     {"metrics", Verb::metrics}, {"monitor", Verb::monitor},   {"wait", Verb::wait},
-     {"top", Verb::top},         {"failover", Verb::failover}, {"help", Verb::help},
-     {"check", Verb::check},     {"explain", Verb::explain}}};
 struct Topic {
   std::string_view text;
   std::uint32_t bits;
@@ -44,12 +30,16 @@ constexpr std::array<Topic, 7> kTopics{
      {"stats", IBARP_STATS},  // before "stations", so that its abbreviations remain
      {"stations", IBARP_STATIONS},
      {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS | IBARP_STATS}}};
+struct InterfaceVerb {
+  std::string_view text;
+  Verb verb;
+};
 /// What follows "interface".
-constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
-                                               {"list", Verb::interfaces},
-                                               {"ls", Verb::interfaces},
-                                               {"add", Verb::add_interface},
-                                               {"delete", Verb::delete_interface}}};
+constexpr std::array<InterfaceVerb, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
+                                                        {"list", Verb::interfaces},
+                                                        {"ls", Verb::interfaces},
+                                                        {"add", Verb::add_interface},
+                                                        {"delete", Verb::delete_interface}}};
 constexpr std::string_view kAllStates =
     "incomplete,resolving,reachable,stale,delay,probing,failed,permanent,pinned";
 static_assert(kAllStates.size() < IBARP_TEXT_SIZE);
@@ -61,16 +51,21 @@ std::string take(Words& words, const char* expected) {
   return word;
 }
 
-/// Removes a command at the front of `words`; nullptr if there is none of that name.
-template <class Names>
-const Name* take_name(Words& words, const Names& names) {
-  const std::string& word = words.front();
-  const auto found = std::find_if(names.begin(), names.end(), [&](const Name& each) {
-    return !word.empty() && each.text.substr(0, word.size()) == word;
-  });
-  if (found == names.end()) return nullptr;
-  words.erase(words.begin());
-  return &*found;
+/// Calls `take(word)` for each argument other than "dev IF".
+template <class Take>
+void for_each_argument(Command& command, Words& words, Take take_one) {
+  while (!words.empty()) {
+    const std::string word = take(words, "an argument");
+    if (word == "dev") {
+      command.device = take(words, "an interface");
+    } else {
+      take_one(word);
+    }
+  }
+}
+
+[[noreturn]] void not_expected(const std::string& word) {
+  misused("\"" + word + "\" is not expected here");
 }
 
 void take_level(Command& command, const std::string& word) {
@@ -97,7 +92,7 @@ bool is_prefix(const std::string& word) {
 
 void take_prefix(Command& command, const std::string& word) {
   auto& filter = command.filter;
-  if (filter.prefix.family != 0) misused("\"" + word + "\" is not expected here");
+  if (filter.prefix.family != 0) not_expected(word);
   if (ibarp_parse_prefix(word.c_str(), &filter.prefix, &filter.prefix_length) != 0) {
     throw Failure(kUsage, "\"" + word + "\" is not an IP address or prefix");
   }
@@ -117,7 +112,8 @@ void take_filter(Command& command, const std::string& word, Words& words) {
 }
 
 /// Parses an argument of add, change, replace, delete and get.
-void take_entry(Command& command, const std::string& word, Words& words, bool& has_hardware) {
+void take_part_of_entry(Command& command, const std::string& word, Words& words,
+                        bool& has_hardware) {
   const bool sets = command.is_change() && command.verb != Verb::remove;
   if (sets && has_hardware && (word == "lladdr" || word == "gid")) {
     misused("give either \"lladdr\" or \"gid\", once");
@@ -135,7 +131,7 @@ void take_entry(Command& command, const std::string& word, Words& words, bool& h
   } else if (command.host.empty()) {
     command.host = word == "to" ? take(words, "an address") : word;
   } else {
-    misused("\"" + word + "\" is not expected here");
+    not_expected(word);
   }
 }
 
@@ -153,34 +149,6 @@ std::uint16_t parse_pkey(const std::string& word) {
   return pkey;
 }
 
-/// Parses what follows "interface".
-void take_interface_arguments(Command& command, Words& words) {
-  if (const auto* const verb = words.empty() ? nullptr : take_name(words, kInterfaceVerbs)) {
-    command.verb = verb->verb;
-  }
-  const bool adds = command.verb == Verb::add_interface;
-  bool has_pkey = false;
-  while (!words.empty()) {
-    const std::string word = take(words, "an argument");
-    if (word == "dev") {
-      command.device = take(words, "an interface");
-    } else if (adds && word == "name" && command.name.empty()) {
-      command.name = take(words, "a name");
-    } else if (adds && !has_pkey) {
-      command.pkey = parse_pkey(word);
-      has_pkey = true;
-    } else if (command.verb == Verb::delete_interface && command.device.empty()) {
-      command.device = word;
-    } else {
-      misused("\"" + word + "\" is not expected here");
-    }
-  }
-  if (adds && !has_pkey) misused("a P_Key is required");
-  if (command.verb == Verb::delete_interface && command.device.empty()) {
-    misused("an interface is required");
-  }
-}
-
 /// Parses an argument of monitor.
 void take_topic(Command& command, const std::string& word) {
   const auto* const found = std::ranges::find_if(
@@ -189,15 +157,8 @@ void take_topic(Command& command, const std::string& word) {
   command.watch.topics |= found->bits;
 }
 
-/// Parses what follows "wait".
-void take_condition(Command& command, Words& words) {
-  const std::string word = take(words, "\"up\" or \"down\"");
-  if (word != "up" && word != "down") misused("\"" + word + "\" is neither \"up\" nor \"down\"");
-  command.watch.until_up = word == "up";
-}
-
 /// Parses "DEVICE:PORT", an argument of failover.
-void take_port(Command& command, const std::string& word) {
+void take_port_name(Command& command, const std::string& word) {
   const auto colon = word.rfind(':');
   const auto number = colon == std::string::npos ? std::string() : word.substr(colon + 1);
   const auto [end, error] =
@@ -210,42 +171,77 @@ void take_port(Command& command, const std::string& word) {
   command.to_device = word.substr(0, colon);
 }
 
-/// Parses what follows a verb.
-void take_arguments(Command& command, Words& words) {
-  const bool about_entry =
-      command.is_change() || command.verb == Verb::get || command.verb == Verb::explain;
-  bool has_hardware = false;
-  if (command.verb == Verb::wait) take_condition(command, words);
-  while (!words.empty()) {
-    const std::string word = take(words, "an argument");
-    if (word == "dev") {
-      command.device = take(words, "an interface");
-    } else if (command.verb == Verb::monitor) {
-      take_topic(command, word);
-    } else if (command.verb == Verb::show || command.verb == Verb::flush) {
-      take_filter(command, word, words);
-    } else if (about_entry) {
-      take_entry(command, word, words, has_hardware);
-    } else if (command.verb == Verb::log) {
-      take_level(command, word);
-    } else if (command.verb == Verb::failover) {
-      take_port(command, word);
-    } else {
-      misused("\"" + word + "\" is not expected here");
-    }
-  }
-  if (about_entry && command.host.empty()) misused("an address is required");
-  if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
-    misused("\"lladdr HW\" or \"gid GID\" is required");
-  }
-}
-
 /// The verb may be left out before the arguments of show.
 bool begins_show(const std::string& word) {
   return word == "dev" || word == "to" || word == "nud" || word == "state" || is_prefix(word);
 }
 
 }  // namespace
+
+void take_nothing(Command& command, Words& words) {
+  for_each_argument(command, words, not_expected);
+}
+
+void take_filters(Command& command, Words& words) {
+  for_each_argument(command, words,
+                    [&](const std::string& word) { take_filter(command, word, words); });
+}
+
+void take_entry(Command& command, Words& words) {
+  bool has_hardware = false;
+  for_each_argument(command, words, [&](const std::string& word) {
+    take_part_of_entry(command, word, words, has_hardware);
+  });
+  if (command.host.empty()) misused("an address is required");
+  if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
+    misused("\"lladdr HW\" or \"gid GID\" is required");
+  }
+}
+
+void take_levels(Command& command, Words& words) {
+  for_each_argument(command, words, [&](const std::string& word) { take_level(command, word); });
+}
+
+void take_interface(Command& command, Words& words) {
+  const auto* const named = std::ranges::find_if(kInterfaceVerbs, [&](const InterfaceVerb& each) {
+    return !words.empty() && !words.front().empty() && each.text.starts_with(words.front());
+  });
+  if (named != kInterfaceVerbs.end()) {
+    command.verb = named->verb;
+    words.erase(words.begin());
+  }
+  const bool adds = command.verb == Verb::add_interface;
+  const bool deletes = command.verb == Verb::delete_interface;
+  for_each_argument(command, words, [&](const std::string& word) {
+    if (adds && word == "name" && command.name.empty()) {
+      command.name = take(words, "a name");
+    } else if (adds && command.pkey == 0) {
+      command.pkey = parse_pkey(word);
+    } else if (deletes && command.device.empty()) {
+      command.device = word;
+    } else {
+      not_expected(word);
+    }
+  });
+  if (adds && command.pkey == 0) misused("a P_Key is required");
+  if (deletes && command.device.empty()) misused("an interface is required");
+}
+
+void take_topics(Command& command, Words& words) {
+  for_each_argument(command, words, [&](const std::string& word) { take_topic(command, word); });
+}
+
+void take_condition(Command& command, Words& words) {
+  const std::string word = take(words, "\"up\" or \"down\"");
+  if (word != "up" && word != "down") misused("\"" + word + "\" is neither \"up\" nor \"down\"");
+  command.watch.until_up = word == "up";
+  take_nothing(command, words);
+}
+
+void take_port(Command& command, Words& words) {
+  for_each_argument(command, words,
+                    [&](const std::string& word) { take_port_name(command, word); });
+}
 
 ibarp_hardware take_hardware(std::vector<std::string>& words) {
   std::string text = take(words, "a link-layer address");
@@ -282,15 +278,12 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
   Command command = options;
   Words left = words;
   if (!left.empty() && !begins_show(left.front())) {
-    const Name* const found = take_name(left, kVerbs);
+    const Subcommand* const found = find_subcommand(left.front());
     if (found == nullptr) misused("the command \"" + left.front() + "\" is unknown");
     command.verb = found->verb;
+    left.erase(left.begin());
   }
-  if (command.verb == Verb::interfaces) {
-    take_interface_arguments(command, left);
-  } else {
-    take_arguments(command, left);
-  }
+  subcommand_of(command.verb).take(command, left);
   if (!command.host.empty()) command.address = resolve(command.host, false);
   return command;
 }

@@ -8,7 +8,6 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
@@ -37,13 +36,15 @@ std::string_view name(GroupRole role) {
 
 Group::Group(const GroupDependencies& deps, GroupRole role, const Gid& mgid)
     : deps_(deps), role_(role), mgid_(mgid) {
-  if (role_ == GroupRole::broadcast) set_scope(0);
+  if (role_ != GroupRole::broadcast) return;
+  search_.emplace(deps_.config);
+  set_scope(0);
 }
 
 void Group::start() {
   assert(is_absent());
-  if (role_ == GroupRole::broadcast) set_scope(0);
-  heard_ = {};
+  if (search_) set_scope(0);
+  silence_.forget();
   failed_attachments_ = 0;
   become(group_state::Joining{.request = join(false)}, "started");
 }
@@ -79,17 +80,8 @@ void Group::on_reregister() {
              state_);
 }
 
-bool Group::on_heard(TimePoint now) {
-  constexpr Duration kSilent = std::chrono::seconds(1);
-  const TimePoint before = std::exchange(heard_, now);
-  return before == TimePoint{} || now - before >= kSilent;
-}
-
 bool Group::may_be(const Gid& mgid) const {
-  if (role_ != GroupRole::broadcast || membership() != nullptr) return mgid == mgid_;
-  return std::ranges::any_of(deps_.config.scopes, [&](std::uint8_t scope) {
-    return mgid == wire::broadcast_gid(deps_.config.pkey, scope);
-  });
+  return search_ && membership() == nullptr ? search_->may_be(mgid) : mgid == mgid_;
 }
 
 /// A deleted group is joined, and so created, again. After a creation a failed join is retried.
@@ -98,7 +90,7 @@ void Group::on_notice(const Gid& mgid) {
                  [](group_state::Absent&) {},
                  [](group_state::Joining&) {},
                  [&](group_state::Pausing& s) {
-                   if (role_ == GroupRole::broadcast) set_scope_of(mgid);
+                   if (search_) set_scope(search_->scope_of(mgid).value_or(search_->scope()));
                    become(
                        group_state::Joining{
                            .request = join(false), .creating = false, .failures = s.failures},
@@ -202,7 +194,7 @@ void Group::tick(TimePoint now) {
           [](group_state::Absent&) { assert(false && "no deadline"); },
           [](group_state::Joining&) { assert(false && "no deadline"); },
           [&](group_state::Pausing& s) {
-            if (s.does_not_exist) retry_scope(s.failures);
+            if (s.does_not_exist && search_) set_scope(search_->scope_of_retry(s.failures));
             become(group_state::Joining{.request = join(false), .failures = s.failures}, "retry");
           },
           [&](group_state::Member& s) {
@@ -284,16 +276,17 @@ void Group::send(Frame&& frame, Output& out) const {
 }
 
 TimePoint Group::next_deadline() const {
-  return std::visit(
-      Overloaded{
-          [](const group_state::Absent&) { return kNever; },
-          [](const group_state::Joining&) { return kNever; },
-          [](const group_state::Pausing& s) { return s.until; },
-          [this](const group_state::Member& s) { return std::min(s.check_at, end_of_silence(s)); },
-          [](const group_state::LookingUp&) { return kNever; },
-          [](const group_state::Confirming&) { return kNever; },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [](const group_state::Absent&) { return kNever; },
+                        [](const group_state::Joining&) { return kNever; },
+                        [](const group_state::Pausing& s) { return s.until; },
+                        [this](const group_state::Member& s) {
+                          return std::min(s.check_at, silence_.next(s.since, s.silence));
+                        },
+                        [](const group_state::LookingUp&) { return kNever; },
+                        [](const group_state::Confirming&) { return kNever; },
+                    },
+                    state_);
 }
 
 bool Group::is_absent() const { return std::holds_alternative<group_state::Absent>(state_); }
@@ -318,19 +311,6 @@ const Membership* Group::membership() const {
 const McMemberRecord* Group::record() const {
   const Membership* const member = membership();
   return member != nullptr ? &member->record : nullptr;
-}
-
-/// When to check the group after silence. If it lasts, checks become rarer, up to a limit, so that
-/// ports of an idle link send the SA few requests, and yet notice a loss. A link on which no other
-/// port has been heard needs no such check.
-TimePoint Group::end_of_silence(const group_state::Member& member) const {
-  constexpr int kFraction = 4;  // of the silence so far, until the next check
-  constexpr int kRarest = 6;    // times the first pause
-  const bool was_heard = heard_ != TimePoint{};
-  if (!was_heard || member.silence == Duration::max()) return kNever;
-  if (heard_ >= member.since) return heard_ + member.silence;
-  return member.since +
-         std::clamp((member.since - heard_) / kFraction, member.silence, kRarest * member.silence);
 }
 
 bool Group::has_requested(wire::SaRequestId id) const {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "link/broadcast_group.hpp"
 #include "link/cache/timer_queue.hpp"
 #include "link/group_states.hpp"
 #include "link/neighbour_info.hpp"
@@ -34,10 +35,10 @@ class Group : public cache::Timed {
   void on_new_parameters(TimePoint now);
   /// Another port has sent a datagram to the group, so this port is still a member. Returns whether
   /// next_deadline() may have become earlier, because the group was silent before.
-  bool on_heard(TimePoint now);
+  bool on_heard(TimePoint now) { return silence_.on_heard(now); }
   /// How long the broadcast group may be silent before it is checked, if it has been heard; with
   /// jitter, from the next check on.
-  void set_silence(Duration silence) { silence_ = silence; }
+  void set_silence(Duration silence) { silence_.set_pause(silence); }
   /// The port has lost all memberships.
   void on_lost();
   void leave();
@@ -75,12 +76,9 @@ class Group : public cache::Timed {
   void give_up(TimePoint now, unsigned failures, std::string_view what, std::string why);
   [[nodiscard]] bool try_next_scope(group_state::Joining& joining);
   [[nodiscard]] bool try_next_scope(group_state::Confirming& confirming);
-  void move_to_scope(std::size_t index, TimePoint now);
+  void move_to_scope(std::size_t scope, TimePoint now);
   void abandon_search();
-  void retry_scope(unsigned failures);
-  void set_scope(std::size_t index);
-  void set_scope_of(const Gid& mgid);
-  [[nodiscard]] TimePoint end_of_silence(const group_state::Member& member) const;
+  void set_scope(std::size_t scope);
   [[nodiscard]] const std::optional<wire::McMemberRecord>& creation() const;
   void failed(const wire::SaFailure& failure, TimePoint now);
   void note_failed_join(const wire::SaFailure& failure, unsigned failures);
@@ -100,12 +98,11 @@ class Group : public cache::Timed {
   GroupDependencies deps_;
   GroupRole role_;
   Gid mgid_;
-  std::size_t scope_ = 0;                         ///< index in Config::scopes
+  std::optional<BroadcastSearch> search_;         ///< of the broadcast group
   std::optional<wire::McMemberRecord> creation_;  ///< of the broadcast group
   group_state::State state_;
   std::optional<Lid> attached_;
-  TimePoint heard_{};
-  Duration silence_ = Duration::max();
+  SilenceCheck silence_;
   unsigned failed_attachments_ = 0;  ///< since the last successful check
   unsigned failed_setups_ = 0;       ///< in a row
   TimePoint setup_failed_{};

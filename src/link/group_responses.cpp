@@ -8,7 +8,6 @@
 #include "ipoib/overloaded.hpp"
 #include "ipoib/should_log.hpp"
 #include "link/group.hpp"
-#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
@@ -61,8 +60,7 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
   const TimePoint check_at = now + random.jittered(deps_.config.membership_check, 75, 125);
   group_state::Member member{
       .membership = std::move(*membership), .check_at = check_at, .since = now};
-  if (is_broadcast && silence_ != Duration::max())
-    member.silence = random.jittered(silence_, 75, 125);
+  if (is_broadcast) member.silence = silence_.pause(random);
   become(std::move(member), "joined");
   return true;
 }
@@ -115,7 +113,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
           [&](group_state::Joining& s) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             const unsigned failures = s.failures;
-            if (create && !s.creating && scope_ == 0) {
+            if (create && !s.creating && (!search_ || search_->scope() == 0)) {
               become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
               return;
             }
@@ -149,12 +147,11 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
       state_);
 }
 
-/// RFC 4391, 4.1: the broadcast group may have a larger scope than the default one. Before it is
-/// created in the first scope, it is searched in all of them.
+/// Before the broadcast group is created in the first scope, it is searched in all of them.
 bool Group::try_next_scope(group_state::Joining& joining) {
-  if (role_ != GroupRole::broadcast || !creation_ || joining.failures > 0) return false;
-  set_scope((scope_ + 1) % deps_.config.scopes.size());
-  if (scope_ == 0) return false;
+  if (!search_ || !creation_ || joining.failures > 0) return false;
+  set_scope(search_->next(search_->scope()));
+  if (search_->scope() == 0) return false;
   become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
   return true;
 }
@@ -164,12 +161,11 @@ bool Group::try_next_scope(group_state::Joining& joining) {
 /// searched in other scopes: hosts of the link may be in it, and its members do not see another
 /// one.
 bool Group::try_next_scope(group_state::Confirming& confirming) {
-  if (role_ != GroupRole::broadcast) return false;
-  const std::size_t next = (confirming.search.value_or(scope_) + 1) % deps_.config.scopes.size();
-  if (next == scope_) return false;
-  const Gid mgid = wire::broadcast_gid(deps_.config.pkey, deps_.config.scopes[next]);
-  become(group_state::Confirming{std::move(confirming.membership),
-                                 request_join(deps_, mgid, join_state(), nullptr), false,
+  if (!search_) return false;
+  const std::size_t next = search_->next(confirming.search.value_or(search_->scope()));
+  if (next == search_->scope()) return false;
+  const auto request = request_join(deps_, search_->mgid_in(next), join_state(), nullptr);
+  become(group_state::Confirming{std::move(confirming.membership), request, false,
                                  confirming.failures, next},
          "no longer exists: search it in another scope");
   return true;
@@ -177,10 +173,10 @@ bool Group::try_next_scope(group_state::Confirming& confirming) {
 
 /// The other groups have the scope of the broadcast group, so the link has to come up again; it
 /// remains a member in the new scope.
-void Group::move_to_scope(std::size_t index, TimePoint now) {
+void Group::move_to_scope(std::size_t scope, TimePoint now) {
   emit_leave();  // for the other daemons on the port, which count this one
   detach();
-  set_scope(index);
+  set_scope(scope);
   deps_.log.info("broadcast group: found in another scope, as {}", mgid_.to_string());
   become(group_state::Pausing{now, 1, "the broadcast group has another scope"}, "another scope");
 }
@@ -189,29 +185,12 @@ void Group::move_to_scope(std::size_t index, TimePoint now) {
 void Group::abandon_search() {
   const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
   if (confirming == nullptr || !confirming->search) return;
-  const std::uint8_t scope = deps_.config.scopes[*confirming->search];
-  request_leave(deps_, wire::broadcast_gid(deps_.config.pkey, scope), join_state());
+  request_leave(deps_, search_->mgid_in(*confirming->search), join_state());
 }
 
-/// Chooses the scope of a retry, which is a single request after the response that the group does
-/// not exist. Every other one is in the first scope, the others are in the other scopes in turn.
-void Group::retry_scope(unsigned failures) {
-  if (role_ != GroupRole::broadcast) return;
-  const std::size_t others = deps_.config.scopes.size() - 1;
-  const bool is_first = others == 0 || failures % 2 == 0;
-  set_scope(is_first ? 0 : 1 + failures / 2 % others);
-}
-
-void Group::set_scope(std::size_t index) {
-  scope_ = index;
-  mgid_ = wire::broadcast_gid(deps_.config.pkey, deps_.config.scopes[index]);
-}
-
-void Group::set_scope_of(const Gid& mgid) {
-  const auto at = std::ranges::find(deps_.config.scopes, wire::scope_of(mgid));
-  if (at != deps_.config.scopes.end()) {
-    set_scope(static_cast<std::size_t>(at - deps_.config.scopes.begin()));
-  }
+void Group::set_scope(std::size_t scope) {
+  search_->set_scope(scope);
+  mgid_ = search_->mgid();
 }
 
 /// The parameters to create the group with. A group must have a FullMember, so one that is only

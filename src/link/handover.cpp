@@ -41,7 +41,7 @@ void Link::announce(TimePoint now) {
 SavedPage Link::save(NeighbourCursor from, std::size_t limit, TimePoint now) const {
   const Impl& p = *impl_;
   SavedPage page;
-  page.mtu = p.mtu;
+  page.mtu = p.transmitter.mtu();
   if (from.position == 0) page.send_groups = p.send_groups.joined();
   std::optional slot(static_cast<std::uint32_t>(from.position));
   page.neighbours = p.neighbours.save(slot, limit, now);

@@ -55,7 +55,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
                        reports, out, log},
                       deps.hash_key),
       unrouted(config),
-      transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
+      transmitter({config, bring_up, own, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, unrouted, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {
   host.set_policy_source(deps.arp_policy);
@@ -264,7 +264,7 @@ void Link::Impl::complete_bring_up(TimePoint now) {
   bring_up.on_joined();
   set_carrier(true);
   log.log(message_id(events::kInterfaceUp), spdlog::level::info, "up as {}, MTU {}",
-          own.to_string(), mtu);
+          own.to_string(), transmitter.mtu());
   announcer.start_all(now);
   routed.on_up(groups.broadcast().mgid());
 }
@@ -285,7 +285,7 @@ void Link::Impl::configure_queue_pair() {
 }
 
 void Link::Impl::set_mtu(std::uint32_t bytes) {
-  if (std::exchange(mtu, bytes) != bytes) out.events.emplace_back(SetMtu{bytes});
+  if (transmitter.set_mtu(bytes)) out.events.emplace_back(SetMtu{bytes});
 }
 
 // --- Packets -------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ std::string Link::waiting_for() const {
 }
 
 HwAddress Link::hardware_address() const { return impl_->own; }
-std::uint32_t Link::mtu() const { return impl_->mtu; }
+std::uint32_t Link::mtu() const { return impl_->transmitter.mtu(); }
 QKey Link::qkey() const { return impl_->configured.value_or(ConfigureQueuePair{}).qkey; }
 std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;

@@ -47,7 +47,6 @@ struct Link::Impl {
   HwAddress own;  ///< QPN of the queue pair, GID of the port
   PortGid port_gid;
   BringUp bring_up;
-  std::uint32_t mtu = 0;
   HostAddresses host;
   std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group while it is joined
   const GroupDependencies membership;

@@ -65,7 +65,7 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
     frame.release();
     return deps_.out.counters.add(Counter::drop_malformed_packet);
   }
-  if (frame.datagram_size() > deps_.mtu) return transmit_too_big(std::move(frame), *plan, now);
+  if (frame.datagram_size() > mtu_) return transmit_too_big(std::move(frame), *plan, now);
   const Purpose purpose =
       frame.is_large() ? Purpose::packet : complete_message(frame, plan->type, now);
   send(std::move(frame), *plan, purpose, known, std::nullopt, now);
@@ -85,9 +85,9 @@ void Transmitter::send(Frame&& frame, const Plan& plan, Purpose purpose, Neighbo
 void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now) {
   Frame taken = std::move(frame);
   if (!wire::may_fragment(std::as_const(taken).bytes())) {
-    return deps_.icmp.too_big(std::move(taken), deps_.mtu, Counter::drop_packet_too_big, now);
+    return deps_.icmp.too_big(std::move(taken), mtu_, Counter::drop_packet_too_big, now);
   }
-  for (Frame& fragment : fragments_of(taken, deps_.mtu, deps_.packets, deps_.out.counters)) {
+  for (Frame& fragment : fragments_of(taken, mtu_, deps_.packets, deps_.out.counters)) {
     transmit_one(std::move(fragment), plan, nullptr, now);
   }
 }
@@ -96,7 +96,7 @@ void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint no
 /// packets are never such messages.
 Purpose Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
   if (type == wire::EtherType::ipv4) {
-    deps_.dhcp.from_host(frame, deps_.mtu, now);
+    deps_.dhcp.from_host(frame, mtu_, now);
   } else if (wire::is_neighbour_discovery(frame.bytes(), wire::upper_layer(frame.bytes()))) {
     return complete_discovery(frame);
   }
@@ -128,12 +128,12 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
   if (!message) return Purpose::packet;
   switch (message->type) {
     case NdType::neighbour_advertisement:
-      put_link_layer_option(frame, LinkLayerOption::target, deps_.own, deps_.mtu);
+      put_link_layer_option(frame, LinkLayerOption::target, deps_.own, mtu_);
       return Purpose::reply;
     case NdType::redirect: {
       const Neighbour* const target = deps_.neighbours.find(message->target);
       if (target == nullptr || target->route() == nullptr) break;
-      put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(), deps_.mtu);
+      put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(), mtu_);
       break;
     }
     case NdType::neighbour_solicitation:
@@ -141,7 +141,7 @@ Purpose Transmitter::complete_discovery(Frame& frame) {
     case NdType::router_advertisement:
       // Without a source address the option "MUST NOT" be included (RFC 4861, 4.1 and 4.3).
       if (message->source.is_unspecified()) break;
-      put_link_layer_option(frame, LinkLayerOption::source, deps_.own, deps_.mtu);
+      put_link_layer_option(frame, LinkLayerOption::source, deps_.own, mtu_);
       break;
   }
   return Purpose::packet;

@@ -25,7 +25,6 @@ class Transmitter {
     const Config& config;
     const BringUp& bring_up;
     const HwAddress& own;
-    const std::uint32_t& mtu;
     const HostAddresses& host;
     NextHops& next_hops;
     GroupTable& groups;
@@ -40,6 +39,9 @@ class Transmitter {
   };
 
   explicit Transmitter(const Dependencies& deps) : deps_(deps) {}
+  /// Of the link, in bytes; 0 before it has come up for the first time. Returns whether it changes.
+  bool set_mtu(std::uint32_t bytes) { return std::exchange(mtu_, bytes) != bytes; }
+  [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
 
   /// Hops that the sender of a packet has chosen; nullopt where the routes decide.
   using Hops = std::span<const std::optional<IpAddress>>;
@@ -81,6 +83,7 @@ class Transmitter {
   [[nodiscard]] Purpose complete_discovery(Frame& frame);
 
   Dependencies deps_;
+  std::uint32_t mtu_ = 0;
 };
 
 }  // namespace ipoib::link

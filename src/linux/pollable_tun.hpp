@@ -1,5 +1,5 @@
 // Seam: a TunPort with what the loop of an interface needs besides packets. Implemented by
-// TunDevice, and in memory by tests.
+// TunDevice and VlanPort, and in memory by tests.
 #pragma once
 
 #include <cstdint>

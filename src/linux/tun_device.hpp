@@ -17,9 +17,9 @@
 #include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/mac_address.hpp"
-#include "linux/host_device.hpp"
 #include "linux/network_namespace.hpp"
 #include "linux/packet_reader.hpp"
+#include "linux/pollable_tun.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::host {
@@ -37,7 +37,7 @@ struct TunOptions {
   VlanTrunk* trunk = nullptr;  ///< of a TAP, for its VLANs, if there are any; outlives the device
 };
 
-class TunDevice final : public HostDevice {
+class TunDevice final : public PollableTun {
  public:
   /// Creates the interface, or adopts a persistent one with that mark that no process has open. A
   /// new one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers
@@ -75,24 +75,27 @@ class TunDevice final : public HostDevice {
   /// Both succeed without effect if the interface was deleted.
   [[nodiscard]] Result<void> set_carrier(bool on) override;
   void set_speed(std::uint32_t mbps) override;
-  [[nodiscard]] int descriptor() const override { return fd_.get(); }
-  [[nodiscard]] int tun_descriptor() const override { return fd_.get(); }
-  [[nodiscard]] int interface_index() const override { return index_; }
-  [[nodiscard]] bool adopted() const override { return adopted_; }
-  [[nodiscard]] std::string current_name() const override;
-  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const override {
-    return namespace_of(fd_.get());
-  }
-  [[nodiscard]] const std::vector<std::string>& warnings() const override { return warnings_; }
   [[nodiscard]] HostDrops drops() const override {
     return {.malformed = reader_.malformed(),
             .vlan_queue = trunk_ != nullptr ? trunk_->dropped() : 0};
   }
   [[nodiscard]] bool is_up() const override;
   [[nodiscard]] bool is_gone() const override { return gone_ || reader_.is_gone(); }
-  void keep() override;
-  void remove() override;
-  void close() override;
+
+  /// Readable when the host has packets.
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
+  [[nodiscard]] int interface_index() const { return index_; }
+  /// Whether the network interface existed before.
+  [[nodiscard]] bool adopted() const { return adopted_; }
+  /// The operator may have renamed it.
+  [[nodiscard]] std::string current_name() const;
+  /// What could not be set, and the interface works without.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Makes the interface stay, or disappear, with this object.
+  void keep();
+  void remove();
+  /// Makes the interface disappear at once. Nothing may be read, written or set afterwards.
+  void close();
 
  private:
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)

@@ -6,14 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "linux/host_device.hpp"
 #include "linux/packet_reader.hpp"
-#include "linux/tun_device.hpp"
+#include "linux/pollable_tun.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::host {
 
-class VlanPort final : public HostDevice {
+class VlanPort final : public PollableTun {
  public:
   /// `trunk` outlives this object. `name` is for clients of the interface.
   VlanPort(VlanTrunk& trunk, VlanId vlan, std::string name)
@@ -28,7 +27,7 @@ class VlanPort final : public HostDevice {
   [[nodiscard]] const std::string& name() const override { return name_; }
   bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
             std::size_t limit) override {
-    return reader_.read(descriptor(), pools, headroom, out, limit);
+    return reader_.read(trunk_.queue_of(vlan_), pools, headroom, out, limit);
   }
   bool write(ConstBytes packet) override { return trunk_.write(vlan_, {}, {&packet, 1}); }
   [[nodiscard]] bool accepts(Segmentation::Kind kind) const override {
@@ -39,31 +38,15 @@ class VlanPort final : public HostDevice {
   }
   [[nodiscard]] Result<void> set_mtu(std::uint32_t /*bytes*/) override { return {}; }
   [[nodiscard]] Result<void> set_carrier(bool /*on*/) override { return {}; }
-
   void set_speed(std::uint32_t /*mbps*/) override {}
-
   [[nodiscard]] HostDrops drops() const override { return {.malformed = reader_.malformed()}; }
   [[nodiscard]] bool is_up() const override { return trunk_.tap() >= 0; }
   [[nodiscard]] bool is_gone() const override { return false; }
-
-  [[nodiscard]] int descriptor() const override { return trunk_.queue_of(vlan_); }
-  [[nodiscard]] int tun_descriptor() const override { return trunk_.tap(); }
-  [[nodiscard]] int interface_index() const override { return 0; }
-  [[nodiscard]] bool adopted() const override { return false; }
-  [[nodiscard]] std::string current_name() const override { return name_; }
-  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const override {
-    return TunDevice::namespace_of(trunk_.tap());
-  }
-  [[nodiscard]] const std::vector<std::string>& warnings() const override { return warnings_; }
-  void keep() override {}
-  void remove() override {}
-  void close() override {}
 
  private:
   VlanTrunk& trunk_;
   const VlanId vlan_;
   const std::string name_;
-  const std::vector<std::string> warnings_;
   PacketReader reader_;
 };
 

@@ -3,10 +3,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "daemon/interfaces/interface_mark.hpp"
 #include "daemon/interfaces/softib_launcher.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/process/sandbox.hpp"
+#include "daemon/pump/admin.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/random_bits.hpp"
 #include "linux/netlink_view.hpp"
@@ -54,7 +58,7 @@ verbs::PortCounters counters_of(const PortDevices& devices) {
   return sum;
 }
 
-void receive_large_packets(const host::HostDevice& tun, PortQueue& queue) {
+void receive_large_packets(const TunPort& tun, PortQueue& queue) {
   using Kind = Segmentation::Kind;
   if (tun.accepts(Kind::tcp) && tun.accepts(Kind::udp)) queue.queue_pair->enable_large_receives();
 }
@@ -79,27 +83,29 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       mark_(vlan_ ? std::string() : to_string(InterfaceMark{id.name, guid_})),
       handed_(take(dependencies.handed, id.pkey)),
       mode_(handed_ ? PumpMode::held : PumpMode::active),
-      tun_(open_host()),
+      device_(vlan_ ? nullptr : open_device()),
+      vlan_port_(vlan_ ? open_vlan() : nullptr),
+      tun_(vlan_ ? *vlan_port_ : *device_),
       mirror_(open_mirror()),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, sa)),
-      server_(handed_ ? nullptr : serve(tun_->name(), control::Server::IfTaken::fail)),
+      server_(handed_ ? nullptr : serve(tun_.name(), control::Server::IfTaken::fail)),
       follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
-        return host::RouteFeed::open({tun_->interface_index(), tun_->name()}).value();
+        return host::RouteFeed::open({device_->interface_index(), tun_.name()}).value();
       })),
-      sleeper_({.host = tun_->descriptor(),
+      sleeper_({.host = vlan_ ? dependencies.trunk->queue_of(*vlan_) : device_->descriptor(),
                 .completions = sides_.descriptors(),
                 .messages = to_interface_.descriptor(),
                 .routes = follower_.descriptor()}),
-      loop_({.identity = identity_on(*dependencies.devices[PortRole::primary], tun_->name()),
+      loop_({.identity = identity_on(*dependencies.devices[PortRole::primary], tun_.name()),
              .pkey = id.pkey,
              .poll = dependencies.options.poll},
             loop_dependencies()),
       thread_([this] { run(); }, to_interface_) {
   if (handed_) (void)to_interface_.post(RestoreCache{std::move(handed_->cache)});
   handed_.reset();
-  tun_->keep();  // last: what a start that fails has created disappears
+  if (device_) device_->keep();  // last: what a start that fails has created disappears
   log_start();
 }
 
@@ -108,9 +114,9 @@ Pump& Interface::make_pump(PortRole role, PumpMode mode) {
   PortSide& side = sides_[role];
   auto settings = pump_settings(dependencies_.options, id_, role, mode);
   if (role == PortRole::backup) settings.link.dhcp_identity = guid_;
-  receive_large_packets(*tun_, side.queue);
+  receive_large_packets(tun_, side.queue);
   return side.pump.emplace(
-      settings, Pump::Dependencies{.tun = *tun_,
+      settings, Pump::Dependencies{.tun = tun_,
                                    .queue_pair = *side.queue.queue_pair,
                                    .host_frames = {side.queue.pools.host, side.queue.pools.large},
                                    .messages = side.queue.pools.messages,
@@ -123,7 +129,7 @@ Pump& Interface::make_pump(PortRole role, PumpMode mode) {
 
 InterfaceLoop::Dependencies Interface::loop_dependencies() {
   InterfaceLoop::Dependencies out{.pump = make_pump(PortRole::primary, mode_),
-                                  .tun = *tun_,
+                                  .tun = tun_,
                                   .queue_pair = *sides_[PortRole::primary].queue.queue_pair,
                                   .routes = follower_,
                                   .sleeper = sleeper_,
@@ -153,8 +159,11 @@ void Interface::replace_port(PortRole role) {
   control_.replace_port({role, &pump, side.queue.queue_pair.get()});
 }
 
-std::unique_ptr<host::HostDevice> Interface::open_host() {
-  if (vlan_) return std::make_unique<host::VlanPort>(*dependencies_.trunk, *vlan_, id_.name);
+std::unique_ptr<host::PollableTun> Interface::open_vlan() const {
+  return std::make_unique<host::VlanPort>(*dependencies_.trunk, *vlan_, id_.name);
+}
+
+std::unique_ptr<host::TunDevice> Interface::open_device() {
   const auto& all = dependencies_.options;
   const bool is_tap = all.ethernet.includes(id_.pkey);
   const bool is_trunk = !all.vlans.empty() && id_.pkey == base_partition(all.pkeys);
@@ -178,13 +187,13 @@ std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
     return std::make_unique<host::VlanHost>(id_.name, mac);
   }
   return at_home([this] {
-    return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
+    return host::NetlinkView::open(device_->interface_index(), ipv6_.link_local).value();
   });
 }
 
 InterfaceControl::Dependencies Interface::control_dependencies(
     const Interface::Dependencies& dependencies, SaRequestPort& sa) {
-  const auto neighbours = dependencies.neighbours.of(id_.pkey, tun_->name());
+  const auto neighbours = dependencies.neighbours.of(id_.pkey, tun_.name());
   if (handed_) neighbours->add(handed_->statics);
   return {.context = dependencies.context,
           .number = id_.number,
@@ -197,14 +206,17 @@ InterfaceControl::Dependencies Interface::control_dependencies(
           .neighbours = neighbours,
           .trace = dependencies.control_trace,
           .log = *logs_.daemon,
-          .interface = tun_->name(),
+          .interface = tun_.name(),
           .link_local = {guid_, id_.pkey, dependencies.options.stable_privacy},
           .renamed = [this](const std::string& name) { on_renamed(name); },
-          .has_moved = [this] { return tun_->network_namespace().has_value(); },
-          .of_ports = [&devices = dependencies_.devices] { return counters_of(devices); },
-          .of_process =
-              [acm = dependencies_.acm] {
-                return acm != nullptr ? acm::as_values(*acm) : std::vector<control::Counter>();
+          .has_moved = [this] { return current_namespace() != nullptr; },
+          .common_counters =
+              [this] {
+                auto all = port_counters(counters_of(dependencies_.devices));
+                if (dependencies_.acm != nullptr) {
+                  std::ranges::copy(acm::as_values(*dependencies_.acm), std::back_inserter(all));
+                }
+                return all;
               },
           .port_released = [this](PortRole role) { sides_.release(role); },
           .publish = [this](const control::Event& event) { server_->publish(event); }};
@@ -218,8 +230,9 @@ void Interface::log_start() {
                          ? ", with the backup " + PortName{backup->name(), backup->port()}.text()
                          : "",
                      id_.pkey.value(), vlan_ ? ", VLAN " + std::to_string(vlan_->value()) : "",
-                     tun_->adopted() ? ", adopted" : "");
-  for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
+                     adopted() ? ", adopted" : "");
+  if (!device_) return;
+  for (const auto& warning : device_->warnings()) logs_.daemon->warn("{}", warning);
 }
 
 void Interface::run() {
@@ -232,20 +245,24 @@ void Interface::run() {
   loop_.run();
 }
 
+std::string Interface::current_name() const {
+  return device_ ? device_->current_name() : mirror_->interface_name();
+}
+
 SharedNamespace Interface::current_namespace() const {
-  auto found = tun_->network_namespace();
+  auto found = host::TunDevice::namespace_of(tun_descriptor());
   return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
 }
 
 bool Interface::is_at_home() const {
   if (vlan_) return true;
-  const auto now_in = tun_->network_namespace();
+  const auto now_in = current_namespace();
   return now_in && now_in->is_same_as(dependencies_.home);
 }
 
 KeptInterface Interface::kept() const {
   const auto now_in = current_namespace();
-  return {tun_->current_name(), mark_, now_in ? now_in : id_.home};
+  return {current_name(), mark_, now_in ? now_in : id_.home};
 }
 
 /// Clients find the sockets by the interface's network namespace and name.
@@ -270,7 +287,7 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
 }
 
 std::vector<control::StaticNeighbour> Interface::statics() const {
-  return dependencies_.neighbours.of(id_.pkey, tun_->name())->by_operator();
+  return dependencies_.neighbours.of(id_.pkey, tun_.name())->by_operator();
 }
 
 void Interface::save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) {
@@ -280,7 +297,7 @@ void Interface::save(link::NeighbourCursor from, std::function<void(link::SavedP
 void Interface::set_mode(PumpMode mode) {
   mode_ = mode;
   if (mode == PumpMode::active) {
-    tun_->keep();  // the other daemon may have ended in an orderly way
+    if (device_) device_->keep();  // the other daemon may have ended in an orderly way
     serve_again();
   } else if (server_) {
     server_->publish(control::TakeoverEvent{});
@@ -291,7 +308,7 @@ void Interface::set_mode(PumpMode mode) {
 
 /// Another daemon may serve the network interface.
 void Interface::remove_at_end() {
-  if (mode_ == PumpMode::active) tun_->remove();
+  if (device_ && mode_ == PumpMode::active) device_->remove();
 }
 
 void Interface::on_renamed(const std::string& name) {
@@ -309,8 +326,7 @@ void Interface::rename(const std::string& name) {
 void Interface::serve_again() {
   try {
     // Another interface of this daemon, or the other daemon, may still have the name.
-    server_ = serve(vlan_ ? mirror_->interface_name() : tun_->current_name(),
-                    control::Server::IfTaken::retry);
+    server_ = serve(current_name(), control::Server::IfTaken::retry);
   } catch (const std::exception& error) {
     logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
   }

@@ -22,7 +22,7 @@
 #include "daemon/options/logging.hpp"
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/interface_thread.hpp"
-#include "linux/host_device.hpp"
+#include "linux/tun_device.hpp"
 #include "linux/vlan_trunk.hpp"
 
 namespace ipoib::daemon {
@@ -49,26 +49,19 @@ class Interface final : public PartitionInterface {
   ~Interface() override = default;  ///< stops the thread if it is running, and joins it
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
-  [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
+  [[nodiscard]] bool adopted() const override { return device_ != nullptr && device_->adopted(); }
   void remove_at_end() override;
-  void remove_now() override { tun_->close(); }
+  void remove_now() override {
+    if (device_ != nullptr) device_->close();
+  }
   void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
   [[nodiscard]] bool is_at_home() const override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
 
-  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
-    control_.on_port(role, port);
-  }
-  void on_client_reregister(PortRole role) override { control_.on_client_reregister(role); }
-  void on_object_failed(const void* object) override { control_.on_object_failed(object); }
-  void on_notice(PortRole role, const wire::Notice& notice) override {
-    control_.on_notice(role, notice);
-  }
-  void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void on_event(const InterfaceEvent& event) override { control_.on_event(event); }
   void replace_port(PortRole role) override;
   void rename(const std::string& name) override;
-  void reconfigure(const Reconfigured& changes) override { control_.reconfigure(changes); }
   [[nodiscard]] bool has_address(const IpAddress& address) const override {
     return control_.has_address(address) && is_at_home();
   }
@@ -76,15 +69,17 @@ class Interface final : public PartitionInterface {
                std::function<void(control::Response)> done) override {
     control_.handle(request, std::move(done));
   }
-  void request_report() override { control_.request_report(); }
-  [[nodiscard]] int tun_descriptor() const override { return tun_->tun_descriptor(); }
+  [[nodiscard]] int tun_descriptor() const override {
+    return device_ != nullptr ? device_->descriptor() : dependencies_.trunk->tap();
+  }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
   void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
   void set_mode(PumpMode mode) override;
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  [[nodiscard]] std::unique_ptr<host::HostDevice> open_host();
+  [[nodiscard]] std::unique_ptr<host::TunDevice> open_device();
+  [[nodiscard]] std::unique_ptr<host::PollableTun> open_vlan() const;
   [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, SaRequestPort& sa);
@@ -95,6 +90,7 @@ class Interface final : public PartitionInterface {
                                                        control::Server::IfTaken if_taken);
   void serve_again();
   void on_renamed(const std::string& name);
+  [[nodiscard]] std::string current_name() const;
   void run();            ///< the interface's thread
   template <class Open>  // calls `open` in the network namespace of the interface
   auto at_home(Open&& open) const {
@@ -114,7 +110,9 @@ class Interface final : public PartitionInterface {
   const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
   std::optional<HandedInterface> handed_;
   PumpMode mode_;
-  const std::unique_ptr<host::HostDevice> tun_;
+  const std::unique_ptr<host::TunDevice> device_;     ///< null for a VLAN
+  const std::unique_ptr<host::PollableTun> vlan_port_;  ///< null for others
+  host::PollableTun& tun_;                            ///< one of these
   const std::unique_ptr<host::HostMirror> mirror_;
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;

@@ -5,24 +5,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <iterator>
 
 #include "daemon/options/interface_plan.hpp"
 #include "daemon/port/port_watcher.hpp"
 #include "daemon/pump/admin.hpp"
 #include "ipoib/log.hpp"
-#include "ipoib/monotonic_clock.hpp"
 #include "ipoib/pkey_table.hpp"
 
 namespace ipoib::daemon {
 
 namespace {
-
-// Long enough for the SA to respond to a leave, and for one retry.
-constexpr std::chrono::seconds kLeaveTimeout{3};
-// Until the next attempt to post to a full mailbox.
-constexpr std::chrono::milliseconds kRedeliverPause{10};
 
 void reply_members(const wire::SaResult& result, const InterfaceControl::Callback& done) {
   const auto* const table = std::get_if<wire::McMemberTable>(&result);
@@ -46,51 +39,50 @@ InterfaceControl::Callback stored(const std::shared_ptr<StaticNeighbours>& neigh
 
 InterfaceControl::InterfaceControl(const Dependencies& dependencies)
     : dependencies_(dependencies),
+      outbox_(dependencies.context, dependencies.to_interface),
       host_({.context = dependencies.context,
              .host = dependencies.host,
              .trace = dependencies.trace,
              .log = dependencies.log,
-             .changed =
-                 [this](HostChanged message) {
-                   addresses_ = message.view.addresses;
-                   pending_.host = std::move(message);
-                 },
-             .updated = [this] { follow_host(); }}),
-      redeliver_timer_(dependencies.context, [this] { deliver(); }),
-      leave_timer_(dependencies.context,
-                   [this] {
-                     leaves_.clear();
-                     end_if_done();
-                   }),
+             .interface = dependencies.interface,
+             .link_local = dependencies.link_local,
+             .changed = [this](HostChanged message) { outbox_.post(std::move(message)); },
+             .renamed = [this](const std::string& name) { on_renamed(name); },
+             .gone =
+                 [this] {
+                   using Kind = StopReason::Kind;
+                   stop({dependencies_.has_moved() ? Kind::moved : Kind::deleted, {}});
+                 }}),
+      leaves_(dependencies.context,
+              [this] { dependencies_.owner.on_ended(dependencies_.number, *stop_reason_); }),
       inbox_watch_(dependencies.context, dependencies.inbox.descriptor(),
                    [this] { on_messages(); }) {
   for (const PortRole role : kPortRoles)
     next_request_[role] = first_control_request(dependencies.number, role);
   auto neighbours = dependencies.neighbours->all();
-  // The mailbox is new, so it has room.
-  if (!neighbours.empty())
-    (void)dependencies.to_interface.post(SetNeighbours{std::move(neighbours)});
+  if (!neighbours.empty()) outbox_.post(SetNeighbours{std::move(neighbours)});
 }
 
 // --- Port and host -------------------------------------------------------------------------------
 
-/// What is on its way to the part before is not for the new one.
-void InterfaceControl::replace_port(const PortReplaced& part) {
-  std::erase_if(pending_.responses,
-                [&](const auto& response) { return port_of(response.id) == part.role; });
-  pending_.ports[part.role].reset();
-  pending_.parts[part.role] = part;
-  deliver();
+void InterfaceControl::on_event(const InterfaceEvent& event) {
+  std::visit([this](const auto& one) { on(one); }, event);
 }
 
-void InterfaceControl::on_port(PortRole role, const verbs::PortSnapshot& port) {
+void InterfaceControl::replace_port(const PortReplaced& part) {
+  outbox_.post(part);
+  outbox_.post(SetNeighbours{dependencies_.neighbours->all()});
+}
+
+void InterfaceControl::on(const PortUpdate& update) {
   // A link that is up leaves its groups when it stops; one that lost the port could not.
-  if (state_ != State::running) return;
-  log_partition(role, port);
+  if (stop_reason_) return;
+  log_partition(update.role, update.port);
   // The backup port changes neither addresses of the host nor its DHCP client identifier.
-  if (role == PortRole::primary) follow_guid(port);
-  pending_.ports[role] = port_status(port, dependencies_.pkey);
-  deliver();
+  if (update.role == PortRole::primary && !update.port.gid.is_zero()) {
+    host_.on_guid(update.port.gid.guid());
+  }
+  outbox_.post(PortChanged{port_status(update.port, dependencies_.pkey), update.role});
 }
 
 /// Logs a changed membership in the partition.
@@ -114,78 +106,37 @@ void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& p
   }
 }
 
-void InterfaceControl::on_client_reregister(PortRole role) {
-  pending_.reregister[role] = true;
-  deliver();
-}
-
-void InterfaceControl::on_object_failed(const void* object) {
-  pending_.failures.push_back({object});
-  deliver();
-}
-
 /// If the mailbox is full, makes the link confirm everything instead.
-void InterfaceControl::on_notice(PortRole role, const wire::Notice& notice) {
-  if (!dependencies_.to_interface.post(SubnetNotice{notice, role})) {
-    pending_.reregister[role] = true;
-  }
-  deliver();
+void InterfaceControl::on(const SubnetNotice& notice) {
+  if (!outbox_.try_post(SubnetNotice(notice))) outbox_.post(ClientReregister{notice.role});
 }
 
-void InterfaceControl::on_host_name() { follow_host(); }
-
-void InterfaceControl::follow_host() {
-  if (!dependencies_.host.interface_exists()) {
-    using Kind = StopReason::Kind;
-    return stop({dependencies_.has_moved() ? Kind::moved : Kind::deleted, {}});
-  }
-  const auto& name = dependencies_.host.interface_name();
-  if (!name.empty() && name != dependencies_.interface) {
-    dependencies_.interface = name;
-    pending_.name = name;
-    dependencies_.renamed(name);
-    dependencies_.owner.on_renamed(dependencies_.number, name);
-  }
-  if (dependencies_.host.link_local_is_duplicate()) replace_link_local();
-  deliver();
+/// If the mailbox is full, the thread does not respond in time.
+void InterfaceControl::on(const LinkReportRequest& request) {
+  (void)outbox_.try_post(LinkReportRequest(request));
 }
 
-/// Another interface of the same port and partition has the same identifier: in another network
-/// namespace, or of another program.
-void InterfaceControl::replace_link_local() {
-  const auto address = dependencies_.link_local.on_duplicate();
-  if (!address) return;
-  dependencies_.log.warn(
-      "another interface on the link has the IPv6 link-local address: using {} instead",
-      address->to_string());
-  dependencies_.host.set_link_local(*address);
-  host_.update_soon();
+void InterfaceControl::on_renamed(const std::string& name) {
+  outbox_.post(Renamed{name});
+  dependencies_.renamed(name);
+  dependencies_.owner.on_renamed(dependencies_.number, name);
 }
 
-void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
-  if (port.gid.is_zero()) return;
-  const auto address = dependencies_.link_local.on_guid(port.gid.guid());
-  if (!address) return;
-  dependencies_.log.info("the port has another GUID: the IPv6 link-local address is {}",
-                         address->to_string());
-  dependencies_.host.set_link_local(*address);
-  host_.update_soon();
-}
+void InterfaceControl::set_mode(PumpMode mode) { outbox_.post(SetMode{mode}); }
 
 void InterfaceControl::handle(control::InterfaceRequest request,
                               std::function<void(control::Response)> done) {
   if (std::holds_alternative<control::StatsRequest>(request)) done = with_common_counters(done);
   if (control::is_change(request)) done = stored(dependencies_.neighbours, request, done);
   ToInterface message(AdminRequest{request, std::move(done)});
-  if (dependencies_.to_interface.post(std::move(message))) return;
+  if (outbox_.try_post(std::move(message))) return;
   std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));
 }
 
 /// Adds the counters of the port, which are read here because that may block, and of the process.
 InterfaceControl::Callback InterfaceControl::with_common_counters(Callback done) const {
   auto common = sa_counters(dependencies_.sa.counters());
-  std::ranges::copy(port_counters(dependencies_.of_ports()), std::back_inserter(common));
-  std::ranges::copy(dependencies_.of_process(), std::back_inserter(common));
+  std::ranges::copy(dependencies_.common_counters(), std::back_inserter(common));
   return [done = std::move(done), common = std::move(common)](control::Response response) {
     auto* const counters =
         response ? std::get_if<std::vector<control::Counter>>(&*response) : nullptr;
@@ -224,107 +175,48 @@ void InterfaceControl::on_messages() {
     std::visit([this](auto& content) { on(content); }, message);
   }
   messages_.clear();
-  end_if_done();
 }
 
 void InterfaceControl::on(wire::SaRequest& message) {
-  if (std::holds_alternative<wire::LeaveQuery>(message.query)) leaves_.insert(message.id);
+  leaves_.on_request(message);
   dependencies_.sa.send(message);
 }
 
-void InterfaceControl::on(link::HostGroupsChanged&) { host_.expect_change(); }
-
-void InterfaceControl::on(link::RedirectReceived&) { host_.expect_redirect(); }
-
 /// If the mailbox is full the reply is lost; the requester repeats its request.
 void InterfaceControl::on(link::ArpReplyCheck& message) {
-  if (!dependencies_.host.permits_reply(message.request.target_protocol,
-                                        message.request.sender_protocol)) {
-    return;
+  if (host_.permits_reply(message.request)) {
+    (void)outbox_.try_post(ArpReplyPermitted{message.request});
   }
-  (void)dependencies_.to_interface.post(ArpReplyPermitted{message.request});
 }
-
-void InterfaceControl::on(link::ArpPolicyUsed&) { host_.check_arp_policy(); }
-
-void InterfaceControl::on(RoutesWanted&) { host_.expect_view(); }
 
 void InterfaceControl::on(LinkReport& message) {
   active_ = message.active;
   dependencies_.owner.on_report(dependencies_.number, message);
 }
 
-void InterfaceControl::reconfigure(const Reconfigured& changes) {
-  if (changes.poll) pending_.configuration.poll = changes.poll;
-  for (const auto& [address, to] : changes.neighbours)
-    pending_.configuration.neighbours.insert_or_assign(address, to);
-  deliver();
-}
-
-bool InterfaceControl::has_address(const IpAddress& address) const {
-  return std::ranges::any_of(addresses_,
-                             [&](const auto& prefix) { return prefix.address == address; });
-}
-
-/// If the mailbox is full, the thread does not respond in time.
-void InterfaceControl::request_report() {
-  (void)dependencies_.to_interface.post(LinkReportRequest{});
-}
-
-void InterfaceControl::set_mode(PumpMode mode) {
-  pending_.mode = mode;
-  deliver();
-}
-
-void InterfaceControl::on(CacheSaved& message) { message.done(std::move(message.page)); }
-
-void InterfaceControl::on(ModeReached& message) {
-  dependencies_.owner.on_mode(dependencies_.number, message.mode);
-}
-
-void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
-
 void InterfaceControl::on(Events& message) {
   for (const auto& event : message.events) dependencies_.publish(event);
 }
 
-void InterfaceControl::on_response(const wire::SaResponse& response) {
-  if (leaves_.erase(response.id) > 0) return end_if_done();
+void InterfaceControl::on(const wire::SaResponse& response) {
+  if (leaves_.on_response(response.id)) return;
   if (const auto node = members_wanted_.extract(response.id)) {
     return reply_members(response.result, node.mapped());
   }
-  pending_.responses.push_back(response);
-  deliver();
-}
-
-/// Posts the pending messages; if the mailbox is full, tries again later with the then current
-/// values.
-void InterfaceControl::deliver() {
-  if (!pending_.post_to(dependencies_.to_interface, *dependencies_.neighbours))
-    redeliver_timer_.set(monotonic_now() + kRedeliverPause);
+  outbox_.post(response);
 }
 
 // --- End ----------------------------------------------------------------------------------------
 
 void InterfaceControl::stop(StopReason why) {
-  if (state_ != State::running) return;
-  state_ = State::stopping;
+  if (stop_reason_) return;
   stop_reason_ = std::move(why);
-  pending_.stop = true;
-  pending_.ports = {};  // see on_port()
-  deliver();
+  outbox_.post(Stop{});
 }
 
 void InterfaceControl::on(Stopped& message) {
-  state_ = State::stopped;
   if (!stop_reason_) stop_reason_ = std::move(message.why);
-  leave_timer_.set(monotonic_now() + kLeaveTimeout);
-}
-
-void InterfaceControl::end_if_done() {
-  if (state_ != State::stopped || !leaves_.empty()) return;
-  state_ = State::ended;
-  dependencies_.owner.on_ended(dependencies_.number, *stop_reason_);
+  leaves_.wait();
 }
 
 }  // namespace ipoib::daemon

@@ -2,20 +2,18 @@
 // requests to its thread, sends its SA requests, and ends it.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "control/server.hpp"
-#include "daemon/interfaces/host_updates.hpp"
+#include "daemon/interfaces/host_follower.hpp"
+#include "daemon/interfaces/interface_outbox.hpp"
+#include "daemon/interfaces/leave_waiter.hpp"
 #include "daemon/interfaces/link_local_choice.hpp"
 #include "daemon/interfaces/neighbour_store.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
-#include "daemon/interfaces/pending_messages.hpp"
-#include "daemon/process/timer.hpp"
 #include "daemon/process/watch.hpp"
 #include "daemon/pump/messages.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -44,26 +42,21 @@ class InterfaceControl final : public control::Handler {
     LinkLocalChoice link_local;
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
-    std::function<verbs::PortCounters()> of_ports;  ///< sum of the verbs::Devices
-    /// Counters of the process that belong to no interface.
-    std::function<std::vector<control::Counter>()> of_process;
+    /// Of the ports, and those of the process that belong to no interface.
+    std::function<std::vector<control::Counter>()> common_counters;
     /// The interface's thread no longer uses its part on that port that was replaced.
     std::function<void(PortRole)> port_released;
     std::function<void(const control::Event&)> publish;  ///< to subscribers
   };
   explicit InterfaceControl(const Dependencies& dependencies);
-  void on_port(PortRole role, const verbs::PortSnapshot& port);
-  void replace_port(const PortReplaced& part);  ///< Dependencies::port_released() follows
-  void on_client_reregister(PortRole role);
-  void on_object_failed(const void* object);
-  void on_notice(PortRole role, const wire::Notice& notice);
-  void on_response(const wire::SaResponse& response);  ///< to a request of this interface
-  void stop(StopReason why);                           ///< the first reason counts
-  void reconfigure(const Reconfigured& changes);
-  void on_host_name();  ///< HostMirror::interface_name() has changed
+  void on_event(const InterfaceEvent& event);
+  void replace_port(const PortReplaced& part);      ///< Dependencies::port_released() follows
+  void stop(StopReason why);                        ///< the first reason counts
+  void on_host_name() { host_.check_interface(); }  ///< HostMirror::interface_name() has changed
   /// Whether the host has the address on the interface.
-  [[nodiscard]] bool has_address(const IpAddress& address) const;
-  void request_report();         ///< InterfaceOwner::on_report() follows
+  [[nodiscard]] bool has_address(const IpAddress& address) const {
+    return host_.has_address(address);
+  }
   void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
   void handle(control::InterfaceRequest request, Callback done) override;
   void find_members(const Gid& mgid, Callback done) override;
@@ -71,38 +64,37 @@ class InterfaceControl final : public control::Handler {
   void delete_interface(Callback done) override;
 
  private:
+  void on(const PortUpdate& update);
+  void on(const SubnetNotice& notice);
+  void on(const wire::SaResponse& response);
+  void on(const LinkReportRequest& request);
+  void on(const ClientReregister& message) { outbox_.post(message); }
+  void on(const ObjectFailed& message) { outbox_.post(message); }
+  void on(const Reconfigured& message) { outbox_.post(message); }
   void log_partition(PortRole role, const verbs::PortSnapshot& port);
-  void follow_host();
-  void follow_guid(const verbs::PortSnapshot& port);
-  void replace_link_local();
-  void on_messages();
-  void deliver();
+  void on_renamed(const std::string& name);
   [[nodiscard]] Callback with_common_counters(Callback done) const;
-  void end_if_done();
+  void on_messages();
   void on(wire::SaRequest& message);
-  void on(link::HostGroupsChanged& message);
-  void on(link::RedirectReceived& message);
+  void on(link::HostGroupsChanged& /*message*/) { host_.expect_change(); }
+  void on(link::RedirectReceived& /*message*/) { host_.expect_redirect(); }
   void on(link::ArpReplyCheck& message);
-  void on(link::ArpPolicyUsed& message);
-  void on(RoutesWanted& message);
+  void on(link::ArpPolicyUsed& /*message*/) { host_.check_arp_policy(); }
+  void on(RoutesWanted& /*message*/) { host_.expect_view(); }
   void on(LinkReport& message);
-  void on(AdminResponse& message);
+  void on(AdminResponse& message) { message.done(std::move(message.response)); }
   void on(Events& message);
-  void on(CacheSaved& message);
-  void on(ModeReached& message);
+  void on(CacheSaved& message) { message.done(std::move(message.page)); }
+  void on(ModeReached& message) { dependencies_.owner.on_mode(dependencies_.number, message.mode); }
   void on(PortReleased& message) { dependencies_.port_released(message.role); }
   void on(Stopped& message);
-  Dependencies dependencies_;
-  HostUpdates host_;
-  Timer redeliver_timer_;
-  Timer leave_timer_;
-  Watch inbox_watch_;
-  PendingMessages pending_;          ///< to the interface's thread
-  std::vector<IpPrefix> addresses_;  ///< of the host on the interface
 
-  enum class State { running, stopping, stopped, ended } state_ = State::running;
-  std::optional<StopReason> stop_reason_;
-  std::set<wire::SaRequestId> leaves_;                    ///< outstanding
+  Dependencies dependencies_;
+  InterfaceOutbox outbox_;
+  HostFollower host_;
+  LeaveWaiter leaves_;
+  Watch inbox_watch_;
+  std::optional<StopReason> stop_reason_;                 ///< none while the interface runs
   std::map<wire::SaRequestId, Callback> members_wanted_;  ///< outstanding; one for each client
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported

@@ -53,12 +53,18 @@ void Interfaces::undo_start() {
   }
 }
 
-void Interfaces::on_port(PortRole role, const verbs::PortSnapshot& port) {
-  ports_[role] = port;
-  // First, since an interface whose partition has gone can leave its groups only while its link is
-  // up.
-  apply_plan();
-  for (auto& [number, interface] : interfaces_) interface->on_port(role, port);
+void Interfaces::on_event(const InterfaceEvent& event) {
+  if (const auto* const response = std::get_if<wire::SaResponse>(&event)) {
+    if (auto* const interface = find(interface_of(response->id))) interface->on_event(event);
+    return;
+  }
+  if (const auto* const update = std::get_if<PortUpdate>(&event)) {
+    ports_[update->role] = update->port;
+    // First, since an interface whose partition has gone can leave its groups only while its link
+    // is up.
+    apply_plan();
+  }
+  for (auto& [number, interface] : interfaces_) interface->on_event(event);
 }
 
 void Interfaces::replace_port(PortRole role) {
@@ -71,35 +77,18 @@ void Interfaces::replace_port(PortRole role) {
   }
 }
 
-void Interfaces::on_client_reregister(PortRole role) {
-  for (auto& [number, interface] : interfaces_) interface->on_client_reregister(role);
-}
-
-void Interfaces::on_object_failed(const void* object) {
-  for (auto& [number, interface] : interfaces_) interface->on_object_failed(object);
-}
-
-void Interfaces::on_notice(PortRole role, const wire::Notice& notice) {
-  for (auto& [number, interface] : interfaces_) interface->on_notice(role, notice);
-}
-
 void Interfaces::reconfigure(const Reloaded& changes) {
   // First, since a new interface has the new configuration.
   for (auto& [number, interface] : interfaces_) {
     const auto neighbours = changes.neighbours.find(interface->id().pkey);
     const bool has_others = neighbours != changes.neighbours.end();
     if (!changes.poll && !has_others) continue;
-    interface->reconfigure(
-        {.poll = changes.poll, .neighbours = has_others ? neighbours->second : NeighbourChanges()});
+    interface->on_event(Reconfigured{
+        .poll = changes.poll, .neighbours = has_others ? neighbours->second : NeighbourChanges()});
   }
   if (!changes.pkeys) return;
   plan_.choose(*changes.pkeys);
   apply_plan();
-}
-
-void Interfaces::on_response(const wire::SaResponse& response) {
-  const auto at = interfaces_.find(interface_of(response.id));
-  if (at != interfaces_.end()) at->second->on_response(response);
 }
 
 // --- Creation and removal ------------------------------------------------------------------------
@@ -175,8 +164,10 @@ void Interfaces::create(PKey partition) {
   auto made = dependencies_.factory.create(
       {last_number_, partition, name, home != homes_.end() ? home->second : nullptr}, *this,
       dependencies_.sa);
-  made->on_port(PortRole::primary, ports_[PortRole::primary]);
-  if (dependencies_.has_backup) made->on_port(PortRole::backup, ports_[PortRole::backup]);
+  for (const PortRole role : kPortRoles) {
+    if (role == PortRole::backup && !dependencies_.has_backup) continue;
+    made->on_event(PortUpdate{role, ports_[role]});
+  }
   dependencies_.kept.erase(made->id().name);
   const auto& options = dependencies_.options;
   // It may have been renamed under another daemon.
@@ -279,7 +270,7 @@ std::string Interfaces::status() const {
 void Interfaces::check_threads() {
   for (auto& [number, interface] : interfaces_) {
     unanswered_.insert(number);
-    interface->request_report();
+    interface->on_event(LinkReportRequest{});
   }
 }
 
@@ -365,55 +356,65 @@ void Interfaces::on_ended(InterfaceNumber number, const StopReason& why) {
   });
 }
 
-void Interfaces::destroy(InterfaceNumber number, StopReason why) {
-  const auto at = interfaces_.find(number);
-  auto interface = std::move(at->second);
-  interfaces_.erase(at);
+void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
+  auto interface = std::move(interfaces_.extract(number).mapped());
   awaited_.erase(number);
   unanswered_.erase(number);
-  const auto partition = interface->id().pkey;
-  const auto name = interface->id().name;
   const bool was_stopping = stopping_.has_value();
-  const auto deleting = deleting_.extract(number);
-  const bool failed = why.kind == StopReason::Kind::failed;
-  if (deleting && !failed) why = {};  // also if the interface was moved or deleted meanwhile
+  if (const auto deletion = deleting_.extract(number);
+      deletion && why.kind != StopReason::Kind::failed) {
+    // Also if the interface was moved or deleted meanwhile.
+    finish_deletion(std::move(interface), deletion.mapped());
+  } else {
+    settle(*interface, why);
+  }
+  interface.reset();  // apply_plan() may create another one of this name
+  if (!stopping_) return apply_plan();
+  if (was_stopping && interfaces_.empty()) dependencies_.owner.on_finished(stopping_->reason);
+}
+
+/// What the end of one means for its network interface, the plan, and the other interfaces.
+void Interfaces::settle(PartitionInterface& interface, const StopReason& why) {
+  const auto partition = interface.id().pkey;
+  const auto& name = interface.id().name;
   switch (why.kind) {
     case StopReason::Kind::requested:
-      if (deleting) {
-        interface->remove_at_end();
-      } else {
-        remove_at_end(*interface);
-      }
+      remove_at_end(interface);
       homes_.erase(partition);
       plan_.on_removed(partition);
       break;
     case StopReason::Kind::handed_over:
       break;
     case StopReason::Kind::moved:
-      follow(partition, *interface);
+      follow(partition, interface);
+      if (stopping_) end_moved(interface);
       break;
-    case StopReason::Kind::deleted:
-      why.reason = "interface " + name + " was deleted";
-      dependencies_.log.warn("{}", why.reason);
+    case StopReason::Kind::deleted: {
+      const StopReason deleted{why.kind, "interface " + name + " was deleted"};
+      dependencies_.log.warn("{}", deleted.reason);
       plan_.forget(partition);
-      interface->forget_neighbours();
-      if (are_vlans(partitions(), dependencies_.options)) stop(why);
+      interface.forget_neighbours();
+      if (are_vlans(partitions(), dependencies_.options)) stop(deleted);
       break;
+    }
     case StopReason::Kind::failed:
-      dependencies_.kept.insert_or_assign(name, interface->kept());
+      dependencies_.kept.insert_or_assign(name, interface.kept());
       stop({why.kind, name + ": " + why.reason});
       break;
   }
-  if (stopping_ && why.kind == StopReason::Kind::moved) end_moved(*interface);
-  if (deleting && !failed) {
-    interface->remove_now();
-    interface->forget_neighbours();
-    deleting.mapped()({});
-    destroy_later(std::move(interface));
-  }
-  interface.reset();  // apply_plan() may create another one of this name
-  if (!stopping_) return apply_plan();
-  if (was_stopping && interfaces_.empty()) dependencies_.owner.on_finished(stopping_->reason);
+}
+
+/// The operator has deleted it.
+void Interfaces::finish_deletion(std::unique_ptr<PartitionInterface> interface,
+                                 const Deleted& done) {
+  const auto partition = interface->id().pkey;
+  interface->remove_at_end();
+  homes_.erase(partition);
+  plan_.on_removed(partition);
+  interface->remove_now();
+  interface->forget_neighbours();
+  done({});
+  destroy_later(std::move(interface));
 }
 
 /// The response to the request that has deleted it is written by its own control server.

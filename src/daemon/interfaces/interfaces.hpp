@@ -42,15 +42,11 @@ class Interfaces final : private InterfaceOwner {
   void start(const verbs::PortSnapshot& primary);
   /// What start() has created disappears; what it has adopted is kept for the next try.
   void undo_start();
-  void on_port(PortRole role, const verbs::PortSnapshot& port);
+  /// Drops a response for an interface that no longer exists.
+  void on_event(const InterfaceEvent& event);
   void replace_port(PortRole role);  ///< an interface that cannot have it ends
-  void on_client_reregister(PortRole role);
-  void on_object_failed(const void* object);
-  void on_notice(PortRole role, const wire::Notice& notice);
   /// Applies changed options.
   void reconfigure(const Reloaded& changes);
-  /// Drops a response for an interface that no longer exists.
-  void on_response(const wire::SaResponse& response);
   [[nodiscard]] std::map<InterfaceNumber, PKey> partitions() const;      ///< of the interfaces
   [[nodiscard]] PartitionInterface* find(InterfaceNumber number) const;  ///< null if it has ended
   /// The interface on which the host has this address; null: none has.
@@ -92,7 +88,9 @@ class Interfaces final : private InterfaceOwner {
   void discard_kept();
   void remove_at_end(PartitionInterface& interface);
   void end_moved(PartitionInterface& interface);
-  void destroy(InterfaceNumber number, StopReason why);
+  void destroy(InterfaceNumber number, const StopReason& why);
+  void settle(PartitionInterface& interface, const StopReason& why);
+  void finish_deletion(std::unique_ptr<PartitionInterface> interface, const Deleted& done);
   void destroy_later(std::unique_ptr<PartitionInterface> interface);
   void follow(PKey partition, const PartitionInterface& interface);
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "daemon/pump/messages.hpp"
@@ -14,7 +15,6 @@
 #include "ipoib/result.hpp"
 #include "linux/network_namespace.hpp"
 #include "verbs/device.hpp"
-#include "wire/notice.hpp"
 
 namespace ipoib::daemon {
 
@@ -60,6 +60,16 @@ struct KeptInterface {
   SharedNamespace home = {};  ///< where it is; null: in that of the option --netns
 };
 
+/// The state of a port, whenever it has changed.
+struct PortUpdate {
+  PortRole role = PortRole::primary;
+  verbs::PortSnapshot port = {};
+};
+/// What happens to an interface from outside: a response is one to a request of its own, and for a
+/// request of a report, InterfaceOwner::on_report() follows if the interface's thread works.
+using InterfaceEvent = std::variant<PortUpdate, ClientReregister, ObjectFailed, SubnetNotice,
+                                    wire::SaResponse, Reconfigured, LinkReportRequest>;
+
 class PartitionInterface {
  public:
   virtual ~PartitionInterface() = default;
@@ -80,26 +90,17 @@ class PartitionInterface {
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
   [[nodiscard]] virtual KeptInterface kept() const = 0;
 
-  virtual void on_port(PortRole role, const verbs::PortSnapshot& port) = 0;
+  virtual void on_event(const InterfaceEvent& event) = 0;
   /// The device of the port has failed, and is back. Throws std::runtime_error if it cannot be
   /// used.
   virtual void replace_port(PortRole role) = 0;
-  virtual void on_client_reregister(PortRole role) = 0;
-  /// See verbs::RecoverableUdPort::on_object_failed().
-  virtual void on_object_failed(const void* object) = 0;
-  virtual void on_notice(PortRole role, const wire::Notice& notice) = 0;
-  /// A response to a request of this interface.
-  virtual void on_response(const wire::SaResponse& response) = 0;
   /// Of a VLAN: the TAP that carries it was renamed, and its name follows.
   virtual void rename(const std::string& name) = 0;
-  virtual void reconfigure(const Reconfigured& changes) = 0;
   /// Whether the host has the address on the network interface, at home (is_at_home()).
   [[nodiscard]] virtual bool has_address(const IpAddress& address) const = 0;
   /// Calls `done` once with the response, now or later; not after the interface has ended.
   virtual void resolve(const control::ResolveRequest& request,
                        std::function<void(control::Response)> done) = 0;
-  /// InterfaceOwner::on_report() follows if the interface's thread works.
-  virtual void request_report() = 0;
   // --- Handover, see handover.hpp ---
   [[nodiscard]] virtual int tun_descriptor() const = 0;
   /// Those that the operator has set.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "softib/control/client.hpp"
-#include "softib/endpoint/live_endpoint.hpp"
+#include "softib/endpoint/endpoint.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::endpoint {
@@ -70,8 +70,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
     return no_node;
   }
   try {
-    return std::unique_ptr<Endpoint>(std::make_unique<LiveEndpoint>(
-        folder, std::move(*fabric), node, *record, std::move(*slot)));
+    return std::make_unique<Endpoint>(folder, std::move(*fabric), node, *record, std::move(*slot));
   } catch (const std::exception& error) {
     return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
   }

@@ -11,14 +11,14 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
-#include "softib/endpoint/endpoint.hpp"
+#include "softib/endpoint/receivers.hpp"
 
 namespace softib::endpoint {
 
@@ -57,77 +57,27 @@ class CaptureFile {
   std::vector<std::uint8_t> batch_;
 };
 
-/// Decorates an endpoint: captures each packet and MAD that it sends or receives, once.
-class CapturingEndpoint final : public Endpoint,
-                                private PacketReceiver,
-                                private MadReceiver,
-                                private CmReceiver {
+/// Captures each packet and MAD that an endpoint sends or receives, once.
+class Capture final : public PacketObserver {
  public:
-  CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFile file);
-  ~CapturingEndpoint() override;
+  /// `self` is the process of the endpoint.
+  Capture(CaptureFile file, const RemoteProcess& self) : file_(std::move(file)), self_(self) {}
 
-  [[nodiscard]] const std::string& hca_name() const override { return inner_->hca_name(); }
-  [[nodiscard]] NodeIndex node() const override { return inner_->node(); }
-  [[nodiscard]] std::uint32_t slot() const override { return inner_->slot(); }
-  [[nodiscard]] std::uint32_t epoch() const override { return inner_->epoch(); }
-  [[nodiscard]] bool is_lost() const override { return inner_->is_lost(); }
-  void detach() override { inner_->detach(); }
-  [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
-  void send(std::span<const OutgoingPacket> batch) override;
-  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch) override;
-  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override {
-    return inner_->has_untaken(dlid, destination);
-  }
-  void send_mad(ConstBytes packet) override;
-  void send_mad_to(NodeIndex node, ConstBytes packet) override;
-  void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
-  void set_deadline(ipoib::TimePoint when) override { inner_->set_deadline(when); }
-  void set_cm_deadline(ipoib::TimePoint when) override { inner_->set_cm_deadline(when); }
-  [[nodiscard]] bool is_running(const RemoteProcess& process) const override {
-    return inner_->is_running(process);
-  }
-  [[nodiscard]] bool watch_hangup(int fd) override { return inner_->watch_hangup(fd); }
-  [[nodiscard]] bool wake_processes(NodeIndex node) override {
-    return inner_->wake_processes(node);
-  }
-  void set_receiver(PacketReceiver* receiver) override;
-  void set_mad_receiver(MadReceiver* receiver) override;
-  void set_cm_receiver(CmReceiver* receiver) override;
-  void count(fabric::PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
-  [[nodiscard]] fabric::PortCounterValues counters() const override { return inner_->counters(); }
-  bool poll_receive_rings() override { return inner_->poll_receive_rings(); }
-  void set_waiter(std::size_t entry, std::uint32_t waiter) override {
-    inner_->set_waiter(entry, waiter);
-  }
-  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override {
-    return inner_->make_wakeup_socket();
-  }
-  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) override {
-    return inner_->add_wakeup_fd(socket);
-  }
-  void remove_wakeup_fd(std::uint32_t number) override { inner_->remove_wakeup_fd(number); }
+  void sent(std::span<const OutgoingPacket> batch) override;
+  std::size_t try_send(std::span<const OutgoingPacket> batch,
+                       const std::function<std::size_t()>& send) override;
+  void received(std::span<const ArrivedPacket> batch, Lid own) override;
+  void mad_sent(ConstBytes packet) override { add_mad(packet, Direction::sent); }
+  void mad_received(ConstBytes packet) override { add_mad(packet, Direction::received); }
 
  private:
-  void receive(std::span<const ArrivedPacket> batch) override;
-  void port_changed(const PortAttributes& now) override;
-  void deadline(ipoib::TimePoint now) override;
-  void receive_mad(ConstBytes packet) override;
-  void mad_deadline(ipoib::TimePoint now) override;
-  [[nodiscard]] bool take_mad(ConstBytes packet) override;
-  void cm_deadline(ipoib::TimePoint now) override;
-  void connection_ended(const RemoteProcess& process) override;
-  void hung_up(int fd) override;
-  void cm_lost() override;
-  void device_lost() override;
-  [[nodiscard]] bool is_own(const ArrivedPacket& packet) const;
-  void record_mad(ConstBytes packet, Direction direction);
+  void add(std::span<const OutgoingPacket> batch, CaptureFile::WallTime when);
+  void add_mad(ConstBytes packet, Direction direction);
+  [[nodiscard]] bool is_own(const ArrivedPacket& packet, Lid own) const;
 
-  std::unique_ptr<Endpoint> inner_;
   std::mutex mutex_;  ///< guards the file
   CaptureFile file_;
-  PacketReceiver* receiver_ = nullptr;
-  MadReceiver* mad_receiver_ = nullptr;
-  CmReceiver* cm_receiver_ = nullptr;
+  const RemoteProcess self_;
 };
 
 }  // namespace softib::endpoint

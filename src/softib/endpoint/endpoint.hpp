@@ -1,77 +1,37 @@
-// A process's attachment to one HCA of an emulated subnet.
+// A process's attachment to one HCA of an emulated subnet: connects a process slot, the wire, the
+// router and the engine.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ipoib/result.hpp"
-#include "ipoib/time.hpp"
-#include "softib/core/packet_sink.hpp"
+#include "softib/core/adaptive_mutex.hpp"
+#include "softib/endpoint/faulty_link.hpp"
+#include "softib/endpoint/receivers.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
-#include "softib/fabric/port_counters.hpp"
+#include "softib/transport/process_slot.hpp"
+#include "softib/transport/ring_wire.hpp"
+#include "softib/transport/router.hpp"
+#include "softib/transport/socket_engine.hpp"
 #include "softib/transport/wakeup_socket.hpp"
 
 namespace softib::endpoint {
 
-/// Called by the engine thread and by threads in Endpoint::poll_receive_rings(), one at a time. May
-/// call all functions of the endpoint except poll_receive_rings().
-class PacketReceiver {
- public:
-  virtual ~PacketReceiver() = default;
-  /// Packets for queue pairs of this process, in order of arrival. Their bytes are valid only
-  /// during the call, and their sender may change them meanwhile.
-  virtual void receive(std::span<const ArrivedPacket> batch) = 0;
-  /// The port's current attributes: once after set_receiver(), and after each change.
-  virtual void port_changed(const PortAttributes& now) = 0;
-  /// The time of Endpoint::set_deadline() has come. The rings have just been read.
-  virtual void deadline(ipoib::TimePoint /*now*/) {}
-};
-
-/// Called by the engine thread.
-class MadReceiver {
- public:
-  virtual ~MadReceiver() = default;
-  /// A packet to QP0 or QP1, LRH to padding.
-  virtual void receive_mad(ConstBytes packet) = 0;
-  /// The time of Endpoint::set_mad_deadline() has come.
-  virtual void mad_deadline(ipoib::TimePoint now) = 0;
-  /// The endpoint is lost; nothing more will be received.
-  virtual void device_lost() {}
-};
-
-/// A process on the subnet: another one that has its slot later has another epoch.
-struct RemoteProcess {
-  NodeIndex node = 0;
-  std::uint32_t slot = 0;
-  std::uint32_t epoch = 0;
-  friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
-};
-
-/// Communication management of this process. Called by the engine thread.
-class CmReceiver {
- public:
-  virtual ~CmReceiver() = default;
-  /// A packet to QP0 or QP1, LRH to padding. False: it is for the MadReceiver.
-  [[nodiscard]] virtual bool take_mad(ConstBytes packet) = 0;
-  /// The time of Endpoint::set_cm_deadline() has come.
-  virtual void cm_deadline(ipoib::TimePoint now) = 0;
-  /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
-  /// a REQ, or whose connection manager has joined a multicast group. Endpoint::is_running() tells
-  /// whether the process has, too. May be called again.
-  virtual void connection_ended(const RemoteProcess& process) = 0;
-  /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
-  virtual void hung_up(int /*fd*/) {}
-  /// The endpoint is lost; nothing more will be received.
-  virtual void cm_lost() = 0;
-};
-
 /// All functions may be called from any thread. When its HCA fails, an endpoint is lost: it still
 /// exists, but sends and receives nothing. Receivers learn it from `failed` or `generation` of the
 /// port, and from device_lost().
-class Endpoint : public PacketSink, public ConnectedSink {
+class Endpoint final : public PacketSink,
+                       public ConnectedSink,
+                       public MadEndpoint,
+                       private transport::WireReceiver,
+                       private transport::ConnectionWatcher {
  public:
   /// The fabric file that a process has mapped, if any. Endpoints of one subnet share the mapping,
   /// since one whose HCA has failed keeps it.
@@ -83,55 +43,142 @@ class Endpoint : public PacketSink, public ConnectedSink {
   /// Attaches to a node that is in the fabric file; node 0 is that of the subnet process.
   [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach_node(
       const fabric::SubnetFolder& folder, NodeIndex node, Mapped* mapped = nullptr);
+  /// For attach_node(). Throws std::system_error when the system has no descriptors or threads
+  /// left.
+  Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
+           const subnet::Node& record, transport::ProcessSlot slot);
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+  ~Endpoint() override;
 
-  [[nodiscard]] virtual const std::string& hca_name() const = 0;
-  [[nodiscard]] virtual NodeIndex node() const = 0;
-  [[nodiscard]] virtual std::uint32_t slot() const = 0;
-  [[nodiscard]] virtual std::uint32_t epoch() const = 0;
+  [[nodiscard]] const std::string& hca_name() const { return name_; }
+  [[nodiscard]] NodeIndex node() const { return node_; }
+  [[nodiscard]] std::uint32_t slot() const { return slot_.index(); }
+  [[nodiscard]] std::uint32_t epoch() const { return slot_.epoch(); }
+  [[nodiscard]] RemoteProcess self() const override { return {node(), slot(), epoch()}; }
+
+  // --- The port --------------------------------------------------------------------------------
   /// Whether the HCA has failed since the endpoint was attached. Once true, it stays true.
-  [[nodiscard]] virtual bool is_lost() const = 0;
+  [[nodiscard]] bool is_lost() const { return lost_ || !port().serves(hca_generation_); }
   /// Releases the slot, sockets and thread of a lost endpoint.
-  virtual void detach() = 0;
-  /// The port's current attributes; cheap.
-  [[nodiscard]] virtual PortAttributes port() const = 0;
-  /// Sends one MAD packet (LRH to padding) to the subnet process or to an agent on another node.
-  virtual void send_mad(ConstBytes packet) = 0;
-  /// Sends a MAD packet to the agents of a node, whatever its DLID; for the subnet process, which
-  /// acts as the switch for subnet management.
-  virtual void send_mad_to(NodeIndex node, ConstBytes packet) = 0;
-  /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline.
-  virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
-  /// The same for PacketReceiver::deadline().
-  virtual void set_deadline(ipoib::TimePoint when) = 0;
-  /// The same for CmReceiver::cm_deadline().
-  virtual void set_cm_deadline(ipoib::TimePoint when) = 0;
-  [[nodiscard]] virtual bool is_running(const RemoteProcess& process) const = 0;
-  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
-  [[nodiscard]] virtual bool watch_hangup(int fd) = 0;
+  void detach();
+  [[nodiscard]] PortAttributes port() const override;
   /// Makes the processes of `node` check the port's record; for the subnet process after a change.
   /// Returns false if one could not be woken; the caller has to try again.
-  [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;
-  /// Sets who gets packets and MADs; null for nobody. Without a receiver they are dropped and
-  /// counted. On return, the engine no longer uses the previous receiver (unless the engine itself
-  /// calls), so the caller must not hold a lock that the receiver takes.
-  virtual void set_receiver(PacketReceiver* receiver) = 0;
-  virtual void set_mad_receiver(MadReceiver* receiver) = 0;
-  virtual void set_cm_receiver(CmReceiver* receiver) = 0;
+  [[nodiscard]] bool wake_processes(NodeIndex node);
+  void count(fabric::PortCounter counter, std::uint64_t by = 1) override;
+  [[nodiscard]] fabric::PortCounterValues counters() const;
+
+  // --- Packets ---------------------------------------------------------------------------------
+  void send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override;
+  /// Sets who gets packets; null for nobody. Without a receiver they are dropped and counted. On
+  /// return, the engine no longer uses the previous receiver (unless the engine itself calls), so
+  /// the caller must not hold a lock that the receiver takes.
+  void set_receiver(PacketReceiver* receiver);
+  /// Calls PacketReceiver::deadline() once at `when`; replaces the previous deadline.
+  void set_deadline(ipoib::TimePoint when) { set_deadline(deadline_, when); }
   /// Delivers packets from the receive rings in this thread. Returns false if there were none.
-  virtual bool poll_receive_rings() = 0;
+  bool poll_receive_rings() { return !is_inactive() && engine_.poll_receive_rings(); }
+  /// Of packets and MADs. To be called before there are any.
+  void observe(std::unique_ptr<PacketObserver> observer);
+
+  // --- Management datagrams --------------------------------------------------------------------
+  void send_mad(ConstBytes packet) override;
+  /// Sends a MAD packet to the agents of a node, whatever its DLID; for the subnet process, which
+  /// acts as the switch for subnet management.
+  void send_mad_to(NodeIndex node, ConstBytes packet);
+  void set_mad_deadline(ipoib::TimePoint when) override { set_deadline(mad_deadline_, when); }
+  void set_mad_receiver(MadReceiver* receiver) override;
+  /// The same for communication management.
+  void set_cm_deadline(ipoib::TimePoint when) { set_deadline(cm_deadline_, when); }
+  void set_cm_receiver(CmReceiver* receiver);
+  [[nodiscard]] bool is_running(const RemoteProcess& process) const;
+  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
+  [[nodiscard]] bool watch_hangup(int fd) { return !is_inactive() && engine_.watch_hangup(fd); }
+
+  // --- Who is woken for packets ----------------------------------------------------------------
   /// Sets the waiter of a queue pair's packets: an entry and a value of transport::WakeupTable; at
   /// first the engine. The caller then has to call poll_receive_rings(), unless the engine waits.
-  virtual void set_waiter(std::size_t entry, std::uint32_t waiter) = 0;
+  void set_waiter(std::size_t entry, std::uint32_t waiter);
   /// Makes a socket for add_wakeup_fd().
-  [[nodiscard]] virtual ipoib::Result<transport::WakeupSocket> make_wakeup_socket() = 0;
+  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
   /// When the socket is a waiter, senders wake the program that waits for it instead of the engine.
   /// It must exist until remove_wakeup_fd(). Returns its number, or Waiter::kEngine if there are
   /// too many.
-  [[nodiscard]] virtual std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket) = 0;
-  virtual void remove_wakeup_fd(std::uint32_t number) = 0;
-  /// Adds to a counter of this node, which `softib show` prints.
-  virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;
-  [[nodiscard]] virtual fabric::PortCounterValues counters() const = 0;
+  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket& socket);
+  void remove_wakeup_fd(std::uint32_t number);
+
+ private:
+  void arrived(std::span<const ArrivedPacket> packets) override;
+  void mad_arrived(const transport::MadOnWire& mad) override;
+  void malformed() override;
+  void accept_paused() override;
+  void turn_done() override;
+  void deadline(ipoib::TimePoint now) override;
+  void connections_ended(std::span<const transport::Process> processes) override;
+  void hung_up(int fd) override;
+  [[nodiscard]] bool watch(int socket, transport::Process process) override;
+  void connection_ended(transport::Process process) override;
+
+  /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
+  /// is lost or its link has faults.
+  void set_lost();
+  void set_faults(const LinkFaults& faults);
+  [[nodiscard]] std::size_t try_send_unobserved(std::span<const OutgoingPacket> batch);
+  void send_over_faulty_link(std::span<const OutgoingPacket> batch);
+  void send_now(const WirePacket& packet);
+  /// The packets without those whose ICRC is wrong, which it counts.
+  [[nodiscard]] std::span<const ArrivedPacket> check_icrcs(std::span<const ArrivedPacket> packets);
+  /// Nothing is sent if this endpoint belongs to a parent process or is lost.
+  [[nodiscard]] bool is_inactive() const { return belongs_to_parent() || lost_; }
+  [[nodiscard]] bool belongs_to_parent() const {
+    return generation_ != transport::fork_generation();
+  }
+  [[nodiscard]] transport::SendMode send_mode() const;
+  void set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when);
+  [[nodiscard]] bool has_passed(ipoib::TimePoint& which, ipoib::TimePoint now);
+  void update_deadline();
+  void count_received(std::size_t packets, std::uint64_t bytes);
+  template <class Change>
+  void with_delivery_lock(Change change);
+
+  fabric::SubnetFolder folder_;
+  mutable fabric::Fabric fabric_;
+  const NodeIndex node_;
+  const std::string name_;
+  const std::uint16_t hca_generation_;  ///< when this process attached
+  transport::ProcessSlot slot_;
+  std::mutex wakeup_name_mutex_;  ///< the slot has one name for wakeup sockets
+  const std::uint32_t generation_ = transport::fork_generation();
+  transport::RingWire wire_;
+  transport::Router router_;
+
+  mutable std::mutex port_mutex_;
+  std::uint32_t last_version_ = 0;  ///< of the port's record; used by the engine only
+  PortAttributes last_port_;
+
+  AdaptiveMutex delivery_mutex_;  ///< held while a receiver is called
+  std::unique_ptr<PacketObserver> observer_;
+  PacketReceiver* receiver_ = nullptr;
+  bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
+  MadReceiver* mad_receiver_ = nullptr;
+  CmReceiver* cm_receiver_ = nullptr;
+  bool loss_reported_ = false;     ///< mad_receiver_ knows that the endpoint is lost
+  bool cm_loss_reported_ = false;  ///< the same for cm_receiver_
+  std::atomic<bool> lost_ = false;
+  std::atomic<bool> is_special_ = false;  ///< lost_, or the link has faults
+  std::vector<ArrivedPacket> checked_;    ///< by check_icrcs()
+  bool detached_ = false;
+
+  std::mutex deadline_mutex_;  ///< the engine has one deadline, the earliest of these
+  ipoib::TimePoint cm_deadline_ = ipoib::kNever;
+  ipoib::TimePoint mad_deadline_ = ipoib::kNever;
+  ipoib::TimePoint deadline_ = ipoib::kNever;
+
+  FaultyLink faulty_link_;
+  transport::SocketEngine engine_;  ///< last: it uses all of the above
 };
 
 /// Returns the node of an HCA (`hca`: see HcaName). Looks in the fabric file first, so a program

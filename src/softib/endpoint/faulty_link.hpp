@@ -19,6 +19,7 @@
 #include "softib/core/bit_errors.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/link_faults.hpp"
+#include "softib/core/packet_sink.hpp"
 #include "softib/transport/fork_guard.hpp"
 
 namespace softib::endpoint {

@@ -96,8 +96,8 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std:
   if (!endpoint || capture == nullptr || *capture == '\0') return endpoint;
   auto file = CaptureFile::open(capture);
   if (!file) return file.error();
-  return std::unique_ptr<Endpoint>(
-      std::make_unique<CapturingEndpoint>(std::move(*endpoint), std::move(*file)));
+  (*endpoint)->observe(std::make_unique<Capture>(std::move(*file), (*endpoint)->self()));
+  return endpoint;
 }
 
 }  // namespace

@@ -164,9 +164,8 @@ Result<void> SubnetProcess::store_options() {
 void SubnetProcess::attach_endpoint(const std::string& capture) {
   endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kOwnNode));
   if (!capture.empty()) {
-    endpoint_ = std::make_unique<endpoint::CapturingEndpoint>(
-        std::move(endpoint_),
-        value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write)));
+    auto file = value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write));
+    endpoint_->observe(std::make_unique<endpoint::Capture>(std::move(file), endpoint_->self()));
   }
   endpoint_->set_mad_receiver(this);
   endpoint_->set_cm_receiver(this);

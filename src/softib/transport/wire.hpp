@@ -1,6 +1,6 @@
 // The interface between a process's HCA and the other processes of the subnet: Wire sends,
 // WireReceiver receives. RingWire implements Wire. SocketEngine calls a WireReceiver, which
-// LiveEndpoint implements.
+// Endpoint implements.
 #pragma once
 
 #include <cstdint>

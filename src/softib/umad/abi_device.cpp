@@ -188,8 +188,8 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (umad == nullptr) return -ENODEV;
     const bool is_on_subnet = portnum == UMAD_ANY_PORT || portnum == umad->endpoint().port().number;
     if (!is_on_subnet || max <= 0) return -EINVAL;
-    const std::string issm = umad->folder().issm(umad->endpoint().node());
-    const auto at = umad->folder().open_node(umad->endpoint().node());
+    const std::string issm = umad->folder().issm(umad->endpoint().self().node);
+    const auto at = umad->folder().open_node(umad->endpoint().self().node);
     const bool is_there = at && softib::fabric::make_pipe(at->get(), softib::fabric::kIssmName);
     if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);

@@ -50,13 +50,13 @@ UmadHost* UmadHost::of_port(int port) {
   return nullptr;
 }
 
-UmadHost::UmadHost(endpoint::Endpoint& endpoint, std::size_t hca,
+UmadHost::UmadHost(endpoint::MadEndpoint& endpoint, std::size_t hca,
                    const fabric::SubnetFolder& folder, UmadHost* previous)
     : endpoint_(endpoint),
       hca_(hca),
       folder_(folder),
       previous_(previous),
-      layer_({endpoint.node(), endpoint.slot(), endpoint.epoch(), 0}) {}
+      layer_({endpoint.self().node, endpoint.self().slot, endpoint.self().epoch, 0}) {}
 
 int UmadHost::open_port(int number) {
   const int last = endpoint_.port().number;
@@ -130,7 +130,7 @@ void UmadHost::unregister(Agent& agent) {
 Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
   if (claims.empty()) return transport::GuardedFd();
-  const auto at = folder_.open_node(endpoint_.node());
+  const auto at = folder_.open_node(endpoint_.self().node);
   if (!at) return at.error();
   const transport::ForkLock held;
   auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::create);

@@ -33,10 +33,10 @@ class UmadHost final : public endpoint::MadReceiver {
   /// not open.
   [[nodiscard]] static UmadHost* of_port(int port);
 
-  UmadHost(endpoint::Endpoint& endpoint, std::size_t hca, const fabric::SubnetFolder& folder,
+  UmadHost(endpoint::MadEndpoint& endpoint, std::size_t hca, const fabric::SubnetFolder& folder,
            UmadHost* previous);
 
-  [[nodiscard]] endpoint::Endpoint& endpoint() { return endpoint_; }
+  [[nodiscard]] endpoint::MadEndpoint& endpoint() { return endpoint_; }
   [[nodiscard]] std::string device_name() const { return fabric::device_name(hca_); }
   [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
@@ -87,7 +87,7 @@ class UmadHost final : public endpoint::MadReceiver {
   void flush(std::unique_lock<std::mutex>& lock);
   void deliver(ReceivedMad mad);
 
-  endpoint::Endpoint& endpoint_;
+  endpoint::MadEndpoint& endpoint_;
   const std::size_t hca_;
   const fabric::SubnetFolder folder_;
   /// The host on the same HCA of the parent process, or of the time before the HCA failed; never

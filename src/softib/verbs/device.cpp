@@ -139,10 +139,10 @@ bool Device::take_device_memory(std::size_t bytes) {
 }
 
 bool Device::poll_receive_rings(Cq& cq) {
-  if (cq.waiter != transport::Waiter::kNone || waiters_.attendance().must_note_poll()) {
+  if (cq.waiter != transport::Waiter::kNone || waiters_.policy().must_note_poll()) {
     const auto access = hca();
     access.waiters().on_polled(cq);
-    set_deadline(waiters_.attendance().start_checks(ipoib::monotonic_now()));
+    set_deadline(waiters_.policy().start_checks(ipoib::monotonic_now()));
   }
   return endpoint_.poll_receive_rings();
 }
@@ -196,13 +196,13 @@ void Device::serve_connections() {
 /// Serves connections. A program that is present goes on itself with packets that are postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
-  auto& attendance = waiters_.attendance();
+  auto& policy = waiters_.policy();
   set_deadline(connections.serve(now, endpoint_));
-  attendance.set_needs_responses(connections.needs_responses());
-  set_deadline(attendance.start_checks(now));
+  policy.set_needs_responses(connections.needs_responses());
+  set_deadline(policy.start_checks(now));
   const auto resume_at = connections.resume_at(now);
   must_resume_.store(resume_at != ipoib::kNever, std::memory_order_relaxed);
-  if (!attendance.is_program_present()) set_deadline(resume_at);
+  if (!policy.is_program_present()) set_deadline(resume_at);
 }
 
 /// Sets the deadline if it is earlier than the present one: when one passes that is no longer
@@ -216,7 +216,7 @@ void Device::set_deadline(ipoib::TimePoint when) {
 void Device::deadline(ipoib::TimePoint now) {
   change([&](hca::Hca& hca) {
     deadline_ = ipoib::kNever;
-    set_deadline(waiters_.attendance().check(now));
+    set_deadline(waiters_.policy().check(now));
     hca.connections().expire(now);
     hca.connections().resume();
     serve_connections(now);
@@ -259,7 +259,7 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
     const Qpn number = qp.number();
     const bool is_connected = qp.is_connected();
     auto destroyed = hca.destroy(qp);
-    if (destroyed && is_connected) waiters_.attendance().remove_connection();
+    if (destroyed && is_connected) waiters_.policy().remove_connection();
     if (destroyed && !is_connected) waiters_.remove(number);
     return destroyed;
   });

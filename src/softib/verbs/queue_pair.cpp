@@ -115,7 +115,7 @@ ipoib::Result<Qp*> create(ibv_context* ibv, ibv_qp_init_attr_ex& attr) {
     qp->model = *model;
     qp->model->owner = qp.get();
     if ((*model)->is_connected()) {
-      hca.waiters().attendance().add_connection();
+      hca.waiters().policy().add_connection();
     } else {
       hca.waiters().add((*model)->number(), of(attr.recv_cq));
     }

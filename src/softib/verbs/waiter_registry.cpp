@@ -33,17 +33,17 @@ void WaiterRegistry::on_polled(Cq& cq) {
   if (!cq.model->is_armed() && cq.waiter != transport::Waiter::kNone) {
     set_waiter(cq, transport::Waiter::kNone);
   }
-  if (!attendance_.is_by_engine()) return;
-  attendance_.on_empty_poll(ipoib::monotonic_now(), is_any_armed());
+  if (!policy_.engine_takes()) return;
+  policy_.on_empty_poll(ipoib::monotonic_now(), is_any_armed());
 }
 
 void WaiterRegistry::begin_post() {
-  if (!attendance_.is_by_engine()) return;
-  attendance_.begin_post(ipoib::monotonic_now(), is_any_armed());
+  if (!policy_.engine_takes()) return;
+  policy_.begin_post(ipoib::monotonic_now(), is_any_armed());
 }
 
 void WaiterRegistry::end_post() {
-  if (attendance_.is_by_engine()) attendance_.end_post(ipoib::monotonic_now());
+  if (policy_.engine_takes()) policy_.end_post(ipoib::monotonic_now());
 }
 
 bool WaiterRegistry::is_any_armed() const {
@@ -51,7 +51,7 @@ bool WaiterRegistry::is_any_armed() const {
 }
 
 void WaiterRegistry::on_armed(Cq& cq) {
-  attendance_.on_armed();
+  policy_.on_armed();
   if (cq.channel != nullptr) set_waiter(cq, waiter_of(of(cq.channel), endpoint_));
 }
 

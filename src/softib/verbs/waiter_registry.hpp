@@ -6,14 +6,14 @@
 // receive. The program that reads the channel (ibv_get_cq_event) then receives the
 // packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
 //
-// Who is woken for the packets of connections, Attendance says.
+// Who is woken for the packets of connections, WakeupPolicy says.
 #pragma once
 
 #include <vector>
 
 #include "ipoib/monotonic_clock.hpp"
 #include "softib/endpoint/endpoint.hpp"
-#include "softib/verbs/attendance.hpp"
+#include "softib/verbs/wakeup_policy.hpp"
 
 namespace softib::verbs {
 
@@ -25,7 +25,7 @@ struct Cq;
 class WaiterRegistry {
  public:
   explicit WaiterRegistry(endpoint::Endpoint& endpoint)
-      : endpoint_(endpoint), attendance_([&endpoint](std::size_t entry, std::uint32_t waiter) {
+      : endpoint_(endpoint), policy_([&endpoint](std::size_t entry, std::uint32_t waiter) {
           endpoint.set_waiter(entry, waiter);
         }) {}
 
@@ -42,10 +42,9 @@ class WaiterRegistry {
   void end_post();
   /// A program has polled and found completions. Returns whether the caller has to read the rings.
   [[nodiscard]] bool on_completions() {
-    return attendance_.must_note_completions() &&
-           attendance_.on_completions(ipoib::monotonic_now());
+    return policy_.must_note_completions() && policy_.on_completions(ipoib::monotonic_now());
   }
-  [[nodiscard]] Attendance& attendance() { return attendance_; }
+  [[nodiscard]] WakeupPolicy& policy() { return policy_; }
 
   /// The queue has just been armed. Packets that arrived before wake no thread: after arming, a
   /// program polls once more.
@@ -61,7 +60,7 @@ class WaiterRegistry {
 
   endpoint::Endpoint& endpoint_;
   std::vector<Cq*> all_;
-  Attendance attendance_;
+  WakeupPolicy policy_;
 };
 
 }  // namespace softib::verbs

@@ -29,26 +29,15 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
-  void on_port(PortRole role, const verbs::PortSnapshot& port) override {
-    ports[role] = port;
-    note(of(role) + "port");
+  void on_event(const InterfaceEvent& event) override {
+    std::visit([this](const auto& one) { on(one); }, event);
   }
-  void on_client_reregister(PortRole role) override { note(of(role) + "reregister"); }
-  void on_object_failed(const void* /*object*/) override { note("object failed"); }
-  void on_notice(PortRole role, const wire::Notice& /*notice*/) override {
-    note(of(role) + "notice");
-  }
-  void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
   void replace_port(PortRole role) override {
     note(of(role) + "replace");
     if (on_replaced) on_replaced();
   }
   void rename(const std::string& name) override {
     if (std::exchange(now_called, name) != name) note("rename " + name);
-  }
-  void reconfigure(const Reconfigured& changes) override {
-    note("reconfigure" + std::string(changes.poll ? " poll" : "") +
-         (changes.neighbours.empty() ? "" : " neighbours"));
   }
   [[nodiscard]] bool has_address(const IpAddress& address) const override {
     return is_at_home() && address == host_address;
@@ -58,7 +47,6 @@ class FakeInterface final : public PartitionInterface {
     note("resolve " + to_string(request.address) + " " + std::to_string(request.timeout.count()));
     resolving = std::move(done);
   }
-  void request_report() override { note("report"); }
   [[nodiscard]] int tun_descriptor() const override { return tun; }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override {
     return static_neighbours;
@@ -87,6 +75,19 @@ class FakeInterface final : public PartitionInterface {
   std::function<void(link::SavedPage)> saving;       ///< of the last save()
 
  private:
+  void on(const PortUpdate& update) {
+    ports[update.role] = update.port;
+    note(of(update.role) + "port");
+  }
+  void on(const ClientReregister& message) { note(of(message.role) + "reregister"); }
+  void on(const ObjectFailed& /*message*/) { note("object failed"); }
+  void on(const SubnetNotice& notice) { note(of(notice.role) + "notice"); }
+  void on(const wire::SaResponse& /*response*/) { note("response"); }
+  void on(const Reconfigured& changes) {
+    note("reconfigure" + std::string(changes.poll ? " poll" : "") +
+         (changes.neighbours.empty() ? "" : " neighbours"));
+  }
+  void on(const LinkReportRequest& /*request*/) { note("report"); }
   [[nodiscard]] static std::string of(PortRole role) {
     return role == PortRole::backup ? "backup " : "";
   }

@@ -159,8 +159,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
             .link_local = {kGuid, kPartition, false},
             .renamed = [this](const std::string& name) { names.push_back(name); },
             .has_moved = [this] { return has_moved; },
-            .of_ports = [this] { return of_ports; },
-            .of_process = [this] { return of_process; },
+            .common_counters = [this] { return common_counters; },
             .port_released = [this](PortRole role) { released.push_back(role); },
             .publish = [this](const control::Event& event) { published.push_back(event); }};
   }
@@ -196,8 +195,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<std::string> reports;
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
-  verbs::PortCounters of_ports;
-  std::vector<control::Counter> of_process;
+  std::vector<control::Counter> common_counters;
   std::vector<control::Event> published;
   sa::Counters of_sa;
   std::vector<std::string> names;
@@ -212,7 +210,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
 };
 
 TEST_F(InterfaceControlTest, PassesOnReportsOfTheLink) {
-  control.request_report();
+  control.on_event(LinkReportRequest{});
   EXPECT_EQ(await<LinkReportRequest>().size(), 1U);
   from_interface(LinkReport{"the SA"});
   run_until([&] { return !reports.empty(); });
@@ -289,22 +287,22 @@ TEST_F(InterfaceControlTest, LooksForGroupsThatTheKernelDoesNotAnnounce) {
 }
 
 TEST_F(InterfaceControlTest, DeliversANoticeAtOnce) {
-  control.on_notice(PortRole::primary, in_service());
+  control.on_event(SubnetNotice{in_service(), PortRole::primary});
   EXPECT_THAT(only<SubnetNotice>(taken()), SizeIs(1));
 }
 
 TEST_F(InterfaceControlTest, ANoticeThatFindsAFullMailboxBecomesAReregistrationLater) {
   fill_mailbox();
-  control.on_notice(PortRole::primary, in_service());
+  control.on_event(SubnetNotice{in_service(), PortRole::primary});
   EXPECT_THAT(only<ClientReregister>(taken()), IsEmpty());
   EXPECT_THAT(await<ClientReregister>(), SizeIs(1));
 }
 
 TEST_F(InterfaceControlTest, DeliversTheLastPortStatusLaterIfTheMailboxIsFull) {
   fill_mailbox();
-  control.on_port(PortRole::primary, port_with(Lid(7)));
-  control.on_port(PortRole::primary, port_with(Lid(8)));
-  control.on_client_reregister(PortRole::primary);
+  control.on_event(PortUpdate{PortRole::primary, port_with(Lid(7))});
+  control.on_event(PortUpdate{PortRole::primary, port_with(Lid(8))});
+  control.on_event(ClientReregister{PortRole::primary});
   (void)taken();
   const auto changes = await<PortChanged>();
   ASSERT_THAT(changes, SizeIs(1));
@@ -327,8 +325,8 @@ TEST_F(InterfaceControlTest, DeliversEachFailedObject) {
   int one = 0;
   int other = 0;
   fill_mailbox();
-  control.on_object_failed(&one);
-  control.on_object_failed(&other);
+  control.on_event(ObjectFailed{&one});
+  control.on_event(ObjectFailed{&other});
   (void)taken();
   std::vector<const void*> failed;
   run_until([&] {
@@ -342,7 +340,7 @@ TEST_F(InterfaceControlTest, DeliversResponsesInOrderEvenIfTheMailboxIsFull) {
   fill_mailbox();
   const auto first = first_link_request(kNumber).value();
   for (std::uint64_t i = 0; i < 5; ++i) {
-    control.on_response({wire::SaRequestId(first + i), wire::McMemberRecord{}});
+    control.on_event(wire::SaResponse{wire::SaRequestId(first + i), wire::McMemberRecord{}});
   }
   (void)taken();
   std::vector<std::uint64_t> order;
@@ -360,10 +358,10 @@ TEST_F(InterfaceControlTest, DeliversResponsesInOrderEvenIfTheMailboxIsFull) {
 /// A link that learns that the port has left its partition can no longer leave its groups.
 TEST_F(InterfaceControlTest, StopsBeforeTheLinkLearnsWhatHasChangedLast) {
   fill_mailbox();
-  control.on_port(PortRole::primary, port_with(Lid(7)));
+  control.on_event(PortUpdate{PortRole::primary, port_with(Lid(7))});
   control.stop({});
-  control.on_port(PortRole::primary, {});
-  control.on_port(PortRole::primary, port_with(Lid(8)));
+  control.on_event(PortUpdate{PortRole::primary, {}});
+  control.on_event(PortUpdate{PortRole::primary, port_with(Lid(8))});
   (void)taken();
   std::vector<ToInterface> all;
   run_until([&] {
@@ -381,9 +379,9 @@ TEST_F(InterfaceControlTest, EndsAfterTheResponsesToItsLeaves) {
   run_until([&] { return requests.size() == 2; });
   context.run_for(1ms);
   EXPECT_THAT(ended, IsEmpty());
-  control.on_response({wire::SaRequestId(100), wire::McMemberRecord{}});
+  control.on_event(wire::SaResponse{wire::SaRequestId(100), wire::McMemberRecord{}});
   EXPECT_THAT(ended, IsEmpty());
-  control.on_response({wire::SaRequestId(101), wire::McMemberRecord{}});
+  control.on_event(wire::SaResponse{wire::SaRequestId(101), wire::McMemberRecord{}});
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].kind, StopReason::Kind::requested);
 }
@@ -424,23 +422,25 @@ TEST_F(InterfaceControlTest, FollowsARename) {
 TEST_F(InterfaceControlTest, ANewPartComesBeforeTheStateOfItsPort) {
   (void)await<HostChanged>();
   fill_mailbox();
-  control.on_response({first_link_request(kNumber, PortRole::backup), wire::SaFailure()});
-  control.on_response({first_link_request(kNumber, PortRole::primary), wire::SaFailure()});
-  control.on_port(PortRole::backup, {});
+  control.on_event(
+      wire::SaResponse{first_link_request(kNumber, PortRole::backup), wire::SaFailure()});
+  control.on_event(
+      wire::SaResponse{first_link_request(kNumber, PortRole::primary), wire::SaFailure()});
+  control.on_event(PortUpdate{PortRole::backup, {}});
   control.replace_port({.role = PortRole::backup});
-  control.on_port(PortRole::backup, {});
+  control.on_event(PortUpdate{PortRole::backup, {}});
   std::vector<ToInterface> all;
   run_until([&] {
     for (auto& each : taken()) all.push_back(std::move(each));
-    return !only<wire::SaResponse>(all).empty();
+    return !only<PortChanged>(all).empty();
   });
   std::vector<std::size_t> kinds;
   for (const auto& each : all) {
     if (!std::holds_alternative<HostChanged>(each)) kinds.push_back(each.index());
   }
   const std::vector<std::size_t> expected{
-      ToInterface(PortReplaced{}).index(), ToInterface(PortChanged{}).index(),
-      ToInterface(SetNeighbours{}).index(), ToInterface(wire::SaResponse{}).index()};
+      ToInterface(wire::SaResponse{}).index(), ToInterface(PortReplaced{}).index(),
+      ToInterface(SetNeighbours{}).index(), ToInterface(PortChanged{}).index()};
   EXPECT_EQ(kinds, expected) << "the response to the old part is dropped";
   EXPECT_EQ(port_of(only<wire::SaResponse>(all)[0].id), PortRole::primary);
 }
@@ -476,16 +476,16 @@ TEST_F(InterfaceControlTest, GivesUpAfterManyLinkLocalAddresses) {
 TEST_F(InterfaceControlTest, LinkLocalAddressFollowsThePortsGuid) {
   auto port = port_with(Lid(7));
   port.gid = Gid(Gid::kLinkLocalPrefix, kGuid);
-  control.on_port(PortRole::primary, port);
+  control.on_event(PortUpdate{PortRole::primary, port});
   port.gid = Gid(0xfec0'0000'0000'0000, kGuid);
-  control.on_port(PortRole::primary, port);
+  control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_THAT(mirror.addresses, IsEmpty()) << "another subnet prefix is no other GUID";
   port.gid = Gid();
-  control.on_port(PortRole::primary, port);
+  control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_THAT(mirror.addresses, IsEmpty()) << "a RoCE port without a GID";
   const Guid other(0x0002c90300000099);
   port.gid = Gid(Gid::kLinkLocalPrefix, other);
-  control.on_port(PortRole::primary, port);
+  control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_THAT(mirror.addresses, ElementsAre(link_local_of(other, kPartition)));
 }
 
@@ -493,9 +493,9 @@ TEST_F(InterfaceControlTest, LinkLocalAddressFollowsThePortsGuid) {
 TEST_F(InterfaceControlTest, LinkLocalAddressDoesNotFollowTheBackupPort) {
   auto port = port_with(Lid(4));
   port.gid = Gid(Gid::kLinkLocalPrefix, Guid(kGuid.value() + 1));
-  control.on_port(PortRole::backup, port);
+  control.on_event(PortUpdate{PortRole::backup, port});
   EXPECT_THAT(mirror.addresses, IsEmpty());
-  control.on_port(PortRole::primary, port);
+  control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_THAT(mirror.addresses, SizeIs(1));
 }
 
@@ -508,13 +508,13 @@ TEST_F(InterfaceControlTest, SaysOnceThatItsPortIsALimitedMemberOrNone) {
         all, [words](const std::string& line) { return line.find(words) != line.npos; });
   };
   auto port = port_with(Lid(4));
-  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  for (int i = 0; i < 2; ++i) control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_EQ(count("limited member"), 0);
   port.pkeys = {PKey(0x0012)};
-  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  for (int i = 0; i < 2; ++i) control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_EQ(count("the primary port is a limited member of partition 0x8012"), 1);
   port.pkeys = {};
-  for (int i = 0; i < 2; ++i) control.on_port(PortRole::primary, port);
+  for (int i = 0; i < 2; ++i) control.on_event(PortUpdate{PortRole::primary, port});
   EXPECT_EQ(count("waiting for partition 0x8012: the primary port"), 1);
   std::erase(link::silent_logger()->sinks(), lines);
 }
@@ -579,15 +579,15 @@ TEST_F(InterfaceControlTest, GivesTheStaticNeighboursToTheNextInterface) {
 
 TEST_F(InterfaceControlTest, DeliversAChangedConfigurationTogetherIfTheMailboxIsFull) {
   fill_mailbox();
-  control.reconfigure({.poll = PollMode::busy, .neighbours = {{kPeer, kGid}}});
-  control.reconfigure({.poll = PollMode::event});
-  control.reconfigure({.neighbours = {{kPeer, std::nullopt}}});
+  control.on_event(Reconfigured{.poll = PollMode::busy, .neighbours = {{kPeer, kGid}}});
+  control.on_event(Reconfigured{.poll = PollMode::event});
+  control.on_event(Reconfigured{.neighbours = {{kPeer, std::nullopt}}});
   (void)taken();
   const auto changes = await<Reconfigured>();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].poll, PollMode::event);
   EXPECT_EQ(changes[0].neighbours, (NeighbourChanges{{kPeer, std::nullopt}}));
-  control.on_port(PortRole::primary, port_with(Lid(7)));
+  control.on_event(PortUpdate{PortRole::primary, port_with(Lid(7))});
   EXPECT_THAT(only<Reconfigured>(taken()), IsEmpty()) << "only once";
 }
 
@@ -600,7 +600,7 @@ TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {
   EXPECT_EQ(responses[0].error().code, EBUSY);
 }
 
-TEST_F(InterfaceControlTest, AddsTheCountersOfThePort) {
+TEST_F(InterfaceControlTest, AddsTheCommonCounters) {
   const auto reported = [&] {
     std::vector<control::Counter> out;
     control.handle(control::StatsRequest{}, [&](const control::Response& response) {
@@ -611,17 +611,13 @@ TEST_F(InterfaceControlTest, AddsTheCountersOfThePort) {
     return out;
   };
   of_sa.foreign_responses = 3;
-  auto expected = sa_counters(of_sa);
-  std::ranges::copy(port_counters({}), std::back_inserter(expected));
-  EXPECT_EQ(reported(), expected);
+  EXPECT_EQ(reported(), sa_counters(of_sa));
   EXPECT_THAT(reported(), Contains(control::Counter{"drop_sa_foreign_response", 3, true}));
-  of_ports = {.missing_receives = 12, .bad_pkey = 3, .bad_qkey = 4};
-  for (const auto& counter : port_counters(of_ports)) {
+  common_counters = port_counters({.missing_receives = 12, .bad_pkey = 3, .bad_qkey = 4});
+  for (const auto& counter : common_counters) {
     EXPECT_EQ(std::ranges::count(reported(), counter), 1) << counter.name;
   }
-  EXPECT_EQ(reported().back(), port_counters(of_ports).back());
-  of_process = {{"acm_clients", 3}};
-  EXPECT_EQ(reported().back(), of_process.front());
+  EXPECT_EQ(reported().back(), common_counters.back());
 }
 
 TEST_F(InterfaceControlTest, AddsInterfacesForKeysOfEitherMembership) {
@@ -657,12 +653,12 @@ TEST_F(InterfaceControlTest, FindsTheMembersOfAGroup) {
   EXPECT_EQ(interface_of(id), kNumber);
   wire::McMemberRecord member;
   member.port_gid = link::port_gid(5);
-  control.on_response({id, wire::McMemberTable{member}});
+  control.on_event(wire::SaResponse{id, wire::McMemberTable{member}});
   ASSERT_EQ(responses.size(), 1U);
   const auto members = std::get<std::vector<control::Member>>(*responses[0]);
   ASSERT_THAT(members, SizeIs(1));
   EXPECT_EQ(members[0].port, link::port_gid(5));
-  control.on_response({find(), wire::SaFailure(wire::SaFailure::Kind::no_sm)});
+  control.on_event(wire::SaResponse{find(), wire::SaFailure(wire::SaFailure::Kind::no_sm)});
   ASSERT_EQ(responses.size(), 2U);
   EXPECT_FALSE(responses[1]);
   EXPECT_THAT(only<wire::SaResponse>(taken()), IsEmpty()) << "the link has not asked for it";

@@ -36,7 +36,7 @@ class InterfacesTest : public InterfacesFixture {
 TEST_F(InterfacesTest, CreatesOneForEachPartition) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port"));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed, PKey(0x8002)}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed, PKey(0x8002)})});
   EXPECT_THAT(taken(), ElementsAre("ib0.8002 port", "ib0 port", "ib0.8001 port", "ib0.8002 port"));
   EXPECT_NE(by_name["ib0"]->id().number, by_name["ib0.8001"]->id().number);
 }
@@ -53,21 +53,21 @@ TEST_F(InterfacesTest, APartitionOfEitherPortHasAnInterface) {
                    .has_backup = true,
                    .log = *link::silent_logger()});
   both.start(port_in({kDefaultPKey}));
-  both.on_port(PortRole::backup, port_in({kDefaultPKey, kRed}));
+  both.on_event(PortUpdate{PortRole::backup, port_in({kDefaultPKey, kRed})});
   EXPECT_THAT(taken(),
               ElementsAre("ib0 port", "ib0 backup port", "ib0.8001 port", "ib0.8001 backup port",
                           "ib0 backup port", "ib0.8001 backup port"));
-  both.on_port(PortRole::backup, port_in({}, false));
+  both.on_event(PortUpdate{PortRole::backup, port_in({}, false)});
   EXPECT_THAT(taken(), ElementsAre("ib0 backup port", "ib0.8001 backup port"))
       << "a port that is down may be in any partition";
-  both.on_port(PortRole::backup, port_in({kDefaultPKey}));
+  both.on_event(PortUpdate{PortRole::backup, port_in({kDefaultPKey})});
   EXPECT_EQ(taken().front(), "ib0.8001 stop") << "no port is in it any more";
 }
 
 TEST_F(InterfacesTest, StatusNamesWhatEachWaitsFor) {
   interfaces.start(port_in({}));
   EXPECT_EQ(interfaces.status(), "waiting for a partition in the port's P_Key table");
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_EQ(interfaces.status(), "ib0 starts; ib0.8001 starts");
   report("ib0", "the SA");
   report("ib0", "the SA");
@@ -125,7 +125,7 @@ TEST_F(InterfacesTest, KnowsWhetherTheThreadsRespond) {
 TEST_F(InterfacesTest, StopsTheInterfaceOfARemovedPartitionFirst) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   (void)taken();
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
   EXPECT_EQ(taken().at(0), "ib0.8001 stop");
   by_name["ib0.8001"]->end();
   poll();
@@ -136,14 +136,14 @@ TEST_F(InterfacesTest, StopsTheInterfaceOfARemovedPartitionFirst) {
 TEST_F(InterfacesTest, KeepsInterfacesWhileThePortIsNotActive) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   (void)taken();
-  interfaces.on_port(PortRole::primary, port_in({}, false));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({}, false)});
   EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port"));
 }
 
 TEST_F(InterfacesTest, CreatesAnInterfaceAgainWhenItsPartitionIsBackBeforeItHasEnded) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   (void)taken();
   by_name["ib0.8001"]->end();
   poll();
@@ -153,11 +153,11 @@ TEST_F(InterfacesTest, CreatesAnInterfaceAgainWhenItsPartitionIsBackBeforeItHasE
 TEST_F(InterfacesTest, DistributesEvents) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   (void)taken();
-  interfaces.on_client_reregister(PortRole::primary);
+  interfaces.on_event(ClientReregister{PortRole::primary});
   EXPECT_THAT(taken(), ElementsAre("ib0 reregister", "ib0.8001 reregister"));
-  interfaces.on_notice(PortRole::primary, {});
+  interfaces.on_event(SubnetNotice{{}, PortRole::primary});
   EXPECT_THAT(taken(), ElementsAre("ib0 notice", "ib0.8001 notice"));
-  interfaces.on_object_failed(this);
+  interfaces.on_event(ObjectFailed{this});
   EXPECT_THAT(taken(), ElementsAre("ib0 object failed", "ib0.8001 object failed"));
 }
 
@@ -165,12 +165,12 @@ TEST_F(InterfacesTest, PassesAResponseToItsInterfaceIfThatStillExists) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   (void)taken();
   const auto number = by_name["ib0.8001"]->id().number;
-  interfaces.on_response({first_link_request(number), wire::McMemberRecord{}});
+  interfaces.on_event(wire::SaResponse{first_link_request(number), wire::McMemberRecord{}});
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 response"));
   by_name["ib0.8001"]->end();
   poll();
   (void)taken();
-  interfaces.on_response({first_link_request(number), wire::McMemberRecord{}});
+  interfaces.on_event(wire::SaResponse{first_link_request(number), wire::McMemberRecord{}});
   EXPECT_THAT(taken(), IsEmpty());
 }
 
@@ -192,7 +192,7 @@ TEST_F(InterfacesTest, AFailureAtTheStartKeepsWhatExistedBefore) {
 TEST_F(InterfacesTest, AFailureLaterIsRetried) {
   interfaces.start(port_in({kDefaultPKey}));
   refused = "ib0.8001";
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_FALSE(by_name.contains("ib0.8001"));
   refused.clear();
   for (int i = 0; i < 2000 && !by_name.contains("ib0.8001"); ++i) context.run_one_for(10ms);
@@ -205,10 +205,10 @@ TEST_F(InterfacesTest, ADeletedInterfaceIsNotCreatedAgainUntilItsPartitionComesB
   (void)taken();
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 forget neighbours", "ib0.8001 ~"));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_THAT(taken(), ElementsAre("ib0 port"));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port", "ib0 port", "ib0.8001 port"));
   EXPECT_THAT(finished, IsEmpty());
 }
@@ -260,10 +260,10 @@ TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 ~", "ib0.8001 port")) << "it is not removed";
   EXPECT_EQ(by_name["ib0.8001"]->id().home, elsewhere);
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
   by_name["ib0.8001"]->end();
   poll();
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_EQ(by_name["ib0.8001"]->id().home, nullptr) << "a new one is created where all are";
 }
 
@@ -303,8 +303,8 @@ TEST_F(InterfacesTest, VlansAreNamedAfterTheirTapWhenThatIsRenamed) {
   // One that is created later, and one whose TAP was renamed under another daemon.
   by_name["ib0.18"]->end();
   poll();
-  with_vlans.on_port(PortRole::primary, port_in({kDefaultPKey}));
-  with_vlans.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  with_vlans.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
+  with_vlans.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_EQ(by_name["ib0.18"]->now_called, "lan2.18");
 }
 
@@ -321,7 +321,7 @@ TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
 TEST_F(InterfacesTest, KeepsInterfacesForTheNextDaemonIfWanted) {
   options.keep = true;
   interfaces.start(port_in({kDefaultPKey, kRed}));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
   (void)taken();
   by_name["ib0.8001"]->end();
   poll();
@@ -428,7 +428,7 @@ TEST_F(InterfacesTest, AddsAnInterface) {
   EXPECT_THAT(taken(), ElementsAre("red port"));
   EXPECT_EQ(by_name["red"]->id().pkey, kRed);
   EXPECT_EQ(add("ib0", kRed, "").error().code, EEXIST);
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
   EXPECT_THAT(taken(), UnorderedElementsAre("ib0 port", "red port")) << "it stays";
 }
 
@@ -450,7 +450,7 @@ TEST_F(InterfacesTest, AnInterfaceThatCannotBeCreatedIsNotAdded) {
   const auto added = add("ib0", kRed, "");
   EXPECT_EQ(added.error().message, "ib0.8001 is refused");
   refused.clear();
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey})});
   EXPECT_THAT(taken(), ElementsAre("ib0 port"));
   EXPECT_TRUE(add("ib0", kRed, "")) << "nothing is left of the failed attempt";
 }
@@ -470,7 +470,7 @@ TEST_F(InterfacesTest, DeletesAnInterfaceAndThenResponds) {
               ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "ib0.8001 forget neighbours",
                           "response is written", "ib0.8001 ~"))
       << "its server writes it";
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed})});
   EXPECT_THAT(taken(), ElementsAre("ib0 port")) << "it is not created again";
   EXPECT_EQ(*add("ib0", kRed, ""), "ib0.8001");
   EXPECT_THAT(finished, IsEmpty());
@@ -522,7 +522,7 @@ TEST_F(InterfacesTest, StopEndsAllOnce) {
   interfaces.stop({});
   interfaces.stop({StopReason::Kind::failed, "later"});
   EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0.8001 stop"));
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey, kRed, PKey(0x8002)}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey, kRed, PKey(0x8002)})});
   EXPECT_FALSE(by_name.contains("ib0.8002")) << "nothing is created any more";
   (void)taken();
   by_name["ib0"]->end();
@@ -540,7 +540,8 @@ TEST_F(InterfacesTest, SaysOnceThatPartitionsHaveNoInterface) {
     partitions.emplace_back(static_cast<std::uint16_t>(0x8000 | i));
   }
   interfaces.start(port_in({}));
-  for (int i = 0; i < 3; ++i) interfaces.on_port(PortRole::primary, port_in(partitions));
+  for (int i = 0; i < 3; ++i)
+    interfaces.on_event(PortUpdate{PortRole::primary, port_in(partitions)});
   std::erase(link::silent_logger()->sinks(), lines);
   const auto all = lines->last_formatted();
   EXPECT_EQ(std::ranges::count_if(all,
@@ -561,9 +562,9 @@ TEST_F(InterfacesTest, DoesNotDiscardKeptInterfacesBeforeThePortIsActive) {
   kept = {{"ib0.8001", {"ib0.8001"}}};
   interfaces.start(port_in({}, false));
   EXPECT_THAT(discarded, IsEmpty());
-  interfaces.on_port(PortRole::primary, port_in({kDefaultPKey}, false));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kDefaultPKey}, false)});
   EXPECT_THAT(discarded, IsEmpty());
-  interfaces.on_port(PortRole::primary, port_in({kRed}));
+  interfaces.on_event(PortUpdate{PortRole::primary, port_in({kRed})});
   EXPECT_THAT(discarded, IsEmpty());
   EXPECT_THAT(kept, IsEmpty());
 }

@@ -218,14 +218,14 @@ TEST_F(VlanPortTest, TheTapMayDisappear) {
   EXPECT_TRUE(red.is_up());
   EXPECT_TRUE(red.accepts(Kind::tcp));
   EXPECT_FALSE(red.accepts(Kind::udp));
-  EXPECT_EQ(red.tun_descriptor(), tap.get());
+  EXPECT_EQ(trunk.tap(), tap.get());
   trunk.detach(tap.get() + 1000);
   EXPECT_TRUE(red.is_up()) << "of another TAP";
   trunk.detach(tap.get());
   EXPECT_FALSE(red.is_up());
   EXPECT_FALSE(red.is_gone()) << "it may come back";
   EXPECT_FALSE(red.accepts(Kind::tcp));
-  EXPECT_LT(red.tun_descriptor(), 0);
+  EXPECT_LT(trunk.tap(), 0);
   Bytes frame = frame_with(std::nullopt, packet);
   EXPECT_FALSE(red.write(ConstBytes(frame).subspan(kEthernet)));
   EXPECT_FALSE(to_kernel());

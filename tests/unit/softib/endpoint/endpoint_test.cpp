@@ -56,6 +56,10 @@ std::uint64_t counted(const Endpoint& endpoint, fabric::PortCounter counter) {
   return endpoint.counters()[static_cast<std::size_t>(counter)];
 }
 
+void capture(Endpoint& endpoint, const std::string& file) {
+  endpoint.observe(std::make_unique<Capture>(CaptureFile::open(file).value(), endpoint.self()));
+}
+
 class EndpointTest : public testing::Test {
  protected:
   EndpointTest() {
@@ -564,59 +568,39 @@ TEST_F(EndpointTest, EachNewReceiverGetsThePort) {
   two_->set_receiver(&second_);
 }
 
-TEST_F(EndpointTest, ACaptureReportsEarlierPortChanges) {
-  const std::string file = subnet_.folder().path() + "/capture";
-  CapturingEndpoint capturing(std::move(two_), CaptureFile::open(file).value());
-  const auto subnet = subnet_.attach(0);
-  subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->wake_processes(2));
-  Mailbox late;
-  capturing.set_receiver(&late);
-  PortAttributes port;
-  do port = late.next_port();
-  while (port.state != PortState::init);
-  capturing.set_receiver(nullptr);
-  two_ = subnet_.attach(2);
-}
-
 TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   const auto& root = subnet_.folder().path();
-  CapturingEndpoint here(std::move(one_), CaptureFile::open(root + "/here").value());
-  CapturingEndpoint there(std::move(two_), CaptureFile::open(root + "/there").value());
+  capture(*one_, root + "/here");
+  capture(*two_, root + "/there");
   const auto size = [&](const char* name) { return std::filesystem::file_size(root + name); };
   const auto empty = size("/here");
-  here.set_receiver(&first_);
-  there.set_receiver(&second_);
-  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(there), 10);
-  here.send({&packet.outgoing(), 1});
+  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
+  one_->send({&packet.outgoing(), 1});
   (void)second_.next_text();
   const auto ten = size("/there") - empty;
   EXPECT_GT(ten, 10 * 1060U);
   EXPECT_EQ(size("/here") - empty, ten);
-  const LargeUdpPacket own(TestSubnet::lid(1), TestSubnet::lid(1), qp_of(here), 10);
-  here.send({&own.outgoing(), 1});
+  const LargeUdpPacket own(TestSubnet::lid(1), TestSubnet::lid(1), qp_of(*one_), 10);
+  one_->send({&own.outgoing(), 1});
   (void)first_.next_text();
   EXPECT_EQ(size("/here") - empty, 2 * ten) << "captured as sent, not again as received";
-  EXPECT_EQ(here.try_send({&packet.outgoing(), 1}), 1U);
+  EXPECT_EQ(one_->try_send({&packet.outgoing(), 1}), 1U);
   EXPECT_EQ(size("/here") - empty, 3 * ten);
-  here.set_receiver(nullptr);
-  there.set_receiver(nullptr);
-  one_ = subnet_.attach(1);
-  two_ = subnet_.attach(2);
 }
 
 /// Processes of a node share its LID, and may have the same epoch.
 TEST_F(EndpointTest, CapturesPacketsOfAnotherProcessOfTheNode) {
   const std::string file = subnet_.folder().path() + "/capture";
-  CapturingEndpoint neighbour(subnet_.attach(1), CaptureFile::open(file).value());
-  ASSERT_EQ(neighbour.epoch(), one_->epoch());
+  const auto neighbour = subnet_.attach(1);
+  capture(*neighbour, file);
+  ASSERT_EQ(neighbour->epoch(), one_->epoch());
   Mailbox mailbox;
-  neighbour.set_receiver(&mailbox);
+  neighbour->set_receiver(&mailbox);
   const auto empty = std::filesystem::file_size(file);
-  send_text(*one_, TestSubnet::lid(1), qp_of(neighbour), "from slot 0");
+  send_text(*one_, TestSubnet::lid(1), qp_of(*neighbour), "from slot 0");
   EXPECT_EQ(mailbox.next_text(), "from slot 0");
   EXPECT_GT(std::filesystem::file_size(file), empty);
-  neighbour.set_receiver(nullptr);
+  neighbour->set_receiver(nullptr);
 }
 
 TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {

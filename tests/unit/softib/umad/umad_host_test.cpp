@@ -17,7 +17,7 @@ constexpr Lid kHostLid{2};
 constexpr Lid kSmLid{1};
 
 /// An endpoint that gives each MAD to a function.
-class FakeEndpoint : public endpoint::Endpoint {
+class FakeEndpoint final : public endpoint::MadEndpoint {
  public:
   std::function<void(const MadPacket&)> on_send;
 
@@ -28,37 +28,10 @@ class FakeEndpoint : public endpoint::Endpoint {
     port.pkeys[0] = ipoib::kDefaultPKey;
     return port;
   }
-  [[nodiscard]] const std::string& hca_name() const override { return name_; }
-  [[nodiscard]] NodeIndex node() const override { return 1; }
-  [[nodiscard]] std::uint32_t slot() const override { return 0; }
-  [[nodiscard]] std::uint32_t epoch() const override { return 1; }
-  [[nodiscard]] bool is_lost() const override { return false; }
-  void detach() override {}
-  void send(std::span<const OutgoingPacket>) override {}
-  void send_mad_to(NodeIndex, ConstBytes) override {}
+  [[nodiscard]] endpoint::RemoteProcess self() const override { return {1, 0, 1}; }
   void set_mad_deadline(ipoib::TimePoint) override {}
-  void set_deadline(ipoib::TimePoint) override {}
-  void set_cm_deadline(ipoib::TimePoint) override {}
-  [[nodiscard]] bool watch_hangup(int) override { return true; }
-  [[nodiscard]] bool is_running(const endpoint::RemoteProcess&) const override { return true; }
-  std::size_t try_send(std::span<const OutgoingPacket> batch) override { return batch.size(); }
-  bool has_untaken(Lid, Qpn) override { return false; }
-  [[nodiscard]] bool wake_processes(NodeIndex) override { return true; }
-  void set_receiver(endpoint::PacketReceiver*) override {}
   void set_mad_receiver(endpoint::MadReceiver*) override {}
-  void set_cm_receiver(endpoint::CmReceiver*) override {}
-  bool poll_receive_rings() override { return false; }
-  void set_waiter(std::size_t, std::uint32_t) override {}
-  [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket() override {
-    return transport::WakeupSocket::make();
-  }
-  [[nodiscard]] std::uint32_t add_wakeup_fd(const transport::WakeupSocket&) override { return 0; }
-  void remove_wakeup_fd(std::uint32_t) override {}
   void count(fabric::PortCounter, std::uint64_t) override {}
-  [[nodiscard]] fabric::PortCounterValues counters() const override { return {}; }
-
- private:
-  std::string name_ = "host1";
 };
 
 bool is_readable(int fd) {

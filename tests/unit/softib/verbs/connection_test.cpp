@@ -205,7 +205,7 @@ TEST_F(UnattendedTest, GoesOnWhileItOnlyPosts) {
 /// Nobody needed the last ones when they came.
 TEST_F(UnattendedTest, ReadsAcknowledgementsThatAreThereWhenItNeedsThem) {
   send_more_than_the_window();
-  std::this_thread::sleep_for(10 * kAttendanceCheck);  // the last check is over
+  std::this_thread::sleep_for(10 * kPollCheck);  // the last check is over
   wait_for_engines();
   drain(near_qp_);
   ASSERT_TRUE(is_readable(near_.context->async_fd, kTimeout));
@@ -238,7 +238,7 @@ TEST_F(UnattendedTest, AnUnreliableOneSendsMoreThanTheRingHolds) {
     const auto held = subnet_.other_device->hca();  // so the peer takes nothing
     ibv_send_wr* bad = nullptr;
     ASSERT_EQ(ibv_post_send(near, chain.data(), &bad), 0);
-    std::this_thread::sleep_for(10 * kAttendanceCheck);
+    std::this_thread::sleep_for(10 * kPollCheck);
   }
   EXPECT_EQ(far_.next_completion().status, IBV_WC_SUCCESS);
 }

@@ -4,7 +4,7 @@
 // Requests of the peers matter whatever the program does: memory is written, and requests are
 // acknowledged. So the engine waits for them, unless the program will probably poll at once: its
 // last poll found nothing, or it is used to poll after what it has just done (PollHabit). If it has
-// not within kAttendanceCheck, the engine waits again.
+// not within kPollCheck, the engine waits again.
 //
 // Responses only matter once somebody looks: to a program that polls, or that has armed a queue.
 // They matter to requests that wait for the responses to others, too; but a program that polls
@@ -23,7 +23,7 @@
 namespace softib::verbs {
 
 /// How often the engine checks whether the program still polls.
-inline constexpr ipoib::Duration kAttendanceCheck = std::chrono::milliseconds(1);
+inline constexpr ipoib::Duration kPollCheck = std::chrono::milliseconds(1);
 /// A program polls at once if it does within so much time after it has taken completions,
 inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microseconds(2);
 /// The same after posting requests; it is longer, since the processor may have been given to a
@@ -31,30 +31,30 @@ inline constexpr ipoib::Duration kSoonAfterCompletions = std::chrono::microsecon
 inline constexpr ipoib::Duration kSoonAfterPosting = std::chrono::microseconds(10);
 
 /// Guarded by the lock of the model, except where stated otherwise.
-class Attendance {
+class WakeupPolicy {
  public:
   /// Sets a waiter as WakeupTable::set_waiter() does.
   using SetWaiter = std::function<void(std::size_t entry, std::uint32_t waiter)>;
-  explicit Attendance(SetWaiter set) : set_(std::move(set)) {}
+  explicit WakeupPolicy(SetWaiter set) : set_(std::move(set)) {}
 
   void add_connection();
   void remove_connection();
-  [[nodiscard]] bool is_by_engine() const { return by_ == By::engine; }
-  [[nodiscard]] bool is_by_polling() const { return by_ == By::polling; }
+  [[nodiscard]] bool engine_takes() const { return taker_ == Taker::engine; }
+  [[nodiscard]] bool program_takes() const { return taker_ == Taker::program; }
   /// Whether the program has polled lately, or is expected to. check() notices if it does not.
   [[nodiscard]] bool is_program_present() const { return needs_checks() && !is_any_armed_; }
   [[nodiscard]] bool needs_checks() const {
-    return by_ == By::polling || (by_ == By::engine && needs_responses_ && !is_absent_);
+    return taker_ == Taker::program || (taker_ == Taker::engine && needs_responses_ && !is_absent_);
   }
   /// Notes that the program polls; needs no lock. Returns whether on_empty_poll() must be called,
   /// too.
   [[nodiscard]] bool must_note_poll() {
-    const auto by = by_.load(std::memory_order_relaxed);
-    if (by == By::polling) has_polled_.store(true, std::memory_order_relaxed);
-    return by == By::engine;
+    const auto by = taker_.load(std::memory_order_relaxed);
+    if (by == Taker::program) has_polled_.store(true, std::memory_order_relaxed);
+    return by == Taker::engine;
   }
 
-  // If the engine attends. `is_any_armed` says whether a queue is.
+  // If engine_takes(). `is_any_armed` says whether a queue is.
   /// The program has found a queue empty.
   void on_empty_poll(ipoib::TimePoint now, bool is_any_armed);
   /// The program posts requests, and has posted them.
@@ -76,14 +76,18 @@ class Attendance {
   [[nodiscard]] ipoib::TimePoint check(ipoib::TimePoint now);
 
  private:
-  enum class By : std::uint8_t { nobody, engine, polling };  ///< nobody: there are no connections
-  void attend(By by);
+  enum class Taker : std::uint8_t {
+    nobody,
+    engine,
+    program
+  };  ///< nobody: there are no connections
+  void set_taker(Taker taker);
   void note_poll();
   void set(std::size_t entry, std::uint32_t& current, bool is_engine);
 
   const SetWaiter set_;
   std::size_t connections_ = 0;
-  std::atomic<By> by_ = By::nobody;
+  std::atomic<Taker> taker_ = Taker::nobody;
   std::uint32_t requests_ = transport::Waiter::kEngine;
   std::uint32_t responses_ = transport::Waiter::kEngine;
   bool is_any_armed_ = false;

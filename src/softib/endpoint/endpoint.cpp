@@ -1,4 +1,4 @@
-#include "softib/endpoint/live_endpoint.hpp"
+#include "softib/endpoint/endpoint.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -26,8 +26,8 @@ PortAttributes disconnected(PortAttributes port) {
 
 }  // namespace
 
-LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
-                           const subnet::Node& record, transport::ProcessSlot slot)
+Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
+                   const subnet::Node& record, transport::ProcessSlot slot)
     : folder_(std::move(folder)),
       fabric_(std::move(fabric)),
       node_(node),
@@ -40,8 +40,7 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
       faulty_link_([this](const WirePacket& packet) { send_now(packet); },
                    [this](FaultyLink::Event event) {
                      count(event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault
-                                                            : fabric::PortCounter::link_duplicates,
-                           1);
+                                                            : fabric::PortCounter::link_duplicates);
                    },
                    std::uint64_t{node_} << 32 | qpn_seed(slot_)),
       engine_(slot_.listener(), *this) {
@@ -51,7 +50,7 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
   engine_.wake();
 }
 
-LiveEndpoint::~LiveEndpoint() {
+Endpoint::~Endpoint() {
   // Stop the engine before the listener that it uses is closed.
   engine_.stop();
   faulty_link_.stop();
@@ -59,7 +58,7 @@ LiveEndpoint::~LiveEndpoint() {
   if (!belongs_to_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
-void LiveEndpoint::detach() {
+void Endpoint::detach() {
   if (belongs_to_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
   turn_done();  // reports what the engine has not reported
@@ -69,7 +68,7 @@ void LiveEndpoint::detach() {
   slot_.leave(folder_, fabric_);
 }
 
-PortAttributes LiveEndpoint::port() const {
+PortAttributes Endpoint::port() const {
   const auto record = fabric_.node(node_);
   if (record && !lost_)
     return record->port.serves(hca_generation_) ? record->port : disconnected(record->port);
@@ -78,41 +77,47 @@ PortAttributes LiveEndpoint::port() const {
                                                                : last_port_;
 }
 
-transport::SendMode LiveEndpoint::send_mode() const {
+transport::SendMode Endpoint::send_mode() const {
   return engine_.is_current_thread() ? transport::SendMode::non_blocking
                                      : transport::SendMode::blocking;
 }
 
-void LiveEndpoint::set_lost() {
+void Endpoint::set_lost() {
   lost_ = true;
   is_special_ = true;
 }
 
-void LiveEndpoint::set_faults(const LinkFaults& faults) {
+void Endpoint::set_faults(const LinkFaults& faults) {
   faulty_link_.set(faults);
   is_special_ = lost_ || faults.any();
 }
 
-void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
+void Endpoint::send(std::span<const OutgoingPacket> batch) {
   if (belongs_to_parent()) return;
+  if (observer_) observer_->sent(batch);
   if (is_special_) return send_over_faulty_link(batch);
   router_.send(batch, send_mode());
 }
 
-std::size_t LiveEndpoint::try_send(std::span<const OutgoingPacket> batch) {
+std::size_t Endpoint::try_send(std::span<const OutgoingPacket> batch) {
   if (belongs_to_parent()) return batch.size();
+  if (observer_) return observer_->try_send(batch, [&] { return try_send_unobserved(batch); });
+  return try_send_unobserved(batch);
+}
+
+std::size_t Endpoint::try_send_unobserved(std::span<const OutgoingPacket> batch) {
   if (!is_special_) return router_.try_send(batch);
   send_over_faulty_link(batch);
   return batch.size();
 }
 
-bool LiveEndpoint::has_untaken(Lid dlid, Qpn destination) {
+bool Endpoint::has_untaken(Lid dlid, Qpn destination) {
   return !is_inactive() && router_.has_untaken(dlid, destination);
 }
 
 /// Large packets are segmented first: each segment has faults of its own. A datagram to QP0 or QP1
 /// is a MAD from here on.
-void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
+void Endpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
   if (lost_) return;
   for (const auto& packet : batch) {
     hca::for_each_packet(packet, [&](ConstBytes bytes) {
@@ -129,7 +134,7 @@ void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) 
   }
 }
 
-void LiveEndpoint::send_now(const WirePacket& packet) {
+void Endpoint::send_now(const WirePacket& packet) {
   if (is_inactive()) return;
   const bool has_icrc = !packet.with_icrc.empty();
   const transport::MadOnWire on_wire{has_icrc ? packet.with_icrc : packet.bytes, has_icrc};
@@ -154,7 +159,8 @@ void LiveEndpoint::send_now(const WirePacket& packet) {
   }
 }
 
-void LiveEndpoint::send_mad(ConstBytes packet) {
+void Endpoint::send_mad(ConstBytes packet) {
+  if (observer_) observer_->mad_sent(packet);
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad(packet);
   faulty_link_.send({.kind = WirePacket::Kind::mad,
@@ -163,7 +169,8 @@ void LiveEndpoint::send_mad(ConstBytes packet) {
                      .destination = Qpn()});
 }
 
-void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
+void Endpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
+  if (observer_) observer_->mad_sent(packet);
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad_to(node, {packet});
   faulty_link_.send({.kind = WirePacket::Kind::mad_to_node,
@@ -173,19 +180,19 @@ void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
                      .node = node});
 }
 
-void LiveEndpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) {
+void Endpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) {
   if (is_inactive()) return;
   const std::lock_guard lock(deadline_mutex_);
   which = when;
   update_deadline();
 }
 
-void LiveEndpoint::update_deadline() {
+void Endpoint::update_deadline() {
   engine_.set_deadline(std::min({mad_deadline_, cm_deadline_, deadline_}));
 }
 
 /// If so, the deadline is over.
-bool LiveEndpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
+bool Endpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
   const std::lock_guard lock(deadline_mutex_);
   if (now < which) return false;
   which = ipoib::kNever;
@@ -193,20 +200,24 @@ bool LiveEndpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
   return true;
 }
 
-bool LiveEndpoint::wake_processes(NodeIndex node) {
+bool Endpoint::wake_processes(NodeIndex node) {
   return is_inactive() || router_.wake_processes(node);
 }
 
 template <class Change>
-void LiveEndpoint::with_delivery_lock(Change change) {
+void Endpoint::with_delivery_lock(Change change) {
   if (belongs_to_parent()) return;
   if (engine_.is_current_thread()) return change();
   const std::lock_guard lock(delivery_mutex_);
   change();
 }
 
+void Endpoint::observe(std::unique_ptr<PacketObserver> observer) {
+  with_delivery_lock([&] { observer_ = std::move(observer); });
+}
+
 /// Wakes the engine, which then reports the port's current state to the new receiver.
-void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
+void Endpoint::set_receiver(PacketReceiver* receiver) {
   with_delivery_lock([&] {
     receiver_ = receiver;
     port_reported_ = false;
@@ -214,7 +225,7 @@ void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
-void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
+void Endpoint::set_mad_receiver(MadReceiver* receiver) {
   with_delivery_lock([&] {
     mad_receiver_ = receiver;
     loss_reported_ = false;
@@ -222,7 +233,7 @@ void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
-void LiveEndpoint::set_cm_receiver(CmReceiver* receiver) {
+void Endpoint::set_cm_receiver(CmReceiver* receiver) {
   with_delivery_lock([&] {
     cm_receiver_ = receiver;
     cm_loss_reported_ = false;
@@ -230,19 +241,17 @@ void LiveEndpoint::set_cm_receiver(CmReceiver* receiver) {
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
-bool LiveEndpoint::is_running(const RemoteProcess& process) const {
+bool Endpoint::is_running(const RemoteProcess& process) const {
   return fabric::is_attached(fabric_, folder_, {process.node, process.slot}, process.epoch);
 }
 
-bool LiveEndpoint::watch(int socket, transport::Process process) {
+bool Endpoint::watch(int socket, transport::Process process) {
   return engine_.watch(socket, process);
 }
 
-void LiveEndpoint::connection_ended(transport::Process process) {
-  engine_.connection_ended(process);
-}
+void Endpoint::connection_ended(transport::Process process) { engine_.connection_ended(process); }
 
-void LiveEndpoint::connections_ended(std::span<const transport::Process> processes) {
+void Endpoint::connections_ended(std::span<const transport::Process> processes) {
   const std::lock_guard lock(delivery_mutex_);
   if (cm_receiver_ == nullptr) return;
   for (const auto& [address, epoch] : processes) {
@@ -250,20 +259,20 @@ void LiveEndpoint::connections_ended(std::span<const transport::Process> process
   }
 }
 
-void LiveEndpoint::hung_up(int fd) {
+void Endpoint::hung_up(int fd) {
   const std::lock_guard lock(delivery_mutex_);
   if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
 }
 
-void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
+void Endpoint::count(fabric::PortCounter counter, std::uint64_t by) {
   if (by != 0) fabric_.count(node_, counter, by);
 }
 
-fabric::PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
+fabric::PortCounterValues Endpoint::counters() const { return fabric_.counters(node_); }
 
 /// Drops packets unless the port is active. mad_arrived() need not: the sender of a MAD has checked
 /// the port (Router::send_mad()).
-void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
+void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
   const auto number = count_packets(packets);
   if (lost_ || fabric_.port_state(node_) != PortState::active) {
     return count(fabric::PortCounter::drop_port_not_active, number);
@@ -277,6 +286,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   count_received(number, bytes);
   if (has_icrcs) packets = check_icrcs(packets);
   const std::lock_guard lock(delivery_mutex_);
+  if (observer_) observer_->received(packets, port().lid);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
@@ -284,7 +294,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   }
 }
 
-std::span<const ArrivedPacket> LiveEndpoint::check_icrcs(std::span<const ArrivedPacket> packets) {
+std::span<const ArrivedPacket> Endpoint::check_icrcs(std::span<const ArrivedPacket> packets) {
   checked_.clear();
   for (auto packet : packets) {
     if (packet.has_icrc && !has_valid_icrc(packet.bytes)) continue;
@@ -295,12 +305,13 @@ std::span<const ArrivedPacket> LiveEndpoint::check_icrcs(std::span<const Arrived
   return checked_;
 }
 
-void LiveEndpoint::mad_arrived(const transport::MadOnWire& mad) {
+void Endpoint::mad_arrived(const transport::MadOnWire& mad) {
   if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
   count_received(1, mad.bytes.size());
   if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
   const auto packet = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
+  if (observer_) observer_->mad_received(packet);
   if (cm_receiver_ != nullptr) router_.watch_sender(packet);
   if (cm_receiver_ != nullptr && cm_receiver_->take_mad(packet)) return;
   if (mad_receiver_ != nullptr) {
@@ -310,35 +321,35 @@ void LiveEndpoint::mad_arrived(const transport::MadOnWire& mad) {
   }
 }
 
-void LiveEndpoint::count_received(std::size_t packets, std::uint64_t bytes) {
+void Endpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_packets, packets);
   count(fabric::PortCounter::received_bytes, bytes);
 }
 
-void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
+void Endpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
   if (!belongs_to_parent()) engine_.set_waiter(entry, waiter);
 }
 
-ipoib::Result<transport::WakeupSocket> LiveEndpoint::make_wakeup_socket() {
+ipoib::Result<transport::WakeupSocket> Endpoint::make_wakeup_socket() {
   if (is_inactive()) return transport::WakeupSocket::make();
   const std::lock_guard lock(wakeup_name_mutex_);
   return transport::WakeupSocket::make_shared(folder_, node_, slot_.index());
 }
 
-std::uint32_t LiveEndpoint::add_wakeup_fd(const transport::WakeupSocket& socket) {
+std::uint32_t Endpoint::add_wakeup_fd(const transport::WakeupSocket& socket) {
   return belongs_to_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(socket);
 }
 
-void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
+void Endpoint::remove_wakeup_fd(std::uint32_t number) {
   if (!belongs_to_parent()) engine_.remove_wakeup_fd(number);
 }
 
-void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
+void Endpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
-void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
+void Endpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 
 /// Detects changes by comparing the port's record with the last one that was read.
-void LiveEndpoint::turn_done() {
+void Endpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
   const bool is_gone = version == 0 && !lost_ && fabric_.is_lost();
   const bool has_changed = version != last_version_ || is_gone;
@@ -361,7 +372,7 @@ void LiveEndpoint::turn_done() {
   }
 }
 
-void LiveEndpoint::deadline(ipoib::TimePoint now) {
+void Endpoint::deadline(ipoib::TimePoint now) {
   const bool is_mads = has_passed(mad_deadline_, now);
   const bool is_cm = has_passed(cm_deadline_, now);
   const bool is_packets = has_passed(deadline_, now);

@@ -1,4 +1,4 @@
-#include "daemon/interfaces/host_updates.hpp"
+#include "daemon/interfaces/host_follower.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kRedirectPause{1};
 constexpr std::chrono::seconds kRedirectCheck{30};
 }  // namespace
 
-HostUpdates::HostUpdates(Dependencies dependencies)
+HostFollower::HostFollower(Dependencies dependencies)
     : dependencies_(std::move(dependencies)),
       timer_(dependencies_.context, [this] { update(); }),
       redirect_timer_(dependencies_.context, [this] { check_redirects(); }),
@@ -33,7 +33,7 @@ HostUpdates::HostUpdates(Dependencies dependencies)
 }
 
 /// Handles the first change at once, and further ones together after a pause.
-void HostUpdates::on_event() {
+void HostFollower::on_event() {
   using Pending = host::HostMirror::Pending;
   const Pending pending = dependencies_.host.take_events();
   if (pending == Pending::none) return;
@@ -44,7 +44,7 @@ void HostUpdates::on_event() {
   timer_.set(std::max(can_wait ? now + kRoutePause : now, not_before_));
 }
 
-void HostUpdates::update() {
+void HostFollower::update() {
   const auto began = monotonic_now();
   auto update = dependencies_.host.update();
   const auto now = monotonic_now();
@@ -57,24 +57,27 @@ void HostUpdates::update() {
     timer_.set(now + std::max<Duration>(kHostPause, retry_.pause()));
   } else {
     if (retry_.succeeded()) dependencies_.log.info("reading the host's configuration works again");
-    if (auto& view = *update) {
-      has_redirects_ = !view->redirects.empty();
-      dependencies_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
-      if (view->routes_left_out > 0) {
-        dependencies_.log.warn(
-            "{} routes through the interface are ignored, beyond the maximum of {}",
-            view->routes_left_out, HostView::kMaxRoutes);
-      }
-      auto routes = take_routes(*view);
-      dependencies_.changed({std::move(*view), std::move(routes), began});
-    }
+    if (*update) take(std::move(**update), began);
     if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
   }
-  dependencies_.updated();
+  check_interface();
+}
+
+void HostFollower::take(HostView&& view, TimePoint began) {
+  has_redirects_ = !view.redirects.empty();
+  addresses_ = view.addresses;
+  dependencies_.trace.record("host changed", monotonic_now(), view.addresses.size(),
+                             view.tables.size());
+  if (view.routes_left_out > 0) {
+    dependencies_.log.warn("{} routes through the interface are ignored, beyond the maximum of {}",
+                           view.routes_left_out, HostView::kMaxRoutes);
+  }
+  auto routes = take_routes(view);
+  dependencies_.changed({std::move(view), std::move(routes), began});
 }
 
 /// Builds the routes, and destroys those that the interface's thread has released.
-std::shared_ptr<link::HostRoutes> HostUpdates::take_routes(HostView& view) {
+std::shared_ptr<link::HostRoutes> HostFollower::take_routes(HostView& view) {
   std::erase_if(routes_given_, [](const auto& given) { return given.use_count() == 1; });
   const HashKey key(random_bits(), random_bits());
   routes_given_.push_back(std::make_shared<link::HostRoutes>(view, key));
@@ -83,33 +86,71 @@ std::shared_ptr<link::HostRoutes> HostUpdates::take_routes(HostView& view) {
   return routes_given_.back();
 }
 
-// --- Changes that the kernel does not announce ---------------------------------------------------
+// --- The network interface, and its link-local address -------------------------------------------
 
-void HostUpdates::update_soon() {
+void HostFollower::check_interface() {
+  if (!dependencies_.host.interface_exists()) return dependencies_.gone();
+  const auto& name = dependencies_.host.interface_name();
+  if (!name.empty() && name != dependencies_.interface) {
+    dependencies_.interface = name;
+    dependencies_.renamed(name);
+  }
+  if (!dependencies_.host.link_local_is_duplicate()) return;
+  // Another interface of the same port and partition has the same identifier: in another network
+  // namespace, or of another program.
+  if (const auto address = dependencies_.link_local.on_duplicate()) {
+    dependencies_.log.warn(
+        "another interface on the link has the IPv6 link-local address: using {} instead",
+        address->to_string());
+    set_link_local(*address);
+  }
+}
+
+void HostFollower::on_guid(Guid guid) {
+  if (const auto address = dependencies_.link_local.on_guid(guid)) {
+    dependencies_.log.info("the port has another GUID: the IPv6 link-local address is {}",
+                           address->to_string());
+    set_link_local(*address);
+  }
+}
+
+void HostFollower::set_link_local(const Ipv6Address& address) {
+  dependencies_.host.set_link_local(address);
   is_late_ = false;
   timer_.set(std::max(monotonic_now(), not_before_));
 }
 
-void HostUpdates::expect_change() {
+bool HostFollower::has_address(const IpAddress& address) const {
+  return std::ranges::any_of(addresses_,
+                             [&](const auto& prefix) { return prefix.address == address; });
+}
+
+bool HostFollower::permits_reply(const wire::Arp& request) {
+  return dependencies_.host.permits_reply(request.target_protocol, request.sender_protocol);
+}
+
+// --- Changes that the kernel does not announce ---------------------------------------------------
+
+void HostFollower::expect_change() {
   dependencies_.host.expect_change();
   on_event();
 }
 
-void HostUpdates::expect_view() {
+void HostFollower::expect_view() {
   dependencies_.host.expect_routes();
   on_event();
 }
 
-void HostUpdates::expect_redirect() {
+void HostFollower::expect_redirect() {
   redirect_timer_.set(std::max(monotonic_now(), redirects_not_before_));
 }
 
-void HostUpdates::check_redirects() {
+void HostFollower::check_redirects() {
   redirects_not_before_ = monotonic_now() + kRedirectPause;
   expect_change();
 }
 
-void HostUpdates::check_arp_policy() {
+void HostFollower::check_arp_policy() {
   if (dependencies_.host.check_arp_policy()) on_event();
 }
 

@@ -1,0 +1,59 @@
+// A datagram that a process sends to itself is captured once, as sent: received packets whose
+// source queue pair belongs to this process are left out. Packets of a connection do not
+// name theirs, so such a packet is captured twice.
+#include "softib/endpoint/capture.hpp"
+
+#include "softib/hca/large_packet.hpp"
+
+namespace softib::endpoint {
+
+using std::chrono::system_clock;
+
+void Capture::add(std::span<const OutgoingPacket> batch, CaptureFile::WallTime when) {
+  for (const auto& packet : batch) {
+    hca::for_each_packet(packet,
+                         [&](ConstBytes bytes) { file_.add(bytes, Direction::sent, when); });
+  }
+  file_.flush();
+}
+
+void Capture::sent(std::span<const OutgoingPacket> batch) {
+  const std::lock_guard lock(mutex_);
+  add(batch, system_clock::now());
+}
+
+/// Captures what has been sent, so a packet that was offered in vain is captured once.
+std::size_t Capture::try_send(std::span<const OutgoingPacket> batch,
+                              const std::function<std::size_t()>& send) {
+  const std::lock_guard lock(mutex_);
+  const auto now = system_clock::now();
+  const auto sent = send();
+  add(batch.first(sent), now);
+  return sent;
+}
+
+void Capture::add_mad(ConstBytes packet, Direction direction) {
+  const std::lock_guard lock(mutex_);
+  file_.add(packet, direction, system_clock::now());
+  file_.flush();
+}
+
+bool Capture::is_own(const ArrivedPacket& arrived, Lid own) const {
+  const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.bytes);
+  if (!packet || packet->lrh.slid != own) return false;
+  return QpnLayout::epoch(packet->deth.source) == self_.epoch &&
+         QpnLayout::slot(packet->deth.source) == self_.slot;
+}
+
+void Capture::received(std::span<const ArrivedPacket> batch, Lid own) {
+  const std::lock_guard lock(mutex_);
+  const auto now = system_clock::now();
+  for (const auto& packet : batch) {
+    if (is_own(packet, own)) continue;
+    hca::for_each_packet(packet,
+                         [&](ConstBytes bytes) { file_.add(bytes, Direction::received, now); });
+  }
+  file_.flush();
+}
+
+}  // namespace softib::endpoint

@@ -1,0 +1,101 @@
+// Seams around an endpoint: who receives from it, who observes it, and what agents of management
+// datagrams need of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "ipoib/time.hpp"
+#include "softib/core/packet_sink.hpp"
+#include "softib/fabric/port_counters.hpp"
+
+namespace softib::endpoint {
+
+/// Called by the engine thread and by threads in Endpoint::poll_receive_rings(), one at a time. May
+/// call all functions of the endpoint except poll_receive_rings().
+class PacketReceiver {
+ public:
+  virtual ~PacketReceiver() = default;
+  /// Packets for queue pairs of this process, in order of arrival. Their bytes are valid only
+  /// during the call, and their sender may change them meanwhile.
+  virtual void receive(std::span<const ArrivedPacket> batch) = 0;
+  /// The port's current attributes: once after set_receiver(), and after each change.
+  virtual void port_changed(const PortAttributes& now) = 0;
+  /// The time of Endpoint::set_deadline() has come. The rings have just been read.
+  virtual void deadline(ipoib::TimePoint /*now*/) {}
+};
+
+/// Called by the engine thread.
+class MadReceiver {
+ public:
+  virtual ~MadReceiver() = default;
+  /// A packet to QP0 or QP1, LRH to padding.
+  virtual void receive_mad(ConstBytes packet) = 0;
+  /// The time of Endpoint::set_mad_deadline() has come.
+  virtual void mad_deadline(ipoib::TimePoint now) = 0;
+  /// The endpoint is lost; nothing more will be received.
+  virtual void device_lost() {}
+};
+
+/// A process on the subnet: another one that has its slot later has another epoch.
+struct RemoteProcess {
+  NodeIndex node = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t epoch = 0;
+  friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
+};
+
+/// Communication management of this process. Called by the engine thread.
+class CmReceiver {
+ public:
+  virtual ~CmReceiver() = default;
+  /// A packet to QP0 or QP1, LRH to padding. False: it is for the MadReceiver.
+  [[nodiscard]] virtual bool take_mad(ConstBytes packet) = 0;
+  /// The time of Endpoint::set_cm_deadline() has come.
+  virtual void cm_deadline(ipoib::TimePoint now) = 0;
+  /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
+  /// a REQ, or whose connection manager has joined a multicast group. Endpoint::is_running() tells
+  /// whether the process has, too. May be called again.
+  virtual void connection_ended(const RemoteProcess& process) = 0;
+  /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
+  virtual void hung_up(int /*fd*/) {}
+  /// The endpoint is lost; nothing more will be received.
+  virtual void cm_lost() = 0;
+};
+
+/// Sees the packets and MADs of an endpoint, each once. Called by the threads that send, and by
+/// those that receive.
+class PacketObserver {
+ public:
+  virtual ~PacketObserver() = default;
+  virtual void sent(std::span<const OutgoingPacket> batch) = 0;
+  /// Calls `send`, and sees as many packets, from the first, as it returns.
+  virtual std::size_t try_send(std::span<const OutgoingPacket> batch,
+                               const std::function<std::size_t()>& send) = 0;
+  /// `own` is the LID of the port.
+  virtual void received(std::span<const ArrivedPacket> batch, Lid own) = 0;
+  virtual void mad_sent(ConstBytes packet) = 0;
+  virtual void mad_received(ConstBytes packet) = 0;
+};
+
+/// What an agent of management datagrams needs of an endpoint. Implemented by Endpoint, and in
+/// memory by tests.
+class MadEndpoint {
+ public:
+  virtual ~MadEndpoint() = default;
+  /// The process that has attached the endpoint.
+  [[nodiscard]] virtual RemoteProcess self() const = 0;
+  /// The port's current attributes; cheap.
+  [[nodiscard]] virtual PortAttributes port() const = 0;
+  /// Sends one MAD packet (LRH to padding) to the subnet process or to an agent on another node.
+  virtual void send_mad(ConstBytes packet) = 0;
+  /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline.
+  virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
+  /// Sets who gets MADs; null for nobody, see Endpoint::set_receiver().
+  virtual void set_mad_receiver(MadReceiver* receiver) = 0;
+  /// Adds to a counter of this node, which `softib show` prints.
+  virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;
+};
+
+}  // namespace softib::endpoint
