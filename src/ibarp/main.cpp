@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "batch.hpp"
+#include "metrics/metrics_file.hpp"
 #include "monitor.hpp"
 #include "run.hpp"
 
@@ -145,6 +147,27 @@ Status run_explain(const Command& command) {
   return findings.has_wrong() ? kFailed : kDone;
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  const auto written = ipoib::metrics::write_metrics_file(path, text);
+  if (!written) throw Failure(kFailed, written.error().message);
+}
+
+/// All interfaces of the daemon of the given one, or of all. Writes nothing if anything is missing.
+Status run_save(const Command& command) {
+  std::string text = "# ibarp save; ibarp --batch sets it again.\n";
+  SavedDaemons daemons;
+  Command all = command;
+  all.device.clear();
+  std::optional<std::uint32_t> daemon;
+  if (!command.device.empty()) daemon = Client(command.device).info().pid;
+  const Status status = for_each_interface(all, [&](const Client& client) {
+    if (!daemon || client.info().pid == *daemon) text += save(client, daemons);
+  });
+  if (status != kDone) return status;
+  command.output.empty() || command.output == "-" ? print(text) : write_file(command.output, text);
+  return kDone;
+}
+
 Status run_metrics(const Command& command) {
   if (!command.serve.empty()) {
     serve_metrics(command);
@@ -155,7 +178,7 @@ Status run_metrics(const Command& command) {
   if (command.output.empty()) {
     print(metrics.families.text());
   } else {
-    write_metrics(command.output, metrics);
+    write_file(command.output, metrics.families.text());
   }
   return kDone;
 }
@@ -219,6 +242,11 @@ Status run(const Command& command) {
       return run_check(command);
     case Verb::explain:
       return run_explain(command);
+    case Verb::save:
+      return run_save(command);
+    case Verb::bug_report:
+      print(bug_report(command));
+      return kDone;
     case Verb::batch:
       return run_batch(command);
     case Verb::help:

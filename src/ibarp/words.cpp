@@ -21,16 +21,21 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 26> kVerbs{
-    {{"show", Verb::show},       {"list", Verb::show},         {"ls", Verb::show},
-     {"get", Verb::get},         {"add", Verb::add},           {"change", Verb::change},
-     {"chg", Verb::change},      {"replace", Verb::replace},   {"repl", Verb::replace},
-     {"delete", Verb::remove},   {"flush", Verb::flush},       {"stats", Verb::stats},
-     {"log", Verb::log},         {"trace", Verb::trace},       {"info", Verb::info},
-     {"groups", Verb::groups},   {"stations", Verb::stations}, {"interface", Verb::interfaces},
-     {"metrics", Verb::metrics}, {"monitor", Verb::monitor},   {"wait", Verb::wait},
-     {"top", Verb::top},         {"failover", Verb::failover}, {"help", Verb::help},
-     {"check", Verb::check},     {"explain", Verb::explain}}};
+constexpr std::array<Name, 28> kVerbs{
+    {{"show", Verb::show},         {"list", Verb::show},
+     {"ls", Verb::show},           {"get", Verb::get},
+     {"add", Verb::add},           {"change", Verb::change},
+     {"chg", Verb::change},        {"replace", Verb::replace},
+     {"repl", Verb::replace},      {"delete", Verb::remove},
+     {"flush", Verb::flush},       {"stats", Verb::stats},
+     {"log", Verb::log},           {"trace", Verb::trace},
+     {"info", Verb::info},         {"groups", Verb::groups},
+     {"stations", Verb::stations}, {"interface", Verb::interfaces},
+     {"metrics", Verb::metrics},   {"monitor", Verb::monitor},
+     {"wait", Verb::wait},         {"top", Verb::top},
+     {"failover", Verb::failover}, {"help", Verb::help},
+     {"check", Verb::check},       {"explain", Verb::explain},
+     {"save", Verb::save},         {"bugreport", Verb::bug_report}}};
 struct Topic {
   std::string_view text;
   std::uint32_t bits;
@@ -45,10 +50,11 @@ constexpr std::array<Topic, 7> kTopics{
      {"stations", IBARP_STATIONS},
      {"all", IBARP_NEIGHBOURS | IBARP_LINK | IBARP_GROUPS | IBARP_STATIONS | IBARP_STATS}}};
 /// What follows "interface".
-constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
+constexpr std::array<Name, 6> kInterfaceVerbs{{{"show", Verb::interfaces},
                                                {"list", Verb::interfaces},
                                                {"ls", Verb::interfaces},
                                                {"add", Verb::add_interface},
+                                               {"replace", Verb::add_interface},
                                                {"delete", Verb::delete_interface}}};
 constexpr std::string_view kAllStates =
     "incomplete,resolving,reachable,stale,delay,probing,failed,permanent,pinned";
@@ -157,6 +163,7 @@ std::uint16_t parse_pkey(const std::string& word) {
 void take_interface_arguments(Command& command, Words& words) {
   if (const auto* const verb = words.empty() ? nullptr : take_name(words, kInterfaceVerbs)) {
     command.verb = verb->verb;
+    command.may_exist = verb->text == "replace";
   }
   const bool adds = command.verb == Verb::add_interface;
   bool has_pkey = false;
