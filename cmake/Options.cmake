@@ -1,5 +1,6 @@
 # Compiler settings, and the functions that declare libraries and tests.
-option(IPOIB_TESTS "Build the tests" ON)
+option(IPOIB_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(IPOIB_INSTALL "Build all programs by default, and install them" ${PROJECT_IS_TOP_LEVEL})
 option(IPOIB_BESIDE_SANITIZERS "Build no unit and simulation tests, since they also run with sanitizers" OFF)
 option(IPOIB_FUZZ "Build the fuzz targets; needs clang" OFF)
 set(IPOIB_SANITIZE "" CACHE STRING "Sanitizers for everything, as for -fsanitize=: address,undefined or thread")
@@ -15,7 +16,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
-option(IPOIB_WERROR "Warnings are errors" ON)
+option(IPOIB_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${IPOIB_WERROR}>:-Werror>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)

@@ -105,8 +105,8 @@ function __ibarp_complete
             end
         case interface
             if test "$previous" = interface
-                printf '%s\n' show add del dev
-            else if contains -- add $given
+                printf '%s\n' show add replace del dev
+            else if contains -- add $given; or contains -- replace $given
                 printf '%s\n' name dev
             else
                 echo dev

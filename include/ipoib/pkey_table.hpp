@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ipoib/address.hpp"
@@ -23,5 +25,15 @@ struct PKeyEntry {
 /// The partition of the table that the decimal digits of `pkey` name if they are read as
 /// hexadecimal ones, as in 8001 for 0x8001; nullopt if there is none.
 [[nodiscard]] std::optional<PKey> meant_in_hexadecimal(const std::vector<PKey>& table, PKey pkey);
+
+inline constexpr std::string_view kPKeyRange =
+    "0x0001 to 0x7fff, with or without the membership bit 0x8000; hexadecimal numbers need 0x";
+
+/// A P_Key of kPKeyRange, decimal or hexadecimal with 0x; nullopt if the text is none.
+[[nodiscard]] std::optional<PKey> parse_pkey(std::string_view text);
+
+/// A remark about a decimal number of four digits, as which P_Keys are written in hexadecimal: what
+/// it is, and what may be meant. Empty for other texts.
+[[nodiscard]] std::string remark_on_pkey(std::string_view text);
 
 }  // namespace ipoib

@@ -1,6 +1,7 @@
 #include "ipoib/pkey_table.hpp"
 
-#include <string>
+#include <array>
+#include <cstdio>
 
 #include "ipoib/number.hpp"
 
@@ -26,6 +27,24 @@ std::optional<PKey> meant_in_hexadecimal(const std::vector<PKey>& table, PKey pk
     }
   }
   return std::nullopt;
+}
+
+std::optional<PKey> parse_pkey(std::string_view text) {
+  const bool is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const auto value = is_hexadecimal ? parse_number<std::uint16_t>(text.substr(2), 16)
+                                    : parse_number<std::uint16_t>(text);
+  if (!value || !PKey(*value).is_valid()) return std::nullopt;
+  return PKey(*value);
+}
+
+std::string remark_on_pkey(std::string_view text) {
+  constexpr std::size_t kDigits = 4;
+  const auto value = parse_number<std::uint16_t>(text);
+  if (!value || text.size() != kDigits) return {};
+  std::array<char, 64> is{};
+  std::snprintf(is.data(), is.size(), "P_Key %u is 0x%04x; 0x%04u needs 0x", unsigned{*value},
+                unsigned{*value}, unsigned{*value});
+  return is.data();
 }
 
 }  // namespace ipoib

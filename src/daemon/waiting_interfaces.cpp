@@ -49,7 +49,7 @@ class WaitingInterfaces::Waiting final : public control::Handler {
     info.port = settings_.port;
     info.admin_up = home_.run([this] { return host::is_up(name_); });
     info.state = "no_device";
-    info.waiting_for = "the RDMA device: " + settings_.reason;
+    info.waiting_for = "the RDMA device: " + settings_.reason + " (ibv_devices lists the devices)";
     info.version = IPOIB_VERSION;
     info.pid = static_cast<std::uint32_t>(::getpid());
     return info;

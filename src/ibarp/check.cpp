@@ -22,21 +22,18 @@ namespace {
 
 /// The kernel's default, which is enough for the queues of several interfaces.
 constexpr std::uint64_t kEnoughLockedMemory = 8ULL << 20;
-/// What to do about a port that waits, by the state of the bring-up.
-std::string remedy_for(std::string_view state) {
-  if (state == "no_device") return "ibv_devices lists the devices that programs see";
-  if (state == "no_gid") return "ip -6 address shows the addresses of its network device";
-  if (state == "no_pkey") {
-    return "put the port into the partition, in the configuration of the subnet manager; ibarp "
-           "interface lists the interfaces";
-  }
-  if (state == "joining") {
-    return "saquery MCMemberRecord shows the groups; the log says what the subnet administrator "
-           "refused";
-  }
-  if (state == "port_down" || state == "port_polling")
-    return "ibstat, ibportstate: cable or switch port";
-  return "sminfo; start a subnet manager (opensm)";
+
+struct Awaited {
+  std::string what;
+  std::string remedy;
+};
+
+/// What an interface waits for ends with what to do about it, in parentheses.
+Awaited awaited_by(const ibarp_info& info) {
+  const std::string text = info.waiting_for;
+  const auto begin = text.rfind(" (");
+  if (begin == std::string::npos || !text.ends_with(')')) return {text, ""};
+  return {text.substr(0, begin), text.substr(begin + 2, text.size() - begin - 3)};
 }
 
 void check_state(Findings& findings, const ibarp_info& info) {
@@ -50,7 +47,8 @@ void check_state(Findings& findings, const ibarp_info& info) {
   }
   const std::string port = std::string(info.device) + " port " + std::to_string(info.port);
   if (std::string_view(info.state) != "up") {
-    findings.wrong("port", port + " waits for " + info.waiting_for, remedy_for(info.state));
+    const auto [what, remedy] = awaited_by(info);
+    findings.wrong("port", port + " waits for " + what, remedy);
     return;
   }
   findings.ok("port", port + ", LID " + lid_text(info.lid));
@@ -153,9 +151,9 @@ void check_kernel_driver(Findings& findings, const ibarp_info& info) {
 }
 
 void check_drops(Findings& findings, const Client& client) {
-  const std::string text = text_of(faulty_drops(client));
+  const std::string text = text_of(drops_of(client));
   if (text.empty()) {
-    findings.ok("drops", "none since the start, but those of healthy links");
+    findings.ok("drops", "none since the start");
   } else {
     findings.warn("drops", "since the start: " + text,
                   "ibarp stats again: does one grow? ibarp(8) explains each");

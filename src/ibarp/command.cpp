@@ -49,7 +49,8 @@ Options; -a, -s, -d and -f as of arp(8):
   -w, --wide            show and groups: all columns
   -z, --zeros           stats: include counters that are zero
   -m, --members         groups: print a line for each member
-  --output FILE         metrics: replace FILE in one step instead of printing
+  --output FILE         metrics and save: replace FILE in one step instead of
+                        printing; bugreport: create FILE; -: standard output
   --serve [ADDRESS:]PORT  metrics: serve them over HTTP until a signal; without
                         ADDRESS to this host only
   -t, --timestamp       monitor: print the time before each change
@@ -220,7 +221,10 @@ Command parse_arp_words(Command command, std::vector<std::string> words, bool na
 
 void check_metrics(const Command& command) {
   const bool is_metrics = command.verb == Verb::metrics;
-  if (!is_metrics && !command.output.empty()) misused("--output is for metrics only");
+  const bool is_text = is_metrics || command.verb == Verb::save || command.verb == Verb::bug_report;
+  if (!is_text && !command.output.empty()) {
+    misused("--output is for metrics, save and bugreport only");
+  }
   if (!is_metrics && !command.serve.empty()) misused("--serve is for metrics only");
   if (!command.output.empty() && !command.serve.empty()) {
     misused("use only one of --output and --serve");
@@ -228,7 +232,7 @@ void check_metrics(const Command& command) {
   if (command.output.starts_with("--")) {
     misused("--output needs a file; one whose name begins with -- is ./" + command.output);
   }
-  if (is_metrics && command.json) misused("metrics are not printed as JSON");
+  if (is_text && command.json) misused("metrics, save and bugreport do not print JSON");
 }
 
 void misused(const std::string& what) { throw Failure(kUsage, what + "; see ibarp --help"); }

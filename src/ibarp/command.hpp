@@ -61,6 +61,8 @@ struct Command {
     top,
     check,
     explain,
+    save,
+    bug_report,
     batch,
     help,
     version,
@@ -77,10 +79,11 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
   std::uint16_t pkey = 0;                                   ///< of add_interface
   std::string name;           ///< of add_interface; empty: the usual one
+  bool may_exist = false;     ///< add_interface: it is no error that the partition has one
   std::string to_device;      ///< of failover; empty: the port that does not serve the interface
   std::uint32_t to_port = 1;  ///< likewise
   std::string file;           ///< of load
-  std::string output;         ///< of metrics: a file; empty: standard output
+  std::string output;         ///< of metrics, save and bugreport: a file; empty: the usual output
   std::string serve;          ///< of metrics: the address to serve them at; empty: not given
   std::string batch;          ///< a file with commands; "-": stdin
   bool force = false;         ///< batch: go on after a failure

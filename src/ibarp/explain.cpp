@@ -125,7 +125,7 @@ class Explanation {
   }
 
   void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
-    const Drops before = faulty_drops(client);
+    const Drops before = drops_of(client);
     ibarp_entry entry = entry_of(client, hop);
     const bool was_known =
         (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
@@ -143,7 +143,7 @@ class Explanation {
     } else {
       say_why(entry, info, hop, result, why);
     }
-    const std::string counted = text_of(since(before, faulty_drops(client)));
+    const std::string counted = text_of(since(before, drops_of(client)));
     if (!counted.empty()) {
       findings_.warn("drops", "counted by the interface meanwhile: " + counted,
                      "ibarp(8) explains each counter");

@@ -25,17 +25,12 @@ std::string ink_verdict(Verdict verdict) {
   return ink(verdict == Verdict::wrong ? Ink::bad : Ink::good, name(verdict));
 }
 
-/// Its own multicast comes back to each host, and all of them send to groups that only routers
-/// join.
-constexpr std::array<std::string_view, 2> kUsualDrops{"drop_own_multicast", "drop_no_group"};
-
 }  // namespace
 
-Drops faulty_drops(const Client& client) {
+Drops drops_of(const Client& client) {
   Drops out;
   for (const ibarp_counter& each : client.counters()) {
-    const bool is_usual = std::ranges::find(kUsualDrops, each.name) != kUsualDrops.end();
-    if (each.is_drop != 0 && each.value != 0 && !is_usual) out[each.name] = each.value;
+    if (each.is_drop != 0 && each.value != 0) out[each.name] = each.value;
   }
   return out;
 }

@@ -43,8 +43,8 @@ class Findings {
 /// Drops by the name of their counter.
 using Drops = std::map<std::string, std::uint64_t>;
 
-/// What the interface has dropped, without what a healthy one drops all the time.
-[[nodiscard]] Drops faulty_drops(const Client& client);
+/// What the interface has dropped.
+[[nodiscard]] Drops drops_of(const Client& client);
 /// "drop_a 1, drop_b 2"; empty if there are none.
 [[nodiscard]] std::string text_of(const Drops& drops);
 

@@ -64,7 +64,24 @@ Client daemon_of(const Command& command) {
   return std::move(*found);
 }
 
+namespace {
+
+/// The interface that the daemon has for a partition; nullopt: none.
+std::optional<std::string> interface_of(std::uint32_t pid, std::uint16_t pkey) {
+  for (const std::string& name : interfaces_named("")) {
+    const ibarp_info info = Client(name).info();
+    if (info.pid == pid && ((info.pkey ^ pkey) & 0x7fffU) == 0) return name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::string add_interface(const Client& client, const Command& command) {
+  if (command.may_exist) {
+    const auto existing = interface_of(client.info().pid, command.pkey);
+    if (existing && (command.name.empty() || command.name == *existing)) return "";
+  }
   std::array<char, IBARP_NAME_SIZE> name{};
   client.check(ibarp_add_interface(client.get(), command.pkey,
                                    command.name.empty() ? nullptr : command.name.c_str(),

@@ -9,7 +9,6 @@
 #include "host_bytes.hpp"
 #include "metrics/exporter.hpp"
 #include "metrics/families.hpp"
-#include "metrics/metrics_file.hpp"
 #include "run.hpp"
 #include "text.hpp"
 
@@ -181,11 +180,6 @@ Metrics collect_metrics(const Command& command) {
   Collector collector;
   for (const std::string& interface : interfaces) collector.add(interface);
   return std::move(collector).finish(interfaces.size());
-}
-
-void write_metrics(const std::string& path, const Metrics& metrics) {
-  const auto written = metrics::write_metrics_file(path, metrics.families.text());
-  if (!written) throw Failure(kFailed, written.error().message);
 }
 
 /// What is wrong with an interface is in the metrics, so a request logs nothing.

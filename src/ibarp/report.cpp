@@ -23,6 +23,31 @@ std::string heading(const Client& client) {
   return ink(Ink::interface, client.interface()) + ":\n";
 }
 
+/// Counters of what fails, beside the drops. The others count what happens on a healthy link, too.
+constexpr std::array<std::string_view, 19> kFaults{"address_handle_refusals",
+                                                   "carrier_losses",
+                                                   "host_groups_left_out",
+                                                   "join_failures",
+                                                   "memberships_lost",
+                                                   "messages_lost",
+                                                   "path_failures",
+                                                   "path_lid_mismatches",
+                                                   "post_refused",
+                                                   "receive_starved",
+                                                   "sa_busy",
+                                                   "sa_overloaded",
+                                                   "sa_refusals",
+                                                   "sa_send_errors",
+                                                   "sa_timeouts",
+                                                   "sa_without_sm",
+                                                   "send_queue_full",
+                                                   "station_duplicate_addresses",
+                                                   "tx_timeouts"};
+
+bool is_fault(const ibarp_counter& counter) {
+  return std::ranges::find(kFaults, counter.name) != kFaults.end();
+}
+
 /// A table of names and values without headings.
 table::Table pairs(table::Align values) { return table::Table({{""}, {"", values}}); }
 
@@ -132,6 +157,7 @@ std::string stats(const Client& client, const Command& command) {
   json::object drops;
   json::object others;
   table::Table drop_lines = pairs(table::Align::right);
+  table::Table fault_lines = pairs(table::Align::right);
   table::Table other_lines = pairs(table::Align::right);
   std::size_t zeros = 0;
   for (const ibarp_counter& counter : client.counters()) {
@@ -140,15 +166,17 @@ std::string stats(const Client& client, const Command& command) {
       ++zeros;
       continue;
     }
-    (counter.is_drop != 0 ? drop_lines : other_lines)
-        .add({std::string("  ") + counter.name, std::to_string(counter.value)});
+    auto& lines = counter.is_drop != 0 ? drop_lines : is_fault(counter) ? fault_lines : other_lines;
+    lines.add({std::string("    ") + counter.name, std::to_string(counter.value)});
   }
   if (command.json) {
     return json::serialize(
         json::object{{"interface", client.interface()}, {"counters", others}, {"drops", drops}});
   }
-  std::string out = heading(client) + other_lines.text();
+  std::string out = heading(client);
   if (!drop_lines.empty()) out += "  dropped:\n" + drop_lines.text();
+  if (!fault_lines.empty()) out += "  failed:\n" + fault_lines.text();
+  if (!other_lines.empty()) out += "  counted:\n" + other_lines.text();
   if (zeros > 0) out += "  (" + std::to_string(zeros) + " more are zero; -z shows them)\n";
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,8 +74,6 @@ struct Metrics {
 };
 /// Does not throw Failure for an interface whose daemon does not respond.
 [[nodiscard]] Metrics collect_metrics(const Command& command);
-/// Replaces a file by one with the metrics.
-void write_metrics(const std::string& path, const Metrics& metrics);
 /// Serves metrics over HTTP until a signal ends it.
 void serve_metrics(const Command& command);
 
@@ -84,6 +83,16 @@ void serve_metrics(const Command& command);
 [[nodiscard]] std::string log_levels(const Client& client, const Command& command);
 [[nodiscard]] std::string trace(const Client& client, const Command& command);
 [[nodiscard]] std::string info(const Client& client, const Command& command);
+
+/// The first interface of each daemon, by its process.
+using SavedDaemons = std::map<std::uint32_t, std::string>;
+/// Commands for --batch that set again what was set of the interface at run time. `daemons` has
+/// those of the interfaces before.
+[[nodiscard]] std::string save(const Client& client, SavedDaemons& daemons);
+
+/// Writes the archive of a report about a problem to the file --output, or to one in the current
+/// folder, and returns a line with its name; for "-", returns the archive. Throws Failure.
+[[nodiscard]] std::string bug_report(const Command& command);
 
 /// Checks the interface, its port, its partition and its subnet.
 [[nodiscard]] Findings check(const Client& client);

@@ -1,7 +1,9 @@
 // The table of subcommands, and how each runs: for each interface, and prints the results.
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "metrics/metrics_file.hpp"
 #include "monitor.hpp"
 #include "output.hpp"
 #include "run.hpp"
@@ -129,6 +131,32 @@ Status run_explain(const Command& command) {
   return findings.has_wrong() ? kFailed : kDone;
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  const auto written = metrics::write_metrics_file(path, text);
+  if (!written) throw Failure(kFailed, written.error().message);
+}
+
+/// All interfaces of the daemon of the given one, or of all. Writes nothing if anything is missing.
+Status run_save(const Command& command) {
+  std::string text = "# ibarp save; ibarp --batch sets it again.\n";
+  SavedDaemons daemons;
+  Command all = command;
+  all.device.clear();
+  std::optional<std::uint32_t> daemon;
+  if (!command.device.empty()) daemon = Client(command.device).info().pid;
+  const Status status = for_each_interface(all, [&](const Client& client) {
+    if (!daemon || client.info().pid == *daemon) text += save(client, daemons);
+  });
+  if (status != kDone) return status;
+  command.output.empty() || command.output == "-" ? print(text) : write_file(command.output, text);
+  return kDone;
+}
+
+Status run_bug_report(const Command& command) {
+  print(bug_report(command));
+  return kDone;
+}
+
 Status run_metrics(const Command& command) {
   if (!command.serve.empty()) {
     serve_metrics(command);
@@ -139,7 +167,7 @@ Status run_metrics(const Command& command) {
   if (command.output.empty()) {
     print(metrics.families.text());
   } else {
-    write_metrics(command.output, metrics);
+    write_file(command.output, metrics.families.text());
   }
   return kDone;
 }
@@ -208,6 +236,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
      R"(  interface [dev IF]                list the interfaces and their partitions
   interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
                                     the port of that interface
+  interface replace PKEY [name NAME] [dev IF]  the same, unless it exists
   interface del IF                  delete an interface
 )"},
     {Verb::add_interface, "", take_interface, change_interfaces, ""},
@@ -239,6 +268,13 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {Verb::explain, "explain", take_entry, run_explain,
      R"(  explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
                                     from arriving
+)"},
+    {Verb::save, "save", take_nothing, run_save,
+     R"(  save [dev IF]                     print commands for --batch that set interfaces,
+                                    neighbours and log levels again
+)"},
+    {Verb::bug_report, "bugreport", take_nothing, run_bug_report,
+     R"(  bugreport [dev IF]                write an archive for a report about a problem
 )"},
     {Verb::help, "help", take_nothing, run_help,
      R"(  help                              print this text

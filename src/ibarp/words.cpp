@@ -35,10 +35,11 @@ struct InterfaceVerb {
   Verb verb;
 };
 /// What follows "interface".
-constexpr std::array<InterfaceVerb, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
+constexpr std::array<InterfaceVerb, 6> kInterfaceVerbs{{{"show", Verb::interfaces},
                                                         {"list", Verb::interfaces},
                                                         {"ls", Verb::interfaces},
                                                         {"add", Verb::add_interface},
+                                                        {"replace", Verb::add_interface},
                                                         {"delete", Verb::delete_interface}}};
 constexpr std::string_view kAllStates =
     "incomplete,resolving,reachable,stale,delay,probing,failed,permanent,pinned";
@@ -208,6 +209,7 @@ void take_interface(Command& command, Words& words) {
   });
   if (named != kInterfaceVerbs.end()) {
     command.verb = named->verb;
+    command.may_exist = named->text == "replace";
     words.erase(words.begin());
   }
   const bool adds = command.verb == Verb::add_interface;

@@ -16,7 +16,6 @@ enum class Counter : std::uint8_t {
   drop_link_down,  ///< includes frames that were parked when the link went down
   drop_malformed_packet,
   drop_multicast_not_joined,
-  drop_no_group,            ///< multicast to a group that does not exist
   drop_group_limit,         ///< the table of send-only groups is full
   drop_bad_destination,     ///< the destination is unspecified, loopback, or the host's own
   drop_packet_too_big,      ///< over the link's MTU
@@ -36,7 +35,6 @@ enum class Counter : std::uint8_t {
   // Datagrams of the fabric.
   drop_not_up,  ///< received before the link was up
   drop_malformed_datagram,
-  drop_own_multicast,  ///< our own, looped back
   drop_foreign_group,  ///< the host is no member of the group; groups may share an MLID
   drop_unsupported_type,
   drop_malformed_arp,
@@ -89,10 +87,13 @@ enum class Counter : std::uint8_t {
   address_handle_refusals,
   join_requests,
   join_failures,
-  memberships_lost,      ///< found missing by a lookup, and joined again
-  groups_evicted,        ///< to make room
-  host_groups_left_out,  ///< groups of the host beyond the limit
-  multicast_by_routers,  ///< packets sent to all routers because their group does not exist
+  groups_missing,         ///< joins to send only that were refused because the group does not exist
+  memberships_lost,       ///< found missing by a lookup, and joined again
+  groups_evicted,         ///< to make room
+  host_groups_left_out,   ///< groups of the host beyond the limit
+  multicast_by_routers,   ///< packets sent to all routers because their group does not exist
+  multicast_unheard,      ///< packets of the host to a group that does not exist: nobody listens
+  multicast_looped_back,  ///< datagrams of the interface itself, which come back to each sender
   carrier_losses,
   dhcp_requests_rewritten,    ///< of the host's clients, to the form of RFC 4390
   dhcp_replies_rewritten,     ///< back to the form of the request

@@ -335,25 +335,22 @@ LinkState Link::state() const { return impl_->bring_up.state(); }
 std::string Link::waiting_for() const {
   switch (state()) {
     case LinkState::port_down:
-      return "the port to become ACTIVE: it is DOWN (is it disabled? ibportstate shows and sets "
-             "it)";
     case LinkState::port_polling:
-      return "the port to become ACTIVE: it is DOWN and polls for a partner (check cable and "
-             "switch port)";
     case LinkState::port_init:
-      return "a subnet manager: the link is up, no subnet manager has configured the port (INIT; "
-             "sminfo shows the subnet manager, opensm is one)";
     case LinkState::port_armed:
-      return "the subnet manager to activate the port, which is ARMED (sminfo shows the manager)";
-    case LinkState::no_gid:
-      return "a RoCE v2 GID that is an IPv6 address (ip -6 address shows those of the device)";
+    case LinkState::no_gid: {
+      const auto inactive = impl_->bring_up.port().inactive;
+      return std::string("the port, which is ").append(text_of(inactive)) +
+             std::string(" (").append(remedy_of(inactive)) + ")";
+    }
     case LinkState::no_subnet_manager:
-      return "a subnet manager: the port is ACTIVE, but knows of none (sminfo shows it, opensm is "
-             "one)";
+      return "a subnet manager: the port is ACTIVE, but knows of none (" +
+             std::string(kSubnetManagerRemedy) + ")";
     case LinkState::no_pkey:
-      return "the P_Key to appear in the port's table";
+      return "the P_Key to appear in the port's table (put the port into the partition, in the "
+             "configuration of the subnet manager)";
     case LinkState::joining:
-      return impl_->groups.waiting_for();
+      return impl_->groups.waiting_for() + " (saquery MCMemberRecord shows the groups)";
     case LinkState::up:
       return "nothing: the link is up";
     case LinkState::stopped:

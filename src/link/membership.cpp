@@ -90,8 +90,7 @@ Result<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
 }
 
 bool means_no_group(const wire::SaFailure& failure) {
-  return failure.status == wire::SaStatus::insufficient_components ||
-         failure.status == wire::SaStatus::no_records;
+  return failure.status && wire::means_no_group(*failure.status, McMemberRecord::kFullMember);
 }
 
 }  // namespace ipoib::link

@@ -86,7 +86,7 @@ bool Receiver::is_ours(const Incoming& datagram, TimePoint now) {
   const Lid from = base_lid(datagram.source_lid, port.lmc);
   if (datagram.source_qpn == deps_.own.qpn && from == port.lid &&
       (!datagram.has_grh || datagram.source_gid == deps_.own.gid)) {
-    deps_.out.counters.add(Counter::drop_own_multicast, datagram.frame.datagrams());
+    deps_.out.counters.add(Counter::multicast_looped_back, datagram.frame.datagrams());
     return false;
   }
   if (!datagram.has_grh || !datagram.destination_gid.is_multicast()) return true;

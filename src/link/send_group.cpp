@@ -17,9 +17,14 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<send_group_state::State>>
     kSendGroupStates{"Waiting", "Joining", "Ready", "Confirming", "Missing"};
 
-/// Some SAs report a group without members as an invalid request.
 bool is_missing(const wire::SaFailure& failure) {
-  return means_no_group(failure) || failure.status == wire::SaStatus::request_invalid;
+  return failure.status &&
+         wire::means_no_group(*failure.status, McMemberRecord::kSendOnlyNonMember);
+}
+
+/// Whether it has no record because the group does not exist.
+bool is_missing(const wire::SaResult& result) {
+  return !std::holds_alternative<McMemberRecord>(result) && is_missing(wire::failure_of(result));
 }
 
 }  // namespace
@@ -91,7 +96,7 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
   std::vector<Frame> parked;
   auto membership = accept_or_leave(result);
   const auto missing = [&] {
-    deps_.out.counters.add(Counter::join_failures);
+    deps_.out.counters.add(is_missing(result) ? Counter::groups_missing : Counter::join_failures);
     const Duration pause = deps_.random.jittered(deps_.config.missing_group, 75, 125);
     become(send_group_state::Missing{now + pause}, "refused");
   };

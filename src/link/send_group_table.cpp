@@ -98,7 +98,7 @@ void SendGroupTable::send_to_routers(const Gid& missed, Frame&& frame, TimePoint
   Frame taken = std::move(frame);
   const Gid routers = all_routers(missed);
   if (missed == routers || !may_leave_link(std::as_const(taken).bytes())) {
-    return deps_.out.counters.add(Counter::drop_no_group);
+    return deps_.out.counters.add(Counter::multicast_unheard);
   }
   deps_.out.counters.add(Counter::multicast_by_routers);
   send(routers, std::move(taken), now);

@@ -10,7 +10,8 @@ struct Counters {
   std::uint64_t mads_sent = 0;            ///< request MADs sent, with retries
   std::uint64_t retries = 0;              ///< request MADs sent again
   std::uint64_t records = 0;              ///< requests that succeeded
-  std::uint64_t refused_by_status = 0;    ///< requests refused by the SA
+  std::uint64_t refused_by_status = 0;    ///< other requests refused by the SA
+  std::uint64_t groups_missing = 0;       ///< joins refused because the group does not exist
   std::uint64_t busy = 0;                 ///< responses with status BUSY
   std::uint64_t redirects = 0;            ///< responses that redirected to another port
   std::uint64_t timeouts = 0;             ///< request MADs without a response in time
@@ -29,6 +30,7 @@ struct Counters {
     retries += other.retries;
     records += other.records;
     refused_by_status += other.refused_by_status;
+    groups_missing += other.groups_missing;
     busy += other.busy;
     redirects += other.redirects;
     timeouts += other.timeouts;

@@ -46,6 +46,13 @@ using Kind = SaFailure::Kind;
 
 namespace {
 
+/// A group that nobody has joined is no fault: hosts send to groups of routers, and create their
+/// own.
+bool is_missing_group(const wire::SaQuery& query, SaStatus status) {
+  const auto* const join = std::get_if<wire::JoinQuery>(&query);
+  return join != nullptr && wire::means_no_group(status, join->record.join_state);
+}
+
 bool is_leave(const wire::SaRequest& request) {
   return std::holds_alternative<wire::LeaveQuery>(request.query);
 }
@@ -301,7 +308,8 @@ void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoi
     return;
   }
   if (status != SaStatus::ok) {
-    ++counters_.refused_by_status;
+    ++(is_missing_group(at->second.request.query, status) ? counters_.groups_missing
+                                                          : counters_.refused_by_status);
     fail(at, SaFailure(status));
     return;
   }
@@ -319,13 +327,29 @@ void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoi
 /// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged". The requester logs a
 /// failed path or join. Nobody waits for the response to a leave; an interface may have many.
 void SaClient::fail(Iterator at, SaFailure failure) {
-  const bool is_loud = is_leave(at->second.request) && failed_leaves_.add();
-  const auto level = is_loud ? spdlog::level::warn : spdlog::level::debug;
-  if (log_.should_log(level)) {
-    log_.log(level, "{} failed: {}{}", describe(at->second.request.query), failure.text(),
-             is_loud ? failed_leaves_.in_a_row() : "");
+  if (is_leave(at->second.request)) {
+    log_failed_leave(at->second.request, failure);
+  } else {
+    log_.debug("{} failed: {}", describe(at->second.request.query), failure.text());
   }
   finish(at, std::move(failure));
+}
+
+/// An SA forgets the members of a partition that it has taken from their ports, and refuses each of
+/// their leaves as invalid. Of these, the first one in a row says why.
+void SaClient::log_failed_leave(const wire::SaRequest& request, const SaFailure& failure) {
+  const bool is_loud = failed_leaves_.add();
+  const auto what = describe(request.query);
+  if (failure.status == SaStatus::request_invalid) {
+    const bool is_first = is_loud && failed_leaves_.in_a_row().empty();
+    log_.log(
+        is_first ? spdlog::level::info : spdlog::level::debug,
+        "{}: {}: the SA no longer has this port in the group, as after its partition was removed",
+        what, wire::name(*failure.status));
+    return;
+  }
+  log_.log(is_loud ? spdlog::level::warn : spdlog::level::debug, "{} failed: {}{}", what,
+           failure.text(), is_loud ? failed_leaves_.in_a_row() : "");
 }
 
 /// Nobody wants its result any more.

@@ -87,6 +87,7 @@ class SaClient {
   [[nodiscard]] bool follow_redirection(Iterator at, ConstBytes mad, TimePoint now);
   void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Iterator at, wire::SaFailure failure);
+  void log_failed_leave(const wire::SaRequest& request, const wire::SaFailure& failure);
   void supersede(Iterator at);
   void finish(Iterator at, wire::SaResult result);
   void release_held(const wire::SaRequest& finished);

@@ -44,6 +44,12 @@ JoinQuery create_query(const McMemberRecord& group) {
   return query;
 }
 
+bool means_no_group(SaStatus status, std::uint8_t join_state) {
+  const bool may_create = (join_state & McMemberRecord::kFullMember) != 0;
+  return status == SaStatus::insufficient_components || status == SaStatus::no_records ||
+         (status == SaStatus::request_invalid && !may_create);
+}
+
 LookupQuery lookup_query(const Gid& mgid, const Gid& port) {
   LookupQuery query;
   query.record.mgid = mgid;

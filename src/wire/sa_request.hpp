@@ -57,6 +57,10 @@ using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, Subs
 /// Joins a group. Creates it with the Q_Key, MTU, rate, SL, flow label, traffic class and hop limit
 /// of `group` if it does not exist (RFC 4391, 10; IBA 15.2.5.17.3).
 [[nodiscard]] JoinQuery create_query(const McMemberRecord& group);
+/// Whether the SA refuses a join with these JoinState bits because the group does not exist. Some
+/// SAs report that as an invalid request to one that cannot create the group, as OpenSM to
+/// send-only ones.
+[[nodiscard]] bool means_no_group(SaStatus status, std::uint8_t join_state);
 [[nodiscard]] LookupQuery lookup_query(const Gid& mgid, const Gid& port);
 [[nodiscard]] LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state);
 /// Subscribes to a generic subnet management trap from any port of the subnet.

@@ -18,6 +18,13 @@ PROGRAMS = ["sbin/ipoibd", "bin/ibarp", "bin/softib"]
 PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3", "man3/softibdv_last_error.3",
          "man3/softibdv_post_large_recv.3", "man3/softibdv_segment_size.3", "man8/ibarp.8", "man8/ipoibd.8"]
 
+CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(ibarp {version} REQUIRED)
+add_executable(consumer example.c)
+target_link_libraries(consumer PRIVATE ibarp::ibarp)
+"""
+
 need("ibv_devinfo", "mandoc", "pkg-config", "strip")
 
 
@@ -74,21 +81,44 @@ def completions_load():
         assert (PREFIX / f"share/fish/vendor_completions.d/{program}.fish").is_file(), program
 
 
-def a_program_builds_with_libibarp():
-    """The example of ibarp(3), compiled as strict C11."""
+def example_of_libibarp():
+    """The example of ibarp(3)."""
     page = (PREFIX / "share/man/man3/ibarp.3").read_text(encoding="utf-8")
     example = re.search(r"^\.Bd -literal\n(#include <ipoib/ibarp.h>.*?)^\.Ed", page, re.M | re.S)
-    package = next(PREFIX.rglob("ibarp.pc"))
-    flags = run("pkg-config", "--cflags", "--libs", "ibarp", PKG_CONFIG_PATH=str(package.parent))
-    source, program = PREFIX / "example.c", PREFIX / "example"
-    source.write_text(example[1].replace(r"\en", r"\n"))
-    run(CC, "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", source,
-        *flags.split(), "-o", program)
+    return example[1].replace(r"\en", r"\n")
+
+
+def check_it_runs(program):
+    """It opens ib0, which may not exist."""
     library = next(PREFIX.rglob("libibarp.so.0"))
     done = subprocess.run([program], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
-    # It opens ib0, which may not exist; it runs in either case.
     assert done.returncode == 0 or (done.returncode == 1 and done.stderr.startswith("ib0: ")), done
+
+
+def a_program_builds_with_libibarp():
+    """Compiled as strict C11."""
+    package = next(PREFIX.rglob("ibarp.pc"))
+    flags = run("pkg-config", "--cflags", "--libs", "ibarp", PKG_CONFIG_PATH=str(package.parent))
+    source, program = PREFIX / "example.c", PREFIX / "example"
+    source.write_text(example_of_libibarp())
+    run(CC, "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", source,
+        *flags.split(), "-o", program)
+    check_it_runs(program)
+
+
+def a_project_finds_the_cmake_package():
+    folder = PREFIX / "consumer"
+    folder.mkdir()
+    (folder / "example.c").write_text(example_of_libibarp())
+    configure = [CMAKE, "-S", folder, "-B", folder, f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_PREFIX_PATH={PREFIX}"]
+    (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version=VERSION))
+    run(*configure)
+    run(CMAKE, "--build", folder)
+    check_it_runs(folder / "consumer")
+    (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version="99"))
+    refused = subprocess.run(configure, capture_output=True, text=True, timeout=120)
+    assert refused.returncode != 0 and "ibarp" in refused.stderr, refused
 
 
 def a_program_builds_with_softibdv():
@@ -106,4 +136,5 @@ with tempfile.TemporaryDirectory(prefix="installed-") as folder:
     run(CMAKE, "--install", BUILD, "--prefix", PREFIX, "--strip")
     run_tests([programs_print_their_version, libraries_are_found_beside_the_programs,
                foreign_programs_run_on_an_hca, nothing_refers_to_the_build, pages_are_readable,
-               completions_load, a_program_builds_with_libibarp, a_program_builds_with_softibdv])
+               completions_load, a_program_builds_with_libibarp,
+               a_project_finds_the_cmake_package, a_program_builds_with_softibdv])

@@ -108,6 +108,14 @@ class Check(Findings):
         self.assertTrue(text.startswith("ib0:\n"), text)
         self.assertNotIn("wrong", text)
 
+    def test_a_normal_start_has_no_faults(self):
+        self.assert_connected()
+        self.left.ping("224.0.0.9", "-c", "1", "-W", "1", "-I", "ib0")  # a group that nobody has joined
+        wait_until(lambda: self.left.counters()["multicast_unheard"] > 0, "nobody listens")
+        self.assert_finding(self.ask("check"), "drops", "ok")
+        text = self.left.run(hosts.program("ibarp"), "stats").stdout
+        self.assertTrue(text.startswith("ib0:\n  counted:\n"), text)
+
     def test_the_interface_is_down(self):
         self.left.run("ip", "link", "set", "ib0", "down")
         wait_until(lambda: self.ask("check")["interface"]["verdict"] == "wrong", "the interface is down")

@@ -57,7 +57,7 @@ class SecondPort(hosts.Pair):
         self.start_left(2)
         self.left.daemon.end()
         self.left.start_alone("--softib=default/left", "--pkey", "0xffff")
-        self.assertIn("it is DOWN and polls for a partner", self.left.ibarp("info")["waiting_for"])
+        self.assertIn("which is DOWN and polls for a partner", self.left.ibarp("info")["waiting_for"])
         self.assertFalse(self.left.has_carrier())
         lost = self.left.run(program("softib"), "run", "--hca", "left", "--", "smpquery", "-t", "100",
                              "-P", "1", "-D", "nodeinfo", "0", check=False)

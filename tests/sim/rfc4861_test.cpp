@@ -157,7 +157,7 @@ TEST_F(Rfc4861, RFC4861_7_2_2_MissingNeighbourIsSolicitedAFewTimes) {
   a().send(*Ipv6Address::parse("fe80::77"));
   world.run_for(20s);
   EXPECT_EQ(a().count(Counter::nd_solicitations_multicast), config.ageing.broadcast_probes);
-  EXPECT_EQ(a().count(Counter::drop_no_group), config.ageing.broadcast_probes)
+  EXPECT_EQ(a().count(Counter::multicast_unheard), config.ageing.broadcast_probes)
       << "its solicited-node group does not exist";
 }
 

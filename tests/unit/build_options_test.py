@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests cmake/Options.cmake with a small project, and programs in a folder of PATH."""
+"""Tests cmake/Options.cmake with a small project, and programs in a folder of PATH; and this project as a part of
+another one."""
 import os
 import pathlib
 import shutil
@@ -13,6 +14,16 @@ cmake_minimum_required(VERSION 3.25)
 project(sample C CXX)
 include("{ROOT}/cmake/Options.cmake")
 add_executable(sample sample.cpp)
+"""
+
+
+PARENT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(parent C CXX)
+add_subdirectory("{ROOT}" ipoibd)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE ibarp::ibarp)
+install(TARGETS consumer)
 """
 
 
@@ -59,6 +70,45 @@ class OptionalPrograms(unittest.TestCase):
         for name in ("mold", "ld.mold"):
             (self.programs / name).unlink()
         self.assertNotIn(f"{self.programs}", self.build())
+
+
+class Subproject(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "CMakeLists.txt").write_text(PARENT, encoding="utf-8")
+        (self.folder / "consumer.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
+
+    def run_here(self, *command):
+        done = subprocess.run(command, cwd=self.folder, text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def configure(self, *options):
+        self.run_here("cmake", "-G", "Ninja", "-B", "build", *options)
+
+    def installed_by(self):
+        """The scripts that `cmake --install` runs."""
+        script = (self.folder / "build/cmake_install.cmake").read_text(encoding="utf-8")
+        return "ipoibd/cmake_install.cmake" in script and \
+            "ipoibd/src/cmake_install.cmake" in \
+            (self.folder / "build/ipoibd/cmake_install.cmake").read_text(encoding="utf-8")
+
+    def test_only_what_is_used_is_built(self):
+        self.configure()
+        steps = self.run_here("ninja", "-C", "build", "-n")
+        self.assertIn("libibarp.so", steps)
+        for program in ("bin/ipoibd", "bin/softib", "bin/ibarp", "tests"):
+            self.assertNotRegex(steps, rf"{program}\n", program)
+
+    def test_no_tests_and_nothing_to_install_unless_asked_for(self):
+        self.configure()
+        self.assertNotIn("GTest", (self.folder / "build/CMakeCache.txt").read_text(encoding="utf-8"))
+        self.assertFalse(self.installed_by())
+        self.configure("-D", "IPOIB_INSTALL=ON")
+        self.assertTrue(self.installed_by())
 
 
 if __name__ == "__main__":

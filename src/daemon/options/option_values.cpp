@@ -9,6 +9,7 @@
 #include "daemon/options/cpus.hpp"
 #include "daemon/options/interface_plan.hpp"
 #include "ipoib/number.hpp"
+#include "ipoib/pkey_table.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -54,14 +55,9 @@ bool parse_yes_no(const std::string& option, const std::string& text) {
 }
 
 PKey parse_pkey(const std::string& option, const std::string& text) {
-  const auto value = read_number(text);
-  const PKey key(static_cast<std::uint16_t>(value.value_or(0)));
-  if (!value || *value > 0xffff || !key.is_valid()) {
-    refuse(option, text,
-           "a P_Key from 0x0001 to 0x7fff, with or without the membership bit 0x8000; "
-           "hexadecimal numbers need 0x");
-  }
-  return key.as_full();
+  const auto key = ipoib::parse_pkey(text);
+  if (!key) refuse(option, text, "a P_Key from " + std::string(kPKeyRange));
+  return key->as_full();
 }
 
 std::vector<PKey> parse_pkeys(const std::string& option, const std::vector<std::string>& texts) {

@@ -20,19 +20,9 @@ std::string address_of(const verbs::PortSnapshot& port) {
                      port.active_mtu);
 }
 
-const char* inactive_text(Inactive state) {
-  switch (state) {
-    case Inactive::polling:
-      return "not active (DOWN, polling for a partner: check cable and switch port)";
-    case Inactive::init:
-      return "not active (INIT: the link is up, no subnet manager has configured the port)";
-    case Inactive::armed:
-      return "not active (ARMED: the subnet manager has not activated the port)";
-    case Inactive::down:
-    case Inactive::no_gid:
-      break;
-  }
-  return "not active (DOWN)";
+std::string activity_of(const verbs::PortSnapshot& port) {
+  if (port.active) return "active";
+  return fmt::format("not active, {} ({})", text_of(port.inactive), remedy_of(port.inactive));
 }
 
 }  // namespace
@@ -79,8 +69,7 @@ bool PortView::update(const Result<verbs::PortSnapshot>& query, std::string_view
   if (retry_.succeeded()) log_.info("{}: can be queried again", name);
   if (*query == snapshot_) return false;
   snapshot_ = *query;
-  log_.info("{}: {}, {}, P_Keys {}", name,
-            snapshot_.active ? "active" : inactive_text(snapshot_.inactive), address_of(snapshot_),
+  log_.info("{}: {}, {}, P_Keys {}", name, activity_of(snapshot_), address_of(snapshot_),
             list_of(snapshot_.pkeys));
   return true;
 }

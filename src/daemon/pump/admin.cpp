@@ -328,6 +328,7 @@ std::vector<control::Counter> sa_counters(const sa::Counters& counters) {
           {"sa_retries", counters.retries, false},
           {"sa_timeouts", counters.timeouts, false},
           {"sa_refusals", counters.refused_by_status, false},
+          {"sa_groups_missing", counters.groups_missing, false},
           {"sa_busy", counters.busy, false},
           {"sa_redirects", counters.redirects, false},
           {"sa_reports", counters.reports, false},

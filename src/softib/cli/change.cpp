@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ipoib/pkey_table.hpp"
 #include "softib/core/name.hpp"
 #include "wire/sa_values.hpp"
 
@@ -53,12 +54,9 @@ class Arguments {
   }
   PKey pkey() {
     const auto word = take("PKEY");
-    const PKey key(number(word).value_or(0));
-    if (!key.is_valid()) {
-      refuse_value(word, "P_Key",
-                   "0x0001 to 0x7fff, with or without 0x8000; hexadecimal numbers need 0x");
-    }
-    return key;
+    const auto key = ipoib::parse_pkey(word);
+    if (!key) refuse_value(word, "P_Key", ipoib::kPKeyRange);
+    return key.value_or(PKey());
   }
   template <class Number>
   Number number_between(std::string_view name, std::string_view what, Number least, Number most) {
@@ -290,6 +288,11 @@ Result<control::Request> parse_change(const std::vector<std::string>& words) {
   auto request = change->read(arguments);
   if (request) return request;
   return Error{EINVAL, words[0] + ": " + request.error().message + "; usage: " + usage_of(*change)};
+}
+
+std::string remark_on_change(const std::vector<std::string>& words) {
+  const bool has_pkey = words.size() > 1 && (words[0] == "partition" || words[0] == "pkey");
+  return has_pkey ? ipoib::remark_on_pkey(words[1]) : "";
 }
 
 std::string changes_help() {

@@ -13,6 +13,9 @@ namespace softib::cli {
 /// change is written.
 [[nodiscard]] ipoib::Result<control::Request> parse_change(const std::vector<std::string>& words);
 
+/// A remark about a P_Key among the words that may be meant as a hexadecimal one; may be empty.
+[[nodiscard]] std::string remark_on_change(const std::vector<std::string>& words);
+
 /// All changes for --help: their words and what they do, two blanks indented.
 [[nodiscard]] std::string changes_help();
 

@@ -1,5 +1,6 @@
 // softib set: changes a running subnet.
 #include <boost/program_options/value_semantic.hpp>
+#include <cstdio>
 
 #include "softib/cli/change.hpp"
 #include "softib/cli/commands.hpp"
@@ -21,6 +22,9 @@ int set_command(int argc, char** argv) {
   if (!options) return exit_code;
   const auto change = parse_change(arguments_of(*options, "change"));
   if (!change) return fail_usage("set", change.error().message);
+  if (const auto remark = remark_on_change(arguments_of(*options, "change")); !remark.empty()) {
+    std::fprintf(stderr, "softib set: %s\n", remark.c_str());
+  }
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
   const auto line = control::send_request(*folder, control::emit(*change));

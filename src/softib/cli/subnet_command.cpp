@@ -13,10 +13,12 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <optional>
 
 #include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/pkey_table.hpp"
 #include "ipoib/service_manager.hpp"
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
@@ -99,7 +101,12 @@ ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variabl
                         "on them"};
   }
   if (options.contains("partition")) {
-    auto partitions = subnet::make_partitions(options["partition"].as<std::vector<std::string>>());
+    const auto& texts = options["partition"].as<std::vector<std::string>>();
+    for (const auto& text : texts) {
+      const auto remark = ipoib::remark_on_pkey(std::string_view(text).substr(0, text.find('=')));
+      if (!remark.empty()) std::fprintf(stderr, "softib subnet: %s\n", remark.c_str());
+    }
+    auto partitions = subnet::make_partitions(texts);
     if (!partitions) return partitions.error();
     config.partitions = std::move(*partitions);
     const auto checked = subnet::check_mtus(config.partitions, config.mtu);

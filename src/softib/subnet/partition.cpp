@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "ipoib/pkey_table.hpp"
 #include "softib/core/name.hpp"
 #include "softib/subnet/rates.hpp"
 #include "wire/sa_records.hpp"
@@ -131,13 +132,10 @@ Partition default_partition() {
 
 Result<Partition> parse_partition(std::string_view text) {
   std::string_view rest = text;
-  const auto key = number(split(rest, '='));
-  if (!key || *key > 0xffff || !PKey(static_cast<std::uint16_t>(*key)).is_valid()) {
-    return bad(
-        text, "the P_Key is 0x0001 to 0x7fff, with or without 0x8000; hexadecimal numbers need 0x");
-  }
+  const auto key = ipoib::parse_pkey(split(rest, '='));
+  if (!key) return bad(text, "the P_Key is " + std::string(ipoib::kPKeyRange));
   Partition partition;
-  partition.pkey = PKey(static_cast<std::uint16_t>(*key)).as_full();
+  partition.pkey = key->as_full();
 
   const std::size_t end = std::min(rest.find(':'), rest.find(','));
   const auto word = rest.substr(0, end);

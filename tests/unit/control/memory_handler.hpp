@@ -196,7 +196,8 @@ class MemoryHandler : public Handler {
   std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
   std::optional<std::vector<Station>> stations_;
-  std::vector<Counter> counters_{{"packets_sent", 7, false}, {"path_failed", 2, true}};
+  std::vector<Counter> counters_{
+      {"packets_sent", 7, false}, {"path_failed", 2, true}, {"join_failures", 3, false}};
 };
 
 }  // namespace ipoib::control

@@ -250,11 +250,11 @@ TEST_F(AdminTest, EachCounterHasTheValueOfItsObject) {
               ElementsAre("drop_host_malformed", "drop_vlan_queue", "messages_lost", "tx_timeouts",
                           "failovers"));
   EXPECT_THAT(
-      named(sa_counters(numbered<sa::Counters, 16>(1)), 1),
-      ElementsAre("sa_requests", "sa_mads_sent", "sa_retries", "sa_refusals", "sa_busy",
-                  "sa_redirects", "sa_timeouts", "sa_send_errors", "drop_sa_malformed_response",
-                  "drop_sa_unmatched", "drop_sa_foreign_response", "drop_sa_foreign_report",
-                  "sa_reports", "sa_overloaded", "sa_without_sm"));
+      named(sa_counters(numbered<sa::Counters, 17>(1)), 1),
+      ElementsAre("sa_requests", "sa_mads_sent", "sa_retries", "sa_refusals", "sa_groups_missing",
+                  "sa_busy", "sa_redirects", "sa_timeouts", "sa_send_errors",
+                  "drop_sa_malformed_response", "drop_sa_unmatched", "drop_sa_foreign_response",
+                  "drop_sa_foreign_report", "sa_reports", "sa_overloaded", "sa_without_sm"));
   std::set<std::string> names;
   for (const auto& counter : counters) {
     EXPECT_TRUE(names.insert(counter.name).second) << counter.name << " is there twice";
@@ -275,7 +275,7 @@ TEST(CounterSums, HaveTheSumOfEachCounter) {
   };
   sums(numbered<verbs::UdCounters, 11>(1), doubled(std::array<std::uint64_t, 11>()));
   sums(numbered<offload::Coalescer::Counters, 3>(1), doubled(std::array<std::uint64_t, 3>()));
-  sums(numbered<sa::Counters, 16>(1), doubled(std::array<std::uint64_t, 16>()));
+  sums(numbered<sa::Counters, 17>(1), doubled(std::array<std::uint64_t, 17>()));
 }
 
 TEST_F(AdminTest, CountsEntriesByState) {

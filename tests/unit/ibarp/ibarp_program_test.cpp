@@ -691,9 +691,10 @@ TEST_F(IbarpProgram, ShowsCounters) {
   const Outcome outcome = run_ibarp({"stats", "dev", name});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out,
-              AllOf(StartsWith(name + ":\n"), HasSubstr("  packets_sent"),
-                    HasSubstr("  dropped:\n  path_failed  2\n"),
-                    HasSubstr("more are zero; -z shows them"), Not(HasSubstr("control_timeouts"))));
+              AllOf(StartsWith(name + ":\n  dropped:\n    path_failed  2\n"),
+                    HasSubstr("  failed:\n    join_failures  3\n  counted:\n"),
+                    HasSubstr("    packets_sent"), HasSubstr("more are zero; -z shows them"),
+                    Not(HasSubstr("control_timeouts"))));
   EXPECT_THAT(run_ibarp({"stats", "-z", "dev", name}).out,
               AllOf(HasSubstr("control_timeouts"), Not(HasSubstr("-z"))));
   const json::value all = json::parse(run_ibarp({"stats", "-j", "dev", name}).out);

@@ -457,7 +457,7 @@ TEST_F(Discovery, MissingGroupFallsBackToRoutersUnlessLinkLocal) {
   for (const JoinRequest& join : asked) {
     link->on_response({join.id, SaFailure(wire::SaStatus::insufficient_components)}, now);
   }
-  EXPECT_EQ(count(Counter::drop_no_group), 1U);
+  EXPECT_EQ(count(Counter::multicast_unheard), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
   const auto routers = take<JoinRequest>();
   ASSERT_EQ(routers.size(), 1U);

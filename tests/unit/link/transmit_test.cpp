@@ -265,7 +265,7 @@ TEST_F(Transmit, MissingGroupFallsBackToRoutersUnlessItIsLocal) {
   for (const JoinRequest& join : asked) {
     link->on_response({join.id, SaFailure(wire::SaStatus::insufficient_components)}, now);
   }
-  EXPECT_EQ(count(Counter::drop_no_group), 1U);
+  EXPECT_EQ(count(Counter::multicast_unheard), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 2U);
 }
 

@@ -259,17 +259,59 @@ TEST_F(SaClientTest, RFC4391_12_FailedLeavesAreLoggedButNotEachOfMany) {
     }
     return found;
   };
-  leave(SaStatus::request_invalid);
+  leave(SaStatus::request_denied);
   ASSERT_EQ(warnings().size(), 1U);
   EXPECT_NE(warnings()[0].find(kGroup.to_string()), std::string::npos);
-  EXPECT_NE(warnings()[0].find(wire::name(SaStatus::request_invalid)), std::string::npos);
-  for (int i = 1; i < 100; ++i) leave(SaStatus::request_invalid);
+  EXPECT_NE(warnings()[0].find(wire::name(SaStatus::request_denied)), std::string::npos);
+  for (int i = 1; i < 100; ++i) leave(SaStatus::request_denied);
   EXPECT_EQ(warnings().size(), 7U) << "1, 2, 4, ... 64";
   EXPECT_NE(warnings().back().find("failure 64"), std::string::npos) << warnings().back();
   leave(SaStatus::ok);
-  leave(SaStatus::request_invalid);
+  leave(SaStatus::request_denied);
   EXPECT_EQ(warnings().size(), 8U) << "the first one in a row";
   client.reset();  // before its log
+}
+
+/// As of each group of a partition that the subnet manager has taken from the port.
+TEST_F(SaClientTest, LeavesOfGroupsThatTheSaHasForgottenAreOneLine) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger logging("sa", lines);
+  client = std::make_unique<SaClient>(config, port, logging, 42, random_from(42));
+  client->set_sm(kSm, now);
+  const auto query = wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember);
+  for (int i = 0; i < 4; ++i) {
+    client->request({wire::SaRequestId(1), query}, now);
+    port.respond(port.sent.back(), static_cast<std::uint16_t>(SaStatus::request_invalid),
+                 query.record);
+    client->on_readable(now);
+  }
+  std::vector<std::string> told;
+  for (const auto& line : lines->last_raw()) {
+    const std::string text(line.payload.data(), line.payload.size());
+    if (line.level >= spdlog::level::info && text.starts_with("leave of ")) told.push_back(text);
+  }
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("its partition was removed"), std::string::npos) << told[0];
+  client.reset();  // before its log
+}
+
+TEST_F(SaClientTest, CountsJoinsOfGroupsThatDoNotExistApart) {
+  const auto join = [&](std::uint8_t state, SaStatus status) {
+    const auto query = wire::join_query(kGroup, kPort, kDefaultPKey, state);
+    client->request({wire::SaRequestId(1), query}, now);
+    port.respond(port.sent.back(), static_cast<std::uint16_t>(status), query.record);
+    client->on_readable(now);
+  };
+  client->set_sm(kSm, now);
+  join(McMemberRecord::kSendOnlyNonMember, SaStatus::request_invalid);
+  join(McMemberRecord::kSendOnlyNonMember, SaStatus::no_records);
+  join(McMemberRecord::kFullMember, SaStatus::insufficient_components);
+  EXPECT_EQ(client->counters().groups_missing, 3U);
+  EXPECT_EQ(client->counters().refused_by_status, 0U);
+  join(McMemberRecord::kFullMember, SaStatus::request_invalid);
+  join(McMemberRecord::kSendOnlyNonMember, SaStatus::request_denied);
+  EXPECT_EQ(client->counters().groups_missing, 3U);
+  EXPECT_EQ(client->counters().refused_by_status, 2U);
 }
 
 TEST_F(SaClientTest, LeavesAreSentAlthoughTooManyRequestsWait) {

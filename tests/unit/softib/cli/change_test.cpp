@@ -102,6 +102,14 @@ TEST(Change, StatesTheRuleThatANameBreaks) {
   EXPECT_THAT(parsed({"partition", "0x12", "a/b", "full"}), HasSubstr("not a valid HCA name"));
 }
 
+TEST(Change, RemarksOnAPKeyThatMayBeMeantAsHexadecimal) {
+  EXPECT_THAT(remark_on_change(words("partition 8001 a full")), HasSubstr("0x8001 needs 0x"));
+  EXPECT_THAT(remark_on_change(words("pkey 8001 a 3")), HasSubstr("0x8001 needs 0x"));
+  EXPECT_EQ(remark_on_change(words("partition 0x8001 a full")), "");
+  EXPECT_EQ(remark_on_change(words("lid a 8001")), "");
+  EXPECT_EQ(remark_on_change({}), "");
+}
+
 TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("port a sideways")),
               HasSubstr("'sideways' is not a valid state of a port (up|down|init|armed)"));
