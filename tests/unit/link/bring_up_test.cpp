@@ -201,7 +201,8 @@ TEST_F(BringUpStates, BringUp_BroadcastLost) {
     if (join.record.mgid == broadcast()) link->on_response({join.id, other}, now);
   }
   EXPECT_EQ(link->state(), LinkState::joining);
-  EXPECT_NE(link->waiting_for().find("no longer be used"), std::string::npos) << link->waiting_for();
+  EXPECT_NE(link->waiting_for().find("no longer be used"), std::string::npos)
+      << link->waiting_for();
   expect_down();
   forget();
   link->on_queue_pair(Qpn(0x12), now);
