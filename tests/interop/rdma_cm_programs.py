@@ -4,7 +4,6 @@
 Usage: rdma_cm_programs.py SOFTIB
 """
 import json
-import pathlib
 import random
 import re
 import signal
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, run_tests, skip, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, rsocket_preload, run_tests, skip, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
@@ -156,10 +155,7 @@ def rsockets_carry_streams():
 def programs_of_sockets_use_rsockets():
     """By librspreload. Not iperf3: its server needs select(), which names the wrong sockets there (rdma-core 44)."""
     need("iperf")
-    library = next(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"), None)
-    if library is None:
-        skip("no librspreload")
-    preloaded = ["sh", "-c", f'LD_PRELOAD="$LD_PRELOAD:{library}" exec "$@"', "sh"]
+    preloaded = rsocket_preload()
     with Subnet(SOFTIB) as subnet:
         server = Server(subnet, *preloaded, "iperf", "-s", "-B", V4, port=IPERF_PORT)
         sent = subnet.run("b", *preloaded, "iperf", "-c", V4, "-n", "64M").stdout

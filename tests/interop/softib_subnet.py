@@ -55,6 +55,14 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
+def rsocket_preload():
+    """The beginning of a command: what runs in it has RDMA sockets in place of TCP, by librspreload."""
+    library = next(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"), None)
+    if library is None:
+        skip("no librspreload")
+    return ["sh", "-c", f'LD_PRELOAD="$LD_PRELOAD:{library}" exec "$@"', "sh"]
+
+
 def wait_for(what, condition, patience=PATIENCE):
     """Waits until condition() is true, and returns its value."""
     deadline = time.monotonic() + patience

@@ -19,7 +19,7 @@ UNITS, PROGRAMS = (pathlib.Path(each).resolve() for each in sys.argv[1:])
 EXPOSURE = {"ipoibd@.service": 30, "ipoibd-roce@.service": 30, "softib@.service": 15,
             "ipoibd-metrics.service": 15, "ipoibd-textfile.service": 22,
             "ipoibd-wait-online@.service": 20, "ipoibd-restore@.service": 20,
-            "ipoibd-handover@.service": 30}
+            "ipoibd-handover@.service": 30, "ipoibd-acm.service": 9}
 DAEMONS = ("ipoibd@.service", "ipoibd-roce@.service", "ipoibd-handover@.service")
 # Given up by the daemon at its start.
 FOR_THE_START = {"CAP_SETGID", "CAP_SETPCAP"}
