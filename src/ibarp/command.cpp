@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "client.hpp"
+#include "table/nearest.hpp"
 
 namespace ipoib::cli {
 
@@ -59,8 +60,11 @@ Commands, as of ip neigh; they may be abbreviated:
   top [dev IF]                      show interfaces and neighbours with their
                                     rates, again and again
   check [dev IF]                    check interface, port, partition and subnet
+  explain --from ADDRESS [dev IF]   say what keeps packets of this sender from the host
   explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
                                     from arriving
+  probe ADDRESS [dev IF]            ask for the neighbour and its path again, send an
+                                    echo request, and print how long each took
   save [dev IF]                     print commands for --batch that set interfaces,
                                     neighbours and log levels again
   bugreport [dev IF]                write an archive for a report about a problem
@@ -94,8 +98,9 @@ Options; -a, -s, -d and -f as of arp(8):
   -t, --timestamp       monitor: print the time before each change
   --tshort              monitor: the same in short form, also -ts
   --timeout SECONDS     wait: how long (default without limit)
-  --interval SECONDS    top, and monitor stats: time between two (default 1)
-  --count N             top: end after so many times
+  --interval SECONDS    top, probe, and monitor stats: time between two (default 1)
+  --from ADDRESS        explain: packets that come from there
+  --count N             top and probe: end after so many times
   --sort KEY            top: by rate, address, state, idle or uses
   -c, --color[=WHEN]    always, auto or never (default auto: if standard output
                         is a terminal and NO_COLOR is not set); -c: always
@@ -111,8 +116,9 @@ Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 constexpr int kForce = 1;
 constexpr int kOutput = 2;
 constexpr int kServe = 3;
+constexpr int kFrom = kLastWithoutLetter + 1;
 
-constexpr std::array<option, 27> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 28> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"file", required_argument, nullptr, 'f'},
@@ -136,6 +142,7 @@ constexpr std::array<option, 27> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"sort", required_argument, nullptr, kSort},
                                            {"color", optional_argument, nullptr, 'c'},
                                            {"c", optional_argument, nullptr, 'c'},
+                                           {"from", required_argument, nullptr, kFrom},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
@@ -143,16 +150,20 @@ constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kLastWithoutLetter ? std::string("-") + static_cast<char>(optopt)
-                                     : argv[optind - 1];
+  return optopt > kFrom ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
   const std::string word = argv[optind - 1];
   // getopt_long_only sets optopt to the letter of a long option that takes no argument.
   const bool is_known = optopt != 0 && word.find('=') != std::string::npos;
-  return "the option " +
-         (is_known ? word + " takes no argument" : option_name(argv) + " is unknown");
+  if (is_known) return "the option " + word + " takes no argument";
+  std::vector<std::string> options;
+  for (const option& each : kOptions) {
+    if (each.name != nullptr) options.push_back(std::string("--") + each.name);
+  }
+  const std::vector<std::string_view> names(options.begin(), options.end());
+  return "the option " + option_name(argv) + " is unknown" + table::did_you_mean(word, names);
 }
 
 ColorMode parse_color(const char* word) {
@@ -175,6 +186,8 @@ std::string* text_of_option(Command& command, int letter) {
       return &command.device;
     case 'b':
       return &command.batch;
+    case kFrom:
+      return &command.from;
     case kOutput:
       return &command.output;
     case kServe:

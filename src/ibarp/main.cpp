@@ -1,11 +1,13 @@
 // ibarp: parses the command line, runs the command for each interface and prints the results.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "batch.hpp"
 #include "metrics/metrics_file.hpp"
@@ -147,6 +149,24 @@ Status run_explain(const Command& command) {
   return findings.has_wrong() ? kFailed : kDone;
 }
 
+/// Probes once, with --interval until it is killed, with --count so many times. Fails if the last
+/// one failed.
+Status run_probe(const Command& command) {
+  const auto& watch = command.watch;
+  const bool is_endless = watch.interval.has_value() && !watch.count;
+  const std::uint32_t count = watch.count.value_or(1);
+  const auto pause = watch.interval.value_or(std::chrono::seconds(1));
+  bool is_wrong = false;
+  for (std::uint32_t i = 0; (is_endless || i < count) && print_failure == 0; ++i) {
+    if (i != 0) std::this_thread::sleep_for(pause);
+    const Findings findings = probe(command, static_cast<std::uint16_t>(i + 1));
+    is_wrong = findings.has_wrong();
+    print(command.json ? "[" + findings.json() + "]\n" : findings.text());
+    flush_output();
+  }
+  return is_wrong ? kFailed : kDone;
+}
+
 void write_file(const std::string& path, const std::string& text) {
   const auto written = ipoib::metrics::write_metrics_file(path, text);
   if (!written) throw Failure(kFailed, written.error().message);
@@ -242,6 +262,8 @@ Status run(const Command& command) {
       return run_check(command);
     case Verb::explain:
       return run_explain(command);
+    case Verb::probe:
+      return run_probe(command);
     case Verb::save:
       return run_save(command);
     case Verb::bug_report:

@@ -8,6 +8,7 @@
 
 #include "client.hpp"
 #include "command.hpp"
+#include "table/nearest.hpp"
 
 namespace ipoib::cli {
 
@@ -21,21 +22,35 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 28> kVerbs{
-    {{"show", Verb::show},         {"list", Verb::show},
-     {"ls", Verb::show},           {"get", Verb::get},
-     {"add", Verb::add},           {"change", Verb::change},
-     {"chg", Verb::change},        {"replace", Verb::replace},
-     {"repl", Verb::replace},      {"delete", Verb::remove},
-     {"flush", Verb::flush},       {"stats", Verb::stats},
-     {"log", Verb::log},           {"trace", Verb::trace},
-     {"info", Verb::info},         {"groups", Verb::groups},
-     {"stations", Verb::stations}, {"interface", Verb::interfaces},
-     {"metrics", Verb::metrics},   {"monitor", Verb::monitor},
-     {"wait", Verb::wait},         {"top", Verb::top},
-     {"failover", Verb::failover}, {"help", Verb::help},
-     {"check", Verb::check},       {"explain", Verb::explain},
-     {"save", Verb::save},         {"bugreport", Verb::bug_report}}};
+constexpr std::array<Name, 29> kVerbs{{{"show", Verb::show},
+                                       {"list", Verb::show},
+                                       {"ls", Verb::show},
+                                       {"get", Verb::get},
+                                       {"add", Verb::add},
+                                       {"change", Verb::change},
+                                       {"chg", Verb::change},
+                                       {"replace", Verb::replace},
+                                       {"repl", Verb::replace},
+                                       {"delete", Verb::remove},
+                                       {"flush", Verb::flush},
+                                       {"stats", Verb::stats},
+                                       {"log", Verb::log},
+                                       {"trace", Verb::trace},
+                                       {"info", Verb::info},
+                                       {"groups", Verb::groups},
+                                       {"stations", Verb::stations},
+                                       {"interface", Verb::interfaces},
+                                       {"metrics", Verb::metrics},
+                                       {"monitor", Verb::monitor},
+                                       {"wait", Verb::wait},
+                                       {"top", Verb::top},
+                                       {"failover", Verb::failover},
+                                       {"help", Verb::help},
+                                       {"check", Verb::check},
+                                       {"explain", Verb::explain},
+                                       {"probe", Verb::probe},
+                                       {"save", Verb::save},
+                                       {"bugreport", Verb::bug_report}}};
 struct Topic {
   std::string_view text;
   std::uint32_t bits;
@@ -219,8 +234,8 @@ void take_port(Command& command, const std::string& word) {
 
 /// Parses what follows a verb.
 void take_arguments(Command& command, Words& words) {
-  const bool about_entry =
-      command.is_change() || command.verb == Verb::get || command.verb == Verb::explain;
+  const bool about_entry = command.is_change() || command.verb == Verb::get ||
+                           command.verb == Verb::explain || command.verb == Verb::probe;
   bool has_hardware = false;
   if (command.verb == Verb::wait) take_condition(command, words);
   while (!words.empty()) {
@@ -240,6 +255,11 @@ void take_arguments(Command& command, Words& words) {
     } else {
       misused("\"" + word + "\" is not expected here");
     }
+  }
+  if (!command.from.empty()) {
+    if (command.verb != Verb::explain) misused("--from is for explain only");
+    if (!command.host.empty()) misused("use either --from or the address that packets go to");
+    command.host = command.from;
   }
   if (about_entry && command.host.empty()) misused("an address is required");
   if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
@@ -290,7 +310,12 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
   Words left = words;
   if (!left.empty() && !begins_show(left.front())) {
     const Name* const found = take_name(left, kVerbs);
-    if (found == nullptr) misused("the command \"" + left.front() + "\" is unknown");
+    if (found == nullptr) {
+      std::vector<std::string_view> names;
+      for (const Name& each : kVerbs) names.push_back(each.text);
+      misused("the command \"" + left.front() + "\" is unknown" +
+              table::did_you_mean(left.front(), names));
+    }
     command.verb = found->verb;
   }
   if (command.verb == Verb::interfaces) {
