@@ -12,6 +12,7 @@
 
 #include "client.hpp"
 #include "subcommand.hpp"
+#include "table/nearest.hpp"
 
 namespace ipoib::cli {
 
@@ -56,8 +57,9 @@ Options; -a, -s, -d and -f as of arp(8):
   -t, --timestamp       monitor: print the time before each change
   --tshort              monitor: the same in short form, also -ts
   --timeout SECONDS     wait: how long (default without limit)
-  --interval SECONDS    top, and monitor stats: time between two (default 1)
-  --count N             top: end after so many times
+  --interval SECONDS    top, probe, and monitor stats: time between two (default 1)
+  --from ADDRESS        explain: packets that come from there
+  --count N             top and probe: end after so many times
   --sort KEY            top: by rate, address, state, idle or uses
   -c, --color[=WHEN]    always, auto or never (default auto: if standard output
                         is a terminal and NO_COLOR is not set); -c: always
@@ -73,8 +75,9 @@ Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 constexpr int kForce = 1;
 constexpr int kOutput = 2;
 constexpr int kServe = 3;
+constexpr int kFrom = kLastWithoutLetter + 1;
 
-constexpr std::array<option, 27> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 28> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"file", required_argument, nullptr, 'f'},
@@ -98,6 +101,7 @@ constexpr std::array<option, 27> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"sort", required_argument, nullptr, kSort},
                                            {"color", optional_argument, nullptr, 'c'},
                                            {"c", optional_argument, nullptr, 'c'},
+                                           {"from", required_argument, nullptr, kFrom},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
@@ -105,16 +109,20 @@ constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kLastWithoutLetter ? std::string("-") + static_cast<char>(optopt)
-                                     : argv[optind - 1];
+  return optopt > kFrom ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
   const std::string word = argv[optind - 1];
   // getopt_long_only sets optopt to the letter of a long option that takes no argument.
   const bool is_known = optopt != 0 && word.find('=') != std::string::npos;
-  return "the option " +
-         (is_known ? word + " takes no argument" : option_name(argv) + " is unknown");
+  if (is_known) return "the option " + word + " takes no argument";
+  std::vector<std::string> options;
+  for (const option& each : kOptions) {
+    if (each.name != nullptr) options.push_back(std::string("--") + each.name);
+  }
+  const std::vector<std::string_view> names(options.begin(), options.end());
+  return "the option " + option_name(argv) + " is unknown" + table::did_you_mean(word, names);
 }
 
 ColorMode parse_color(const char* word) {
@@ -137,6 +145,8 @@ std::string* text_of_option(Command& command, int letter) {
       return &command.device;
     case 'b':
       return &command.batch;
+    case kFrom:
+      return &command.from;
     case kOutput:
       return &command.output;
     case kServe:

@@ -61,6 +61,7 @@ struct Command {
     top,
     check,
     explain,
+    probe,
     save,
     bug_report,
     batch,
@@ -79,6 +80,7 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
   std::uint16_t pkey = 0;                                   ///< of add_interface
   std::string name;           ///< of add_interface; empty: the usual one
+  std::string from;           ///< of explain: the sender; empty: explain what is sent
   bool may_exist = false;     ///< add_interface: it is no error that the partition has one
   std::string to_device;      ///< of failover; empty: the port that does not serve the interface
   std::uint32_t to_port = 1;  ///< likewise

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "findings.hpp"
-#include "host_route.hpp"
+#include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
 
@@ -15,10 +15,6 @@ namespace {
 
 /// How long the daemon may take to resolve a neighbour: three ARP requests and a path.
 constexpr int kResolveMs = 10'000;
-
-bool is_multicast(const ibarp_address& address) {
-  return address.family == AF_INET ? (address.bytes[0] & 0xf0U) == 0xe0 : address.bytes[0] == 0xff;
-}
 
 std::string plural(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -31,21 +27,17 @@ Drops since(const Drops& before, Drops now) {
   return now;
 }
 
-std::string what_to_ask(const ibarp_address& address) {
-  return address.family == AF_INET ? "ARP requests" : "neighbour solicitations";
-}
-
 class Explanation {
  public:
   explicit Explanation(const Command& command)
       : command_(command), address_(*command.address), findings_(command.host) {}
 
   Findings find() {
-    const auto route = find_route();
+    const auto route = find_route(findings_, command_);
     if (!route) return std::move(findings_);
     const Client client(route->device);
     const ibarp_info info = client.info();
-    if (!is_up(info)) return std::move(findings_);
+    if (!is_up(findings_, info)) return std::move(findings_);
     if (route->type == "broadcast" || is_multicast(address_)) {
       explain_group(client, route->type == "broadcast" ? kBroadcast : address_);
     } else {
@@ -55,52 +47,6 @@ class Explanation {
   }
 
  private:
-  /// nullopt if no packet to it leaves the host by an interface of ipoibd.
-  std::optional<HostRoute> find_route() {
-    auto route = host_route(address_);
-    if (!route) {
-      findings_.wrong(
-          "route", "the host has none, or one that refuses packets: none is sent",
-          "ip route get " + command_.host + "; add a route or an address of its subnet");
-      return std::nullopt;
-    }
-    if (route->type == "local") {
-      findings_.ok("route", "an address of this host: its packets do not leave it");
-      return std::nullopt;
-    }
-    const auto ours = interfaces_named("");
-    if (std::ranges::find(ours, route->device) == ours.end()) {
-      findings_.wrong("route",
-                      "leaves by " + (route->device.empty() ? "no interface" : route->device) +
-                          ", which is not an interface of ipoibd (" + route->type + ")",
-                      "ip route get " + command_.host + "; ibarp interface lists those of ipoibd");
-      return std::nullopt;
-    }
-    if (!command_.device.empty() && command_.device != route->device) {
-      findings_.wrong("route", "leaves by " + route->device + ", not by " + command_.device,
-                      "ip route get " + command_.host);
-      return std::nullopt;
-    }
-    std::string text = "by " + route->device;
-    text += route->gateway ? " and the gateway " + text_of(*route->gateway) : ", on its link";
-    if (route->source) text += ", from " + text_of(*route->source);
-    findings_.ok("route", text);
-    return route;
-  }
-
-  bool is_up(const ibarp_info& info) {
-    const std::string name = info.interface;
-    if (info.admin_up == 0) {
-      findings_.wrong("interface", name + " is administratively down",
-                      "ip link set " + name + " up");
-      return false;
-    }
-    if (std::string_view(info.state) == "up") return true;
-    findings_.wrong("interface", name + " is not up; it waits for " + info.waiting_for,
-                    "ibarp check dev " + name);
-    return false;
-  }
-
   void explain_group(const Client& client, const ibarp_address& address) {
     const auto groups = client.groups();
     const ibarp_group* const group = find_group(groups, address);
@@ -187,7 +133,7 @@ class Explanation {
       return;
     }
     findings_.wrong(
-        "neighbour", text_of(hop) + " does not answer " + what_to_ask(hop),
+        "neighbour", text_of(hop) + " does not answer " + requests_for(hop),
         "on that host: ibarp check; it needs the address, and an interface in partition " +
             hexadecimal(info.pkey | 0x8000U, 4));
     if (is_limited(info)) {
@@ -204,6 +150,8 @@ class Explanation {
 
 }  // namespace
 
-Findings explain(const Command& command) { return Explanation(command).find(); }
+Findings explain(const Command& command) {
+  return command.from.empty() ? Explanation(command).find() : explain_sender(command);
+}
 
 }  // namespace ipoib::cli

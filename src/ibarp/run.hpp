@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -83,6 +84,12 @@ void serve_metrics(const Command& command);
 [[nodiscard]] std::string log_levels(const Client& client, const Command& command);
 [[nodiscard]] std::string trace(const Client& client, const Command& command);
 [[nodiscard]] std::string info(const Client& client, const Command& command);
+
+/// Says what keeps packets from the address of the command from this host. Throws Failure.
+[[nodiscard]] Findings explain_sender(const Command& command);
+/// Reaches the address of the command step by step: ARP or Neighbour Discovery, path, ICMP echo
+/// with this sequence number. Throws Failure.
+[[nodiscard]] Findings probe(const Command& command, std::uint16_t sequence);
 
 /// The first interface of each daemon, by its process.
 using SavedDaemons = std::map<std::uint32_t, std::string>;

@@ -22,6 +22,8 @@ struct Subcommand {
 
 /// All, in the order of --help. Verbs that only options stand for are not among them.
 [[nodiscard]] std::span<const Subcommand> subcommands();
+/// Their names.
+[[nodiscard]] std::vector<std::string_view> subcommand_names();
 /// The first one with a name that begins so, as in ip(8); null if there is none.
 [[nodiscard]] const Subcommand* find_subcommand(std::string_view abbreviation);
 /// Requires a row of this verb.

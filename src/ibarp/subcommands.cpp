@@ -1,7 +1,9 @@
 // The table of subcommands, and how each runs: for each interface, and prints the results.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "metrics/metrics_file.hpp"
 #include "monitor.hpp"
@@ -129,6 +131,24 @@ Status run_explain(const Command& command) {
   const Findings findings = explain(command);
   print(command.json ? "[" + findings.json() + "]\n" : findings.text());
   return findings.has_wrong() ? kFailed : kDone;
+}
+
+/// Probes once, with --interval until it is killed, with --count so many times. Fails if the last
+/// one failed.
+Status run_probe(const Command& command) {
+  const auto& watch = command.watch;
+  const bool is_endless = watch.interval.has_value() && !watch.count;
+  const std::uint32_t count = watch.count.value_or(1);
+  const auto pause = watch.interval.value_or(std::chrono::seconds(1));
+  bool is_wrong = false;
+  bool can_print = true;
+  for (std::uint32_t i = 0; (is_endless || i < count) && can_print; ++i) {
+    if (i != 0) std::this_thread::sleep_for(pause);
+    const Findings findings = probe(command, static_cast<std::uint16_t>(i + 1));
+    is_wrong = findings.has_wrong();
+    can_print = print_line(command.json ? "[" + findings.json() + "]\n" : findings.text());
+  }
+  return is_wrong ? kFailed : kDone;
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -266,8 +286,13 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
      R"(  check [dev IF]                    check interface, port, partition and subnet
 )"},
     {Verb::explain, "explain", take_entry, run_explain,
-     R"(  explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
+     R"(  explain --from ADDRESS [dev IF]   say what keeps packets of this sender from the host
+  explain ADDRESS [dev IF]          say where packets to it go, and what keeps them
                                     from arriving
+)"},
+    {Verb::probe, "probe", take_entry, run_probe,
+     R"(  probe ADDRESS [dev IF]            ask for the neighbour and its path again, send an
+                                    echo request, and print how long each took
 )"},
     {Verb::save, "save", take_nothing, run_save,
      R"(  save [dev IF]                     print commands for --batch that set interfaces,
@@ -281,17 +306,33 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
 )"},
 });
 
+std::vector<std::string_view> names_of(const Subcommand& subcommand) {
+  std::vector<std::string_view> found;
+  for (std::string_view names = subcommand.names; !names.empty();) {
+    found.push_back(names.substr(0, names.find(' ')));
+    names.remove_prefix(std::min(found.back().size() + 1, names.size()));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::span<const Subcommand> subcommands() { return kSubcommands; }
 
+std::vector<std::string_view> subcommand_names() {
+  std::vector<std::string_view> found;
+  for (const Subcommand& each : kSubcommands) {
+    const auto names = names_of(each);
+    found.insert(found.end(), names.begin(), names.end());
+  }
+  return found;
+}
+
 const Subcommand* find_subcommand(std::string_view abbreviation) {
   if (abbreviation.empty()) return nullptr;
   for (const Subcommand& each : kSubcommands) {
-    for (std::string_view names = each.names; !names.empty();) {
-      const std::string_view name = names.substr(0, names.find(' '));
+    for (const std::string_view name : names_of(each)) {
       if (name.starts_with(abbreviation)) return &each;
-      names.remove_prefix(std::min(name.size() + 1, names.size()));
     }
   }
   return nullptr;

@@ -83,9 +83,11 @@ void check_watch_options(const Command& command) {
   only_for(watch.stamp != WatchOptions::Stamp::none, verb == Verb::monitor,
            "-t and -ts are for monitor only");
   only_for(watch.timeout.has_value(), verb == Verb::wait, "--timeout is for wait only");
-  only_for(watch.interval.has_value(), verb == Verb::monitor || verb == Verb::top,
-           "--interval is for monitor and top only");
-  only_for(watch.count.has_value(), verb == Verb::top, "--count is for top only");
+  only_for(watch.interval.has_value(),
+           verb == Verb::monitor || verb == Verb::top || verb == Verb::probe,
+           "--interval is for monitor, probe and top only");
+  only_for(watch.count.has_value(), verb == Verb::top || verb == Verb::probe,
+           "--count is for probe and top only");
   only_for(watch.sort.has_value(), verb == Verb::top, "--sort is for top only");
 }
 

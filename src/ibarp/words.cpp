@@ -9,6 +9,7 @@
 
 #include "client.hpp"
 #include "subcommand.hpp"
+#include "table/nearest.hpp"
 
 namespace ipoib::cli {
 
@@ -193,6 +194,10 @@ void take_entry(Command& command, Words& words) {
   for_each_argument(command, words, [&](const std::string& word) {
     take_part_of_entry(command, word, words, has_hardware);
   });
+  if (!command.from.empty()) {
+    if (!command.host.empty()) misused("use either --from or the address that packets go to");
+    command.host = command.from;
+  }
   if (command.host.empty()) misused("an address is required");
   if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
     misused("\"lladdr HW\" or \"gid GID\" is required");
@@ -281,10 +286,14 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
   Words left = words;
   if (!left.empty() && !begins_show(left.front())) {
     const Subcommand* const found = find_subcommand(left.front());
-    if (found == nullptr) misused("the command \"" + left.front() + "\" is unknown");
+    if (found == nullptr) {
+      misused("the command \"" + left.front() + "\" is unknown" +
+              table::did_you_mean(left.front(), subcommand_names()));
+    }
     command.verb = found->verb;
     left.erase(left.begin());
   }
+  if (!command.from.empty() && command.verb != Verb::explain) misused("--from is for explain only");
   subcommand_of(command.verb).take(command, left);
   if (!command.host.empty()) command.address = resolve(command.host, false);
   return command;

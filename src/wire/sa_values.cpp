@@ -1,6 +1,11 @@
 #include "wire/sa_values.hpp"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <system_error>
 
 namespace ipoib::wire {
 
@@ -38,5 +43,37 @@ constexpr std::array<std::uint32_t, 25> kRates = {
 }  // namespace
 
 std::uint32_t rate_mbps(std::uint8_t code) { return code < kRates.size() ? kRates[code] : 0; }
+
+std::uint8_t rate_code(std::string_view gbits) {
+  constexpr double kMostGbits = 10'000;
+  constexpr double kTolerance = 1.0 / 16;
+  double wanted = 0;
+  const char* const end = gbits.data() + gbits.size();
+  const auto [rest, error] = std::from_chars(gbits.data(), end, wanted, std::chars_format::fixed);
+  if (error != std::errc() || rest != end || !(wanted > 0) || !(wanted <= kMostGbits)) return 0;
+  wanted *= 1000;
+  std::uint8_t best = 0;
+  double best_distance = wanted * kTolerance;
+  for (std::uint8_t code = 0; code < kRates.size(); ++code) {
+    const double distance = std::abs(kRates[code] - wanted);
+    if (kRates[code] == 0 || distance > best_distance) continue;
+    best = code;
+    best_distance = distance;
+  }
+  return best;
+}
+
+std::string known_rates() {
+  auto rates = kRates;
+  std::ranges::sort(rates);
+  std::string out;
+  for (const auto mbps : rates) {
+    if (mbps == 0) continue;
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), mbps < 5000 ? "%.1f" : "%.0f", mbps / 1000.0);
+    out += (out.empty() ? "" : ", ") + std::string(text.data());
+  }
+  return out + " (or nominal, as 100 or 400)";
+}
 
 }  // namespace ipoib::wire

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace ipoib::wire {
 
@@ -36,5 +38,10 @@ enum class Selector : std::uint8_t { greater = 0, less = 1, exactly = 2, largest
 }
 /// IBA rate code of a PathRecord in Mb/s (2 = 2500, 3 = 10000, ...); 0 for an unknown code.
 [[nodiscard]] std::uint32_t rate_mbps(std::uint8_t code);
+/// The code of a rate in Gb/s as people write it, "2.5" or "100": the nearest one, since nominal
+/// values are rounded. 0 if none is within a sixteenth.
+[[nodiscard]] std::uint8_t rate_code(std::string_view gbits);
+/// All rates in Gb/s, rounded and in ascending order, for an error message.
+[[nodiscard]] std::string known_rates();
 
 }  // namespace ipoib::wire

@@ -172,7 +172,7 @@ class LossOfAPort(Backup):
         self.assertEqual((after["device"], after["state"]), ("softib1", "up"))
         self.assertNotEqual(after["lladdr"], before[0]["lladdr"])
         self.assertEqual(after["ports"][0]["state"], "port_down")
-        self.assertIn("the port to become ACTIVE", after["ports"][0]["waiting_for"])
+        self.assertIn("the port, which is", after["ports"][0]["waiting_for"])
         wait_until(lambda: self.known_to_right() == after["lladdr"], "the address is announced")
         self.assertTrue(self.right.reaches("10.44.0.1"))
         self.assertEqual((self.left.addresses(), self.left.addresses("inet6")), before[1:])

@@ -99,6 +99,91 @@ class Explain(Findings):
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
 
 
+class ExplainFrom(Findings):
+    def test_a_neighbour(self):
+        self.assert_connected()
+        found = self.ask("explain", "--from", "10.44.0.2")
+        self.assert_finding(found, "route back", "ok", "by ib0, on its link")
+        self.assert_finding(found, "neighbour", "ok", self.right.ibarp("info")["lladdr"])
+        self.assert_finding(found, "drops", "ok")
+
+    def test_a_sender_that_nothing_is_known_of(self):
+        self.assert_finding(self.ask("explain", "--from", "10.44.0.77"), "neighbour", "ok", "is not known")
+        self.assertEqual([each["address"] for each in self.entries()], [], "it must not ask for it")
+
+    def entries(self):
+        return json.loads(self.left.run(hosts.program("ibarp"), "--json", "show", "10.44.0.77", check=False).stdout or "[]")
+
+    def test_the_route_back_leads_elsewhere(self):
+        run = self.left.run
+        run("ip", "link", "add", "other", "type", "veth", "peer", "name", "end")
+        run("ip", "link", "set", "other", "up")
+        run("ip", "route", "add", "198.51.100.0/24", "dev", "other")
+        run("sysctl", "-qw", "net.ipv4.conf.ib0.rp_filter=0", "net.ipv4.conf.all.rp_filter=0")
+        self.assert_finding(self.ask("explain", "--from", "198.51.100.1"), "route back", "warning", "by other, not by ib0")
+        run("sysctl", "-qw", "net.ipv4.conf.ib0.rp_filter=1")
+        self.assert_finding(self.ask("explain", "--from", "198.51.100.1"), "route back", "wrong", "rp_filter is 1")
+        # What the answer says is what the kernel does.
+        run("sysctl", "-qw", "net.ipv4.conf.ib0.rp_filter=2")
+        self.assert_finding(self.ask("explain", "--from", "198.51.100.1"), "route back", "warning")
+        self.assert_finding(self.ask("explain", "--from", "192.0.2.1"), "route back", "wrong", "none")
+
+    def test_addresses_that_no_sender_has(self):
+        for address in "0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::1", "ff02::1":
+            self.assert_finding(self.ask("explain", "--from", address), "address", "wrong", "no host can have it")
+        self.assert_finding(self.ask("explain", "--from", "10.44.0.1"), "address", "wrong", "of this host")
+
+    def test_pins_and_limited_members(self):
+        self.left.run(hosts.program("ibarp"), "add", "10.44.0.9", "gid", "fe80::9")
+        self.assert_finding(self.ask("explain", "--from", "10.44.0.9"), "neighbour", "warning", "pinned to GID fe80::9")
+        self.softib_set("partition", "0x7fff", "left", "limited")
+        wait_until(lambda: "partition" in self.ask("explain", "--from", "10.44.0.2"), "left is a limited member")
+
+    def test_wrong_usage(self):
+        for arguments in ["explain", "--from"], ["explain", "--from", "10.44.0.2", "10.44.0.3"], \
+                ["show", "--from", "10.44.0.2"]:
+            done = self.left.run(hosts.program("ibarp"), *arguments, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+
+
+class Probe(Findings):
+    def test_each_step_and_its_time(self):
+        found = self.ask("probe", "10.44.0.2")
+        self.assert_finding(found, "neighbour", "ok", "arp_requests_broadcast 1", "10.44.0.2 has answered")
+        self.assert_finding(found, "path", "ok", "MTU 2048", "path_requests 1", "known after", " ms")
+        self.assert_finding(found, "datagram", "ok", "echo reply after", " ms")
+        again = self.ask("probe", "10.44.0.2")
+        self.assert_finding(again, "neighbour", "ok", "arp_requests_broadcast 1")
+
+    def test_ipv6(self):
+        for host, number in (self.left, 1), (self.right, 2):
+            host.run("ip", "addr", "add", f"fd44::{number}/64", "dev", "ib0", "nodad")
+        found = self.ask("probe", "fd44::2")
+        self.assert_finding(found, "neighbour", "ok", "nd_solicitations_multicast", "has answered")
+        self.assert_finding(found, "datagram", "ok", "echo reply after")
+
+    def test_what_is_pinned_is_not_asked_for_again(self):
+        lladdr = self.right.ibarp("info")["lladdr"]
+        self.left.run(hosts.program("ibarp"), "replace", "10.44.0.2", "lladdr", lladdr)
+        found = self.ask("probe", "10.44.0.2")
+        self.assert_finding(found, "neighbour", "ok", "not asked again")
+        self.assert_finding(found, "datagram", "ok")
+
+    def test_where_it_ends(self):
+        found = self.ask("probe", "10.44.0.77")
+        self.assert_finding(found, "neighbour", "wrong", "arp_requests_broadcast 3", "did not answer")
+        self.assertNotIn("path", found)
+        self.right.run("sysctl", "-qw", "net.ipv4.icmp_echo_ignore_all=1")
+        found = self.ask("probe", "10.44.0.2")
+        self.assert_finding(found, "path", "ok")
+        self.assert_finding(found, "datagram", "wrong", "no reply", "firewall")
+
+    def test_several_times(self):
+        done = self.left.run(hosts.program("ibarp"), "probe", "10.44.0.2", "--json", "--count", "3", "--interval", "0.1")
+        answers = [json.loads(line)[0] for line in done.stdout.splitlines()]
+        self.assertEqual([each["ok"] for each in answers], [True] * 3)
+
+
 class Check(Findings):
     def test_all_is_well(self):
         found = self.ask("check")

@@ -118,6 +118,8 @@ class Output(hosts.Pair):
         self.assertEqual(len(self.ibarp("ibarp-interface", "interface")), 2)
         self.ibarp("ibarp-findings", "check", "dev", "ib0")
         self.ibarp("ibarp-findings", "explain", "10.44.0.2")
+        self.ibarp("ibarp-findings", "explain", "--from", "10.44.0.2")
+        self.ibarp("ibarp-findings", "probe", "10.44.0.2")
         self.ibarp("ibarp-interface-add", "interface", "add", "0x8002", "dev", "ib0")
         self.assertEqual(self.ibarp("ibarp-flush", "flush", "10.44.0.8", "nud", "permanent",
                                     "dev", "ib0")[0]["deleted"], 1)

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "softib/core/name.hpp"
+#include "table/nearest.hpp"
 
 namespace softib::cli {
 
@@ -77,6 +78,17 @@ po::options_description common_options() {
   return options;
 }
 
+namespace {
+
+std::string suggestion(std::string_view word, const po::options_description& options) {
+  std::vector<std::string> known;
+  for (const auto& option : options.options()) known.push_back("--" + option->long_name());
+  return ipoib::table::did_you_mean(word,
+                                    std::vector<std::string_view>(known.begin(), known.end()));
+}
+
+}  // namespace
+
 std::optional<po::variables_map> parse_options(int argc, char** argv,
                                                const po::options_description& options,
                                                const po::positional_options_description& positional,
@@ -115,6 +127,9 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
     check_folder(values);
     check_hca(values);
     return values;
+  } catch (const po::unknown_option& error) {
+    exit_code = fail_usage(argv[0], error.what() + suggestion(error.get_option_name(), visible));
+    return std::nullopt;
   } catch (const po::error& error) {
     exit_code = fail_usage(argv[0], error.what());
     return std::nullopt;

@@ -7,8 +7,10 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "softib/cli/commands.hpp"
+#include "table/nearest.hpp"
 
 namespace {
 
@@ -30,6 +32,12 @@ constexpr std::array kCommands{
     Command{"list", "print the running subnets", softib::cli::list_command},
     Command{"stop", "end a running subnet", softib::cli::stop_command},
 };
+
+std::string suggestion(std::string_view word) {
+  std::vector<std::string_view> names{"--help", "--version"};
+  for (const auto& command : kCommands) names.push_back(command.name);
+  return ipoib::table::did_you_mean(word, names);
+}
 
 std::string usage() {
   std::ostringstream out;
@@ -62,7 +70,7 @@ int main(int argc, char** argv) {
       std::cerr << usage();
     } else {
       std::cerr << "softib: unknown " << (word.starts_with('-') ? "option '" : "subcommand '")
-                << word << "' (try softib --help)\n";
+                << word << '\'' << suggestion(word) << " (try softib --help)\n";
     }
     return softib::cli::kUsage;
   }

@@ -15,6 +15,7 @@
 #include "softib/core/name.hpp"
 #include "softib/subnet/rates.hpp"
 #include "wire/sa_records.hpp"
+#include "wire/sa_values.hpp"
 
 namespace softib::subnet {
 
@@ -48,26 +49,6 @@ std::optional<std::uint32_t> number(std::string_view text) {
   return value;
 }
 
-/// The rate code nearest to a number of Gb/s ("2.5", "40", "56", "100"); 0 if none is within 6 %,
-/// since the nominal values of the faster rates are rounded.
-std::uint8_t rate_code(std::string_view gbits) {
-  const bool has_half = gbits.ends_with(".5");
-  if (has_half) gbits.remove_suffix(2);
-  const auto whole = number(gbits);
-  if (!whole || *whole > 10'000) return 0;
-  const std::uint32_t wanted = *whole * 1000 + (has_half ? 500 : 0);
-  std::uint8_t best = 0;
-  std::uint32_t best_distance = wanted / 16;
-  for (std::uint8_t code = 2; code <= kMaxRateCode; ++code) {
-    const std::uint32_t mbps = ipoib::wire::rate_mbps(code);
-    const std::uint32_t distance = std::max(mbps, wanted) - std::min(mbps, wanted);
-    if (mbps == 0 || distance > best_distance) continue;
-    best = code;
-    best_distance = distance;
-  }
-  return best;
-}
-
 /// Applies a setting. Returns an error message if it is invalid.
 std::optional<std::string> apply(Partition& partition, std::string_view word) {
   if (word == "nogroup") {
@@ -81,9 +62,8 @@ std::optional<std::string> apply(Partition& partition, std::string_view word) {
     partition.mtu = bytes ? ipoib::wire::mtu_code(*bytes) : std::uint8_t{0};
     if (partition.mtu == 0) return "mtu is one of 256, 512, 1024, 2048, 4096";
   } else if (key == "rate") {
-    partition.rate = rate_code(value);
-    if (partition.rate == 0)
-      return "rate is an InfiniBand rate in Gb/s: 2.5, 5, 10, 20, 30, 40 ...";
+    partition.rate = ipoib::wire::rate_code(value);
+    if (partition.rate == 0) return "rate is one of " + ipoib::wire::known_rates();
   } else {
     return "unknown setting '" + std::string(word) + "'";
   }

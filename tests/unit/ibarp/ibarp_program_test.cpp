@@ -587,6 +587,12 @@ TEST_F(IbarpProgram, ABatchEndsAtTheFirstFailure) {
   EXPECT_THAT(forced.out, HasSubstr("10.44.0.2"));
 }
 
+TEST_F(IbarpProgram, SaysWhatAMistypedWordMayMean) {
+  EXPECT_THAT(run_ibarp({"exlpain"}).err, HasSubstr("unknown; did you mean explain?"));
+  EXPECT_THAT(run_ibarp({"--jsno"}).err, HasSubstr("unknown; did you mean --json?"));
+  EXPECT_THAT(run_ibarp({"sing"}).err, Not(HasSubstr("did you mean")));
+}
+
 TEST_F(IbarpProgram, ABatchTakesLinesUpToItsLimit) {
   constexpr std::size_t kLongest = 4096;
   const std::string longest(kLongest, '#');

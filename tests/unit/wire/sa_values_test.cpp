@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "wire/sa_status.hpp"
 
@@ -19,6 +21,29 @@ TEST(RateCode, IsThatOfVerbs) {
   EXPECT_EQ(rate_mbps(0), 0U);
   EXPECT_EQ(rate_mbps(1), 0U);
   EXPECT_EQ(rate_mbps(63), 0U);
+}
+
+TEST(RateCode, IsThatOfTheNearestRate) {
+  for (const auto& [gbits, mbps] : std::map<std::string_view, std::uint32_t>{{"2.5", 2'500},
+                                                                             {"10", 10'000},
+                                                                             {"14", 14'062},
+                                                                             {"25", 25'781},
+                                                                             {"50", 53'125},
+                                                                             {"56", 56'250},
+                                                                             {"100", 103'125},
+                                                                             {"200", 206'250},
+                                                                             {"400", 425'000},
+                                                                             {"800", 850'000},
+                                                                             {"1200", 1'275'000}}) {
+    EXPECT_EQ(rate_mbps(rate_code(gbits)), mbps) << gbits;
+  }
+  for (const char* const text : {"", "0", "-10", "11", "1e1", "inf", "nan", "10 ", "10000000000"}) {
+    EXPECT_EQ(rate_code(text), 0) << text;
+  }
+}
+
+TEST(RateCode, ListIsSorted) {
+  EXPECT_TRUE(known_rates().starts_with("2.5, 5, 10, 14, 20, 26, 28, 30, 40, ")) << known_rates();
 }
 
 TEST(MtuCode, IsTheInverseOfMtuBytes) {

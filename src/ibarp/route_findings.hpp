@@ -1,0 +1,23 @@
+// Findings that explain and probe have in common: the route to an address, and its interface.
+#pragma once
+
+#include <optional>
+
+#include "command.hpp"
+#include "findings.hpp"
+#include "host_route.hpp"
+
+namespace ipoib::cli {
+
+/// Adds what route the host has to the address of the command. Returns it; nullopt if no packet to
+/// the address leaves the host by an interface of ipoibd. Throws Failure.
+[[nodiscard]] std::optional<HostRoute> find_route(Findings& findings, const Command& command);
+/// Whether the interface is up; adds a finding if it is not.
+[[nodiscard]] bool is_up(Findings& findings, const ibarp_info& info);
+
+/// Whether it is an address of a multicast group.
+[[nodiscard]] bool is_multicast(const ibarp_address& address);
+/// "ARP requests" or "neighbour solicitations", by the family of the address.
+[[nodiscard]] const char* requests_for(const ibarp_address& address);
+
+}  // namespace ipoib::cli
