@@ -320,9 +320,9 @@ const McMemberRecord* Group::record() const {
   return member != nullptr ? &member->record : nullptr;
 }
 
-/// When to check the group after silence. If it lasts, checks become rarer, up to a limit, so that
-/// ports of an idle link send the SA few requests, and yet notice a loss. A link on which no other
-/// port has been heard needs no such check.
+/// Silence that lasts is checked more and more rarely, up to a limit, so that ports of an idle link
+/// send the SA few requests, and yet notice a loss. A link on which no other port has been heard
+/// needs no such check.
 TimePoint Group::end_of_silence(const group_state::Member& member) const {
   constexpr int kFraction = 4;  // of the silence so far, until the next check
   constexpr int kRarest = 6;    // times the first pause

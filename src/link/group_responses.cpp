@@ -193,8 +193,8 @@ void Group::abandon_search() {
   request_leave(deps_, wire::broadcast_gid(deps_.config.pkey, scope), join_state());
 }
 
-/// Chooses the scope of a retry, which is a single request after the response that the group does
-/// not exist. Every other one is in the first scope, the others are in the other scopes in turn.
+/// After the response that the group does not exist, the retry is a single request. Every other one
+/// is in the first scope, the others are in the other scopes in turn.
 void Group::retry_scope(unsigned failures) {
   if (role_ != GroupRole::broadcast) return;
   const std::size_t others = deps_.config.scopes.size() - 1;
