@@ -27,9 +27,9 @@ class MadQueue {
   };
 
   /// For that many MADs at a time.
-  explicit MadQueue(std::size_t places) : places_(places) {}
+  explicit MadQueue(std::size_t capacity) : shares_(capacity) {}
 
-  /// Returns false if the sender has its share of the places.
+  /// Returns false if the sender has its share of the capacity.
   [[nodiscard]] bool push(NodeIndex from, const MadPacket& mad);
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   /// Requires that the queue is not empty.
@@ -43,7 +43,7 @@ class MadQueue {
     ipoib::Duration used{};
   };
 
-  ipoib::FairShare<NodeIndex> places_;
+  ipoib::FairShare<NodeIndex> shares_;
   std::map<NodeIndex, Sender> senders_;  ///< all there have been: kMaxNodes + 1 at most
   std::set<std::pair<ipoib::Duration, NodeIndex>> waiting_;  ///< by the time that they have used
   /// What the sender that was served last had used. One that has sent nothing for a while begins

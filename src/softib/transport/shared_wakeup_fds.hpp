@@ -12,20 +12,20 @@ class PeerConnection;
 /// Each connection has one wakeup descriptor of its own; further ones are shared. From any thread.
 class SharedWakeupFds {
  public:
-  explicit SharedWakeupFds(std::size_t most) : places_(most) {}
+  explicit SharedWakeupFds(std::size_t most) : shares_(most) {}
   [[nodiscard]] bool take(const PeerConnection& connection) {
     const std::lock_guard lock(mutex_);
-    return places_.take(&connection);
+    return shares_.take(&connection);
   }
   /// Requires that the connection has one.
   void give_back(const PeerConnection& connection) {
     const std::lock_guard lock(mutex_);
-    places_.give_back(&connection);
+    shares_.give_back(&connection);
   }
 
  private:
   std::mutex mutex_;
-  ipoib::FairShare<const PeerConnection*> places_;
+  ipoib::FairShare<const PeerConnection*> shares_;
 };
 
 }  // namespace softib::transport
