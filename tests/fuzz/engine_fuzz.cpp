@@ -26,7 +26,7 @@ constexpr std::size_t kMostSenders = 6;
 struct Receiver : WireReceiver {
   void arrived(std::span<const softib::ArrivedPacket> packets) override {
     for (const auto& packet : packets) {
-      require(packet.bytes.size() <= softib::hca::kMaxLargePacketBytes);
+      require(packet.bytes.size() <= softib::kMaxLargePacketBytes);
       for (const auto byte : packet.bytes) sum += byte;
     }
   }

@@ -10,8 +10,8 @@
 
 #include "cost.hpp"
 #include "offload/segmenter.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/hca/hca.hpp"
-#include "softib/hca/large_packet.hpp"
 #include "wire/transport.hpp"
 
 namespace {

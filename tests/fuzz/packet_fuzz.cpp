@@ -4,15 +4,15 @@
 
 #include "cost.hpp"
 #include "require.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/hca/large_packet.hpp"
-#include "softib/hca/packet_run.hpp"
+#include "softib/core/packet_run.hpp"
 #include "wire/connected_packet.hpp"
 #include "wire/packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
-using softib::hca::PacketRun;
+using softib::PacketRun;
 using wire::ConnectedPacket;
 using wire::UdPacket;
 
@@ -70,14 +70,14 @@ void fuzz_run(ConstBytes bytes) {
   if (!PacketRun::parse(bytes, arrived.gso)) return;
   auto left = packet->payload;
   std::size_t size = 0;
-  softib::hca::for_each_packet(arrived, [&](ConstBytes one) {
+  softib::for_each_packet(arrived, [&](ConstBytes one) {
     const auto parsed = ConnectedPacket::parse(one);
     require(parsed && parsed->payload.size() <= kMtu);
     require(std::ranges::equal(parsed->payload, left.first(parsed->payload.size())));
     left = left.subspan(parsed->payload.size());
     size += one.size();
   });
-  require(left.empty() && size == softib::hca::segmented_size(arrived));
+  require(left.empty() && size == softib::segmented_size(arrived));
 }
 
 /// An opcode of a connection service; a few of these are reserved.

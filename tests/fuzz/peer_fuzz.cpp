@@ -104,7 +104,7 @@ void run(ByteReader in, Descriptors& descriptors) {
     }
     const auto left = connection.count_left();
     require(left.entries <= kRingBytes / 64);
-    require(left.packets <= left.entries * softib::hca::kMaxTsoSegments);
+    require(left.packets <= left.entries * softib::kMaxTsoSegments);
   }
 }
 

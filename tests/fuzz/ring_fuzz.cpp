@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "require.hpp"
-#include "softib/hca/packet_run.hpp"
+#include "softib/core/packet_run.hpp"
 #include "softib/transport/ring.hpp"
 
 using namespace ipoib;
@@ -45,14 +45,14 @@ void read_ring(ConstBytes data) {
     packets.clear();
     valid = reader.read(packets, 64);
     for (const auto& packet : packets) {
-      require(packet.bytes.size() <= softib::hca::kMaxLargePacketBytes);
+      require(packet.bytes.size() <= softib::kMaxLargePacketBytes);
       std::size_t made = 0;
       std::size_t sizes = 0;
-      softib::hca::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
-      const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet) ||
-                            softib::hca::PacketRun::parse(packet.bytes, packet.gso);
+      softib::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
+      const bool is_whole = packet.gso.size == 0 || softib::LargePacket(packet) ||
+                            softib::PacketRun::parse(packet.bytes, packet.gso);
       require(made == (is_whole ? packet.gso.packets : 1));
-      require(!is_whole || sizes == softib::hca::segmented_size(packet));
+      require(!is_whole || sizes == softib::segmented_size(packet));
       for (const auto byte : packet.bytes) bytes += byte;  // all of it can be read
     }
     reader.release();

@@ -119,13 +119,13 @@ void read_changing_ring(ConstBytes data) {
     packets.clear();
     valid = reader.read(packets, 4);
     for (const auto& packet : packets) {
-      require(packet.bytes.size() <= softib::hca::kMaxLargePacketBytes);
+      require(packet.bytes.size() <= softib::kMaxLargePacketBytes);
       std::size_t segments = 0;
-      softib::hca::for_each_packet(packet, [&](ConstBytes one) {
+      softib::for_each_packet(packet, [&](ConstBytes one) {
         ++segments;
         for (const auto byte : one) sum += byte;
       });
-      require(segments <= softib::hca::kMaxTsoSegments);
+      require(segments <= softib::kMaxTsoSegments);
     }
     reader.release();
     require(turns <= data.size() / 64 + 1);  // the cost: each turn takes a record or is the last

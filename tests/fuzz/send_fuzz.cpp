@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "require.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/hca/hca.hpp"
-#include "softib/hca/large_packet.hpp"
 
 namespace {
 
@@ -112,12 +112,12 @@ class Sender : public PacketSink {
     for (const auto& packet : batch) {
       std::size_t packets = 0;
       std::size_t all = 0;
-      hca::for_each_packet(packet, [&](ConstBytes bytes) {
+      for_each_packet(packet, [&](ConstBytes bytes) {
         check(bytes);
         ++packets;
         all += bytes.size();
       });
-      require(packets == packet.gso.packets && all == hca::segmented_size(packet));
+      require(packets == packet.gso.packets && all == segmented_size(packet));
     }
   }
 
@@ -139,7 +139,7 @@ class Sender : public PacketSink {
             .send_cq = cq_,
             .receive_cq = cq_,
             .cap = {2, 1, kElements, 1, 0},
-            .max_tso_header = hca::kMaxTsoHeader};
+            .max_tso_header = kMaxTsoHeader};
   }
   [[nodiscard]] hca::AddressHandle& make_handle() {
     ibv_ah_attr attr{};
@@ -169,7 +169,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ipoib::ByteReader reader({data, size});
   if (size < Send::kSize) return 0;
   const Send how(reader);
-  const auto rest = reader.take(std::min<std::size_t>(reader.left(), hca::kMaxTsoHeader + 8));
+  const auto rest = reader.take(std::min<std::size_t>(reader.left(), kMaxTsoHeader + 8));
   Bytes headers(rest.begin(), rest.end());
   static auto sender = std::make_unique<Sender>();
   if (!sender->run(how, headers, how.payload % (kMost + 1))) sender = std::make_unique<Sender>();

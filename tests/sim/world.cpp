@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 #include "wire/packet.hpp"
 
 namespace ipoib::sim {
@@ -115,7 +115,7 @@ void World::give(Member& member) {
 
 void World::send(std::span<const softib::OutgoingPacket> batch) {
   for (const softib::OutgoingPacket& out : batch) {
-    softib::hca::for_each_packet(out, [&](ConstBytes bytes) { send(bytes, out.dlid); });
+    softib::for_each_packet(out, [&](ConstBytes bytes) { send(bytes, out.dlid); });
   }
 }
 

@@ -106,7 +106,7 @@ std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder) {
   }
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     if (fabric->node_version(index) == 0 || !fabric->node(index)) continue;
-    if (index != subnet::SubnetManager::kSmNode) ++subnet.hcas;
+    if (index != kSubnetNode) ++subnet.hcas;
     for (const auto& process : fabric::attached_processes(*fabric, folder, index)) {
       if (process.pid != subnet.pid) subnet.programs.push_back(process.pid);
     }

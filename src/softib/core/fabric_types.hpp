@@ -30,6 +30,8 @@ inline constexpr std::size_t kMaxNodeName = 63;  ///< bytes
 inline constexpr std::uint8_t kMaxHcaPorts = 2;
 
 using NodeIndex = std::uint16_t;
+/// The node of the subnet process: its SM, or with an external SM its switch.
+inline constexpr NodeIndex kSubnetNode = 0;
 using NodeSet = std::bitset<kMaxNodes>;
 
 /// PortState (IBA 14.2.5.6).

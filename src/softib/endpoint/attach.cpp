@@ -38,8 +38,7 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
                                "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
     }
-    if (record && *node == subnet::SubnetManager::kSwitchNode &&
-        wanted->name == subnet::kSwitchName) {
+    if (record && *node == kSubnetNode && wanted->name == subnet::kSwitchName) {
       return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
     // The subnet process says what is wrong with another port.

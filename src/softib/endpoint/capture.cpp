@@ -3,7 +3,7 @@
 // name theirs, so such a packet is captured twice.
 #include "softib/endpoint/capture.hpp"
 
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib::endpoint {
 
@@ -11,8 +11,7 @@ using std::chrono::system_clock;
 
 void Capture::add(std::span<const OutgoingPacket> batch, CaptureFile::WallTime when) {
   for (const auto& packet : batch) {
-    hca::for_each_packet(packet,
-                         [&](ConstBytes bytes) { file_.add(bytes, Direction::sent, when); });
+    for_each_packet(packet, [&](ConstBytes bytes) { file_.add(bytes, Direction::sent, when); });
   }
   file_.flush();
 }
@@ -50,8 +49,7 @@ void Capture::received(std::span<const ArrivedPacket> batch, Lid own) {
   const auto now = system_clock::now();
   for (const auto& packet : batch) {
     if (is_own(packet, own)) continue;
-    hca::for_each_packet(packet,
-                         [&](ConstBytes bytes) { file_.add(bytes, Direction::received, now); });
+    for_each_packet(packet, [&](ConstBytes bytes) { file_.add(bytes, Direction::received, now); });
   }
   file_.flush();
 }

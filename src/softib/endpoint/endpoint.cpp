@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "softib/core/bit_errors.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/fabric/attached_processes.hpp"
-#include "softib/hca/large_packet.hpp"
 #include "wire/mad.hpp"
 
 namespace softib::endpoint {
@@ -120,7 +120,7 @@ bool Endpoint::has_untaken(Lid dlid, Qpn destination) {
 void Endpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
   if (lost_) return;
   for (const auto& packet : batch) {
-    hca::for_each_packet(packet, [&](ConstBytes bytes) {
+    for_each_packet(packet, [&](ConstBytes bytes) {
       WirePacket copy;
       const bool is_mad = packet.destination <= ipoib::wire::kGsiQpn;
       copy.kind = is_mad ? WirePacket::Kind::mad : WirePacket::Kind::datagram;
@@ -280,7 +280,7 @@ void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
   std::uint64_t bytes = 0;
   bool has_icrcs = false;
   for (const auto& packet : packets) {
-    bytes += hca::segmented_size(packet);
+    bytes += segmented_size(packet);
     has_icrcs |= packet.has_icrc;
   }
   count_received(number, bytes);

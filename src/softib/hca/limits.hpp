@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ipoib/time.hpp"
-#include "softib/core/packet_sink.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib::hca {
 
@@ -14,9 +14,6 @@ inline constexpr std::uint32_t kMaxQpn = 0xffffff;
 inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests per queue
 inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
 inline constexpr std::uint32_t kMaxInline = 1024;       ///< bytes per work request
-inline constexpr std::uint32_t kMaxTso = 65536;         ///< bytes of payload of a large send
-inline constexpr std::uint32_t kMaxTsoHeader = 256;     ///< bytes of its headers
-inline constexpr std::uint32_t kMaxTsoSegments = 256;   ///< segments of a large send
 inline constexpr std::uint32_t kMaxLargeReceives = 64;  ///< per queue pair
 /// Minimum buffer size of a large receive: the GRH and the largest large send.
 inline constexpr std::uint32_t kLargeReceive = ipoib::wire::Grh::kSize + kMaxTsoHeader + kMaxTso;
@@ -42,8 +39,6 @@ inline constexpr std::uint32_t kMaxMessage = 1U << 31;  ///< bytes (IBA 9.7.2)
 inline constexpr std::uint32_t kWindowPackets = 128;
 inline constexpr std::uint32_t kWindowBytes = 1U << 18;
 inline constexpr std::uint32_t kAtomicBytes = 8;  ///< operand of an atomic operation
-/// Payload of a run of packets (PacketRun). A receiver works on one while the next is written.
-inline constexpr std::uint32_t kRunBytes = 1U << 14;
 /// Payload behind this many bytes that are not acknowledged is streamed (streaming_copy.hpp).
 inline constexpr std::uint32_t kStreamedAfter = 1U << 16;
 /// A longer READ is sent as several requests, so that responses do not outrun the requester.

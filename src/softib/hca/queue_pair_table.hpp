@@ -23,11 +23,11 @@ class QueuePairTable {
     assert(!is_full());
     // Indices are allocated round-robin, so that a number is not reused soon.
     while (qps_[next_] != nullptr) next_ = (next_ + 1) % kMaxQueuePairs;
-    auto& place = qps_[next_];
-    place = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_), config, hca);
+    auto& qp = qps_[next_];
+    qp = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_), config, hca);
     next_ = (next_ + 1) % kMaxQueuePairs;
     ++size_;
-    return *place;
+    return *qp;
   }
   /// Destroys a queue pair of the table.
   void remove(QueuePair& qp) {

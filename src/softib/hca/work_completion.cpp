@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/hca/queue_pair.hpp"
 
 namespace softib::hca {

@@ -7,7 +7,7 @@ void SubnetManager::adopt_configured(const std::vector<SubnetSnapshot::NodeEntry
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);
-    const bool is_switch = entry.index == kSwitchNode;
+    const bool is_switch = entry.index == kSubnetNode;
     if (is_switch && entry.node.name == kSwitchName) {
       switch_ = entry.node;
     } else if (!is_switch && !nodes_[entry.index]) {
@@ -24,7 +24,7 @@ void SubnetManager::set_port(NodeIndex index, const PortAttributes& port) {
 
 void SubnetManager::set_switch_port(const PortAttributes& port) {
   switch_.port = port;
-  changed_.set(kSwitchNode);
+  changed_.set(kSubnetNode);
 }
 
 }  // namespace softib::subnet

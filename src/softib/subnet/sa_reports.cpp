@@ -78,7 +78,7 @@ SaResponse SaReports::subscribe(const SaRequest& request, const MadPacket& packe
 
 void SaReports::report(const Notice& notice, const SubnetManager& manager, ipoib::TimePoint now,
                        std::vector<MadPacket>& out) {
-  const Node* sm = manager.node(SubnetManager::kSmNode);
+  const Node* sm = manager.node(kSubnetNode);
   std::vector<std::pair<NodeIndex, Qpn>> notified;
   std::vector<std::size_t> held(kMaxNodes);
   for (const auto& report : outstanding_) ++held[report.node];

@@ -41,8 +41,8 @@ SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
     const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
     const auto index = manager.node_at(lid);
     data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
-    const bool is_switch = manager.has_own_sm() ? lid == manager.the_switch().port.lid
-                                                : index == SubnetManager::kSwitchNode;
+    const bool is_switch =
+        manager.has_own_sm() ? lid == manager.the_switch().port.lid : index == kSubnetNode;
     if (is_switch) data[i] = 0;
   }
   return data;
@@ -69,7 +69,7 @@ SmpData sm_info(const SubnetManager& manager) {
   constexpr std::uint8_t kMaster = 3;
   SmpData data{};
   ipoib::ByteWriter writer(data);
-  writer.u64(manager.node(SubnetManager::kSmNode)->port.port_guid.value());
+  writer.u64(manager.node(kSubnetNode)->port.port_guid.value());
   writer.zeros(8 + 4);
   writer.u8(kMaster);
   return data;
@@ -136,7 +136,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
                                      std::uint16_t& status) {
   const SubnetManager& manager = state.manager;
   const Node& node = *target.node;
-  const bool is_sm = manager.has_own_sm() && &node == manager.node(SubnetManager::kSmNode);
+  const bool is_sm = manager.has_own_sm() && &node == manager.node(kSubnetNode);
   const std::uint32_t modifier = header.attribute_modifier;
   status = mad_status::kInvalidField;
   switch (header.attribute_id) {

@@ -145,7 +145,7 @@ std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manag
     const std::uint8_t port = data[i];
     // Port 0 is the switch itself; port 1 is not connected.
     std::optional<NodeIndex> node;
-    if (port == 0) node = SubnetManager::kSwitchNode;
+    if (port == 0) node = kSubnetNode;
     if (port > 1 && port <= kMaxSwitchPorts) node = static_cast<NodeIndex>(port - 1);
     manager.routes().set(Lid(static_cast<std::uint16_t>(block * data.size() + i)), node);
   }

@@ -64,7 +64,7 @@ struct Subnet::State {
 
 /// The node whose port the subnet process uses.
 const Node& Subnet::State::own_node() const {
-  const Node* const own = manager.has_own_sm() ? manager.node(SubnetManager::kSmNode) : nullptr;
+  const Node* const own = manager.has_own_sm() ? manager.node(kSubnetNode) : nullptr;
   return own != nullptr ? *own : manager.the_switch();
 }
 
@@ -73,7 +73,7 @@ void Subnet::State::create_permanent_groups() {
   for (const auto& partition : manager.partitions()) {
     if (!partition.broadcast_group) continue;
     const auto record = broadcast_group(partition, manager.mtu());
-    if (groups.find(record.mgid) == nullptr) groups.create(record, SubnetManager::kSmNode, true);
+    if (groups.find(record.mgid) == nullptr) groups.create(record, kSubnetNode, true);
   }
 }
 
@@ -164,7 +164,7 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
 }
 
 Result<void> Subnet::remove_hca(NodeIndex index) {
-  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  if (index == kSubnetNode) return sm_port_is_fixed();
   const Node* found = node(index);
   const Gid gid = found != nullptr ? found->port.gid() : Gid();
   auto removed = state_->manager.remove(index);
@@ -186,7 +186,7 @@ Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
 }
 
 Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
-  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  if (index == kSubnetNode) return sm_port_is_fixed();
   const Node* found = node(index);
   const PortState before = found != nullptr ? found->port.state : PortState::down;
   auto set = state_->manager.set_failed(index, failed);
@@ -209,12 +209,12 @@ Result<void> Subnet::set_faults(NodeIndex index, const LinkFaults& faults) {
 }
 
 Result<void> Subnet::fail_queue_pairs(NodeIndex index, Qpn qpn) {
-  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  if (index == kSubnetNode) return sm_port_is_fixed();
   return state_->manager.fail_queue_pairs(index, qpn);
 }
 
 Result<void> Subnet::add_address(NodeIndex index, const IpAddress& address) {
-  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
+  if (index == kSubnetNode) return sm_port_is_fixed();
   return state_->manager.add_address(index, address);
 }
 
@@ -264,7 +264,7 @@ std::optional<NodeIndex> Subnet::find(std::string_view name) const {
 }
 const Node* Subnet::node(NodeIndex index) const {
   const SubnetManager& manager = state_->manager;
-  const bool is_switch = !manager.has_own_sm() && index == SubnetManager::kSwitchNode;
+  const bool is_switch = !manager.has_own_sm() && index == kSubnetNode;
   return is_switch ? &manager.the_switch() : manager.node(index);
 }
 Management Subnet::management() const {

@@ -137,7 +137,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, NodeIndex requester, 
   if (status == SaStatus::ok && !is_table && count == 0) status = SaStatus::no_records;
   if (status == SaStatus::ok && !is_table && count > 1) status = SaStatus::too_many_records;
 
-  const Node& sm = *manager_.node(SubnetManager::kSmNode);
+  const Node& sm = *manager_.node(kSubnetNode);
   MadPacket reply = response_to(packet, find_pkey(sm.port, packet.pkey));
   header.mad.method = response_method(header.mad.method);
   header.mad.status = static_cast<std::uint16_t>(status);

@@ -42,12 +42,12 @@ SubnetManager::SubnetManager(SubnetConfig config)
   switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName, 1).node;
   switch_.port.pkeys[0] = ipoib::kDefaultPKey;
   if (!has_own_sm()) {
-    changed_.set(kSwitchNode);
+    changed_.set(kSubnetNode);
     return;
   }
   switch_.port.lid = kSwitchLid;
   const auto sm = add(kSmName);
-  assert(sm && *sm == kSmNode);
+  assert(sm && *sm == kSubnetNode);
   (void)sm;
   announce_sm();
 }
@@ -58,15 +58,15 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);
     Node node = entry.node;
-    if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
-      (void)remove(kSmNode);
+    if (entry.index == kSubnetNode && node.name == kSmName && nodes_[kSubnetNode]) {
+      (void)remove(kSubnetNode);
     }
     node.port.mtu = mtu_of(node.name);
     if (nodes_[entry.index]) continue;
     if (!is_free(node.port.lid, node.port.lmc)) continue;
     (void)insert(entry.index, std::move(node));
   }
-  if (!nodes_[kSmNode]) (void)add(kSmName);
+  if (!nodes_[kSubnetNode]) (void)add(kSmName);
   announce_sm();
   routes_.mark_all_changed();
 }
@@ -86,7 +86,7 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
     return Error{EINVAL, "'" + std::string(name) + "' is the switch, not an HCA"};
   }
   // An external SM only finds nodes that have a port of the switch.
-  const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSwitchNode + 1);
+  const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSubnetNode + 1);
   const auto last = has_own_sm() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
   const auto free = std::find(first, last, std::nullopt);
   const auto lid = has_own_sm() ? next_lid() : Lid();
@@ -104,7 +104,7 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   if (has_own_sm()) {
     node.port.lid = *lid;
     node.port.lmc = config_.lmc;
-    node.port.sm_lid = index == kSmNode ? *lid : nodes_[kSmNode]->port.lid;
+    node.port.sm_lid = index == kSubnetNode ? *lid : nodes_[kSubnetNode]->port.lid;
   }
   last_lid_ = *lid;
   const bool is_new = insert(index, std::move(node));
@@ -170,7 +170,7 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   node->port.lid = lid;
   claim_lids(index);
   changed_.set(index);
-  if (index == kSmNode) announce_sm();
+  if (index == kSubnetNode) announce_sm();
   return {};
 }
 
@@ -189,7 +189,7 @@ PortAttributes SubnetManager::new_port() const {
 
 /// Writes the SM's LID to every port.
 void SubnetManager::announce_sm() {
-  const Lid lid = nodes_[kSmNode]->port.lid;
+  const Lid lid = nodes_[kSubnetNode]->port.lid;
   switch_.port.sm_lid = lid;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i] || nodes_[i]->port.sm_lid == lid) continue;
@@ -277,7 +277,7 @@ std::uint8_t SubnetManager::mtu_of(std::string_view hca) const {
 }
 
 void SubnetManager::request_reregistration() {
-  for (std::size_t i = kSmNode + 1; i < nodes_.size(); ++i) {
+  for (std::size_t i = kSubnetNode + 1; i < nodes_.size(); ++i) {
     if (!nodes_[i]) continue;
     ++nodes_[i]->port.reregister_count;
     changed_.set(i);
@@ -356,7 +356,7 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   by_name_[node.name] = index;
   by_guid_[node.port.port_guid] = index;
   if (has_own_sm()) {
-    node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
+    node.port.pkeys = pkey_table(node, index == kSubnetNode, node.port.pkeys);
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
   std::erase_if(node.addresses, [&](const auto& address) { return node_with(address) != nullptr; });

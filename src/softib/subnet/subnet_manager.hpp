@@ -22,10 +22,6 @@ namespace softib::subnet {
 
 class SubnetManager {
  public:
-  static constexpr NodeIndex kSmNode = 0;
-  /// Index of the switch with an external SM.
-  static constexpr NodeIndex kSwitchNode = 0;
-
   explicit SubnetManager(SubnetConfig config);
 
   /// Takes over the nodes of an earlier subnet process with their index, GUIDs, LID, LMC and port

@@ -47,7 +47,7 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   }
   partition->set(node->name, as);
   assign_pkeys(index);
-  assign_pkeys(kSmNode);  // the SM is a full member of every partition
+  assign_pkeys(kSubnetNode);  // the SM is a full member of every partition
   return {};
 }
 
@@ -83,7 +83,7 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t to
 
 void SubnetManager::assign_pkeys(NodeIndex index) {
   Node& node = *nodes_[index];
-  const auto table = pkey_table(node, index == kSmNode, node.port.pkeys);
+  const auto table = pkey_table(node, index == kSubnetNode, node.port.pkeys);
   if (table == node.port.pkeys) return;
   node.port.pkeys = table;
   changed_.set(index);

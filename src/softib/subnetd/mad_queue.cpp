@@ -5,7 +5,7 @@
 namespace softib::subnetd {
 
 bool MadQueue::push(NodeIndex from, const MadPacket& mad) {
-  if (!places_.take(from)) return false;
+  if (!shares_.take(from)) return false;
   Sender& sender = senders_[from];
   if (sender.mads.empty()) {
     sender.used = std::max(sender.used, least_used_);
@@ -21,7 +21,7 @@ MadQueue::Next MadQueue::pop() {
   Next next{from, sender.mads.front()};
   sender.mads.pop();
   if (sender.mads.empty()) waiting_.erase(waiting_.begin());
-  places_.give_back(from);
+  shares_.give_back(from);
   least_used_ = used;
   return next;
 }

@@ -26,10 +26,10 @@ class MadQueue {
     MadPacket mad;
   };
 
-  /// A queue for `places` MADs.
-  explicit MadQueue(std::size_t places) : places_(places) {}
+  /// A queue for `capacity` MADs.
+  explicit MadQueue(std::size_t capacity) : shares_(capacity) {}
 
-  /// Returns false if the sender has its share of the places.
+  /// Returns false if the sender has its share of the capacity.
   [[nodiscard]] bool push(NodeIndex from, const MadPacket& mad);
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   /// Requires that the queue is not empty.
@@ -43,7 +43,7 @@ class MadQueue {
     ipoib::Duration used{};
   };
 
-  ipoib::FairShare<NodeIndex> places_;
+  ipoib::FairShare<NodeIndex> shares_;
   std::map<NodeIndex, Sender> senders_;  ///< all that there have been, at most kMaxNodes + 1
   std::set<std::pair<ipoib::Duration, NodeIndex>> waiting_;  ///< by the time that they have used
   /// What the sender that was served last had used. One that has sent nothing for a while begins

@@ -30,7 +30,6 @@ using ipoib::TimePoint;
 
 namespace {
 
-constexpr NodeIndex kOwnNode = subnet::SubnetManager::kSmNode;
 /// The sender of a MAD without a LID of a node, such as a directed-route SMP.
 constexpr NodeIndex kUnknownSender = kMaxNodes;
 /// How long MADs are served before timers, requests of operators and of new processes get their
@@ -144,7 +143,7 @@ subnet::SubnetConfig SubnetProcess::choose_config(
   if (stored) log_.info("keeping the options of an earlier process");
   auto config = stored ? *stored : given.value_or(subnet::SubnetConfig{});
   if (const auto fabric = fabric::Fabric::open(folder_.fabric())) {
-    check_management(folder_, fabric->node(kOwnNode), config.management);
+    check_management(folder_, fabric->node(kSubnetNode), config.management);
     const auto earlier = read_options(folder_);
     if (!stored && earlier && *earlier) config.port_mtus = (*earlier)->port_mtus;
   }
@@ -162,7 +161,7 @@ Result<void> SubnetProcess::store_options() {
 }
 
 void SubnetProcess::attach_endpoint(const std::string& capture) {
-  endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kOwnNode));
+  endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kSubnetNode));
   if (!capture.empty()) {
     auto file = value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write));
     endpoint_->observe(std::make_unique<endpoint::Capture>(std::move(file), endpoint_->self()));
@@ -179,7 +178,7 @@ void SubnetProcess::remove_folder() {
 
 bool SubnetProcess::is_unused() const {
   return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
-    return entry.index != kOwnNode && fabric::first_attached_pid(folder_, entry.index) != 0;
+    return entry.index != kSubnetNode && fabric::first_attached_pid(folder_, entry.index) != 0;
   });
 }
 

@@ -35,7 +35,7 @@ std::uint32_t load_once(const std::uint8_t* at) {
 }
 
 constexpr std::size_t max_bytes(const GsoInfo& gso, bool has_icrc) {
-  if (gso.size != 0) return hca::kMaxLargePacketBytes;
+  if (gso.size != 0) return kMaxLargePacketBytes;
   return kMaxPacketBytes + (has_icrc ? ipoib::wire::kIcrcSize : 0);
 }
 
@@ -52,7 +52,7 @@ struct Prefix {
   [[nodiscard]] bool is_possible() const {
     if (bytes > max_bytes(gso, has_icrc) || gso.packets == 0) return false;
     if (has_icrc && gso.size != 0) return false;
-    return gso.packets <= (gso.size == 0 ? 1 : hca::kMaxTsoSegments);
+    return gso.packets <= (gso.size == 0 ? 1 : kMaxTsoSegments);
   }
   [[nodiscard]] std::size_t record_size() const { return transport::record_size(bytes); }
 

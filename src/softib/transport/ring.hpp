@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/transport/ring_memory.hpp"
 
 namespace softib::transport {

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "softib/core/cm_recipient.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/fabric/cm_locks.hpp"
-#include "softib/hca/large_packet.hpp"
 #include "softib/transport/process_slot.hpp"
 
 namespace softib::transport {
@@ -103,7 +103,7 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
     done = try_deliver({*node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   }
   std::uint64_t bytes = 0;
-  for (const auto& packet : batch.first(done)) bytes += hca::segmented_size(packet);
+  for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
   count(fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
   count(fabric::PortCounter::sent_bytes, bytes);
   return done;
@@ -147,7 +147,7 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
 void Router::send_to_same(Packets packets, SendMode mode) {
   if (is_mad(*packets.front())) return send_mads(packets);
   std::uint64_t bytes = 0;
-  for (const auto* packet : packets) bytes += hca::segmented_size(*packet);
+  for (const auto* packet : packets) bytes += segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_bytes, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {

@@ -12,9 +12,6 @@
 
 namespace softib::transport {
 
-/// The node of the subnet process.
-inline constexpr NodeIndex kSubnetNode = 0;
-
 class Router {
  public:
   /// All references must outlive the router. `node` is the sending node; drops count for it.

@@ -13,20 +13,20 @@ class PeerConnection;
 /// thread.
 class SharedWakeupFds {
  public:
-  explicit SharedWakeupFds(std::size_t most) : places_(most) {}
+  explicit SharedWakeupFds(std::size_t most) : shares_(most) {}
   [[nodiscard]] bool take(const PeerConnection& connection) {
     const std::lock_guard lock(mutex_);
-    return places_.take(&connection);
+    return shares_.take(&connection);
   }
   /// Gives one back. Requires that the connection has one.
   void give_back(const PeerConnection& connection) {
     const std::lock_guard lock(mutex_);
-    places_.give_back(&connection);
+    shares_.give_back(&connection);
   }
 
  private:
   std::mutex mutex_;
-  ipoib::FairShare<const PeerConnection*> places_;
+  ipoib::FairShare<const PeerConnection*> shares_;
 };
 
 }  // namespace softib::transport

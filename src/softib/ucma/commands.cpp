@@ -9,13 +9,12 @@
 #include <cstring>
 #include <type_traits>
 
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/ucma/socket_addresses.hpp"
 #include "softib/ucma/user_memory.hpp"
 
 namespace softib::ucma {
 
-using hca::to_network;
 using ipoib::ConstBytes;
 using ipoib::Error;
 using ipoib::MutableBytes;

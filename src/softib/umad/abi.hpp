@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <new>
 
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/umad/umad_host.hpp"
 
 namespace softib::umad {

@@ -41,9 +41,9 @@ int describe(const std::string& device, const PortAttributes& attributes, umad_p
   port.state = info.port_state;
   port.phys_state = info.physical_state;
   port.rate = ipoib::wire::link_mbps(info.link_width_active, info.link_speed_active) / 1000;
-  port.capmask = hca::to_network(info.capability_mask);
-  port.gid_prefix = hca::to_network(info.gid_prefix);
-  port.port_guid = hca::to_network(attributes.port_guid.value());
+  port.capmask = to_network(info.capability_mask);
+  port.gid_prefix = to_network(info.gid_prefix);
+  port.port_guid = to_network(attributes.port_guid.value());
   port.pkeys_size = static_cast<unsigned>(attributes.pkeys.size());
   port.pkeys = pkeys;
   copy_name(port.link_layer, "InfiniBand");
@@ -59,7 +59,7 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   copy_name(ca.fw_ver, subnet::kFirmwareVersion);
   copy_name(ca.ca_type, subnet::kDeviceType);
   copy_name(ca.hw_ver, std::to_string(subnet::kHardwareRevision));
-  ca.node_guid = hca::to_network(port.node_guid.value());
+  ca.node_guid = to_network(port.node_guid.value());
   ca.system_guid = ca.node_guid;
   for (unsigned number = 1; number <= port.number; ++number) {
     ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
@@ -173,8 +173,8 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
     if (max < ours.number + 1) return -ENOMEM;
     portguids[0] = 0;
     for (unsigned number = 1; number <= ours.number; ++number) {
-      portguids[number] = softib::hca::to_network(
-          softib::subnet::port_of_hca(ours, number).value().port_guid.value());
+      portguids[number] =
+          softib::to_network(softib::subnet::port_of_hca(ours, number).value().port_guid.value());
     }
     return ours.number + 1;
   });

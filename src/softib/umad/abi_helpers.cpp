@@ -54,7 +54,7 @@ int umad_set_grh(void* umad, void* mad_addr) {
   if (mad_addr == nullptr) return 0;
   const auto& from = *static_cast<const ib_mad_addr_t*>(mad_addr);
   std::memcpy(to.gid, from.gid, sizeof to.gid);
-  to.flow_label = softib::hca::to_network(from.flow_label);
+  to.flow_label = softib::to_network(from.flow_label);
   to.hop_limit = from.hop_limit;
   to.traffic_class = from.traffic_class;
   return 0;
@@ -70,9 +70,9 @@ int umad_set_addr_net(void* umad, __be16 dlid, __be32 dqp, int sl, __be32 qkey) 
 }
 
 int umad_set_addr(void* umad, int dlid, int dqp, int sl, int qkey) {
-  return umad_set_addr_net(umad, softib::hca::to_network(static_cast<std::uint16_t>(dlid)),
-                           softib::hca::to_network(static_cast<std::uint32_t>(dqp)), sl,
-                           softib::hca::to_network(static_cast<std::uint32_t>(qkey)));
+  return umad_set_addr_net(umad, softib::to_network(static_cast<std::uint16_t>(dlid)),
+                           softib::to_network(static_cast<std::uint32_t>(dqp)), sl,
+                           softib::to_network(static_cast<std::uint32_t>(qkey)));
 }
 
 int umad_set_pkey(void* umad, int pkey_index) {
@@ -92,11 +92,11 @@ void umad_addr_dump(ib_mad_addr_t* addr) {
   std::snprintf(text.data(), text.size(),
                 "qpn %u qkey 0x%x lid %u sl %u grh_present %u gid_index %u hop_limit %u "
                 "traffic_class %u flow_label 0x%x pkey_index 0x%x gid 0x%s",
-                softib::hca::from_network(addr->qpn), softib::hca::from_network(addr->qkey),
-                softib::hca::from_network(addr->lid), unsigned{addr->sl},
-                unsigned{addr->grh_present}, unsigned{addr->gid_index}, unsigned{addr->hop_limit},
-                unsigned{addr->traffic_class}, softib::hca::from_network(addr->flow_label),
-                unsigned{addr->pkey_index}, hex(addr->gid, sizeof addr->gid).c_str());
+                softib::from_network(addr->qpn), softib::from_network(addr->qkey),
+                softib::from_network(addr->lid), unsigned{addr->sl}, unsigned{addr->grh_present},
+                unsigned{addr->gid_index}, unsigned{addr->hop_limit}, unsigned{addr->traffic_class},
+                softib::from_network(addr->flow_label), unsigned{addr->pkey_index},
+                hex(addr->gid, sizeof addr->gid).c_str());
   softib::umad::print_stderr("umad_addr_dump", text.data());
 }
 

@@ -42,15 +42,15 @@ int register_agent(int port, int management_class, int class_version, std::uint8
 
 MadAddress address_of(const ib_user_mad& umad) {
   MadAddress to;
-  to.lid = Lid(softib::hca::from_network(umad.addr.lid));
+  to.lid = Lid(softib::from_network(umad.addr.lid));
   to.sl = ServiceLevel(umad.addr.sl & 0x0f);
-  to.qpn = Qpn(softib::hca::from_network(umad.addr.qpn));
+  to.qpn = Qpn(softib::from_network(umad.addr.qpn));
   to.pkey_index = umad.addr.pkey_index;
   to.path_bits = umad.addr.path_bits;
   if (umad.addr.grh_present != 0) {
     to.global = ipoib::GlobalRoute{.dgid = softib::Gid(std::to_array(umad.addr.gid)),
                                    .sgid_index = umad.addr.gid_index,
-                                   .flow_label = softib::hca::from_network(umad.addr.flow_label),
+                                   .flow_label = softib::from_network(umad.addr.flow_label),
                                    .hop_limit = umad.addr.hop_limit,
                                    .traffic_class = umad.addr.traffic_class};
   }
@@ -62,8 +62,8 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
   umad.agent_id = static_cast<std::uint32_t>(received.id);
   umad.status = static_cast<std::uint32_t>(received.mad.status);
   umad.length = static_cast<std::uint32_t>(sizeof umad + received.mad.mad.size());
-  umad.addr.qpn = softib::hca::to_network(received.mad.peer.qpn.value());
-  umad.addr.lid = softib::hca::to_network(received.mad.peer.lid.value());
+  umad.addr.qpn = softib::to_network(received.mad.peer.qpn.value());
+  umad.addr.lid = softib::to_network(received.mad.peer.lid.value());
   umad.addr.sl = received.mad.peer.sl.value();
   umad.addr.pkey_index = received.mad.peer.pkey_index;
   umad.addr.path_bits = received.mad.peer.path_bits;
@@ -71,7 +71,7 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
   const auto& route = *received.mad.peer.global;
   umad.addr.grh_present = 1;
   umad.addr.gid_index = route.sgid_index;
-  umad.addr.flow_label = softib::hca::to_network(route.flow_label);
+  umad.addr.flow_label = softib::to_network(route.flow_label);
   umad.addr.hop_limit = route.hop_limit;
   umad.addr.traffic_class = route.traffic_class;
   std::ranges::copy(route.dgid.bytes(), umad.addr.gid);

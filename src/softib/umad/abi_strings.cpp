@@ -175,14 +175,14 @@ const char* umad_method_str(uint8_t mgmt_class, uint8_t method) {
 }
 
 const char* umad_attribute_str(uint8_t mgmt_class, __be16 attr_id) {
-  const std::uint16_t attribute = softib::hca::from_network(attr_id);
+  const std::uint16_t attribute = softib::from_network(attr_id);
   const char* name = find(kAttributes, attribute);
   return or_unknown(name != nullptr ? name : attribute_of_class(mgmt_class, attribute));
 }
 
 /// The text of a common status (IBA table 13-5): bit 0, bit 1, and a code in bits 2 to 4.
 const char* umad_common_mad_status_str(__be16 status) {
-  const std::uint16_t bits = softib::hca::from_network(status);
+  const std::uint16_t bits = softib::from_network(status);
   if ((bits & 0x01) != 0) return "Busy";
   if ((bits & 0x02) != 0) return "Redirection required";
   switch (bits >> 2 & 0x07) {
@@ -201,7 +201,7 @@ const char* umad_common_mad_status_str(__be16 status) {
 
 const char* umad_sa_mad_status_str(__be16 status) {
   const char* name =
-      find(kSaStatuses, static_cast<std::uint16_t>(softib::hca::from_network(status) >> 8));
+      find(kSaStatuses, static_cast<std::uint16_t>(softib::from_network(status) >> 8));
   return name != nullptr ? name : "Undefined Error";
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -194,7 +194,7 @@ SOFTIB_ABI const char* ibv_get_device_name(ibv_device* device) { return device->
 SOFTIB_ABI int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
 
 SOFTIB_ABI __be64 ibv_get_device_guid(ibv_device* device) {
-  return hca::to_network(std::uint64_t{of(device).hca()->port().node_guid.value()});
+  return to_network(std::uint64_t{of(device).hca()->port().node_guid.value()});
 }
 
 SOFTIB_ABI ibv_context* ibv_open_device(ibv_device* device) { return open(device); }

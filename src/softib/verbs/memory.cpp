@@ -3,7 +3,7 @@
 #include <bit>
 #include <span>
 
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -232,7 +232,7 @@ SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_
   // A reply uses a GID index, so the message must have been sent to a GID of this port.
   const Gid to(std::to_array(grh->dgid.raw));
   if (to != of(context).device.hca()->port().gid()) return -1;
-  const auto version_class_flow = hca::from_network(grh->version_tclass_flow);
+  const auto version_class_flow = from_network(grh->version_tclass_flow);
   attr->is_global = 1;
   attr->grh.dgid = grh->sgid;
   attr->grh.flow_label = version_class_flow & kFlowLabelMask;

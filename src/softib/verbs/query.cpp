@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ipoib/monotonic_clock.hpp"
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
@@ -20,7 +20,7 @@ constexpr std::uint64_t kClockKilohertz = 1'000'000;  ///< of the times of compl
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
   std::strncpy(attr.fw_ver, subnet::kFirmwareVersion, sizeof attr.fw_ver - 1);
-  attr.node_guid = hca::to_network(port.node_guid.value());
+  attr.node_guid = to_network(port.node_guid.value());
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = kPageSizes;
@@ -82,7 +82,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.max_dm_size = hca::kMaxDeviceMemory;
     attr.completion_timestamp_mask = ~std::uint64_t{0};
     attr.hca_core_clock = kClockKilohertz;
-    attr.tso_caps = {hca::kMaxTso, 1U << IBV_QPT_UD};
+    attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });
@@ -223,7 +223,7 @@ SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index
     if (!attributes || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
       return ipoib::Error{EINVAL, "no such P_Key"};
     }
-    *pkey = hca::to_network(attributes->pkeys[static_cast<std::size_t>(index)].value());
+    *pkey = to_network(attributes->pkeys[static_cast<std::size_t>(index)].value());
     return {};
   }));
 }
@@ -231,7 +231,7 @@ SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index
 SOFTIB_ABI int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
   const auto attributes = port_of(context, port);
   if (!attributes) return -1;
-  const auto found = std::ranges::find(attributes->pkeys, PKey(hca::from_network(pkey)));
+  const auto found = std::ranges::find(attributes->pkeys, PKey(from_network(pkey)));
   return found == attributes->pkeys.end() ? -1
                                           : static_cast<int>(found - attributes->pkeys.begin());
 }

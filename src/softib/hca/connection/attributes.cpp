@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "softib/hca/limits.hpp"
-#include "wire/connected_packet.hpp"
+#include "softib/hca/route.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::hca {
@@ -29,6 +29,22 @@ bool is_valid_mtu(const ibv_mtu& passed) {
 }
 
 }  // namespace
+
+void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttributes& attributes,
+                   const PortAttributes& port, std::uint16_t pkey_index, OutgoingPacket& out) {
+  set_route(packet, attributes.path, port, pkey_index);
+  packet.bth.destination = attributes.peer;
+  auto payload = out.payload_size;
+  if (packet.packets > 1) {
+    payload = attributes.mtu();
+    out.gso = {static_cast<std::uint16_t>(payload), static_cast<std::uint16_t>(packet.packets)};
+  }
+  out.header_size = packet.emit_headers(payload, out.header);
+  if (packet.bth.pad != 0) out.add(ConstBytes(kPadding).first(packet.bth.pad));
+  out.purpose = ipoib::wire::is_response(packet.opcode) ? Purpose::response : Purpose::request;
+  out.dlid = packet.lrh.dlid;
+  out.destination = attributes.peer;
+}
 
 bool are_valid_connection_attributes(const ibv_qp_attr& attr, int mask,
                                      const PortAttributes& port) {

@@ -4,7 +4,8 @@
 #include <infiniband/verbs.h>
 
 #include "ipoib/time.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/packet_sink.hpp"
+#include "wire/connected_packet.hpp"
 
 namespace softib::hca {
 
@@ -38,6 +39,11 @@ struct ConnectionAttributes {
 [[nodiscard]] constexpr std::uint32_t packet_count(std::uint32_t length, std::uint32_t mtu) {
   return length == 0 ? 1 : (length - 1) / mtu + 1;
 }
+
+/// Completes the headers of a packet or a run, the payload of which is in `out`, and writes them
+/// there. The caller has set service, opcode, PSN, number of packets, and the fields of the opcode.
+void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttributes& attributes,
+                   const PortAttributes& port, std::uint16_t pkey_index, OutgoingPacket& out);
 
 /// Whether a port can carry a connection with the attributes of `mask`: their ranges, the path and
 /// its MTU.

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
+#include "softib/core/packet_run.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/hca/connection/attributes.hpp"
 #include "softib/hca/connection/requester.hpp"
 #include "softib/hca/connection/responder.hpp"
 #include "softib/hca/connection/room_queues.hpp"
-#include "softib/hca/packet_run.hpp"
 
 namespace softib::hca {
 

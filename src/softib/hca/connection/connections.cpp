@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-#include "softib/hca/packet_run.hpp"
+#include "softib/core/packet_run.hpp"
 
 namespace softib::hca {
 

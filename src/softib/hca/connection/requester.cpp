@@ -5,8 +5,7 @@
 #include <bit>
 #include <cassert>
 
-#include "softib/hca/connection/headers.hpp"
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/hca/queue_pair.hpp"
 #include "softib/hca/transfer.hpp"
 #include "softib/hca/work_completion.hpp"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cassert>
 
-#include "softib/hca/connection/headers.hpp"
+#include "softib/core/packet_run.hpp"
 #include "softib/hca/queue_pair.hpp"
 #include "softib/hca/shared_receives.hpp"
 #include "softib/hca/transfer.hpp"

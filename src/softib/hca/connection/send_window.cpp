@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 
+#include "softib/core/packet_run.hpp"
 #include "softib/hca/limits.hpp"
 
 namespace softib::hca {

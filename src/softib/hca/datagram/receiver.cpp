@@ -1,6 +1,6 @@
 #include "softib/hca/datagram/receiver.hpp"
 
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/hca/shared_receives.hpp"
 #include "softib/hca/transfer.hpp"
 #include "softib/hca/work_completion.hpp"

@@ -4,9 +4,9 @@
 #include <cassert>
 #include <cstring>
 
+#include "softib/core/large_packet.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/hca/checksum_offload.hpp"
-#include "softib/hca/large_packet.hpp"
-#include "softib/hca/network_order.hpp"
 #include "softib/hca/queue_pair.hpp"
 #include "softib/hca/route.hpp"
 #include "softib/hca/transfer.hpp"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "hca_fixture.hpp"
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib::hca {
 

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "softib/core/large_packet.hpp"
 #include "softib/hca/hca.hpp"
-#include "softib/hca/large_packet.hpp"
 
 namespace softib::hca {
 

@@ -3,7 +3,7 @@
 
 #include "datagrams.hpp"
 #include "hca_fixture.hpp"
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib::hca {
 

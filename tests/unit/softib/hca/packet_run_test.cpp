@@ -1,4 +1,4 @@
-#include "softib/hca/packet_run.hpp"
+#include "softib/core/packet_run.hpp"
 
 #include "connection_fixture.hpp"
 

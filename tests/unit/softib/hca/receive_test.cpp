@@ -1,5 +1,5 @@
 #include "hca_fixture.hpp"
-#include "softib/hca/network_order.hpp"
+#include "softib/core/network_order.hpp"
 
 namespace softib::hca {
 namespace {

@@ -211,7 +211,7 @@ TEST(SubnetManager, NewSmLidIsWrittenToAllPorts) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   (void)manager.take_changed();
-  ASSERT_TRUE(manager.set_lid(SubnetManager::kSmNode, Lid(0x50)));
+  ASSERT_TRUE(manager.set_lid(kSubnetNode, Lid(0x50)));
   EXPECT_EQ(manager.node(a)->port.sm_lid, Lid(0x50));
   EXPECT_EQ(manager.take_changed().count(), 2U);
   EXPECT_EQ(manager.node(manager.add("b").value())->port.sm_lid, Lid(0x50));
@@ -410,7 +410,7 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
     EXPECT_EQ(manager.node(skipped), nullptr) << skipped;
     EXPECT_TRUE(changed[skipped]) << "it is published that it has gone";
   }
-  EXPECT_EQ(manager.node_at(kSmLid), SubnetManager::kSmNode);
+  EXPECT_EQ(manager.node_at(kSmLid), kSubnetNode);
 }
 
 TEST(SharedPKey, RequiresOneFullMember) {

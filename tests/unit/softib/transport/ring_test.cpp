@@ -172,7 +172,7 @@ TEST_F(RingTest, AcceptsOnlyPacketsThatFit) {
 
 TEST_F(RingTest, SkipsOversizedPackets) {
   EXPECT_EQ(put(kMaxPacketBytes + 1, 1), 1U);
-  Packet large(hca::kMaxLargePacketBytes + 1, 1);
+  Packet large(kMaxLargePacketBytes + 1, 1);
   large.set_gso(4000, 17);
   const auto* const one = large.get();
   EXPECT_EQ(writer_.put({&one, 1}), 1U);
@@ -239,11 +239,10 @@ TEST_F(RingTest, AReaderGetsNothingFromABrokenRing) {
   EXPECT_TRUE(breaks([&] { header().written = 64, record(~std::uint32_t{0}); }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two packets, not large";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "no packets";
-  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments + 1); }));
-  EXPECT_TRUE(
-      breaks([&] { header().written = kRingBytes, record(hca::kMaxLargePacketBytes + 1, 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, kMaxTsoSegments + 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(kMaxLargePacketBytes + 1, 1); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56); }));
-  EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments); }));
+  EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, kMaxTsoSegments); }));
 }
 
 TEST_F(RingTest, AWriterStaysWithinTheRing) {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "forked.hpp"
+#include "softib/core/network_order.hpp"
 #include "softib/hca/limits.hpp"
-#include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "verbs_fixture.hpp"
 
@@ -32,7 +32,7 @@ TEST_F(ObjectsTest, ListsOneDeviceWithTheGuidOfTheNode) {
   EXPECT_STREQ(ibv_get_device_name(list[0]), "softib0");
   EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
   EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
-  EXPECT_EQ(hca::from_network(std::uint64_t{ibv_get_device_guid(list[0])}), 0x0002c90300000001U);
+  EXPECT_EQ(from_network(std::uint64_t{ibv_get_device_guid(list[0])}), 0x0002c90300000001U);
   EXPECT_EQ(list[0], list_[0]);
   ibv_free_device_list(list);
 }
@@ -48,7 +48,7 @@ TEST_F(ObjectsTest, QueriesDeviceAndPort) {
   EXPECT_EQ(attr.phys_port_cnt_ex, 1U);
   EXPECT_TRUE(attr.orig_attr.device_cap_flags & IBV_DEVICE_UD_IP_CSUM);
   EXPECT_TRUE(attr.device_cap_flags_ex & IBV_DEVICE_UD_IP_CSUM);
-  EXPECT_EQ(attr.tso_caps.max_tso, hca::kMaxTso);
+  EXPECT_EQ(attr.tso_caps.max_tso, kMaxTso);
   EXPECT_EQ(attr.tso_caps.supported_qpts, 1U << IBV_QPT_UD);
   EXPECT_EQ(attr.completion_timestamp_mask, ~std::uint64_t{0});
   EXPECT_EQ(attr.hca_core_clock, 1'000'000U) << "kHz";
@@ -85,14 +85,13 @@ TEST_F(ObjectsTest, QueriesThePortTables) {
   ASSERT_EQ(ibv_query_pkey(near_.context, 1, 0, &pkey), 0);
   EXPECT_EQ(pkey, 0xffff);
   EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, pkey), 0);
-  EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, hca::to_network(std::uint16_t{0x8001})), -1);
+  EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, to_network(std::uint16_t{0x8001})), -1);
   EXPECT_EQ(ibv_query_pkey(near_.context, 1, -1, &pkey), -1);
   EXPECT_EQ(ibv_query_pkey(near_.context, 1, static_cast<int>(kPKeyTableSize), &pkey), -1);
 
   ibv_gid_entry entry{};
   ASSERT_EQ(ibv_query_gid_ex(near_.context, 1, 0, &entry, 0), 0);
-  EXPECT_EQ(hca::from_network(std::uint64_t{entry.gid.global.subnet_prefix}),
-            Gid::kLinkLocalPrefix);
+  EXPECT_EQ(from_network(std::uint64_t{entry.gid.global.subnet_prefix}), Gid::kLinkLocalPrefix);
   EXPECT_EQ(entry.gid_type, std::uint32_t{IBV_GID_TYPE_IB});
   EXPECT_EQ(ibv_query_gid_ex(near_.context, 1, 1, &entry, 0), EINVAL);
   EXPECT_EQ(ibv_query_gid_ex(near_.context, 1, 0, &entry, 1), EOPNOTSUPP);

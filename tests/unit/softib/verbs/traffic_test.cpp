@@ -1,8 +1,8 @@
 // Queue pairs, memory and completions by verbs, with real packets.
 #include <thread>
 
+#include "softib/core/network_order.hpp"
 #include "softib/hca/limits.hpp"
-#include "softib/hca/network_order.hpp"
 #include "verbs_fixture.hpp"
 
 namespace softib::verbs {
@@ -158,7 +158,7 @@ TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
   qp->wr_id = 22;
   qp->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_send_imm(qp, hca::to_network(std::uint32_t{77}));
+  ibv_wr_send_imm(qp, to_network(std::uint32_t{77}));
   ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);
   ibv_wr_set_inline_data_list(qp, parts.size(), parts.data());
   text[0] = 'X';
@@ -166,7 +166,7 @@ TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   EXPECT_EQ(near_.next_completion().wr_id, 22U);
   EXPECT_EQ(far_.next_completion().byte_len, kGrh + 6);
   const auto wc = far_.next_completion();
-  EXPECT_EQ(wc.imm_data, hca::to_network(std::uint32_t{77}));
+  EXPECT_EQ(wc.imm_data, to_network(std::uint32_t{77}));
   EXPECT_EQ(std::string(far_.memory.begin() + kGrh, far_.memory.begin() + kGrh + 6), "inline");
 
   // Aborted batches, and batches with an error, are not posted.
@@ -221,7 +221,7 @@ TEST_F(TrafficTest, SegmentsLargeSends) {
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
   init.pd = near_.pd;
   init.send_ops_flags = IBV_QP_EX_WITH_TSO;
-  init.max_tso_header = hca::kMaxTsoHeader + 1;
+  init.max_tso_header = kMaxTsoHeader + 1;
   EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
   EXPECT_EQ(errno, EINVAL);
   init.max_tso_header = static_cast<std::uint16_t>(headers.size());

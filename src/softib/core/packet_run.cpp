@@ -1,10 +1,8 @@
-#include "softib/hca/packet_run.hpp"
+#include "softib/core/packet_run.hpp"
 
 #include <algorithm>
 
-#include "softib/hca/limits.hpp"
-
-namespace softib::hca {
+namespace softib {
 
 using ipoib::wire::ConnectedOpcode;
 using ipoib::wire::ConnectedPacket;
@@ -55,4 +53,4 @@ std::size_t PacketRun::segmented_size(const ConnectedPacket& headers, std::size_
          padded(payload);
 }
 
-}  // namespace softib::hca
+}  // namespace softib

@@ -6,7 +6,7 @@
 
 #include "ipoib/bytes.hpp"
 
-namespace softib::hca {
+namespace softib {
 
 template <std::unsigned_integral T>
 [[nodiscard]] T to_network(T value) {
@@ -21,4 +21,4 @@ template <std::unsigned_integral T>
   return ipoib::load_be<T>(bytes.data());
 }
 
-}  // namespace softib::hca
+}  // namespace softib

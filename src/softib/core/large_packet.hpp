@@ -12,10 +12,12 @@
 
 #include "offload/segmenter.hpp"
 #include "softib/core/packet_sink.hpp"
-#include "softib/hca/limits.hpp"
 
-namespace softib::hca {
+namespace softib {
 
+inline constexpr std::uint32_t kMaxTso = 65536;        ///< bytes of payload of a large send
+inline constexpr std::uint32_t kMaxTsoHeader = 256;    ///< bytes of its headers
+inline constexpr std::uint32_t kMaxTsoSegments = 256;  ///< segments of a large send
 /// Maximum size of a large packet, from the LRH.
 inline constexpr std::size_t kMaxLargePacketBytes =
     ipoib::wire::UdPacket::kMaxHeaderSize + kMaxTsoHeader + kMaxTso;
@@ -79,4 +81,4 @@ class LargePacket {
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& visit);
 void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& visit);
 
-}  // namespace softib::hca
+}  // namespace softib

@@ -14,7 +14,10 @@
 #include "softib/core/packet_sink.hpp"
 #include "wire/connected_packet.hpp"
 
-namespace softib::hca {
+namespace softib {
+
+/// Payload of a run. A receiver works on one while the next is written.
+inline constexpr std::uint32_t kRunBytes = 1U << 14;
 
 class PacketRun {
  public:
@@ -44,4 +47,4 @@ class PacketRun {
   std::uint32_t mtu_;
 };
 
-}  // namespace softib::hca
+}  // namespace softib

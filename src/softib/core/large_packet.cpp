@@ -1,16 +1,16 @@
-#include "softib/hca/large_packet.hpp"
+#include "softib/core/large_packet.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 #include <vector>
 
+#include "softib/core/packet_run.hpp"
 #include "softib/core/prefetch.hpp"
-#include "softib/hca/packet_run.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/transport.hpp"
 
-namespace softib::hca {
+namespace softib {
 namespace {
 
 namespace wire = ipoib::wire;
@@ -164,4 +164,4 @@ void for_each_packet(const OutgoingPacket& packet, const std::function<void(Cons
   for_each_packet({bytes, packet.checksums_valid, packet.gso}, visit);
 }
 
-}  // namespace softib::hca
+}  // namespace softib
