@@ -15,19 +15,13 @@
 #include <vector>
 
 #include "ipoib/peer_process.hpp"
+#include "lines/client_acceptor.hpp"
 
 namespace ipoib::lines {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
 using Protocol = LineServer::Protocol;
-
-namespace {
-
-/// Time until the next accept after a failure, most likely for lack of descriptors.
-constexpr std::chrono::milliseconds kAcceptPause{200};
-
-}  // namespace
 
 class LineServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -36,11 +30,12 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
   Impl(Protocol::acceptor acceptor, LineHandler& handler, const Options& options)
       : handler_(handler),
         options_(options),
-        acceptor_(std::move(acceptor)),
-        pause_(acceptor_.get_executor()),
-        rate_timer_(acceptor_.get_executor()) {}
+        acceptor_(
+            std::move(acceptor), [this](Protocol::socket socket) { admit(std::move(socket)); },
+            [this](const std::string& why) { handler_.on_accept_failure(why); }),
+        rate_timer_(acceptor_.executor()) {}
 
-  void accept();
+  void start() { acceptor_.start(); }
   void stop();
   /// The session has read a line.
   void add(const std::shared_ptr<Session>& session);
@@ -63,8 +58,7 @@ class LineServer::Impl : public std::enable_shared_from_this<Impl> {
 
   LineHandler& handler_;
   const Options options_;
-  Protocol::acceptor acceptor_;
-  asio::steady_timer pause_;
+  ClientAcceptor acceptor_;
   asio::steady_timer rate_timer_;
   std::set<std::shared_ptr<Session>> sessions_;
   std::deque<std::shared_ptr<Session>> waiting_;  ///< for their turn, some of sessions_
@@ -121,21 +115,6 @@ class LineServer::Impl::Session final : public LineStream,
   std::size_t queued_ = 0;                                ///< bytes
   std::uint64_t lost_ = 0;                                ///< since the last line of the queue
 };
-
-void LineServer::Impl::accept() {
-  acceptor_.async_accept([self = shared_from_this()](error_code error, Protocol::socket socket) {
-    if (self->stopped_) return;
-    if (!error) {
-      self->admit(std::move(socket));
-      return self->accept();
-    }
-    self->handler_.on_accept_failure(error.message());
-    self->pause_.expires_after(kAcceptPause);
-    self->pause_.async_wait([self](error_code) {
-      if (!self->stopped_) self->accept();
-    });
-  });
-}
 
 void LineServer::Impl::admit(Protocol::socket socket) {
   const auto peer = peer_process(socket.native_handle());
@@ -352,9 +331,8 @@ void LineServer::Impl::Session::stop() {
 
 void LineServer::Impl::stop() {
   stopped_ = true;
+  acceptor_.stop();
   error_code ignored;
-  acceptor_.close(ignored);
-  pause_.cancel(ignored);
   rate_timer_.cancel(ignored);
   waiting_.clear();
   for (const auto& session : sessions_) session->stop();
@@ -363,7 +341,7 @@ void LineServer::Impl::stop() {
 
 LineServer::LineServer(Protocol::acceptor acceptor, LineHandler& handler, const Options& options)
     : impl_(std::make_shared<Impl>(std::move(acceptor), handler, options)) {
-  impl_->accept();
+  impl_->start();
 }
 
 LineServer::~LineServer() { impl_->stop(); }

@@ -127,17 +127,17 @@ class Subject {
       case 0:
         return (void)manager_.accept(handle, {.qpn = Qpn(which / 9U % 8)}, now_);
       case 1:
-        return (void)manager_.confirm(handle, {}, now_);
+        return (void)manager_.confirm(handle, {});
       case 2:
         return (void)manager_.reject(handle, {}, now_);
       case 3:
-        return (void)manager_.prepare_mra(handle, {}, now_);
+        return (void)manager_.prepare_mra(handle, {});
       case 4:
-        return (void)manager_.communication_established(handle, now_);
+        return (void)manager_.communication_established(handle);
       case 5:
         return (void)manager_.disconnect(handle, {}, now_);
       case 6:
-        return (void)manager_.forget(handle, now_);
+        return (void)manager_.forget(handle);
       case 7:
         return (void)manager_.answer(handle, {}, now_);
       default:

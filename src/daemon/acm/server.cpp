@@ -22,6 +22,7 @@
 #include "ipoib/overloaded.hpp"
 #include "ipoib/peer_process.hpp"
 #include "ipoib/token_bucket.hpp"
+#include "lines/client_acceptor.hpp"
 
 namespace ipoib::daemon::acm {
 
@@ -30,14 +31,7 @@ using boost::system::error_code;
 using Protocol = asio::local::stream_protocol;
 using wire::acm::Status;
 
-namespace {
-
-/// Time until the next accept after a failure, most likely for lack of descriptors.
-constexpr std::chrono::milliseconds kAcceptPause{200};
-
-}  // namespace
-
-class Server::Impl : public std::enable_shared_from_this<Impl> {
+class Server::Impl {
  public:
   class Session;
 
@@ -47,8 +41,12 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
         handler_(std::move(handler)),
         log_(log),
         limits_(limits),
-        acceptor_(context, Protocol(), ::dup(socket.listener().get())),
-        pause_(context),
+        acceptor_(
+            Protocol::acceptor(context, Protocol(), ::dup(socket.listener().get())),
+            [this](Protocol::socket client) { admit(std::move(client)); },
+            [this](const std::string& why) {
+              log_.warn("cannot accept a client of librdmacm: {}", why);
+            }),
         all_(limits.rate) {}
 
   void start(asio::io_context& context);
@@ -68,7 +66,6 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     TokenBucket bucket;
   };
 
-  void accept();
   void admit(Protocol::socket socket);
   void add(Protocol::socket socket, uid_t user);
 
@@ -76,13 +73,11 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   const Handler handler_;
   Logger& log_;
   const Limits limits_;
-  Protocol::acceptor acceptor_;
-  asio::steady_timer pause_;
+  lines::ClientAcceptor acceptor_;
   TokenBucket all_;
   /// Those with clients, and those whose bucket is not full yet.
   std::map<uid_t, User> users_;
   std::set<std::shared_ptr<Session>> sessions_;
-  bool stopped_ = false;
 };
 
 class Server::Impl::Session : public std::enable_shared_from_this<Session> {
@@ -123,22 +118,7 @@ void Server::Impl::start(asio::io_context& context) {
   for (auto& client : std::exchange(socket_.clients, {})) {
     add(Protocol::socket(context, Protocol(), client.socket.release()), client.user);
   }
-  accept();
-}
-
-void Server::Impl::accept() {
-  acceptor_.async_accept([self = shared_from_this()](error_code error, Protocol::socket socket) {
-    if (self->stopped_) return;
-    if (!error) {
-      self->admit(std::move(socket));
-      return self->accept();
-    }
-    self->log_.warn("cannot accept a client of librdmacm: {}", error.message());
-    self->pause_.expires_after(kAcceptPause);
-    self->pause_.async_wait([self](error_code) {
-      if (!self->stopped_) self->accept();
-    });
-  });
+  acceptor_.start();
 }
 
 void Server::Impl::admit(Protocol::socket socket) {
@@ -178,10 +158,7 @@ TimePoint Server::Impl::next_turn(uid_t user) {
 }
 
 void Server::Impl::stop() {
-  stopped_ = true;
-  error_code ignored;
-  acceptor_.close(ignored);
-  pause_.cancel(ignored);
+  acceptor_.stop();
   for (const auto& session : sessions_) {
     if (auto client = session->stop()) socket_.clients.push_back(std::move(*client));
   }

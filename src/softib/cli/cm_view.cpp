@@ -19,9 +19,7 @@ namespace {
 using ipoib::table::Align;
 using ipoib::table::Table;
 
-/// The counters in the order in which a process writes them.
 constexpr std::array<std::string_view, 4> kCounted{"sent", "resent", "received", "duplicates"};
-static_assert(fabric::kCmCounters == kCounted.size() * cm::kMessages + cm::kDropNames.size());
 
 template <class Number>
 std::string hex(Number value) {
@@ -127,21 +125,19 @@ json::object cm_process_json(const std::string& node, int pid, const fabric::CmT
   for (const auto& entry : table.entries) {
     if (const auto id = rdma_cm::IdStatus::parse(entry)) ids.push_back(describe(*id));
   }
+  const auto counters = cm::Counters::of(table.counters);
   json::object messages;
   for (std::size_t message = 0; message < cm::kMessages; ++message) {
+    const std::array counts{counters.sent.at(message), counters.retries.at(message),
+                            counters.received.at(message), counters.duplicates.at(message)};
+    if (counts == decltype(counts){}) continue;
     json::object counted;
-    bool is_used = false;
-    for (std::size_t which = 0; which < kCounted.size(); ++which) {
-      const auto count = table.counters.at(which * cm::kMessages + message);
-      counted[kCounted.at(which)] = count;
-      is_used |= count != 0;
-    }
-    if (is_used) messages[cm::kMessageNames.at(message)] = std::move(counted);
+    for (std::size_t i = 0; i < counts.size(); ++i) counted[kCounted.at(i)] = counts.at(i);
+    messages[cm::kMessageNames.at(message)] = std::move(counted);
   }
   json::object drops;
   for (std::size_t why = 0; why < cm::kDropNames.size(); ++why) {
-    const auto count = table.counters.at(kCounted.size() * cm::kMessages + why);
-    if (count != 0) drops[cm::kDropNames.at(why)] = count;
+    if (counters.drops.at(why) != 0) drops[cm::kDropNames.at(why)] = counters.drops.at(why);
   }
   return {{"node", node},
           {"pid", pid},

@@ -105,8 +105,7 @@ Result<void> CommunicationManager::accept(Handle handle, const wire::CmRep& rep,
   return call(handle, [&](Connection& one) { return one.accept(rep, dependencies(), now); });
 }
 
-Result<void> CommunicationManager::confirm(Handle handle, const wire::CmRtu& rtu,
-                                           TimePoint /*now*/) {
+Result<void> CommunicationManager::confirm(Handle handle, const wire::CmRtu& rtu) {
   return call(handle, [&](Connection& one) { return one.confirm(rtu, dependencies()); });
 }
 
@@ -114,12 +113,11 @@ Result<void> CommunicationManager::reject(Handle handle, const wire::CmRej& rej,
   return call(handle, [&](Connection& one) { return one.reject(rej, dependencies(), now); });
 }
 
-Result<void> CommunicationManager::prepare_mra(Handle handle, const wire::CmMra& mra,
-                                               TimePoint /*now*/) {
+Result<void> CommunicationManager::prepare_mra(Handle handle, const wire::CmMra& mra) {
   return call(handle, [&](Connection& one) { return one.prepare_mra(mra); });
 }
 
-Result<void> CommunicationManager::communication_established(Handle handle, TimePoint /*now*/) {
+Result<void> CommunicationManager::communication_established(Handle handle) {
   return call(handle,
               [&](Connection& one) { return one.communication_established(dependencies()); });
 }
@@ -131,7 +129,7 @@ Result<void> CommunicationManager::disconnect(Handle handle,
               [&](Connection& one) { return one.disconnect(private_data, dependencies(), now); });
 }
 
-Result<void> CommunicationManager::forget(Handle handle, TimePoint /*now*/) {
+Result<void> CommunicationManager::forget(Handle handle) {
   return call(handle, [&](Connection& one) { return one.forget(); });
 }
 

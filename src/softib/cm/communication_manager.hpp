@@ -57,25 +57,23 @@ class CommunicationManager {
   [[nodiscard]] ipoib::Result<void> accept(Handle handle, const wire::CmRep& rep,
                                            ipoib::TimePoint now);
   /// Answers Accepted. Sets the communication IDs.
-  [[nodiscard]] ipoib::Result<void> confirm(Handle handle, const wire::CmRtu& rtu,
-                                            ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> confirm(Handle handle, const wire::CmRtu& rtu);
   /// Answers ConnectionRequested or Accepted, also after accept(); ends the handle. Sets
   /// communication IDs and subject.
   [[nodiscard]] ipoib::Result<void> reject(Handle handle, const wire::CmRej& rej,
                                            ipoib::TimePoint now);
   /// The answer to ConnectionRequested or Accepted will take long: MRAs answer duplicates. Sets
   /// communication IDs and subject.
-  [[nodiscard]] ipoib::Result<void> prepare_mra(Handle handle, const wire::CmMra& mra,
-                                                ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> prepare_mra(Handle handle, const wire::CmMra& mra);
   /// Data of the peer have arrived on the accepted connection, so its RTU was lost. Fails with
   /// EISCONN if the RTU has come.
-  [[nodiscard]] ipoib::Result<void> communication_established(Handle handle, ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> communication_established(Handle handle);
   /// Ends an established connection, or answers Disconnected.
   [[nodiscard]] ipoib::Result<void> disconnect(Handle handle,
                                                const wire::PrivateData<220>& private_data,
                                                ipoib::TimePoint now);
   /// Forgets ConnectionRequested without an answer, so that the peer repeats its request.
-  [[nodiscard]] ipoib::Result<void> forget(Handle handle, ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> forget(Handle handle);
 
   /// Sends a SIDR_REQ. Sets its request ID and P_Key. Fails with ENOMEM beyond kMaxResolutions.
   [[nodiscard]] ipoib::Result<Handle> resolve(wire::CmSidrReq req, const wire::PathRecord& path,

@@ -33,8 +33,31 @@ struct Counters {
   ByMessage duplicates{};
   std::array<std::uint64_t, kDropNames.size()> drops{};
 
+  /// All of them, for other processes to read.
+  using Values = std::array<std::uint64_t, 4 * kMessages + kDropNames.size()>;
+  [[nodiscard]] Values values() const {
+    Values values{};
+    visit(*this, [at = values.begin()](std::uint64_t counter) mutable { *at++ = counter; });
+    return values;
+  }
+  [[nodiscard]] static Counters of(const Values& values) {
+    Counters counters;
+    visit(counters, [at = values.begin()](std::uint64_t& counter) mutable { counter = *at++; });
+    return counters;
+  }
+
   [[nodiscard]] std::uint64_t dropped(Drop why) const {
     return drops[static_cast<std::size_t>(why)];
+  }
+
+ private:
+  /// Calls `visitor` for each counter, in the order of Values.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor visitor) {
+    for (auto* const each : {&self.sent, &self.retries, &self.received, &self.duplicates}) {
+      for (auto& counter : *each) visitor(counter);
+    }
+    for (auto& counter : self.drops) visitor(counter);
   }
 };
 

@@ -567,20 +567,23 @@ Result<void> Manager::send_sidr_req(Id& id, const ConnectionParameters& paramete
   return {};
 }
 
+/// The answer to a request for a UD queue pair, which ends the service resolution.
+Result<void> Manager::send_sidr_rep(Id& id, wire::CmSidrRep rep, const UserData& data,
+                                    TimePoint now) {
+  if (!write_data(data, 0, rep.private_data)) return too_long();
+  auto sent = hcas_.at(*id.hca)->cm.answer(*id.connection, rep, now);
+  if (sent) drop_connection(id);
+  return sent;
+}
+
 Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t uid,
                              const ConnectionParameters& parameters, TimePoint now) {
   const auto owned_id = connected(channel, handle);
   if (!owned_id) return owned_id.error();
   Id& id = **owned_id;
-  auto& cm = hcas_.at(*id.hca)->cm;
   Result<void> sent;
   if (id.service == Service::datagram) {
-    wire::CmSidrRep rep;
-    rep.qpn = parameters.qpn;
-    rep.qkey = id.qkey;
-    if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
-    sent = cm.answer(*id.connection, rep, now);
-    if (sent) drop_connection(id);
+    sent = send_sidr_rep(id, {.qpn = parameters.qpn, .qkey = id.qkey}, parameters.data, now);
   } else {
     wire::CmRep rep;
     rep.qpn = parameters.qpn;
@@ -591,7 +594,7 @@ Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t u
     rep.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
     rep.srq = parameters.srq;
     if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
-    sent = cm.accept(*id.connection, rep, now);
+    sent = hcas_.at(*id.hca)->cm.accept(*id.connection, rep, now);
   }
   if (!sent) return sent;
   id.qpn = parameters.qpn;
@@ -603,7 +606,7 @@ Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t u
 Result<void> Manager::confirm(ChannelId channel, IdHandle handle, TimePoint now) {
   const auto id = connected(channel, handle);
   if (!id) return id.error();
-  auto sent = hcas_.at(*(*id)->hca)->cm.confirm(*(*id)->connection, {}, now);
+  auto sent = hcas_.at(*(*id)->hca)->cm.confirm(*(*id)->connection, {});
   settle(now);
   return sent;
 }
@@ -617,21 +620,17 @@ Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData&
   const auto owned_id = connected(channel, handle);
   if (!owned_id) return owned_id.error();
   Id& id = **owned_id;
-  auto& cm = hcas_.at(*id.hca)->cm;
   Result<void> sent;
   if (id.service == Service::datagram) {
-    wire::CmSidrRep rep;
-    rep.status = wire::CmSidrStatus::rejected;
-    if (!write_data(data, 0, rep.private_data)) return too_long();
-    sent = cm.answer(*id.connection, rep, now);
+    sent = send_sidr_rep(id, {.status = wire::CmSidrStatus::rejected}, data, now);
   } else {
     wire::CmRej rej;
     rej.reason = reason;
     if (!write_data(data, 0, rej.private_data)) return too_long();
-    sent = cm.reject(*id.connection, rej, now);
+    sent = hcas_.at(*id.hca)->cm.reject(*id.connection, rej, now);
+    if (sent) drop_connection(id);
   }
   if (!sent) return sent;
-  drop_connection(id);
   settle(now);
   return {};
 }
@@ -652,7 +651,7 @@ Result<void> Manager::disconnect(ChannelId channel, IdHandle handle, TimePoint n
 Result<void> Manager::communication_established(ChannelId channel, IdHandle handle, TimePoint now) {
   const auto id = connected(channel, handle);
   if (!id) return id.error();
-  auto done = hcas_.at(*(*id)->hca)->cm.communication_established(*(*id)->connection, now);
+  auto done = hcas_.at(*(*id)->hca)->cm.communication_established(*(*id)->connection);
   settle(now);
   return done;
 }

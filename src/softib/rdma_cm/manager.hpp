@@ -207,6 +207,8 @@ class Manager {
                                              ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> send_sidr_req(Id& id, const ConnectionParameters& parameters,
                                                   ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> send_sidr_rep(Id& id, wire::CmSidrRep rep, const UserData& data,
+                                                  ipoib::TimePoint now);
   void keep_connection(Id& id, cm::Handle handle);
   void drop_connection(Id& id);
 
@@ -220,8 +222,7 @@ class Manager {
   void on_event(HcaState& hca, const cm::Event& event, ipoib::TimePoint now);
   struct Request;
   [[nodiscard]] bool on_request(HcaState& hca, const Request& request);
-  void on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req,
-                             ipoib::TimePoint now);
+  void on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req);
   void on_service_request(HcaState& hca, cm::Handle handle, const cm::ServiceRequested& request,
                           ipoib::TimePoint now);
   void on_connection_event(Id& id, const cm::Event& event);

@@ -178,7 +178,7 @@ void Manager::on_path(Id& id, const SaRequests::Result& result) {
 
 void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
   if (const auto* const asked = std::get_if<cm::ConnectionRequested>(&event.what)) {
-    return on_connection_request(hca, event.handle, asked->req, now);
+    return on_connection_request(hca, event.handle, asked->req);
   }
   if (const auto* const asked = std::get_if<cm::ServiceRequested>(&event.what)) {
     return on_service_request(hca, event.handle, *asked, now);
@@ -247,15 +247,14 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
   return true;
 }
 
-void Manager::on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req,
-                                    TimePoint now) {
+void Manager::on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req) {
   ConnectionParameters parameters = offer_of(req);
   parameters.retry_count = req.retry_count;
   const auto* const connection = hca.cm.connection(handle);
   if (connection == nullptr) return;  // has ended since
   const Request request{handle, req.service_id, req.private_data, connection->parameters().path,
                         Event{.parameters = parameters}};
-  if (!on_request(hca, request)) (void)hca.cm.forget(handle, now);
+  if (!on_request(hca, request)) (void)hca.cm.forget(handle);
 }
 
 void Manager::on_service_request(HcaState& hca, cm::Handle handle,

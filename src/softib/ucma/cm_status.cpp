@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <type_traits>
 
 #include "softib/transport/fork_guard.hpp"
 
@@ -10,18 +11,7 @@ namespace softib::ucma {
 namespace {
 
 static_assert(fabric::kCmEntryWords == rdma_cm::IdStatus::kWords);
-static_assert(fabric::kCmCounters == 4 * cm::kMessages + cm::kDropNames.size());
-
-fabric::CmCounterValues values_of(const cm::Counters& counters) {
-  fabric::CmCounterValues values{};
-  auto* end = values.begin();
-  for (const auto* const each :
-       {&counters.sent, &counters.retries, &counters.received, &counters.duplicates}) {
-    end = std::copy(each->begin(), each->end(), end);
-  }
-  std::copy(counters.drops.begin(), counters.drops.end(), end);
-  return values;
-}
+static_assert(std::is_same_v<fabric::CmCounterValues, cm::Counters::Values>);
 
 }  // namespace
 
@@ -79,7 +69,7 @@ void CmStatus::update(rdma_cm::Manager& manager) {
   }
   for (std::size_t hca = 0; hca < tables_.size(); ++hca) {
     if (!tables_[hca].file) continue;
-    tables_[hca].file->set_counters(values_of(manager.communication(hca).counters()));
+    tables_[hca].file->set_counters(manager.communication(hca).counters().values());
     tables_[hca].file->set_unlisted(tables_[hca].unlisted);
   }
 }

@@ -274,17 +274,13 @@ IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const 
 
 std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& address) {
   const auto node = fabric_.find(address);
-  if (!node) {
-    const auto interface = IpoibAddresses::local(address);
-    return interface ? local_of(*interface, address) : std::nullopt;
-  }
-  for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    if (endpoints_[hca]->node() == *node) return Local{hca, PKey(), address};
-  }
-  return std::nullopt;
+  const auto record = node ? fabric_.node(*node) : std::nullopt;
+  if (record) return local_of({record->port.gid(), PKey()}, address);
+  const auto interface = IpoibAddresses::local(address);
+  return interface ? local_of(*interface, address) : std::nullopt;
 }
 
-/// The HCA of an interface; nullopt if the process does not have it.
+/// The HCA of the port with this address; nullopt if the process does not have it.
 std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Local& interface,
                                                        const IpAddress& address) const {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {

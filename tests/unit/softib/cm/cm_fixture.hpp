@@ -237,7 +237,7 @@ class CmFixture : public testing::Test {
     one.initiator_depth = 2;
     ASSERT_TRUE(manager.accept(handle, one, now));
   }
-  void confirm() { ASSERT_TRUE(manager.confirm(handle, {}, now)); }
+  void confirm() { ASSERT_TRUE(manager.confirm(handle, {})); }
   void reject() {
     CmRej one;
     one.reason = CmRejReason::no_resources;
@@ -246,11 +246,11 @@ class CmFixture : public testing::Test {
   void prepare_mra() {
     CmMra one;
     one.service_timeout = kTimeCode;
-    ASSERT_TRUE(manager.prepare_mra(handle, one, now));
+    ASSERT_TRUE(manager.prepare_mra(handle, one));
   }
-  void communication_established() { ASSERT_TRUE(manager.communication_established(handle, now)); }
+  void communication_established() { ASSERT_TRUE(manager.communication_established(handle)); }
   void disconnect() { ASSERT_TRUE(manager.disconnect(handle, {}, now)); }
-  void forget() { ASSERT_TRUE(manager.forget(handle, now)); }
+  void forget() { ASSERT_TRUE(manager.forget(handle)); }
   void destroy() { manager.destroy(handle, now); }
   void peer_gone() { manager.process_gone(theirs.lid, theirs.lmc, kTheirSlot, kTheirEpoch, now); }
   /// The peer uses its queue pair for another connection.

@@ -388,12 +388,12 @@ TEST_F(CommunicationManagerTest, ARequestThatWasDelayedMayBeAcceptedByAnotherId)
 TEST_F(CommunicationManagerTest, RefusesCallsThatDoNotFit) {
   const auto refusals = [&] {
     return std::vector<int>{manager.accept(handle, {}, now).error().code,
-                            manager.confirm(handle, {}, now).error().code,
+                            manager.confirm(handle, {}).error().code,
                             manager.reject(handle, {}, now).error().code,
-                            manager.prepare_mra(handle, {}, now).error().code,
-                            manager.communication_established(handle, now).error().code,
+                            manager.prepare_mra(handle, {}).error().code,
+                            manager.communication_established(handle).error().code,
                             manager.disconnect(handle, {}, now).error().code,
-                            manager.forget(handle, now).error().code};
+                            manager.forget(handle).error().code};
   };
   const std::vector<int> all(7, EINVAL);
   EXPECT_EQ(refusals(), all) << "no such connection";
@@ -528,7 +528,7 @@ TEST_F(CommunicationManagerTest, ConnectsWithinOneProcess) {
   ASSERT_TRUE(manager.accept(handle, one, now));
   carry();
   ASSERT_EQ(told(), Words{"Accepted"});
-  ASSERT_TRUE(manager.confirm(active, {}, now));
+  ASSERT_TRUE(manager.confirm(active, {}));
   carry();
   ASSERT_EQ(told(), Words{"Established"});
   manager.destroy(active, now);

@@ -100,7 +100,7 @@ Step get_late(const std::vector<Step>& messages) {
   };
 }
 void establish_again(T& t) {
-  EXPECT_EQ(t.manager.communication_established(t.handle, t.now).error().code, EISCONN);
+  EXPECT_EQ(t.manager.communication_established(t.handle).error().code, EISCONN);
 }
 void wait(T& t) { t.reach_deadline(); }
 void destroyed_then_wait(T& t) { t.destroy(), t.reach_deadline(); }

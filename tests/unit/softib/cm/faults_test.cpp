@@ -297,7 +297,7 @@ class World {
               auto& mine = sides_[key(process, handle)];
               mine.peer = {one.req.primary.local_lid, one.req.local_id};
               later(process, happens(80) ? 10ms : 8s, [=, this] { answer(process, handle); });
-              if (happens(20)) (void)manager(process).prepare_mra(handle, {}, now_);
+              if (happens(20)) (void)manager(process).prepare_mra(handle, {});
             },
             [&](const Accepted& one) {
               auto& mine = side(process, handle);
@@ -349,7 +349,7 @@ class World {
     if (chance < 5) return reject(process, handle);
     if (chance < 8) return destroy(process, handle);
     if (chance < 10) {
-      if (manager(process).forget(handle, now_)) sides_.erase(key(process, handle));
+      if (manager(process).forget(handle)) sides_.erase(key(process, handle));
       return;
     }
     CmRep rep;
@@ -361,7 +361,7 @@ class World {
   void confirm(std::size_t process, Handle handle) {
     if (happens(5)) return reject(process, handle);
     if (happens(3)) return destroy(process, handle);
-    if (!manager(process).confirm(handle, {}, now_)) return;
+    if (!manager(process).confirm(handle, {})) return;
     side(process, handle).established = 1;
     later(process, 20s, [=, this] { leave(process, handle); });
   }
