@@ -16,10 +16,6 @@ namespace ipoib::daemon {
 
 namespace {
 
-// IBA codes for rates in a PathRecord: 2 (2.5 Gb/s) and up (IBA 15.2.5.16).
-constexpr std::uint8_t kFirstRate = 2;
-constexpr std::uint8_t kLastRate = 23;
-
 [[noreturn]] void refuse(const std::string& option, const std::string& text,
                          const std::string& allowed) {
   throw UsageError("--" + option + " " + text + ": must be " + allowed);
@@ -29,12 +25,6 @@ std::optional<std::uint64_t> read_number(const std::string& text) {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   return hexadecimal ? ipoib::parse_number<std::uint64_t>(text.substr(2), 16)
                      : ipoib::parse_number<std::uint64_t>(text);
-}
-
-std::string rate_text(std::uint32_t mbps) {
-  auto text = std::to_string(mbps / 1000);
-  if (mbps % 1000 != 0) text += "." + std::to_string(mbps % 1000 / 100);
-  return text;
 }
 
 }  // namespace
@@ -155,14 +145,9 @@ std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text
 }
 
 std::uint8_t parse_rate(const std::string& option, const std::string& text) {
-  std::string allowed;
-  for (auto code = kFirstRate; code <= kLastRate; ++code) {
-    const auto mbps = wire::rate_mbps(code);
-    if (mbps == 0) continue;
-    if (text == rate_text(mbps)) return code;
-    allowed += (allowed.empty() ? "one of " : ", ") + rate_text(mbps);
-  }
-  refuse(option, text, allowed);
+  const auto code = wire::rate_code(text);
+  if (code == 0) refuse(option, text, "one of " + wire::known_rates());
+  return code;
 }
 
 namespace {

@@ -160,7 +160,7 @@ TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
   EXPECT_THAT(error_for({"--port", "255"}), HasSubstr("from 1 to 254"));
   EXPECT_THAT(error_for({"--mtu", "67"}), HasSubstr("from 68 to 4092"));
   EXPECT_THAT(error_for({"--group-mtu", "1500"}), HasSubstr("256, 512, 1024, 2048 or 4096"));
-  EXPECT_THAT(error_for({"--group-rate", "11"}), HasSubstr("2.5, 10"));
+  EXPECT_THAT(error_for({"--group-rate", "11"}), HasSubstr("2.5, 5, 10, 14, 20"));
   EXPECT_THAT(error_for({"--create-group", "maybe"}), HasSubstr("yes or no"));
   EXPECT_THAT(error_for({"--strict-arp", "on"}), HasSubstr("yes or no"));
   EXPECT_THAT(error_for({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));

@@ -40,7 +40,7 @@ TEST_F(WaitingInterfacesTest, SaysWhatTheDaemonWaitsFor) {
     const auto& info = std::get<control::InterfaceInfo>(*response);
     EXPECT_EQ(info.interface, name);
     EXPECT_EQ(info.state, "no_device");
-    EXPECT_EQ(info.waiting_for, "the RDMA device: it has failed");
+    EXPECT_EQ(info.waiting_for, "the RDMA device: it has failed (ibv_devices lists the devices)");
     EXPECT_EQ(info.device, "mlx5_0");
     EXPECT_EQ(info.port, 2);
     EXPECT_EQ(info.pid, static_cast<std::uint32_t>(getpid()));
