@@ -325,10 +325,14 @@ TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
   };
   const auto here = inode("/proc/thread-self/ns/net");
   const auto where = [&] {
-    return tun->network_namespace().value().run([&] { return inode("/proc/thread-self/ns/net"); });
+    return TunDevice::namespace_of(tun->descriptor()).value().run([&] {
+      return inode("/proc/thread-self/ns/net");
+    });
   };
   const auto is_here = [&] {
-    return tun->network_namespace().value().is_same_as(NetworkNamespace::open("").value());
+    return TunDevice::namespace_of(tun->descriptor())
+        .value()
+        .is_same_as(NetworkNamespace::open("").value());
   };
   EXPECT_EQ(where(), here);
   EXPECT_TRUE(is_here());
@@ -663,7 +667,7 @@ TEST_F(TunDeviceTest, NoticesThatItsInterfaceWasDeleted) {
   std::vector<Frame> frames;
   EXPECT_FALSE(tun->read(pools, kHeadroom, frames, 1));
   EXPECT_TRUE(tun->is_gone());
-  EXPECT_FALSE(tun->network_namespace());
+  EXPECT_FALSE(TunDevice::namespace_of(tun->descriptor()));
 }
 
 TEST_F(TunDeviceTest, NoticesTheDeletionWhenItWrites) {
