@@ -110,9 +110,9 @@ class Interface final : public PartitionInterface {
   const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
   std::optional<HandedInterface> handed_;
   PumpMode mode_;
-  const std::unique_ptr<host::TunDevice> device_;     ///< null for a VLAN
+  const std::unique_ptr<host::TunDevice> device_;       ///< null for a VLAN
   const std::unique_ptr<host::PollableTun> vlan_port_;  ///< null for others
-  host::PollableTun& tun_;                            ///< one of these
+  host::PollableTun& tun_;                              ///< one of these
   const std::unique_ptr<host::HostMirror> mirror_;
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;

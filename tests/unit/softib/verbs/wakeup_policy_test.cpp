@@ -1,8 +1,8 @@
+#include "softib/verbs/wakeup_policy.hpp"
+
 #include <gtest/gtest.h>
 
 #include <map>
-
-#include "softib/verbs/wakeup_policy.hpp"
 
 namespace softib::verbs {
 namespace {
