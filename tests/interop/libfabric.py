@@ -18,6 +18,9 @@ need_own_network()
 SOFTIB = sys.argv[1]
 CONTROL_PORT = 47592  # of fi_pingpong
 ITERATIONS, SIZES = 10, 6
+# After the last message both sides close; the one that is slower may find its receives flushed, and takes that
+# for a failure.
+FLUSHED = "cq_readerr: Work Request Flushed Error"
 
 
 def ip(*command):
@@ -30,9 +33,10 @@ def pingpong(subnet, provider, endpoint, address):
     with open(log, "w", encoding="utf-8") as out:
         server = subnet.start("a", *command, stdout=out, stderr=subprocess.STDOUT)
     wait_for("the server", lambda: is_listening(CONTROL_PORT) or server.poll() is not None)
-    client = subnet.run("b", *command, address).stdout
-    assert server.wait(timeout=PATIENCE) == 0, log.read_text()
-    for output in (client, log.read_text()):
+    client = subnet.run("b", *command, address, check=False)
+    ends = ((server.wait(timeout=PATIENCE), log.read_text()), (client.returncode, client.stdout))
+    for status, output in ends:
+        assert status == 0 or FLUSHED in output, f"status {status}: {output}"
         rows = [row for row in output.splitlines() if f" ={ITERATIONS} " in row]
         assert len(rows) >= SIZES, output
 

@@ -178,7 +178,7 @@ class LossOfAPort(Backup):
         self.assertEqual((self.left.addresses(), self.left.addresses("inet6")), before[1:])
         self.assertEqual(self.left.counters()["failovers"], 1)
         wait_until(lambda: self.moved_in(monitor.output()), "there is an event")
-        self.left.wait_for_log("softib1:1 serves the interface now", "ACTIVE")
+        self.left.wait_for_log("softib1:1 serves the interface now", "softib0:1 waits for the port, which is DOWN")
         shown = self.left.run(hosts.program("ibarp"), "info").stdout
         self.assertIn("primary softib0 port 1  port_down, waiting for the port", shown)
         self.assertIn("backup softib1 port 1  up, active", shown)

@@ -94,7 +94,7 @@ class Soak(unittest.TestCase):
         self.assertIn("host1.log", {path.name for path in logs.iterdir()})
 
     def test_a_daemon_that_hangs_is_found(self):
-        """In a round whose faults do not concern it."""
+        """In a round whose faults do not concern it; or after it, on a slow machine: transfers fail then."""
         def leaves_one_alone(seed):
             generator = faults.Generator(seed, ("host1", "host2", "host3"))
             return all(fault.target != generator.steady for fault in generator.round())
@@ -103,7 +103,8 @@ class Soak(unittest.TestCase):
         host = re.search(r"the daemon of (host\d) runs all the time", soak.output())[1]
         os.kill(self.pid_of("/ipoibd", environment=f"SOFTIB_HCA={host}\0"), signal.SIGSTOP)
         self.assertEqual(soak.popen.wait(PATIENCE), 1, soak.output())
-        self.assertRegex(soak.output(), rf"FAULT: (host\d to {host}|{host} to host\d), IPv4, ib0: not reached")
+        self.assertRegex(soak.output(), rf"FAULT: (host\d to {host}|{host} to host\d)"
+                                        "(, IPv4, ib0: not reached|: no transfer is completed)")
         self.assert_nothing_left(soak)
 
     def test_interrupted_it_leaves_nothing(self):

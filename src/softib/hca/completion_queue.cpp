@@ -46,6 +46,7 @@ CompletionQueue::PushResult CompletionQueue::push(WorkProgress* queue, std::uint
   const bool notify = arm_ == Arm::any || (arm_ == Arm::solicited && entry.is_solicited);
   if (!notify) return PushResult::stored;
   arm_ = Arm::off;
+  announced_ = used + 1;
   return PushResult::stored_and_notify;
 }
 
@@ -64,6 +65,7 @@ int CompletionQueue::poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> tim
   // An empty queue restarts at the front of the ring, which is still in the cache.
   head_ = count == used ? 0 : head_ + count;
   solicited_ -= std::min(solicited_, count);
+  announced_ -= std::min(announced_, count);
   size_.store(used - count, std::memory_order_release);
   return static_cast<int>(count);
 }
@@ -74,22 +76,26 @@ bool CompletionQueue::arm(bool solicited_only) {
   } else if (arm_ == Arm::off) {
     arm_ = Arm::solicited;
   }
-  const bool is_due =
-      arm_ == Arm::any ? size_.load(std::memory_order_relaxed) != 0 : solicited_ != 0;
-  if (is_due) arm_ = Arm::off;
-  return is_due;
+  const auto used = size_.load(std::memory_order_relaxed);
+  if ((arm_ == Arm::any ? used : solicited_) <= announced_) return false;
+  arm_ = Arm::off;
+  announced_ = used;
+  return true;
 }
 
 void CompletionQueue::discard(Qpn qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
+  std::uint32_t announced = 0;
   solicited_ = 0;
   for (std::uint32_t i = 0; i < used; ++i) {
     if (at(i).completion.qp_num == qp.value()) continue;
     if (clock_ != nullptr) times_[index(kept)] = times_[index(i)];
     at(kept++) = at(i);
     if (at(i).is_solicited) solicited_ = kept;
+    if (i < announced_) announced = kept;
   }
+  announced_ = announced;
   size_.store(kept, std::memory_order_release);
 }
 

@@ -52,9 +52,10 @@ class CompletionQueue {
   int poll(std::span<ibv_wc> out, std::span<ipoib::TimePoint> times = {});
   /// Requests one event for the next completion (IBA 11.4.2.2). A request for any completion
   /// overrides one for solicited completions until the event is raised. True: a completion that has
-  /// not been polled is such a one, and the caller must raise the event now. IBA does not demand
-  /// this, but adapters whose doorbell has the number of polled completions do it, and programs
-  /// rely on it.
+  /// not been polled, and came after the last event, is such a one, and the caller must raise the
+  /// event now. IBA does not demand this, but adapters whose doorbell has the number of polled
+  /// completions do it, and programs rely on it. Others (perftest) wait for one event for each
+  /// completion, so there is no second event for one.
   [[nodiscard]] bool arm(bool solicited_only);
   [[nodiscard]] bool is_armed() const { return arm_ != Arm::off; }
   /// Discards the completions of a queue pair that is destroyed or reset.
@@ -93,6 +94,8 @@ class CompletionQueue {
   std::atomic<std::uint32_t> size_ = 0;
   /// Completions from the front to the last solicited or unsuccessful one.
   std::uint32_t solicited_ = 0;
+  /// Completions from the front that were there when the last event was raised.
+  std::uint32_t announced_ = 0;
   Arm arm_ = Arm::off;
   std::atomic<bool> in_error_ = false;
 };

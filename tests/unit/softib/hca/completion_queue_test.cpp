@@ -69,14 +69,27 @@ TEST_F(CompletionQueueTest, NotifiesAtOnceForWhatHasNotBeenPolled) {
   EXPECT_EQ(push(2), PushResult::stored_and_notify);
 }
 
+TEST_F(CompletionQueueTest, NotifiesOnceForACompletion) {
+  EXPECT_FALSE(cq.arm(false));
+  EXPECT_EQ(push(0), PushResult::stored_and_notify);
+  EXPECT_FALSE(cq.arm(false)) << "it has had its event";
+  EXPECT_EQ(push(1), PushResult::stored_and_notify);
+  EXPECT_EQ(poll_ids(1), Ids{0});
+  EXPECT_FALSE(cq.arm(false));
+  EXPECT_FALSE(cq.arm(true));
+  cq.discard(other);
+  EXPECT_FALSE(cq.arm(false)) << "the other one has had its event, too";
+  EXPECT_EQ(poll_ids(), Ids{1});
+  EXPECT_EQ(push(2), PushResult::stored_and_notify);
+}
+
 TEST_F(CompletionQueueTest, SolicitedOnlyNotifiesAtOnceForSuchCompletions) {
   push(0);
-  EXPECT_FALSE(cq.arm(true));
   push(1, true);
   push(2);
   EXPECT_TRUE(cq.arm(true));
   EXPECT_EQ(poll_ids(1), Ids{0});
-  EXPECT_TRUE(cq.arm(true));
+  EXPECT_FALSE(cq.arm(true)) << "it has had its event";
   EXPECT_EQ(poll_ids(1), Ids{1});
   EXPECT_FALSE(cq.arm(true));
   EXPECT_EQ(poll_ids(), Ids{2});
