@@ -165,8 +165,8 @@ class Script {
     std::ranges::copy(bytes, packet.mad.begin());
     if (auto header = wire::MadHeader::parse(packet.mad); header && how % 2 != 0) {
       std::string why;
-      const auto& self = umad::UmadHost::get(0, why)->endpoint();
-      const MadRoute route{self.node(), self.slot(), self.epoch(), how / 2U % 16};
+      const auto self = umad::UmadHost::get(0, why)->endpoint().self();
+      const MadRoute route{self.node, self.slot, self.epoch, how / 2U % 16};
       header->transaction_id =
           std::uint64_t{route.high_half()} << 32 | (header->transaction_id & 0x3);
       header->emit(packet.mad);
