@@ -100,13 +100,10 @@ TEST_F(EventsTest, WhatHasNotBeenPolledCausesAnEventAtOnce) {
   EXPECT_TRUE(is_readable(near_.channel->fd));
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   EXPECT_EQ(take_event(), near_.cq);
-  EXPECT_FALSE(is_readable(near_.channel->fd)) << "one at a time";
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
-  EXPECT_EQ(take_event(), near_.cq);
+  EXPECT_FALSE(is_readable(near_.channel->fd)) << "one for a completion";
   EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
-  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
-  EXPECT_FALSE(is_readable(near_.channel->fd));
-  ibv_ack_cq_events(near_.cq, 2);
+  ibv_ack_cq_events(near_.cq, 1);
 }
 
 // So a program that then waits for the event of an armed queue finds the completion.
