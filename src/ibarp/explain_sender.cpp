@@ -89,10 +89,7 @@ class SenderExplanation {
     constexpr int kStrict = 1;
     const int filter = address_.family == AF_INET ? reverse_path_filter(device) : 0;
     if (route && route->device == device) {
-      findings_.ok(
-          "route back",
-          "by " + device +
-              (route->gateway ? " and the gateway " + text_of(*route->gateway) : ", on its link"));
+      findings_.ok("route back", way_of(*route));
       return;
     }
     const std::string text =

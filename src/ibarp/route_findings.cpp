@@ -41,11 +41,15 @@ std::optional<HostRoute> find_route(Findings& findings, const Command& command) 
                    "ip route get " + command.host);
     return std::nullopt;
   }
-  std::string text = "by " + route->device;
-  text += route->gateway ? " and the gateway " + text_of(*route->gateway) : ", on its link";
+  std::string text = way_of(*route);
   if (route->source) text += ", from " + text_of(*route->source);
   findings.ok("route", text);
   return route;
+}
+
+std::string way_of(const HostRoute& route) {
+  return "by " + route.device +
+         (route.gateway ? " and the gateway " + text_of(*route.gateway) : ", on its link");
 }
 
 bool is_up(Findings& findings, const ibarp_info& info) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "command.hpp"
 #include "findings.hpp"
@@ -12,6 +13,8 @@ namespace ipoib::cli {
 /// Adds what route the host has to the address of the command. Returns it; nullopt if no packet to
 /// the address leaves the host by an interface of ipoibd. Throws Failure.
 [[nodiscard]] std::optional<HostRoute> find_route(Findings& findings, const Command& command);
+/// "by ib0 and the gateway 10.0.0.1", or "by ib0, on its link".
+[[nodiscard]] std::string way_of(const HostRoute& route);
 /// Whether the interface is up; adds a finding if it is not.
 [[nodiscard]] bool is_up(Findings& findings, const ibarp_info& info);
 
