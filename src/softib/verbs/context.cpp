@@ -128,11 +128,8 @@ Context::Context(Device& on, transport::WakeupSocket events)
 /// kernel does.
 Context::~Context() {
   device.remove(*this);
-  for (auto* const qp : qps) {
-    device.hca()->detach_all(*qp->model);
-    (void)device.destroy(*qp->model);
-    delete qp;
-  }
+  device.abandon(qps);
+  for (auto* const qp : qps) delete qp;
   for (auto* const srq : srqs) {
     (void)device.hca()->shared_receives().destroy(*srq->model);
     delete srq;

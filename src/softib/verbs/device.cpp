@@ -255,13 +255,25 @@ void Device::send_responses(hca::QueuePair& qp) {
 
 ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   if (qp.is_connected()) send_responses(qp);
-  return change([&](hca::Hca& hca) {
-    const Qpn number = qp.number();
-    const bool is_connected = qp.is_connected();
-    auto destroyed = hca.destroy(qp);
-    if (destroyed && is_connected) waiters_.policy().remove_connection();
-    if (destroyed && !is_connected) waiters_.remove(number);
-    return destroyed;
+  return change([&](hca::Hca& hca) { return destroy(hca, qp); });
+}
+
+ipoib::Result<void> Device::destroy(hca::Hca& hca, hca::QueuePair& qp) {
+  const Qpn number = qp.number();
+  const bool is_connected = qp.is_connected();
+  auto destroyed = hca.destroy(qp);
+  if (destroyed && is_connected) waiters_.policy().remove_connection();
+  if (destroyed && !is_connected) waiters_.remove(number);
+  return destroyed;
+}
+
+/// All go before anything is sent: the program may have released the memory of their responses.
+void Device::abandon(const std::unordered_set<Qp*>& qps) {
+  change([&](hca::Hca& hca) {
+    for (const Qp* const qp : qps) {
+      hca.detach_all(*qp->model);
+      (void)destroy(hca, *qp->model);
+    }
   });
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 #include "ipoib/result.hpp"
@@ -25,6 +26,7 @@ namespace softib::verbs {
 
 struct CompChannel;
 struct Cq;
+struct Qp;
 struct Context;
 
 class Device final : public endpoint::PacketReceiver {
@@ -92,6 +94,8 @@ class Device final : public endpoint::PacketReceiver {
   // These methods destroy the model's object and remove it from the waiter registry.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
+  /// Also their memberships of groups; without the responses that they owe.
+  void abandon(const std::unordered_set<Qp*>& qps);
   [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
   void remove_wakeup_fd(const CompChannel& channel);
 
@@ -141,6 +145,7 @@ class Device final : public endpoint::PacketReceiver {
   void dispatch(const hca::AsyncEvent& event);
   void report_drops();
   void send_responses(hca::QueuePair& qp);
+  ipoib::Result<void> destroy(hca::Hca& hca, hca::QueuePair& qp);
   static void lock_for_fork();
   static void unlock_after_fork();
   static const int fork_handlers_;
