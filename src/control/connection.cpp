@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <thread>
 
 #include "control/socket_folder.hpp"
 #include "ipoib/peer_process.hpp"
@@ -62,11 +63,24 @@ std::string allowed_at(const std::string& path) {
 
 }  // namespace
 
-/// Looks for the interface in all run folders. The socket that allows changes is preferred.
+/// A daemon that goes on with its interface in another way, such as without its RDMA device, has no
+/// socket for a moment.
 Result<void> Connection::open() {
   if (!is_interface_name(interface_)) {
     return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
   }
+  const Deadline until = std::chrono::steady_clock::now() + kReopenTime;
+  while (true) {
+    auto opened = try_open();
+    if (opened || opened.error().code != ESRCH || std::chrono::steady_clock::now() >= until) {
+      return opened;
+    }
+    std::this_thread::sleep_for(kReopenInterval);
+  }
+}
+
+/// Looks for the interface in all run folders. The socket that allows changes is preferred.
+Result<void> Connection::try_open() {
   const auto own = own_network_namespace();
   if (!own) return own.error();
   for (const auto& run_folder : run_folders()) {

@@ -14,6 +14,11 @@
 
 namespace ipoib::control {
 
+/// How long a daemon whose network interface is there may have no socket before it counts as dead,
+/// and how often it is looked for.
+inline constexpr std::chrono::milliseconds kReopenTime{200};
+inline constexpr std::chrono::milliseconds kReopenInterval{10};
+
 /// A connection whose methods block, for one thread at a time. ask() reconnects if the daemon has
 /// closed the connection or it has failed. After a SubscribeRequest there are only events.
 class Connection {
@@ -48,6 +53,7 @@ class Connection {
  private:
   using Deadline = std::chrono::steady_clock::time_point;
 
+  [[nodiscard]] Result<void> try_open();
   [[nodiscard]] bool is_stale() const;
   [[nodiscard]] int connect_to(const std::string& path);
   [[nodiscard]] Error not_found() const;

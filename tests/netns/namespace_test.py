@@ -121,7 +121,7 @@ class RenamedAndMoved(hosts.Pair):
         self.rename()
         wait_until(lambda: self.answers("ibmgmt"), "ibarp finds it by its new name")
         self.lose_device()
-        wait_until(lambda: self.left.ibarp("info", "ibmgmt")["state"] == "no_device",
+        wait_until(lambda: self.answers("ibmgmt") and self.left.ibarp("info", "ibmgmt")["state"] == "no_device",
                    "ibarp finds it meanwhile")
         self.softib_set("hca", "left", "present")
         wait_until(lambda: self.left.has_carrier("ibmgmt"), "it is adopted")

@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
+#include <thread>
 
 #include "as_nobody.hpp"
 #include "ipoib/ibarp.h"
@@ -1046,6 +1048,25 @@ TEST_F(IbarpProgram, ReportsThatTheDaemonOfAnInterfaceIsNotRunning) {
   EXPECT_EQ(both.status, 1);
   EXPECT_EQ(both.err, message);
   EXPECT_THAT(both.out, HasSubstr("10.44.0.2")) << "the other interface is shown";
+}
+
+/// As when its RDMA device goes: the daemon closes its socket and opens another one. On a busy
+/// machine that may take longer than kReopenTime, so there are several attempts.
+TEST_F(IbarpProgram, WaitsForADaemonThatOpensItsSocketAgain) {
+  SKIP_UNDER_EMULATOR("does not say which interfaces are TUN devices");
+  const LeftOver interface;
+  if (!interface.made()) GTEST_SKIP() << "cannot create a TUN device here";
+  bool opened = false;
+  for (int attempt = 0; attempt < 20 && !opened; ++attempt) {
+    std::optional<RunningServer> server;
+    std::thread starter([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // ibarp has started
+      server.emplace(control::kIdleTimeout, "ib7");
+    });
+    opened = run_ibarp({"info", "-i", "ib7"}).status == 0;
+    starter.join();
+  }
+  EXPECT_TRUE(opened);
 }
 
 TEST_F(IbarpProgram, AddsAnInterfaceBesideOneWithoutADaemon) {
