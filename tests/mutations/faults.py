@@ -3,13 +3,13 @@ has them. Needs the Python package of libclang (python3-clang-16)."""
 import bisect
 import errno
 import re
-import typing
 
 from clang import cindex
 from clang.cindex import CursorKind as Kind
 from clang.cindex import TypeKind
 
 import sources
+from sources import Fault
 
 SWAPPED = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
            "&&": ("||",), "||": ("&&",), "+": ("-",), "-": ("+",), "+=": ("-=",), "-=": ("+=",)}
@@ -33,23 +33,6 @@ LOCKS = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)<")
 LEFT_OUT = re.compile(r"(assert|static_assert)\s*\(|\(void\)\s*\w+;|.*[.>]reserve\(", re.S)
 LOGGER = "logger"
 NOTHING = {"0", "false", "nullptr", "{}", '""'}  # what a value is if there is none
-
-
-class Fault(typing.NamedTuple):
-    """One change. A switch takes the place of source[begin:end], an expression or a statement with its
-    semicolon, and chooses between it and the same text with `new` in place of source[at:to]."""
-
-    file: str
-    line: int
-    function: str
-    lines: tuple  # of the function, the first and the last
-    kind: str
-    begin: int
-    end: int
-    at: int
-    to: int
-    new: str
-    is_statement: bool
 
 
 def kind_of(cursor):

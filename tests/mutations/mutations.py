@@ -6,7 +6,8 @@ out, a number changed by one, another variable or member of the same type, two s
 A sample of them is compiled into one build (sources.py), in which the environment variable IPOIB_MUTATION
 selects one by its number. Each fault runs the unit and sim tests that reach it, the fastest first (runs.py).
 
-An area is a folder of src/; the faults of a sample are spread over the areas by their lines of code, and
+The Python package is the area "python"; of its faults each has a changed copy (python_faults.py). Other areas
+are folders of src/; the faults of a sample are spread over the areas by their lines of code, and
 over the lines of an area by chance. Faults that equivalent.txt has are left out. A fault that no test
 reaches counts as one that survives.
 
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import time
 
+import python_faults
 import runs
 import sources
 
@@ -66,6 +68,8 @@ def check(judged, texts):
 def area_of(file):
     """Returns the area of a source: its folder in src/, up to the second level."""
     folder = pathlib.Path(file).parent
+    if file.endswith(".py"):
+        return "python"
     return "base" if file.startswith("include/") else "/".join(folder.relative_to("src").parts[:2])
 
 
@@ -76,7 +80,7 @@ def is_in(area, areas):
 
 def changed_lines(revision):
     """Returns the files below src/ and include/ that differ from a revision, with the numbers of their new lines."""
-    shown = subprocess.run(["git", "diff", "--unified=0", revision, "--", "src", "include"], cwd=sources.ROOT,
+    shown = subprocess.run(["git", "diff", "--unified=0", revision, "--", "src", "include", "python"], cwd=sources.ROOT,
                            check=True, capture_output=True, text=True).stdout
     lines, file = collections.defaultdict(set), ""
     for line in shown.splitlines():
@@ -146,6 +150,8 @@ def sample(folder, options, judged):
              if everywhere or re.search(r"/src/(\w+)/", path.removeprefix(str(folder)))[1] in tops]
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
         found = {fault for some in pool.map(derive, units) for fault in some}
+        if everywhere or "python" in tops:
+            found |= python_faults.derive()
         known = {each[:3] for each in judged}
         functions = {each.function for each in judged}
         keys = {fault: (fault.function, *sources.before_and_after(fault)) for fault in found
@@ -159,7 +165,8 @@ def sample(folder, options, judged):
         print(f"{len(found)} faults in {len(units)} translation units, {len(wanted)} to draw from", flush=True)
         drawn = draw(wanted, options.sample, options.seed)
         every = [fault for _, some in drawn.values() for fault in some]
-        wrong = set().union(*pool.map(compile_alone, [(*unit, every) for unit in units]))
+        compiled = [fault for fault in every if not sources.is_python(fault)]
+        wrong = set().union(*pool.map(compile_alone, [(*unit, compiled) for unit in units]))
     kept = [fault for count, some in drawn.values() for fault in [each for each in some if each not in wrong][:count]]
     print(f"{len(kept)} faults are drawn; {len(wrong)} of {len(every)} do not compile alone", flush=True)
     return kept
@@ -204,7 +211,7 @@ def run(folder, options):
         print(f"{time.monotonic() - begin:6.0f} s  {what}", flush=True)
 
     for area in options.area:
-        if not (sources.ROOT / "src" / area).is_dir():
+        if area != "python" and not (sources.ROOT / "src" / area).is_dir():
             raise sources.SourceError(f"--area {area}: there is no such folder in src/")
     judged = read_equivalent(EQUIVALENT)
     say(f"seed {options.seed}")
@@ -222,9 +229,16 @@ def run(folder, options):
                 print(f"{case.name} is not used: it has {result} without a fault")
         cases = [case for result, case in recorded if result == "passed"]
         say(f"running {len(numbered)} faults, and of {len(cases)} tests those that reach them")
-        reaching = {number: [case for case in cases if number in case.reached] for number in numbered}
-        for (number, fault), name in zip(numbered.items(), pool.map(
-                lambda number: runs.catcher(number, reaching[number]), numbered)):
+        of_package = [case for case in cases if case.name == python_faults.TEST]
+        reaching = {number: of_package if sources.is_python(fault) else
+                    [case for case in cases if number in case.reached] for number, fault in numbered.items()}
+
+        def catcher(number):
+            if sources.is_python(numbered[number]):
+                return python_faults.catcher(folder, numbered[number], of_package[0])
+            return runs.catcher(number, reaching[number])
+
+        for (number, fault), name in zip(numbered.items(), pool.map(catcher, numbered)):
             result = "caught" if name else "survived" if reaching[number] else "unreached"
             counts[area_of(fault.file)][result] += 1
             if not name:
@@ -248,7 +262,7 @@ def main():
         if options.command == "run":
             return run(options.folder, options)
         judged = read_equivalent(EQUIVALENT)
-        files = [path for top in ("src", "include") for path in (sources.ROOT / top).rglob("*.?pp")]
+        files = [path for top in ("src", "include", "python") for path in (sources.ROOT / top).rglob("*.*p*")]
         check(judged, [path.read_text(encoding="utf-8") for path in files])
         lists = (sources.ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
         needed = re.findall(r"^ *add_subdirectory\(([\w-]+)", lists, re.MULTILINE)

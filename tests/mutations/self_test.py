@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests of mutations.py: derives the faults of a small program, compiles all of them into it, and runs it."""
+import ast
 import collections
 import os
 import pathlib
@@ -13,6 +14,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mutations  # noqa: E402
+import python_faults  # noqa: E402
 import runs  # noqa: E402
 import sources  # noqa: E402
 
@@ -78,6 +80,35 @@ int main() {
 }
 """
 OUTPUT = "4 7 1"
+
+
+PYTHON = """def kept(values, limit=3):
+    \'\'\'The values.\'\'\'
+    out = []
+    for each in values:
+        if each < limit and each != 0:
+            out.append(each)
+    return out
+"""
+
+
+class DerivedFromPython(unittest.TestCase):
+    """The faults of the function above, called with 0 to 3."""
+
+    def test_each_kind_changes_what_it_says(self):
+        deriver = python_faults.Deriver("kept.py", PYTHON)
+        deriver.visit(ast.parse(PYTHON))
+        for line, kind, new, expected in (
+                (1, "constant", "4", [1, 2, 3]), (5, "comparison", "<=", [1, 2, 3]), (5, "comparison", "==", [0]),
+                (5, "operator", "or", [0, 1, 2, 3]), (5, "negated", "(not (each < limit and each != 0))", [0, 3]),
+                (6, "statement left out", "pass", []), (7, "returns nothing", "None", None),
+                (7, "name", "values", [0, 1, 2, 3])):
+            fault = next(each for each in deriver.found if (each.line, each.kind, each.new) == (line, kind, new))
+            self.assertEqual((fault.function, fault.file), ("kept", "kept.py"))
+            names = {}
+            exec(python_faults.changed(PYTHON, fault), names)
+            self.assertEqual(names["kept"]([0, 1, 2, 3]), expected, (line, kind, new))
+        self.assertNotIn(2, {fault.line for fault in deriver.found}, "a docstring is no statement")
 
 
 @unittest.skipIf(faults is None, "python3-clang-16 is not installed")

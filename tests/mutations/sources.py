@@ -8,12 +8,30 @@ import re
 import shlex
 import shutil
 import subprocess
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib", "docs", "include", "man",
           "python", "scripts", "src", "systemd", "tests"]
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|(?<![0-9a-fA-F])'(?:\\[^']+|\\'|[^'\\])'|.""", re.S)
 ERROR = re.compile(r"^(?:In file included from )?\S*?/source/((?:src|include)/\S+?):(\d+)", re.M)
+
+
+class Fault(typing.NamedTuple):
+    """One change. In C++, a switch takes the place of source[begin:end], an expression or a statement with its
+    semicolon, and chooses between it and the same text with `new` in place of source[at:to]."""
+
+    file: str
+    line: int
+    function: str
+    lines: tuple  # of the function, the first and the last
+    kind: str
+    begin: int
+    end: int
+    at: int
+    to: int
+    new: str
+    is_statement: bool
 
 
 class SourceError(Exception):
@@ -38,6 +56,11 @@ def before_and_after(fault):
     begin = source.rfind("\n", 0, fault.at) + 1
     end = source.find("\n", max(fault.to - 1, fault.at))
     return one_line(source[begin:end]), one_line(source[begin:fault.at] + fault.new + source[fault.to:end])
+
+
+def is_python(fault):
+    """Whether the fault is in Python, which needs neither a switch nor a compiler."""
+    return fault.file.endswith(".py")
 
 
 def overlaps(one, other):
@@ -143,7 +166,7 @@ def build(folder, faults):
     source = folder / "source"
     kept = dict(enumerate(faults, 1))
     while True:
-        copy(source, mutated(kept.items()))
+        copy(source, mutated((number, fault) for number, fault in kept.items() if not is_python(fault)))
         listed = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True, capture_output=True, text=True)
         targets = re.findall(r"^((?:unit|sim)_\w+|programs): phony$", listed.stdout, re.M)
         done = subprocess.run(["cmake", "--build", folder, "--parallel", str(os.cpu_count()), "--target", *targets,

@@ -31,6 +31,12 @@ class Scripts(unittest.TestCase):
             for line in done.stdout.splitlines():
                 self.assertLessEqual(len(line), COLUMNS, line)
 
+    def test_an_unknown_option(self):
+        for script in WITH_HELP:
+            done = run(script, "--no-such-option")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), script)
+            self.assertIn(f"scripts/{script}", done.stderr, script)
+
     def test_an_option_without_its_value(self):
         for script, option in (("package", "--output"), ("test", "--label"), ("test", "--area"),
                                ("test", "--since"), ("test", "--sample"), ("test", "--seed"), ("package", "--suite"), ("package", "--arch"),
