@@ -11,21 +11,22 @@ import subprocess
 import sys
 import time
 
-from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, rsocket_preload, run_tests, skip, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, need, rsocket_preload, run_tests, skip, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 CLIENTS = 50
 TCP, UDP, IB = 0x0106, 0x0111, 0x013f
 RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
-RSOCKET_PORT, RCOPY_PORT, IPERF_PORT = 7471, 7427, 5001
+RSOCKET_PORT, RCOPY_PORT, IPERF_PORT, PERFTEST_PORT = 7471, 7427, 5001, 18515
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
 
 
 def listens(subnet, port, space=TCP):
-    """Whether a process of any HCA listens: it has a lock of the services file of its node."""
-    return any(is_locked(path, space << 16 | port)
-               for path in subnet.folder.glob("*/node/*/services"))
+    """Whether a process of any HCA listens."""
+    shown = json.loads(subnet.softib("show", "--cm", "--json"))
+    return any(one["state"] == "Listen" and int(one["service_id"], 16) == space << 16 | port
+               for process in shown["processes"] for one in process["ids"])
 
 
 class Server:
@@ -162,6 +163,35 @@ def programs_of_sockets_use_rsockets():
         assert re.search(r" 64\.0 MBytes ", sent), sent
         wait_for("all data", lambda: re.search(r" 64\.0 MBytes ", server.text()))
         server.process.kill()
+
+
+def play_perftest(subnet, program, *options):
+    """Of its two connections one after the other, the client may want the second before the server listens again;
+    then it crashes."""
+    for _ in range(20):
+        server = Server(subnet, program, "-R", *options, port=PERFTEST_PORT)
+        done = subnet.run("b", program, "-R", *options, V4, check=False)
+        if done.returncode == 0:
+            server.end()
+            return done.stdout
+        assert re.search(r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.", done.stdout), done.stdout
+        server.process.kill()
+        server.process.wait()
+    raise AssertionError("the client always comes too early")
+
+
+def perftest_connects_by_the_rdma_cm():
+    """Not UC, which perftest refuses there."""
+    ways = {"send": ([], ["-q", "4"], ["--events"], ["-c", "UD"], ["--use-srq"]), "write": ([], ["-q", "4"]),
+            "read": ([], ["--events"]), "atomic": ([],)}
+    with Subnet(SOFTIB) as subnet:
+        for operation, options in ways.items():
+            for kind, some in (("bw", options), ("lat", ([],))):
+                for way in some:
+                    program = f"ib_{operation}_{kind}"
+                    need(program)
+                    output = play_perftest(subnet, program, "-n", "50", *way)
+                    assert re.search(r"^ *\d+ +(50|200) +\d", output, re.M), (program, way, output)
 
 
 def groups_of_multicast():
@@ -381,7 +411,8 @@ def captures_show_the_messages():
 
 
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
-           rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs, groups_of_multicast,
+           rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs,
+           perftest_connects_by_the_rdma_cm, groups_of_multicast,
            killed_members_leave_their_group,
            addresses_of_the_operator, nobody_listens, nobody_has_the_address, a_port_is_used_once,
            the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,

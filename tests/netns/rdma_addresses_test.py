@@ -17,15 +17,18 @@ class Rping(hosts.Pair):
 
     HCAS = {"left": "left", "right": "right"}
 
-    def rping(self, host, *options):
-        """Starts rping on the HCAs of a host, in its network namespace."""
-        log = self.subnet.folder / f"rping-{host.name}-{options[0]}.out"
+    def start_program(self, host, *command):
+        """Starts a program on the HCAs of a host, in its network namespace."""
+        log = self.subnet.folder / f"{command[0]}-{host.name}-{command[1]}.out"
         log.unlink(missing_ok=True)
-        process = Process(host.command(program("softib"), "run", "--hca", self.HCAS[host.name], "--",
-                                       "rping", "-v", "-C", str(PINGS), *options),
+        process = Process(host.command(program("softib"), "run", "--hca", self.HCAS[host.name], "--", *command),
                           log, self.subnet.environment)
         self.addCleanup(process.end)
         return process
+
+    def rping(self, host, option, *options):
+        """Starts rping."""
+        return self.start_program(host, "rping", option, "-v", "-C", str(PINGS), *options)
 
     def assert_pings(self, server, client, address, *, bound="0.0.0.0"):
         """At its end rping may close the channel before its thread waits on it, which is an error."""
@@ -70,6 +73,17 @@ class RdmaAddresses(Rping):
         taken = self.rping(self.left, "-s", "-a", "10.44.0.2")
         taken.popen.wait(hosts.PATIENCE)
         self.assertIn("Cannot assign requested address", taken.output())
+
+    @hosts.needs("udpong")
+    def test_datagrams_of_rsockets(self):
+        """The client asks the server for its queue pair by UDP, over the interfaces themselves."""
+        options = ("-C", "50", "-S", "1000")
+        server = self.start_program(self.right, "udpong", "-b", "10.44.0.2", *options)
+        wait_until(lambda: ":7174 " in self.right.run("ss", "-Haun").stdout, "the server waits")
+        client = self.start_program(self.left, "udpong", "-s", "10.44.0.2", *options)
+        self.assertEqual(client.popen.wait(hosts.PATIENCE), 0, client.output())
+        self.assertRegex(client.output(), r"\ncustom +1000 +50 ")
+        self.assertTrue(server.is_running())
 
     def test_ipv6(self):
         for host, address in ((self.left, "fd01::1/64"), (self.right, "fd01::2/64")):
