@@ -26,6 +26,7 @@ import latency  # noqa: E402
 import paths  # noqa: E402
 import pinning  # noqa: E402
 import rxe  # noqa: E402
+import sockets  # noqa: E402
 import tables  # noqa: E402
 import verbs  # noqa: E402
 
@@ -50,6 +51,12 @@ class Tables(unittest.TestCase):
     def test_numbers_have_four_digits(self):
         self.assertEqual([tables.number(value) for value in (12345.6, 999.96, 12.3456, 0.01234567)],
                          ["12346", "1000", "12.35", "0.01235"])
+
+    def test_speed_and_cost_of_sockets(self):
+        rows = sockets.text({"rounds": 3, "seconds": 2, "ways": {
+            "ipoibd": [[4, 2], [3, 1], [5, 3]], "RDMA sockets": [[20, 0.5], [16, 0.25], [24, 1]]}}).splitlines()
+        self.assertEqual([[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:4]],
+                         [["ipoibd", "4", "1.00", "2", "1.00"], ["RDMA sockets", "20", "5.00", "0.5", "4.00"]])
 
     def test_speed_under_attack(self):
         text = hostile.text({"rounds": 3, "seconds": 2, "ratios": {"probes": [0.8, 0.95, 1]}})
