@@ -35,7 +35,7 @@ module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
 service_packages=(systemd udev rdma-core debhelper dpkg-dev)
 package_packages=(build-essential debhelper dh-python dpkg-dev lintian fakeroot git iproute2)
-bench_packages=(fastd iperf iperf3 libbenchmark-dev librdmacm1 perftest python3 python3-matplotlib)
+bench_packages=(fastd iperf iperf3 libbenchmark-dev librdmacm1 rdmacm-utils perftest python3 python3-matplotlib)
 
 # Runs a command while packages may not start services, since nothing here needs one. A policy file of
 # the operator is kept; one that a killed script has left behind is replaced.
