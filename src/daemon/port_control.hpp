@@ -51,8 +51,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
-    acm::Socket* acm = nullptr;                    ///< null without --acm
-    const host::NetworkNamespace* home = nullptr;  ///< of the clients of `acm`
+    acm::Socket* acm = nullptr;                     ///< null without --acm
+    const linux::NetworkNamespace* home = nullptr;  ///< of the clients of `acm`
     /// Called when the interfaces are served: no other daemon has them.
     std::function<void()> on_serving;
   };

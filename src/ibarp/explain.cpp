@@ -9,7 +9,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -154,4 +154,4 @@ Findings explain(const Command& command) {
   return command.from.empty() ? Explanation(command).find() : explain_sender(command);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -11,7 +11,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -158,4 +158,4 @@ class SenderExplanation {
 
 Findings explain_sender(const Command& command) { return SenderExplanation(command).find(); }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -10,7 +10,7 @@
 #include "color.hpp"
 #include "table/table.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 
@@ -81,4 +81,4 @@ std::string Findings::json() const {
       json::object{{"about", about_}, {"ok", !has_wrong()}, {"findings", std::move(findings)}});
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class Client;
 
@@ -48,4 +48,4 @@ using Drops = std::map<std::string, std::uint64_t>;
 /// "drop_a 1, drop_b 2"; empty if there are none.
 [[nodiscard]] std::string text_of(const Drops& drops);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -15,7 +15,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -153,4 +153,4 @@ Findings probe(const Command& command, std::uint16_t sequence) {
   return Probe(command, sequence).run();
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

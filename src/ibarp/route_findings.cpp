@@ -7,7 +7,7 @@
 
 #include "client.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 bool is_multicast(const ibarp_address& address) {
   return address.family == AF_INET ? (address.bytes[0] & 0xf0U) == 0xe0 : address.bytes[0] == 0xff;
@@ -64,4 +64,4 @@ bool is_up(Findings& findings, const ibarp_info& info) {
   return false;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

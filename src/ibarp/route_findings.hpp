@@ -8,7 +8,7 @@
 #include "findings.hpp"
 #include "host_route.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Adds what route the host has to the address of the command. Returns it; nullopt if no packet to
 /// the address leaves the host by an interface of ipoibd. Throws Failure.
@@ -23,4 +23,4 @@ namespace ipoib::cli {
 /// "ARP requests" or "neighbour solicitations", by the family of the address.
 [[nodiscard]] const char* requests_for(const ibarp_address& address);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -12,7 +12,7 @@
 
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 // --- Nexthop objects -----------------------------------------------------------------------------
@@ -296,4 +296,4 @@ std::optional<RouteChange> route_change_of(nlmsghdr* message, const InterfaceNam
   }
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

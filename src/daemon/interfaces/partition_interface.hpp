@@ -44,7 +44,7 @@ class InterfaceOwner {
 };
 
 /// A network namespace that interfaces share.
-using SharedNamespace = std::shared_ptr<const host::NetworkNamespace>;
+using SharedNamespace = std::shared_ptr<const linux::NetworkNamespace>;
 
 struct InterfaceId {
   InterfaceNumber number;
@@ -56,7 +56,7 @@ struct InterfaceId {
 /// How to find a network interface that is kept without carrier while the device is lost.
 struct KeptInterface {
   std::string name;           ///< its current one
-  std::string mark = {};      ///< see host::TunOptions
+  std::string mark = {};      ///< see linux::TunOptions
   SharedNamespace home = {};  ///< where it is; null: in that of the option --netns
 };
 

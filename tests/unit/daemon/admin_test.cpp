@@ -74,7 +74,7 @@ class AdminTest : public ::testing::Test {
   verbs::UdCounters counters_;
   offload::Coalescer::Counters to_host_;
   PollPolicy::Counters polls_;
-  host::HostDrops of_host_;
+  linux::HostDrops of_host_;
   std::optional<ethernet::View> ethernet_;  ///< of a TAP
 };
 

@@ -15,8 +15,8 @@ using ::testing::UnorderedElementsAre;
 class ChangeReporterTest : public link::LinkFixture {
  protected:
   [[nodiscard]] InterfaceState state() const {
-    return {identity_,         status_,      counters_, to_host_, polls_,
-            host::HostDrops(), kDefaultPKey, admin_up_, &view_};
+    return {identity_,          status_,      counters_, to_host_, polls_,
+            linux::HostDrops(), kDefaultPKey, admin_up_, &view_};
   }
   void watch(const control::Topics& topics) { reporter_.watch(topics, *link, state()); }
   [[nodiscard]] std::vector<control::Event> take() { return reporter_.take(*link, state(), now); }

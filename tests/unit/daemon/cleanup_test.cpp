@@ -69,14 +69,14 @@ using Discard = test::NamespaceTest;
 
 TEST_F(Discard, RemovesAnInterfaceThatWasMovedWhereItIs) {
   const auto current = [] {
-    return host::NetworkNamespace::open("/proc/thread-self/ns/net").value();
+    return linux::NetworkNamespace::open("/proc/thread-self/ns/net").value();
   };
   const auto exists = [] { return ::if_nametoindex("ib0") != 0; };
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(current());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(current());
   const std::string mark = to_string(InterfaceMark{"ib0", kPort});
-  host::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
+  linux::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
   ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
-  host::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
+  linux::TunDevice::open({.name = "ib0", .mark = mark}).value()->keep();
   const auto home = current();
   EXPECT_TRUE(discard({.name = "ib0", .mark = mark, .home = elsewhere}, home));
   EXPECT_FALSE(elsewhere->run(exists));

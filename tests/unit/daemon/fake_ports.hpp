@@ -99,7 +99,7 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
   verbs::UdCounters counted;
 };
 
-class FakeTun final : public host::PollableTun {
+class FakeTun final : public linux::PollableTun {
  public:
   [[nodiscard]] const std::string& name() const override { return name_; }
   bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
@@ -137,7 +137,7 @@ class FakeTun final : public host::PollableTun {
     return {};
   }
   void set_speed(std::uint32_t mbps) override { speed = mbps; }
-  [[nodiscard]] host::HostDrops drops() const override { return {}; }
+  [[nodiscard]] linux::HostDrops drops() const override { return {}; }
   [[nodiscard]] bool is_up() const override { return true; }
   [[nodiscard]] bool is_gone() const override { return gone; }
 
@@ -156,7 +156,7 @@ class FakeTun final : public host::PollableTun {
 };
 
 /// Announces what the test puts into `announced`.
-class FakeRoutes final : public host::RouteSource {
+class FakeRoutes final : public linux::RouteSource {
  public:
   [[nodiscard]] int descriptor() const override { return -1; }
   void read(std::vector<RouteChange>& changes) override {

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class FakeMirror final : public host::HostMirror {
+class FakeMirror final : public linux::HostMirror {
  public:
   [[nodiscard]] int descriptor() const override { return events.descriptor(); }
   [[nodiscard]] Pending take_events() override {
@@ -57,7 +57,7 @@ class FakeMirror final : public host::HostMirror {
     events.signal();
   }
 
-  host::WakeUp events;
+  linux::WakeUp events;
   std::optional<HostView> next = HostView();
   std::string name = "ibx";
   std::vector<Ipv6Address> addresses;  ///< as set by the daemon
@@ -230,7 +230,7 @@ TEST_F(InterfaceControlTest, PassesOnTheHostsConfiguration) {
 /// The interface's thread follows routes itself.
 TEST_F(InterfaceControlTest, RoutesAreReadAgainLater) {
   run_until([&] { return mirror.updates == 1; });
-  mirror.pending = host::HostMirror::Pending::routes;
+  mirror.pending = linux::HostMirror::Pending::routes;
   mirror.change({});
   const auto began = std::chrono::steady_clock::now();
   run_until([&] { return mirror.updates == 2; });
@@ -239,10 +239,10 @@ TEST_F(InterfaceControlTest, RoutesAreReadAgainLater) {
 
 TEST_F(InterfaceControlTest, AnotherChangeDoesNotWaitForRoutes) {
   run_until([&] { return mirror.updates == 1; });
-  mirror.pending = host::HostMirror::Pending::routes;
+  mirror.pending = linux::HostMirror::Pending::routes;
   mirror.change({});
   context.run_one_for(10ms);
-  mirror.pending = host::HostMirror::Pending::any;
+  mirror.pending = linux::HostMirror::Pending::any;
   const auto began = std::chrono::steady_clock::now();
   mirror.change({});
   run_until([&] { return mirror.updates == 2; });
@@ -252,7 +252,7 @@ TEST_F(InterfaceControlTest, AnotherChangeDoesNotWaitForRoutes) {
 TEST_F(InterfaceControlTest, GivesAViewToAThreadThatDoesNotKnowTheRoutes) {
   run_until([&] { return mirror.updates == 1; });
   (void)taken();
-  mirror.pending = host::HostMirror::Pending::none;
+  mirror.pending = linux::HostMirror::Pending::none;
   mirror.next = HostView();
   from_interface(RoutesWanted{});
   EXPECT_THAT(await<HostChanged>(), SizeIs(1));

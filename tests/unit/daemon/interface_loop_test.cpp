@@ -92,7 +92,7 @@ class InterfaceLoopTest : public ::testing::Test {
   FakeTun tun;
   TraceRing trace{"test"};
   FakeRoutes* routes = new FakeRoutes;
-  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
+  RouteFollower follower{std::unique_ptr<linux::RouteSource>(routes)};
   InterfaceMailbox inbox{16};
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;

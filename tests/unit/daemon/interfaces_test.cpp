@@ -251,8 +251,8 @@ TEST_F(InterfacesTest, AFailedInterfaceStopsAllAndTheyAreKept) {
 
 TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   EXPECT_EQ(by_name["ib0.8001"]->id().home, nullptr);
   (void)taken();
   by_name["ib0.8001"]->now_in = elsewhere;
@@ -268,8 +268,8 @@ TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
 }
 
 TEST_F(InterfacesTest, AnInterfaceThatWasRenamedAndMovedIsFoundWhenTheDeviceIsBack) {
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   interfaces.start(port_in({kDefaultPKey}));
   by_name["ib0"]->now_in = elsewhere;
   by_name["ib0"]->now_called = "mgmt";
@@ -347,8 +347,8 @@ TEST_F(InterfacesTest, KeepsNoInterfaceThatTheNextDaemonWouldNotFind) {
   interfaces.start(port_in({kDefaultPKey}));
   (void)taken();
   interfaces.stop({});
-  by_name["ib0"]->now_in = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  by_name["ib0"]->now_in = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   by_name["ib0"]->end({StopReason::Kind::moved, {}});
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
@@ -358,8 +358,8 @@ TEST_F(InterfacesTest, KeepsAnInterfaceThatIsMovedWhileTheDeviceIsLost) {
   interfaces.start(port_in({kDefaultPKey, kRed}));
   (void)taken();
   interfaces.stop({StopReason::Kind::failed, "the device is gone"});
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   by_name["ib0"]->now_in = elsewhere;
   by_name["ib0"]->end({StopReason::Kind::moved, {}});
   poll();
@@ -403,8 +403,8 @@ TEST_F(InterfacesTest, AHandoverOfNothingEndsAtOnce) {
 }
 
 TEST_F(InterfacesTest, CreatesAHandedInterfaceWhereItIs) {
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   handed[kRed].home = elsewhere;
   interfaces.start(port_in({kDefaultPKey, kRed}));
   EXPECT_EQ(by_name["ib0.8001"]->id().home, elsewhere);
@@ -434,8 +434,8 @@ TEST_F(InterfacesTest, AddsAnInterface) {
 
 TEST_F(InterfacesTest, AddsAnInterfaceInTheNamespaceOfTheOneThatWasAsked) {
   interfaces.start(port_in({kDefaultPKey}));
-  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  const auto elsewhere = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/self/ns/net").value());
   by_name["ib0"]->now_in = elsewhere;
   by_name["ib0"]->end({StopReason::Kind::moved, {}});
   poll();

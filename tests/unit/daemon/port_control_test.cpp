@@ -48,7 +48,7 @@ class FakePort final : public PortSource {
   unsigned updates = 0;
 
  private:
-  host::WakeUp event_;
+  linux::WakeUp event_;
   Changes next_{.changed = true};
 };
 
@@ -81,7 +81,7 @@ class FakeSa final : public SaBackend {
   std::vector<wire::SaRequest> requests;
   std::vector<wire::SaResponse> waiting_responses;
   std::vector<wire::Notice> waiting_notices;
-  host::WakeUp arrived;
+  linux::WakeUp arrived;
   TimePoint due = kNever;
   bool failed = false;
   unsigned reregistrations = 0, times = 0, ends = 0;

@@ -91,7 +91,7 @@ TEST(Privileges, ANamespaceCanBeEntered) {
   if (!is_root()) GTEST_SKIP() << "needs root";
   const auto text = status_after([] {
     (void)give_up_privileges({}, capabilities_to_keep({.has_kernel_devices = false}), {});
-    const auto own = host::NetworkNamespace::open("/proc/self/ns/net").value();
+    const auto own = linux::NetworkNamespace::open("/proc/self/ns/net").value();
     return own.run([] { return std::string("entered"); });
   });
   EXPECT_THAT(text, HasSubstr("entered\n"));

@@ -100,7 +100,7 @@ class PumpTest : public ::testing::Test {
   FakeTun tun;
   TraceRing trace{"test"};
   FakeRoutes* routes = new FakeRoutes;
-  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
+  RouteFollower follower{std::unique_ptr<linux::RouteSource>(routes)};
   link::PortStatus port;
   Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1, .hash_key = {1, 2}},
             {.tun = tun,

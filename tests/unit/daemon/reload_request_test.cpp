@@ -18,7 +18,7 @@ using testing::ThrowsMessage;
 
 TEST(ReloadRequestTest, ReachesTheDaemonsOfThePortAndNamesTheirInterfaces) {
   const HandledSignals signals;
-  const auto home = host::NetworkNamespace::open("").value();
+  const auto home = linux::NetworkNamespace::open("").value();
   Logging logs(LogTarget::standard_error, {});
   const WaitingInterfaces waiting({.interfaces = {{.name = "one"}, {.name = "other"}},
                                    .device = "mlx5_0",

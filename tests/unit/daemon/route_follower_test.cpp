@@ -54,7 +54,7 @@ class RouteFollowerTest : public link::LinkFixture {
   }
 
   FakeRoutes* routes = new FakeRoutes;
-  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
+  RouteFollower follower{std::unique_ptr<linux::RouteSource>(routes)};
 };
 
 TEST_F(RouteFollowerTest, PassesOnWhatIsAnnounced) {

@@ -147,7 +147,7 @@ class TwoPortsTest : public ::testing::Test {
   FakeTun tun;
   TraceRing trace{"test"};
   FakeRoutes* routes = new FakeRoutes;
-  RouteFollower follower{std::unique_ptr<host::RouteSource>(routes)};
+  RouteFollower follower{std::unique_ptr<linux::RouteSource>(routes)};
   InterfaceMailbox inbox{64};
   ControlMailbox outbox{256};
   Pump primary{make_pump(pair, PortRole::primary, PumpMode::active)};

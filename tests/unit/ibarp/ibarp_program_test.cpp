@@ -22,7 +22,7 @@
 #include "running_server.hpp"
 #include "tests/support/emulator.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 namespace json = boost::json;
@@ -1205,4 +1205,4 @@ TEST_F(IbarpProgram, IsSilentOnClosedPipe) {
 }
 
 }  // namespace
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp
