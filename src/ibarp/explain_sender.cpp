@@ -89,7 +89,7 @@ class SenderExplanation {
     constexpr int kStrict = 1;
     const int filter = address_.family == AF_INET ? reverse_path_filter(device) : 0;
     if (route && route->device == device) {
-      findings_.ok("route back", way_of(*route));
+      findings_.ok("route back", next_hop_text(*route));
       return;
     }
     const std::string text =

@@ -14,7 +14,7 @@ namespace ipoib::ibarp {
 /// the address leaves the host by an interface of ipoibd. Throws Failure.
 [[nodiscard]] std::optional<HostRoute> find_route(Findings& findings, const Command& command);
 /// "by ib0 and the gateway 10.0.0.1", or "by ib0, on its link".
-[[nodiscard]] std::string way_of(const HostRoute& route);
+[[nodiscard]] std::string next_hop_text(const HostRoute& route);
 /// Whether the interface is up; adds a finding if it is not.
 [[nodiscard]] bool is_up(Findings& findings, const ibarp_info& info);
 

@@ -51,7 +51,7 @@ void Group::start() {
 
 /// Joins again while remaining a member; `held` is the membership of the current state.
 void Group::confirm(Membership& held, unsigned failures, std::string_view why) {
-  abandon_search();
+  stop_search();
   become(group_state::Confirming{std::move(held), join(false), false, failures}, why);
 }
 
@@ -119,7 +119,7 @@ void Group::lose(std::string_view why) {
 }
 
 void Group::leave() {
-  abandon_search();
+  stop_search();
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
                  [&](group_state::Joining&) { emit_leave(); },

@@ -137,7 +137,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             if (!create || s.creating) {
               note_failed_join(failure, s.failures + 1);
-              abandon_search();
+              stop_search();
               return stay(s.membership, s.failures, "not confirmed: kept");
             }
             become(group_state::Confirming{std::move(s.membership), join(true), true, s.failures},
@@ -182,7 +182,7 @@ void Group::move_to_scope(std::size_t scope, TimePoint now) {
 }
 
 /// Ends the search. The join in the other scope may still succeed.
-void Group::abandon_search() {
+void Group::stop_search() {
   const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
   if (confirming == nullptr || !confirming->search) return;
   request_leave(deps_, search_->mgid_in(*confirming->search), join_state());
@@ -202,7 +202,7 @@ const std::optional<McMemberRecord>& Group::creation() const {
 
 /// Leaves, and joins again after a back-off.
 void Group::give_up(TimePoint now, unsigned failures, std::string_view what, std::string why) {
-  abandon_search();
+  stop_search();
   emit_leave();
   detach();
   const Duration pause = deps_.config.join_backoff.after(failures, deps_.random);

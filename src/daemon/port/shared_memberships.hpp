@@ -78,8 +78,8 @@ class SharedMemberships {
     bool is_member = false;
     unsigned joins = 0;                      ///< outstanding
     unsigned leaves = 0;                     ///< outstanding
-    unsigned period = 0;                     ///< the joins of earlier ones are abandoned
-    std::optional<InterfaceNumber> charged;  ///< the interface that has a place of kMaxGroups
+    unsigned period = 0;                     ///< the joins of earlier ones do not count
+    std::optional<InterfaceNumber> charged;  ///< the interface of whose share it is
   };
   struct Outstanding {
     Byte byte = 0;
@@ -101,7 +101,7 @@ class SharedMemberships {
   FileDescriptor file_;
   std::map<Byte, Membership> memberships_;  ///< of this daemon; bounded by the limits of its links
   std::map<wire::SaRequestId, Outstanding> outstanding_;
-  FairShare<InterfaceNumber> places_{kMaxGroups};
+  FairShare<InterfaceNumber> shares_{kMaxGroups};
 };
 
 }  // namespace ipoib::daemon
