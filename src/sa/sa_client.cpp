@@ -160,6 +160,7 @@ void SaClient::postpone(Iterator at, TimePoint now) {
 void SaClient::give_up_opposites(const wire::SaRequest& request) {
   for (const Tid tid : memberships_.beside(request)) {
     const auto other = transactions_.find(tid);
+    assert(other != transactions_.end());
     const bool is_opposite = is_leave(other->second.request) != is_leave(request);
     if (is_opposite && other->second.state == State::postponed) give_up(other);
   }
@@ -192,6 +193,7 @@ void SaClient::begin(Iterator at, TimePoint now) {
   bool is_held = false;
   for (const Tid tid : memberships_.beside(request)) {
     const auto other = transactions_.find(tid);
+    assert(other != transactions_.end());
     if (is_leave(other->second.request) == is_leave(request)) continue;
     if (other->second.state == State::in_flight) {
       other->second.is_superseded = true;
