@@ -90,7 +90,7 @@ void Group::on_notice(const Gid& mgid) {
                  [](group_state::Absent&) {},
                  [](group_state::Joining&) {},
                  [&](group_state::Pausing& s) {
-                   if (search_) set_scope(search_->scope_of(mgid).value_or(search_->scope()));
+                   if (search_) set_scope(search_->scope_of(mgid).value_or(scope()));
                    become(
                        group_state::Joining{
                            .request = join(false), .creating = false, .failures = s.failures},

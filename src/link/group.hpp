@@ -79,6 +79,7 @@ class Group : public cache::Timed {
   void move_to_scope(std::size_t scope, TimePoint now);
   void stop_search();
   void set_scope(std::size_t scope);
+  [[nodiscard]] std::size_t scope() const;
   [[nodiscard]] const std::optional<wire::McMemberRecord>& creation() const;
   void failed(const wire::SaFailure& failure, TimePoint now);
   void note_failed_join(const wire::SaFailure& failure, unsigned failures);

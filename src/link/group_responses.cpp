@@ -113,7 +113,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
           [&](group_state::Joining& s) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             const unsigned failures = s.failures;
-            if (create && !s.creating && (!search_ || search_->scope() == 0)) {
+            if (create && !s.creating && (!search_ || scope() == 0)) {
               become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
               return;
             }
@@ -150,8 +150,8 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
 /// Before the broadcast group is created in the first scope, it is searched in all of them.
 bool Group::try_next_scope(group_state::Joining& joining) {
   if (!search_ || !creation_ || joining.failures > 0) return false;
-  set_scope(search_->next(search_->scope()));
-  if (search_->scope() == 0) return false;
+  set_scope(search_->next(scope()));
+  if (scope() == 0) return false;
   become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
   return true;
 }
@@ -162,8 +162,8 @@ bool Group::try_next_scope(group_state::Joining& joining) {
 /// one.
 bool Group::try_next_scope(group_state::Confirming& confirming) {
   if (!search_) return false;
-  const std::size_t next = search_->next(confirming.search.value_or(search_->scope()));
-  if (next == search_->scope()) return false;
+  const std::size_t next = search_->next(confirming.search.value_or(scope()));
+  if (next == scope()) return false;
   const auto request = request_join(deps_, search_->mgid_in(next), join_state(), nullptr);
   become(group_state::Confirming{std::move(confirming.membership), request, false,
                                  confirming.failures, next},
@@ -188,10 +188,9 @@ void Group::stop_search() {
   request_leave(deps_, search_->mgid_in(*confirming->search), join_state());
 }
 
-void Group::set_scope(std::size_t scope) {
-  search_->set_scope(scope);
-  mgid_ = search_->mgid();
-}
+void Group::set_scope(std::size_t scope) { mgid_ = search_->mgid_in(scope); }
+
+std::size_t Group::scope() const { return *search_->scope_of(mgid_); }
 
 /// The parameters to create the group with. A group must have a FullMember, so one that is only
 /// routed is not created.
