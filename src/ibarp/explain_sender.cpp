@@ -136,7 +136,7 @@ class SenderExplanation {
   }
 
   void explain_drops(const Client& client) {
-    Drops refused = drops_of(client);
+    Counts refused = drops_of(client);
     std::erase_if(refused, [](const auto& each) {
       return std::ranges::find(kReceiveDrops, each.first) == kReceiveDrops.end();
     });

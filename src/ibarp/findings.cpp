@@ -27,15 +27,15 @@ std::string ink_verdict(Verdict verdict) {
 
 }  // namespace
 
-Drops drops_of(const Client& client) {
-  Drops out;
+Counts drops_of(const Client& client) {
+  Counts out;
   for (const ibarp_counter& each : client.counters()) {
     if (each.is_drop != 0 && each.value != 0) out[each.name] = each.value;
   }
   return out;
 }
 
-std::string text_of(const Drops& drops) {
+std::string text_of(const Counts& drops) {
   std::string out;
   for (const auto& [name, value] : drops) {
     out += (out.empty() ? "" : ", ") + name + " " + std::to_string(value);
