@@ -1,4 +1,4 @@
-// Queue pair, TUN and clock of an interface, in memory.
+// Queue pair, TUN and clock of an interface, in memory, and a pump that uses them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "daemon/pump/pump.hpp"
 #include "daemon/pump/sleeper.hpp"
 #include "linux/pollable_tun.hpp"
 #include "linux/route_source.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 #include "verbs/recoverable_ud_port.hpp"
 
 namespace ipoib::daemon {
@@ -191,5 +193,18 @@ class FakeSleeper final : public Sleeper {
   bool routes = false;             ///< whether announced routes do
   std::function<void()> on_sleep;  ///< has to make the loop end some time
 };
+
+/// Of a pump that takes all its frames from one pool, and logs nothing.
+inline Pump::Dependencies pump_dependencies(FramePool& frames, TunPort& tun, UdPort& queue_pair,
+                                            RouteFollower& routes, TraceRing& trace) {
+  return {.tun = tun,
+          .queue_pair = queue_pair,
+          .host_frames = {frames, frames},
+          .messages = frames,
+          .routes = routes,
+          .trace = trace,
+          .log = *link::silent_logger(),
+          .link_log = *link::silent_logger()};
+}
 
 }  // namespace ipoib::daemon

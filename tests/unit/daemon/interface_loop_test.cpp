@@ -97,14 +97,7 @@ class InterfaceLoopTest : public ::testing::Test {
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;
   Pump pump{{.link = {}, .max_ip_mtu = 1500, .seed = 1, .hash_key = {1, 2}},
-            {.tun = tun,
-             .queue_pair = queue_pair,
-             .host_frames = {frames, frames},
-             .messages = frames,
-             .routes = follower,
-             .trace = trace,
-             .log = *link::silent_logger(),
-             .link_log = *link::silent_logger()}};
+            pump_dependencies(frames, tun, queue_pair, follower, trace)};
 };
 
 TEST_F(InterfaceLoopTest, SleepsUntilAnEventWhenNothingIsDue) {

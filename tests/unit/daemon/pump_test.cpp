@@ -103,14 +103,7 @@ class PumpTest : public ::testing::Test {
   RouteFollower follower{std::unique_ptr<linux::RouteSource>(routes)};
   link::PortStatus port;
   Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1, .hash_key = {1, 2}},
-            {.tun = tun,
-             .queue_pair = queue_pair,
-             .host_frames = {frames, frames},
-             .messages = frames,
-             .routes = follower,
-             .trace = trace,
-             .log = *link::silent_logger(),
-             .link_log = *link::silent_logger()}};
+            pump_dependencies(frames, tun, queue_pair, follower, trace)};
 };
 
 /// A change that is announced before a packet is read applies to the packet.

@@ -27,14 +27,7 @@ class SharedViewTest : public ::testing::Test {
                  .mode = mode,
                  .ethernet = true,
                  .stations = 8},
-                {.tun = tun,
-                 .queue_pair = pair,
-                 .host_frames = {frames, frames},
-                 .messages = frames,
-                 .routes = follower,
-                 .trace = trace,
-                 .log = *link::silent_logger(),
-                 .link_log = *link::silent_logger()}};
+                pump_dependencies(frames, tun, pair, follower, trace)};
   }
   void SetUp() override {
     HostView host;

@@ -33,14 +33,7 @@ class TwoPortsTest : public ::testing::Test {
                  .hash_key = {1, 2},
                  .first_request = first_link_request(InterfaceNumber(1), role),
                  .mode = mode},
-                {.tun = tun,
-                 .queue_pair = queue_pair,
-                 .host_frames = {frames, frames},
-                 .messages = frames,
-                 .routes = follower,
-                 .trace = trace,
-                 .log = *link::silent_logger(),
-                 .link_log = *link::silent_logger()}};
+                pump_dependencies(frames, tun, queue_pair, follower, trace)};
   }
   void post(ToInterface&& message) { ASSERT_TRUE(inbox.post(std::move(message))); }
   void set_port(PortRole role, const link::PortStatus& status) { post(PortChanged{status, role}); }
