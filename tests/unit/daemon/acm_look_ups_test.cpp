@@ -1,6 +1,6 @@
 #include "daemon/acm_look_ups.hpp"
 
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 
 namespace ipoib::daemon::acm_look_ups_tests {
 namespace {

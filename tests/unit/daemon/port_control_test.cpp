@@ -13,7 +13,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon::port_control_tests {

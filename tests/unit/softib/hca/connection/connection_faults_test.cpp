@@ -1,6 +1,6 @@
 // Random operations over a network that loses, duplicates and reorders packets: each completes once
 // and correctly, in order, or the connection fails with the right status.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,6 +1,6 @@
 // Unreliable connections: what arrives whole completes a receive; everything else is dropped
 // without a word.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,5 +1,5 @@
 // The operations of a reliable connection, and what ends it.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

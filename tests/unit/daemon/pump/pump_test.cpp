@@ -4,7 +4,7 @@
 
 #include "daemon/pump/pools.hpp"
 #include "tests/on_link.hpp"
-#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"

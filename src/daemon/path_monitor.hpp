@@ -19,7 +19,7 @@
 
 namespace ipoib::daemon {
 
-class PathTest {
+class PathMonitor {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(2);
   /// The interval is not shorter than this for each LID that the ports know of.

@@ -1,4 +1,6 @@
 // The daemon in place of ibacm: its socket, and its clients, on an io_context of the test.
+#include "daemon/acm/server.hpp"
+
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,7 +11,6 @@
 #include <filesystem>
 #include <string>
 
-#include "daemon/acm/server.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/unix_path.hpp"
 #include "tests/unit/control/temporary_run_folder.hpp"

@@ -5,7 +5,7 @@
 
 #include "daemon/pump/pump.hpp"
 #include "ethernet/station_address.hpp"
-#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/ethernet.hpp"
 

@@ -1,5 +1,5 @@
-#include "hca_fixture.hpp"
 #include "softib/core/network_order.hpp"
+#include "tests/unit/softib/hca/hca_fixture.hpp"
 
 namespace softib::hca {
 namespace {

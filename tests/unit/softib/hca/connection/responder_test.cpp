@@ -1,5 +1,5 @@
 // The responder of a connection: what it executes, and which responses it puts into an outbox.
-#include "queue_pair_fixture.hpp"
+#include "tests/unit/softib/hca/queue_pair_fixture.hpp"
 
 namespace softib::hca {
 namespace {

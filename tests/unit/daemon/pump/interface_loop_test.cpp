@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "daemon/pump/pools.hpp"
-#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon {

@@ -14,7 +14,7 @@
 #include "daemon/interfaces/handover.hpp"
 #include "daemon/interfaces/interfaces.hpp"
 #include "ipoib/log.hpp"
-#include "tests/unit/daemon/fake_interface.hpp"
+#include "tests/unit/daemon/interfaces/fake_interface.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon {

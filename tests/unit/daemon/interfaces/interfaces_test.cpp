@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 
 namespace ipoib::daemon {
 namespace {

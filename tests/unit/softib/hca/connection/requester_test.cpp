@@ -1,5 +1,5 @@
 // The requester of a connection: which packets it puts into an outbox, and what completes requests.
-#include "queue_pair_fixture.hpp"
+#include "tests/unit/softib/hca/queue_pair_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,11 +1,11 @@
 // Which connections are served, in which order, and when.
+#include "softib/hca/connection/schedule.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <vector>
-
-#include "softib/hca/connection/schedule.hpp"
 
 namespace softib::hca {
 namespace {

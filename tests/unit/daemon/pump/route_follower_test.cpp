@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "tests/support/address_handles.hpp"
-#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::daemon {
 namespace {
+
+using namespace std::chrono_literals;
 
 using link::Counter;
 

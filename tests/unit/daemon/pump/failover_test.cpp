@@ -7,7 +7,7 @@
 #include "daemon/pump/interface_loop.hpp"
 #include "daemon/pump/sa_requests.hpp"
 #include "tests/on_link.hpp"
-#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon {
@@ -19,8 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr Ipv4Address kPeer{0x0a2c0002};
-constexpr Ipv4Address kOther{0x0a2c0003};
+constexpr Ipv4Address kFirstPeer{0x0a2c0002};
+constexpr Ipv4Address kSecondPeer{0x0a2c0003};
 
 class TwoPortsTest : public ::testing::Test {
  protected:
@@ -48,7 +48,7 @@ class TwoPortsTest : public ::testing::Test {
   }
   static link::SavedPage cache() {
     link::SavedPage page;
-    page.neighbours.push_back({.address = kPeer,
+    page.neighbours.push_back({.address = kFirstPeer,
                                .hardware = link::hardware(0x22, 9),
                                .path = {.attributes = {.dlid = Lid(7), .sl = {}}, .mtu = 2048}});
     return page;
@@ -172,7 +172,7 @@ TEST_F(TwoPortsTest, TheHostDoesNotSeeTheLossOfAPort) {
          EXPECT_THAT(tun.carriers, Each(true)) << "not even for a moment";
          EXPECT_THAT(pair.sent, IsEmpty());
          EXPECT_FALSE(backup_pair.sent.empty()) << "the new address is announced";
-         const auto peer = backup.link().get(kPeer, sleeper.time);
+         const auto peer = backup.link().get(kFirstPeer, sleeper.time);
          ASSERT_TRUE(peer) << "its neighbours are handed over";
          EXPECT_EQ(peer->hardware, link::hardware(0x22, 9));
        }});
@@ -209,7 +209,7 @@ TEST_F(TwoPortsTest, AddressesOfAnotherSubnetAreNotHandedOver) {
        lose(PortRole::primary),
        [this] {
          EXPECT_EQ(backup.mode(), PumpMode::active);
-         EXPECT_FALSE(backup.link().get(kPeer, sleeper.time));
+         EXPECT_FALSE(backup.link().get(kFirstPeer, sleeper.time));
        }});
 }
 
@@ -309,7 +309,7 @@ TEST_F(TwoPortsTest, APortWhoseDeviceWasRepairedHasANewPart) {
        [&] {
          EXPECT_EQ(released, 0U);
          post(PortReplaced{PortRole::primary, &part, &new_pair});
-         post(SetNeighbours{{{kOther, link::hardware(0x33, 3), ""}}});
+         post(SetNeighbours{{{kSecondPeer, link::hardware(0x33, 3), ""}}});
          set_port(PortRole::primary, port_of(PortRole::primary));
        },
        ask(control::StatsRequest{}),
@@ -317,7 +317,7 @@ TEST_F(TwoPortsTest, APortWhoseDeviceWasRepairedHasANewPart) {
          EXPECT_EQ(released, 1U) << "the control thread may destroy the old one";
          EXPECT_EQ(part.link().state(), link::LinkState::up);
          EXPECT_EQ(part.mode(), PumpMode::standby);
-         EXPECT_TRUE(part.link().get(kOther, sleeper.time));
+         EXPECT_TRUE(part.link().get(kSecondPeer, sleeper.time));
          EXPECT_EQ(new_pair.sent.size(), 0U);
        },
        lose(PortRole::backup),
@@ -378,17 +378,17 @@ TEST_F(TwoPortsTest, NoCounterBecomesSmaller) {
 }
 
 TEST_F(TwoPortsTest, StaticNeighboursAreOnBothPorts) {
-  post(SetNeighbours{{{kOther, link::hardware(0x33, 3), ""}}});
-  run({ask(control::SetRequest{.address = kPeer, .hardware = link::hardware(0x44, 4)}),
+  post(SetNeighbours{{{kSecondPeer, link::hardware(0x33, 3), ""}}});
+  run({ask(control::SetRequest{.address = kFirstPeer, .hardware = link::hardware(0x44, 4)}),
        [this] {
-         EXPECT_TRUE(backup.link().get(kOther, sleeper.time));
-         ASSERT_TRUE(backup.link().get(kPeer, sleeper.time));
-         EXPECT_EQ(backup.link().get(kPeer, sleeper.time)->hardware, link::hardware(0x44, 4));
+         EXPECT_TRUE(backup.link().get(kSecondPeer, sleeper.time));
+         ASSERT_TRUE(backup.link().get(kFirstPeer, sleeper.time));
+         EXPECT_EQ(backup.link().get(kFirstPeer, sleeper.time)->hardware, link::hardware(0x44, 4));
        },
-       ask(control::DeleteRequest{kPeer}), lose(PortRole::primary),
+       ask(control::DeleteRequest{kFirstPeer}), lose(PortRole::primary),
        [this] {
-         EXPECT_TRUE(backup.link().get(kOther, sleeper.time));
-         EXPECT_FALSE(backup.link().get(kPeer, sleeper.time)) << "it was deleted on both";
+         EXPECT_TRUE(backup.link().get(kSecondPeer, sleeper.time));
+         EXPECT_FALSE(backup.link().get(kFirstPeer, sleeper.time)) << "it was deleted on both";
        }});
 }
 

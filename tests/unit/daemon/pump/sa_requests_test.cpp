@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "../sa/memory_mad_port.hpp"
 #include "ipoib/log.hpp"
 #include "sa/sa_client.hpp"
+#include "tests/unit/sa/memory_mad_port.hpp"
 
 namespace ipoib::daemon {
 namespace {

@@ -1,10 +1,10 @@
-#include "daemon/path_test.hpp"
+#include "daemon/path_monitor.hpp"
 
 #include <utility>
 
 namespace ipoib::daemon {
 
-bool PathTest::begin(Lid highest, TimePoint now) {
+bool PathMonitor::begin(Lid highest, TimePoint now) {
   if (now < due_) return false;
   due_ = now + interval(highest);
   const bool is_waiting =
@@ -15,7 +15,7 @@ bool PathTest::begin(Lid highest, TimePoint now) {
   return true;
 }
 
-bool PathTest::on_result(PortRole role, std::uint64_t round, bool answered) {
+bool PathMonitor::on_result(PortRole role, std::uint64_t round, bool answered) {
   if (round != round_) return false;
   answered_[role] = answered;
   const auto& of_other = answered_[other_than(role)];
@@ -25,7 +25,7 @@ bool PathTest::on_result(PortRole role, std::uint64_t round, bool answered) {
   return silent_.values != before;
 }
 
-bool PathTest::stop() {
+bool PathMonitor::stop() {
   answered_ = {{true, true}};  // a later result of this round is of a port that was different
   ++round_;
   return std::exchange(silent_, {}).values != PerPort<bool>{}.values;

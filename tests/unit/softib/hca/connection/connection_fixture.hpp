@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "hca_fixture.hpp"
 #include "softib/core/large_packet.hpp"
+#include "tests/unit/softib/hca/hca_fixture.hpp"
 
 namespace softib::hca {
 

@@ -1,4 +1,4 @@
-#include "daemon/path_test.hpp"
+#include "daemon/path_monitor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@ constexpr auto kPrimary = PortRole::primary;
 constexpr auto kBackup = PortRole::backup;
 constexpr Lid kHighest{5};
 
-class PathTestTest : public ::testing::Test {
+class PathMonitorTest : public ::testing::Test {
  protected:
   void begin() {
-    now += PathTest::kInterval;
+    now += PathMonitor::kInterval;
     ASSERT_TRUE(test.begin(kHighest, now));
   }
   bool result(PortRole role, bool answered) { return test.on_result(role, test.round(), answered); }
@@ -25,11 +25,11 @@ class PathTestTest : public ::testing::Test {
     ASSERT_TRUE(test.is_silent(role));
   }
 
-  PathTest test;
+  PathMonitor test;
   TimePoint now{1000s};
 };
 
-TEST_F(PathTestTest, APortIsSilentIfOnlyTheOtherOneIsAnswered) {
+TEST_F(PathMonitorTest, APortIsSilentIfOnlyTheOtherOneIsAnswered) {
   be_silent(kPrimary);
   EXPECT_FALSE(test.is_silent(kBackup));
   begin();
@@ -38,7 +38,7 @@ TEST_F(PathTestTest, APortIsSilentIfOnlyTheOtherOneIsAnswered) {
   EXPECT_FALSE(test.is_silent(kPrimary)) << "one answer is enough";
 }
 
-TEST_F(PathTestTest, AnSaThatAnswersNobodyChangesNothing) {
+TEST_F(PathMonitorTest, AnSaThatAnswersNobodyChangesNothing) {
   begin();
   EXPECT_FALSE(result(kPrimary, false));
   EXPECT_FALSE(result(kBackup, false));
@@ -50,18 +50,18 @@ TEST_F(PathTestTest, AnSaThatAnswersNobodyChangesNothing) {
   EXPECT_TRUE(test.is_silent(kPrimary)) << "the verdict stays";
 }
 
-TEST_F(PathTestTest, AsksAgainOnlyWhenBothHaveResults) {
+TEST_F(PathMonitorTest, AsksAgainOnlyWhenBothHaveResults) {
   begin();
   EXPECT_FALSE(test.begin(kHighest, now + 1s)) << "too early";
   (void)result(kBackup, true);
-  now += PathTest::kInterval;
+  now += PathMonitor::kInterval;
   EXPECT_FALSE(test.begin(kHighest, now)) << "the other request is still repeated";
-  EXPECT_EQ(test.next_deadline(), now + PathTest::kInterval);
+  EXPECT_EQ(test.next_deadline(), now + PathMonitor::kInterval);
   (void)result(kPrimary, false);
   begin();
 }
 
-TEST_F(PathTestTest, AResultOfAnEarlierRoundIsIgnored) {
+TEST_F(PathMonitorTest, AResultOfAnEarlierRoundIsIgnored) {
   begin();
   const auto before = test.round();
   (void)test.stop();
@@ -71,17 +71,17 @@ TEST_F(PathTestTest, AResultOfAnEarlierRoundIsIgnored) {
   EXPECT_FALSE(test.is_silent(kPrimary));
 }
 
-TEST_F(PathTestTest, WithoutTestsNoPortIsSilent) {
+TEST_F(PathMonitorTest, WithoutTestsNoPortIsSilent) {
   be_silent(kBackup);
   EXPECT_TRUE(test.stop());
   EXPECT_FALSE(test.is_silent(kBackup));
   EXPECT_FALSE(test.stop());
 }
 
-TEST_F(PathTestTest, ALargeSubnetIsAskedLessOften) {
-  EXPECT_EQ(PathTest::interval(Lid(1)), 2s);
-  EXPECT_EQ(PathTest::interval(Lid(1000)), 40s);
-  EXPECT_EQ(PathTest::interval(Lid(0xbfff)), 2min);
+TEST_F(PathMonitorTest, ALargeSubnetIsAskedLessOften) {
+  EXPECT_EQ(PathMonitor::interval(Lid(1)), 2s);
+  EXPECT_EQ(PathMonitor::interval(Lid(1000)), 40s);
+  EXPECT_EQ(PathMonitor::interval(Lid(0xbfff)), 2min);
 }
 
 }  // namespace
