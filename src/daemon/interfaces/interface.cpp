@@ -306,9 +306,11 @@ void Interface::set_mode(PumpMode mode) {
   control_.set_mode(mode);
 }
 
-/// Another daemon may serve the network interface.
-void Interface::remove_at_end() {
-  if (device_ && mode_ == PumpMode::active) device_->remove();
+void Interface::set_ending(const Ending& ending) {
+  const bool is_served_here = mode_ == PumpMode::active;  // or by another daemon
+  if (device_ && ending.removes && is_served_here) device_->remove();
+  if (device_ && ending.removes_now) device_->close();
+  if (ending.forgets_neighbours) dependencies_.neighbours.forget(id_.pkey);
 }
 
 void Interface::on_renamed(const std::string& name) {

@@ -50,11 +50,7 @@ class Interface final : public PartitionInterface {
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return device_ != nullptr && device_->adopted(); }
-  void remove_at_end() override;
-  void remove_now() override {
-    if (device_ != nullptr) device_->close();
-  }
-  void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
+  void set_ending(const Ending& ending) override;
   [[nodiscard]] bool is_at_home() const override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;

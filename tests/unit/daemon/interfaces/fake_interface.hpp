@@ -23,9 +23,11 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] InterfaceOwner& owner() const { return owner_; }
   [[nodiscard]] bool adopted() const override { return adopted_; }
-  void remove_at_end() override { note("remove"); }
-  void remove_now() override { note("remove now"); }
-  void forget_neighbours() override { note("forget neighbours"); }
+  void set_ending(const Ending& ending) override {
+    if (ending.removes) note("remove");
+    if (ending.removes_now) note("remove now");
+    if (ending.forgets_neighbours) note("forget neighbours");
+  }
   [[nodiscard]] bool is_at_home() const override { return now_in == nullptr; }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   [[nodiscard]] KeptInterface kept() const override { return {now_called, "", now_in}; }
