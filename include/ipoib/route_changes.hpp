@@ -13,10 +13,10 @@ namespace ipoib {
 /// leads through other interfaces.
 struct RouteAdded {
   /// The position of the new route among those with the same prefix, TOS and metric.
-  enum class Place : std::uint8_t { first, last, instead };
+  enum class Position : std::uint8_t { first, last, instead };
   std::uint32_t table = 0;
   HostRoute route;
-  Place place = Place::last;
+  Position position = Position::last;
 };
 /// A route, or some of its next hops, was removed.
 struct RouteRemoved {

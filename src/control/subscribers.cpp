@@ -86,12 +86,12 @@ Topics Subscribers::wanted() {
 /// Tells the interface which topics are wanted. If it refuses, it is told again at the next
 /// occasion.
 void Subscribers::tell(const Topics& wanted, Callback done) {
-  told_ = wanted;
+  reported_ = wanted;
   ask_(SubscribeRequest{wanted},
        [weak = weak_from_this(), &context = context_, done = std::move(done)](Response response) {
          if (response.has_error()) {
            asio::post(context, [weak] {
-             if (const auto self = weak.lock()) self->told_.reset();
+             if (const auto self = weak.lock()) self->reported_.reset();
            });
          }
          if (done) done(std::move(response));
@@ -99,7 +99,7 @@ void Subscribers::tell(const Topics& wanted, Callback done) {
 }
 
 void Subscribers::publish(const Event& event) {
-  if (const Topics now = wanted(); now != told_) tell(now, {});
+  if (const Topics now = wanted(); now != reported_) tell(now, {});
   std::shared_ptr<const std::string> complete;
   std::shared_ptr<const std::string> reduced;
   for (const auto& each : all_) {

@@ -57,8 +57,8 @@ class Subscribers : public std::enable_shared_from_this<Subscribers> {
   boost::asio::steady_timer timer_;
   std::vector<Pointer> all_;
   std::vector<std::weak_ptr<Subscriber>> expected_;  ///< subscribers whose streams are not open yet
-  std::optional<Topics> told_ = Topics{};  ///< that the interface reports; none if unknown
-  Clock::time_point polled_{};             ///< when the counters were read
+  std::optional<Topics> reported_ = Topics{};        ///< by the interface; nullopt if unknown
+  Clock::time_point polled_{};                       ///< when the counters were read
 };
 
 }  // namespace ipoib::control

@@ -65,12 +65,12 @@ void AcmLookUps::find(const wire::acm::Wanted& wanted, acm::Server::Done done) c
   auto* const interface = interfaces_.find(*source);
   if (interface == nullptr) return done(Status::source_address);
   const auto timeout = wanted.at_once ? std::chrono::milliseconds(0) : kPatience;
-  const auto told = wanted.source ? std::nullopt : source;
+  const auto chosen_source = wanted.source ? std::nullopt : source;
   interface->resolve(
-      {wanted.destination, timeout},
-      [done = std::move(done), told, at_once = wanted.at_once](const control::Response& response) {
+      {wanted.destination, timeout}, [done = std::move(done), chosen_source,
+                                      at_once = wanted.at_once](const control::Response& response) {
         const bool is_unknown = !response && response.error().code == ETIMEDOUT;
-        done(at_once && is_unknown ? Status::no_data : acm_answer(response, told));
+        done(at_once && is_unknown ? Status::no_data : acm_answer(response, chosen_source));
       });
 }
 

@@ -20,14 +20,14 @@ class AcmLookUps {
   static constexpr std::chrono::milliseconds kPatience{2000};
 
   /// Both outlive it, and the responses that it waits for.
-  AcmLookUps(Interfaces& interfaces, const host::NetworkNamespace& home)
+  AcmLookUps(Interfaces& interfaces, const linux::NetworkNamespace& home)
       : interfaces_(interfaces), home_(home) {}
 
   void find(const wire::acm::Wanted& wanted, acm::Server::Done done) const;
 
  private:
   Interfaces& interfaces_;
-  const host::NetworkNamespace& home_;
+  const linux::NetworkNamespace& home_;
 };
 
 /// What a response to control::ResolveRequest is to a client. `source`: for one that has named

@@ -17,8 +17,8 @@ namespace {
 
 /// With which the interface of a TUN was created; it may have been renamed since.
 std::optional<std::string> first_name_of(int tun, Guid port) {
-  const auto current = host::TunDevice::name_of(tun);
-  const auto names = host::alternative_names();
+  const auto current = linux::TunDevice::name_of(tun);
+  const auto names = linux::alternative_names();
   if (!names) return std::nullopt;
   for (const auto& [interface, alternative] : *names) {
     const auto mark = interface == current ? parse_mark(alternative) : std::nullopt;
@@ -32,7 +32,7 @@ std::optional<std::string> first_name_of(int tun, Guid port) {
 /// A VLAN comes with the descriptor of the TAP that carries it.
 void check_vlans(const Handover& handover, const Options& options) {
   const auto name_of = [](const HandedInterface& one) {
-    return host::TunDevice::name_of(one.tun.get());
+    return linux::TunDevice::name_of(one.tun.get());
   };
   const auto trunk = handover.interfaces.find(base_partition(options.pkeys));
   for (const auto& each : handover.interfaces) {
@@ -48,7 +48,7 @@ void check_vlans(const Handover& handover, const Options& options) {
 }
 
 void check_names(const Handover& handover, Guid port, const Options& options,
-                 OperatorChanges& changes, const host::NetworkNamespace& own) {
+                 OperatorChanges& changes, const linux::NetworkNamespace& own) {
   const InterfacePlan plan(options.pkeys, options.interface, changes, options.vlans);
   for (const auto& [pkey, interface] : handover.interfaces) {
     const bool is_wanted = options.pkeys.empty() || std::ranges::count(options.pkeys, pkey) > 0;

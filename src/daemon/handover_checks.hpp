@@ -16,6 +16,6 @@ void check_vlans(const Handover& handover, const Options& options);
 /// daemon has another name for a partition that this one will serve. `own` is the namespace of
 /// --netns.
 void check_names(const Handover& handover, Guid port, const Options& options,
-                 OperatorChanges& changes, const host::NetworkNamespace& own);
+                 OperatorChanges& changes, const linux::NetworkNamespace& own);
 
 }  // namespace ipoib::daemon::handover

@@ -57,12 +57,12 @@ struct Dependencies {
   Configuration& configuration;
   const Options& options;
   Logging& logs;
-  const host::NetworkNamespace home;
+  const linux::NetworkNamespace home;
   const HandledSignals& signals;
   KeptInterfaces kept;
   OperatorChanges changes;
   NeighbourStore neighbours;
-  std::unique_ptr<host::VlanTrunk> trunk;  ///< null without --vlan
+  std::unique_ptr<linux::VlanTrunk> trunk;  ///< null without --vlan
   PidFile pid_file;
   std::string privileges;  ///< Restricted::privileges
   bool has_logged_privileges = false;
@@ -99,12 +99,12 @@ std::optional<UsedRunFolder> use_run_folder(const Account& account) {
 }
 
 /// The queues outlive the device, since larger ones need a privilege that is dropped.
-std::unique_ptr<host::VlanTrunk> make_trunk(const Options& options) {
+std::unique_ptr<linux::VlanTrunk> make_trunk(const Options& options) {
   if (options.vlans.empty()) return nullptr;
   std::vector<VlanId> vlans;
   vlans.reserve(options.vlans.size());
   for (const auto& [pkey, vlan] : options.vlans) vlans.push_back(vlan);
-  return std::make_unique<host::VlanTrunk>(vlans);
+  return std::make_unique<linux::VlanTrunk>(vlans);
 }
 
 /// The link from the name that librdmacm knows to the socket in the run folder.
@@ -169,10 +169,10 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   if (!handover) return std::nullopt;
   handover::check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
-    auto home = host::TunDevice::namespace_of(interface.tun.get());
+    auto home = linux::TunDevice::namespace_of(interface.tun.get());
     if (!home) throw std::runtime_error("the running ipoibd hands over an interface that has gone");
     if (home->is_same_as(dependencies.home)) continue;
-    interface.home = std::make_shared<const host::NetworkNamespace>(std::move(*home));
+    interface.home = std::make_shared<const linux::NetworkNamespace>(std::move(*home));
   }
   dependencies.changes.added.insert(handover->offer.added.begin(), handover->offer.added.end());
   dependencies.changes.deleted.insert(handover->offer.deleted.begin(),
@@ -340,7 +340,7 @@ int run(Options read, const std::vector<std::string>& arguments) {
   Dependencies dependencies{.configuration = configuration,
                             .options = options,
                             .logs = logs,
-                            .home = host::NetworkNamespace::open(options.netns).value(),
+                            .home = linux::NetworkNamespace::open(options.netns).value(),
                             .signals = signals,
                             .kept = {},
                             .changes = {},

@@ -92,7 +92,7 @@ std::unique_ptr<ServedPort> PortControl::serve(PortRole role, const Port& port) 
       .on_changed = [this] { test_paths(); },
       .on_tested =
           [this, role](std::uint64_t round, bool answered) {
-            if (path_test_.on_result(role, round, answered)) show_silence();
+            if (path_monitor_.on_result(role, round, answered)) show_silence();
           }});
 }
 
@@ -193,20 +193,20 @@ void PortControl::test_paths() {
   if (!primary || !backup || stopping_) return test_timer_.set(kNever);
   if (!primary->can_test() || !backup->can_test() ||
       !have_one_sa(primary->snapshot(), backup->snapshot())) {
-    if (path_test_.stop()) show_silence();
+    if (path_monitor_.stop()) show_silence();
     return test_timer_.set(kNever);  // on_changed() follows
   }
   const auto& port = primary->snapshot();
   const Lid highest = std::max({port.lid, port.sm_lid, backup->snapshot().lid});
-  if (path_test_.begin(highest, monotonic_now())) {
-    for (const auto& each : ports_.values) each->test(path_test_.round());
+  if (path_monitor_.begin(highest, monotonic_now())) {
+    for (const auto& each : ports_.values) each->test(path_monitor_.round());
   }
-  test_timer_.set(path_test_.next_deadline());
+  test_timer_.set(path_monitor_.next_deadline());
 }
 
 void PortControl::show_silence() {
   for (const PortRole role : kPortRoles) {
-    const bool is_silent = path_test_.is_silent(role);
+    const bool is_silent = path_monitor_.is_silent(role);
     if (std::exchange(is_silent_[role], is_silent) != is_silent) log_silence(role);
     if (ports_[role]) ports_[role]->set_silent(is_silent);
   }

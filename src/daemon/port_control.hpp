@@ -15,7 +15,7 @@
 #include "daemon/handover_giver.hpp"
 #include "daemon/handover_taker.hpp"
 #include "daemon/interfaces/interfaces.hpp"
-#include "daemon/path_test.hpp"
+#include "daemon/path_monitor.hpp"
 #include "daemon/port/port_source.hpp"
 #include "daemon/port/sa_backend.hpp"
 #include "daemon/process/service.hpp"
@@ -51,8 +51,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
     const HandledSignals& signals;
     std::function<Reloaded()> reload;  ///< Configuration::reload()
     Logger& log;
-    acm::Socket* acm = nullptr;                    ///< null without --acm
-    const host::NetworkNamespace* home = nullptr;  ///< of the clients of `acm`
+    acm::Socket* acm = nullptr;                     ///< null without --acm
+    const linux::NetworkNamespace* home = nullptr;  ///< of the clients of `acm`
     /// Called when the interfaces are served: no other daemon has them.
     std::function<void()> on_serving;
   };
@@ -102,7 +102,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   Watch signal_watch_;
   Interfaces interfaces_;
   PerPort<std::unique_ptr<ServedPort>> ports_;  ///< null: there is no backup
-  PathTest path_test_;                          ///< of both ports
+  PathMonitor path_monitor_;                    ///< of both ports
   PerPort<bool> is_silent_;
   handover::Giver giver_;
   std::optional<handover::Taker> taker_;

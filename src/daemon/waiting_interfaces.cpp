@@ -13,7 +13,7 @@ namespace ipoib::daemon {
 /// The handler of one interface.
 class WaitingInterfaces::Waiting final : public control::Handler {
  public:
-  Waiting(std::string name, const Settings& settings, const host::NetworkNamespace& home)
+  Waiting(std::string name, const Settings& settings, const linux::NetworkNamespace& home)
       : name_(std::move(name)), settings_(settings), home_(home) {}
 
   void handle(control::InterfaceRequest request,
@@ -47,7 +47,7 @@ class WaitingInterfaces::Waiting final : public control::Handler {
     info.interface = name_;
     info.device = settings_.device;
     info.port = settings_.port;
-    info.admin_up = home_.run([this] { return host::is_up(name_); });
+    info.admin_up = home_.run([this] { return linux::is_up(name_); });
     info.state = "no_device";
     info.waiting_for = "the RDMA device: " + settings_.reason + " (ibv_devices lists the devices)";
     info.version = IPOIB_VERSION;
@@ -57,10 +57,10 @@ class WaitingInterfaces::Waiting final : public control::Handler {
 
   std::string name_;
   Settings settings_;
-  const host::NetworkNamespace& home_;
+  const linux::NetworkNamespace& home_;
 };
 
-WaitingInterfaces::WaitingInterfaces(const Settings& settings, const host::NetworkNamespace& home,
+WaitingInterfaces::WaitingInterfaces(const Settings& settings, const linux::NetworkNamespace& home,
                                      Logging& logs)
     : context_(1) {
   for (const auto& [name, mark, its_home] : settings.interfaces) {

@@ -31,7 +31,7 @@ class WaitingInterfaces {
 
   /// Responds on a thread of its own until the destructor. Leaves out an interface whose control
   /// socket another daemon has. `home` and `logs` outlive this.
-  WaitingInterfaces(const Settings& settings, const host::NetworkNamespace& home, Logging& logs);
+  WaitingInterfaces(const Settings& settings, const linux::NetworkNamespace& home, Logging& logs);
   WaitingInterfaces(const WaitingInterfaces&) = delete;
   WaitingInterfaces& operator=(const WaitingInterfaces&) = delete;
   ~WaitingInterfaces();

@@ -26,7 +26,7 @@ class FabricRequests {
       return one.until <= now || (one.request.target_protocol == request.target_protocol &&
                                   one.request.sender_hardware == request.sender_hardware);
     });
-    if (!places_.take(request.sender_hardware)) return false;
+    if (!shares_.take(request.sender_hardware)) return false;
     waiting_.push_back({request, now + kPatience});
     return true;
   }
@@ -48,13 +48,13 @@ class FabricRequests {
   void erase_if(Predicate is_obsolete) {
     std::erase_if(waiting_, [&](const Waiting& one) {
       if (!is_obsolete(one)) return false;
-      places_.give_back(one.request.sender_hardware);
+      shares_.give_back(one.request.sender_hardware);
       return true;
     });
   }
 
   std::vector<Waiting> waiting_;
-  FairShare<HwAddress> places_{kMax};
+  FairShare<HwAddress> shares_{kMax};
 };
 
 }  // namespace ipoib::ethernet

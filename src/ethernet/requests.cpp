@@ -8,7 +8,7 @@ template <class Predicate>
 void Requests::Limited::erase_if(Predicate is_obsolete) {
   std::erase_if(waiting, [&](const Waiting& one) {
     if (!is_obsolete(one)) return false;
-    places.give_back(one.asker.mac);
+    shares.give_back(one.asker.mac);
     return true;
   });
 }
@@ -18,9 +18,9 @@ bool Requests::add(const IpAddress& target, const Asker& asker, AskerKind kind, 
   limited.erase_if([&](const Waiting& one) {
     return one.until <= now || (one.target == target && one.asker == asker);
   });
-  if (!limited.places.has_room_for(asker.mac) || !may_ask(kind, now)) return false;
+  if (!limited.shares.has_room_for(asker.mac) || !may_ask(kind, now)) return false;
   limited.waiting.push_back({target, asker, now + kPatience});
-  return limited.places.take(asker.mac);
+  return limited.shares.take(asker.mac);
 }
 
 bool Requests::may_ask(AskerKind kind, TimePoint now) {

@@ -63,7 +63,7 @@ class Requests {
   };
   struct Limited {
     std::vector<Waiting> waiting;
-    FairShare<MacAddress> places{kMax};
+    FairShare<MacAddress> shares{kMax};
     template <class Predicate>
     void erase_if(Predicate is_obsolete);
   };

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -67,4 +67,4 @@ std::string Archive::finish() && {
   return std::move(bytes_);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

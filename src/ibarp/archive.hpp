@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Writes the ustar format (POSIX.1-1988): a header of 512 bytes for each file, its contents, and
 /// zeros up to the next multiple of 512.
@@ -24,4 +24,4 @@ class Archive {
   std::string bytes_;
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 Batch::Batch(const std::string& name) : name_(name), in_(name == "-" ? std::cin : file_) {
   if (name == "-") return;
@@ -42,4 +42,4 @@ bool Batch::next(std::vector<std::string>& words) {
   }
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class Batch {
  public:
@@ -30,4 +30,4 @@ class Batch {
   std::size_t line_ = 0;
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

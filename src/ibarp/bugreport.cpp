@@ -21,7 +21,7 @@
 #include "json.hpp"
 #include "run.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace fs = std::filesystem;
 
@@ -214,4 +214,4 @@ std::string bug_report(const Command& command) {
   return path + "\n";
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

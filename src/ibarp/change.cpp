@@ -4,7 +4,7 @@
 
 #include "run.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 void change(const Client& client, const Command& command) {
   using Verb = Command::Verb;
@@ -29,4 +29,4 @@ std::string flush(const Client& client, const Command& command) {
       boost::json::object{{"interface", client.interface()}, {"deleted", deleted}});
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

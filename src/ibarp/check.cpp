@@ -14,7 +14,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace fs = std::filesystem;
 
@@ -176,4 +176,4 @@ Findings check(const Client& client) {
   return findings;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -28,7 +28,7 @@ bool before(const Line& a, const Line& b) {
 }  // namespace
 
 Client::Client(std::string interface) : interface_(std::move(interface)) {
-  ibarp* handle = nullptr;
+  ::ibarp* handle = nullptr;
   const int result = ibarp_open(interface_.c_str(), &handle);
   if (result != 0) throw Failure(kFailed, reason_of(interface_, nullptr, result));
   handle_.reset(handle);
@@ -110,7 +110,7 @@ ibarp_info Client::info() const {
   return out;
 }
 
-std::string reason_of(const std::string& interface, const ibarp* handle, int result) {
+std::string reason_of(const std::string& interface, const ::ibarp* handle, int result) {
   std::string why = ibarp_error(handle);
   if (why.empty()) why = ibarp_strerror(result);
   const std::string prefix = interface + ": ";
@@ -185,4 +185,4 @@ std::string gid_text(const std::uint8_t (&gid)[16]) {
   return text_of(address);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -10,12 +10,12 @@
 #include "command.hpp"
 #include "ipoib/ibarp.h"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 struct CloseHandle {
-  void operator()(ibarp* handle) const { ibarp_close(handle); }
+  void operator()(::ibarp* handle) const { ibarp_close(handle); }
 };
-using Handle = std::unique_ptr<ibarp, CloseHandle>;
+using Handle = std::unique_ptr<::ibarp, CloseHandle>;
 
 /// A copy of an ibarp_histogram.
 struct Histogram {
@@ -39,7 +39,7 @@ class Client {
   explicit Client(std::string interface);
 
   [[nodiscard]] const std::string& interface() const { return interface_; }
-  [[nodiscard]] ibarp* get() const { return handle_.get(); }
+  [[nodiscard]] ::ibarp* get() const { return handle_.get(); }
   /// Throws the error of the last call on the handle, unless `result` is 0.
   void check(int result) const;
 
@@ -69,7 +69,8 @@ class Client {
 };
 
 /// Why a call about an interface has failed that returned `result`; ibarp_open() without handle.
-[[nodiscard]] std::string reason_of(const std::string& interface, const ibarp* handle, int result);
+[[nodiscard]] std::string reason_of(const std::string& interface, const ::ibarp* handle,
+                                    int result);
 
 /// The interface with that name or, if it is empty, those of ipoibd in this network namespace,
 /// maybe none. Throws Failure if they cannot be listed.
@@ -86,4 +87,4 @@ class Client {
 [[nodiscard]] std::string text_of(const ibarp_hardware& hardware);
 [[nodiscard]] std::string gid_text(const std::uint8_t (&gid)[16]);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdlib>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -74,4 +74,4 @@ std::string ink_state(std::string_view state) {
   return contains(kBad, state) ? ink(Ink::bad, state) : std::string(state);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

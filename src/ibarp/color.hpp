@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 enum class ColorMode : std::uint8_t { automatic, always, never };
 
@@ -25,4 +25,4 @@ void use_colors(ColorMode mode);
 /// "reachable", "up", "full" are good, "failed", "missing", "port_down" are bad.
 [[nodiscard]] std::string ink_state(std::string_view state);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

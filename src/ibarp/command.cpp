@@ -14,7 +14,7 @@
 #include "subcommand.hpp"
 #include "table/nearest.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -285,4 +285,4 @@ std::string help_text() {
   return text + kArguments;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

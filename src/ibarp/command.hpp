@@ -12,7 +12,7 @@
 #include "ipoib/ibarp.h"
 #include "watch_options.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Exit statuses, as of the project's other programs.
 enum Status : int {
@@ -118,4 +118,4 @@ void take_link_layer(Command& command, std::vector<std::string>& words);
 /// The text of --help.
 [[nodiscard]] std::string help_text();
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

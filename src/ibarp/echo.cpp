@@ -13,7 +13,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -129,4 +129,4 @@ bool Echo::is_reply(std::span<const std::uint8_t> packet, std::uint16_t sequence
   return (!is_raw_ || number_at(4) == id_) && number_at(6) == sequence;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

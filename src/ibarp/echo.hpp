@@ -10,7 +10,7 @@
 
 #include "ipoib/ibarp.h"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// A socket for echo requests to one address (RFC 792; RFC 4443, 4.1 and 4.2). Any user may have
 /// one of those for ping(8) if net.ipv4.ping_group_range says so, otherwise who may open raw
@@ -37,4 +37,4 @@ class Echo {
   int socket_ = -1;
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

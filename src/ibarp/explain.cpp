@@ -9,7 +9,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::string plural(std::uint64_t count, const std::string& what) {
 }
 
 /// What has been dropped since `before`.
-Drops since(const Drops& before, Drops now) {
+Counts since(const Counts& before, Counts now) {
   for (const auto& [name, value] : before) now[name] -= value;
   std::erase_if(now, [](const auto& each) { return each.second == 0; });
   return now;
@@ -71,7 +71,7 @@ class Explanation {
   }
 
   void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
-    const Drops before = drops_of(client);
+    const Counts before = drops_of(client);
     ibarp_entry entry = entry_of(client, hop);
     const bool was_known =
         (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
@@ -154,4 +154,4 @@ Findings explain(const Command& command) {
   return command.from.empty() ? Explanation(command).find() : explain_sender(command);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -11,7 +11,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -89,7 +89,7 @@ class SenderExplanation {
     constexpr int kStrict = 1;
     const int filter = address_.family == AF_INET ? reverse_path_filter(device) : 0;
     if (route && route->device == device) {
-      findings_.ok("route back", way_of(*route));
+      findings_.ok("route back", next_hop_text(*route));
       return;
     }
     const std::string text =
@@ -136,7 +136,7 @@ class SenderExplanation {
   }
 
   void explain_drops(const Client& client) {
-    Drops refused = drops_of(client);
+    Counts refused = drops_of(client);
     std::erase_if(refused, [](const auto& each) {
       return std::ranges::find(kReceiveDrops, each.first) == kReceiveDrops.end();
     });
@@ -158,4 +158,4 @@ class SenderExplanation {
 
 Findings explain_sender(const Command& command) { return SenderExplanation(command).find(); }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -10,7 +10,7 @@
 #include "color.hpp"
 #include "table/table.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 
@@ -27,15 +27,15 @@ std::string ink_verdict(Verdict verdict) {
 
 }  // namespace
 
-Drops drops_of(const Client& client) {
-  Drops out;
+Counts drops_of(const Client& client) {
+  Counts out;
   for (const ibarp_counter& each : client.counters()) {
     if (each.is_drop != 0 && each.value != 0) out[each.name] = each.value;
   }
   return out;
 }
 
-std::string text_of(const Drops& drops) {
+std::string text_of(const Counts& drops) {
   std::string out;
   for (const auto& [name, value] : drops) {
     out += (out.empty() ? "" : ", ") + name + " " + std::to_string(value);
@@ -81,4 +81,4 @@ std::string Findings::json() const {
       json::object{{"about", about_}, {"ok", !has_wrong()}, {"findings", std::move(findings)}});
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

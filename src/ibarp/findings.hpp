@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class Client;
 
@@ -40,12 +40,12 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-/// Drops by the name of their counter.
-using Drops = std::map<std::string, std::uint64_t>;
+/// The values of counters by their names.
+using Counts = std::map<std::string, std::uint64_t>;
 
 /// What the interface has dropped.
-[[nodiscard]] Drops drops_of(const Client& client);
+[[nodiscard]] Counts drops_of(const Client& client);
 /// "drop_a 1, drop_b 2"; empty if there are none.
-[[nodiscard]] std::string text_of(const Drops& drops);
+[[nodiscard]] std::string text_of(const Counts& drops);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -14,7 +14,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 using table::Align;
@@ -143,4 +143,4 @@ std::string groups(const std::vector<GroupListing>& listings, const Command& com
   return json::serialize(all) + "\n";
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 std::map<std::string, HostBytes> read_host_bytes() {
   std::ifstream file("/proc/self/net/dev");
@@ -22,4 +22,4 @@ std::map<std::string, HostBytes> read_host_bytes() {
   return out;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

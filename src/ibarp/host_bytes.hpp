@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 struct HostBytes {
   std::uint64_t received = 0;
@@ -15,4 +15,4 @@ struct HostBytes {
 /// Of all interfaces of the network namespace, by name; proc(5), /proc/net/dev.
 [[nodiscard]] std::map<std::string, HostBytes> read_host_bytes();
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

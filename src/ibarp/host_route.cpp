@@ -15,7 +15,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -63,4 +63,4 @@ std::optional<HostRoute> host_route(const ibarp_address& address) {
   return out;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

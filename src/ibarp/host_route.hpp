@@ -6,7 +6,7 @@
 
 #include "ipoib/ibarp.h"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 struct HostRoute {
   std::string device;  ///< empty if the route has none, such as one of type unreachable
@@ -19,4 +19,4 @@ struct HostRoute {
 /// Throws Failure if the kernel cannot be asked.
 [[nodiscard]] std::optional<HostRoute> host_route(const ibarp_address& address);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -11,7 +11,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 using table::Align;
@@ -97,4 +97,4 @@ void fail_over(const Client& client, const Command& command) {
 
 void delete_interface(const Client& client) { client.check(ibarp_delete_interface(client.get())); }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -6,7 +6,7 @@
 
 #include "ipoib/ibarp.h"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 [[nodiscard]] boost::json::object as_json(const std::string& interface, const ibarp_entry& entry);
 [[nodiscard]] boost::json::object as_json(const std::string& interface, const ibarp_group& group);
@@ -15,4 +15,4 @@ namespace ipoib::cli {
 /// What is not known yet is left out.
 [[nodiscard]] boost::json::object as_json(const ibarp_info& info);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace ipoib::cli;  // NOLINT: this file is the program
+using namespace ipoib::ibarp;  // NOLINT: this file is the program
 using Verb = Command::Verb;
 
 /// Runs `what`, and reports what it throws.

@@ -12,7 +12,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 using metrics::Families;
 using metrics::Labels;
@@ -192,4 +192,4 @@ void serve_metrics(const Command& command) {
   if (!served) throw Failure(kFailed, served.error().message);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -17,7 +17,7 @@
 #include "text.hpp"
 #include "watched.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 
@@ -281,4 +281,4 @@ Status monitor(const Command& command, const PrintLine& print) {
   return Monitor(command, print).run();
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

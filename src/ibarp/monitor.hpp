@@ -6,7 +6,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Prints at once; returns false when nobody reads the output any more.
 using PrintLine = std::function<bool(const std::string&)>;
@@ -20,4 +20,4 @@ using PrintLine = std::function<bool(const std::string&)>;
 /// Shows interfaces and neighbours with their rates until the user or --count ends it.
 [[nodiscard]] Status top(const Command& command, const PrintLine& print);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -36,4 +36,4 @@ void print_error(const std::string& why) {
 
 void set_location(const std::string& now) { location = now; }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 void print(const std::string& text);
 void flush_output();
@@ -17,4 +17,4 @@ void print_error(const std::string& why);
 /// "FILE:LINE: " while a command of a file runs; otherwise empty.
 void set_location(const std::string& location);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -15,7 +15,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -31,7 +31,6 @@ std::string milliseconds(Clock::duration time) {
   return text.data();
 }
 
-using Counts = std::map<std::string, std::uint64_t>;
 /// Counters of what the steps send.
 constexpr std::array<const char*, 4> kRequests{"arp_requests_broadcast", "arp_requests_unicast",
                                                "nd_solicitations_multicast",
@@ -153,4 +152,4 @@ Findings probe(const Command& command, std::uint16_t sequence) {
   return Probe(command, sequence).run();
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -13,7 +13,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 
@@ -239,4 +239,4 @@ std::string info(const Client& client, const Command& command) {
   return out + "    ipoibd " + info.version + "  pid " + std::to_string(info.pid) + "\n";
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

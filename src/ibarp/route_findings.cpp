@@ -7,7 +7,7 @@
 
 #include "client.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 bool is_multicast(const ibarp_address& address) {
   return address.family == AF_INET ? (address.bytes[0] & 0xf0U) == 0xe0 : address.bytes[0] == 0xff;
@@ -41,13 +41,13 @@ std::optional<HostRoute> find_route(Findings& findings, const Command& command) 
                    "ip route get " + command.host);
     return std::nullopt;
   }
-  std::string text = way_of(*route);
+  std::string text = next_hop_text(*route);
   if (route->source) text += ", from " + text_of(*route->source);
   findings.ok("route", text);
   return route;
 }
 
-std::string way_of(const HostRoute& route) {
+std::string next_hop_text(const HostRoute& route) {
   return "by " + route.device +
          (route.gateway ? " and the gateway " + text_of(*route.gateway) : ", on its link");
 }
@@ -64,4 +64,4 @@ bool is_up(Findings& findings, const ibarp_info& info) {
   return false;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -8,13 +8,13 @@
 #include "findings.hpp"
 #include "host_route.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Adds what route the host has to the address of the command. Returns it; nullopt if no packet to
 /// the address leaves the host by an interface of ipoibd. Throws Failure.
 [[nodiscard]] std::optional<HostRoute> find_route(Findings& findings, const Command& command);
 /// "by ib0 and the gateway 10.0.0.1", or "by ib0, on its link".
-[[nodiscard]] std::string way_of(const HostRoute& route);
+[[nodiscard]] std::string next_hop_text(const HostRoute& route);
 /// Whether the interface is up; adds a finding if it is not.
 [[nodiscard]] bool is_up(Findings& findings, const ibarp_info& info);
 
@@ -23,4 +23,4 @@ namespace ipoib::cli {
 /// "ARP requests" or "neighbour solicitations", by the family of the address.
 [[nodiscard]] const char* requests_for(const ibarp_address& address);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -14,7 +14,7 @@
 #include "findings.hpp"
 #include "metrics/families.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// Entries of one interface: all, or the one of the given address.
 struct Listing {
@@ -107,4 +107,4 @@ using SavedDaemons = std::map<std::uint32_t, std::string>;
 /// the neighbour if the cache does not know it. Throws Failure.
 [[nodiscard]] Findings explain(const Command& command);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

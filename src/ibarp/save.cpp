@@ -5,7 +5,7 @@
 #include "run.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::string save(const Client& client, SavedDaemons& daemons) {
   return out;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

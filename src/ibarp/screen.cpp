@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string_view>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -124,4 +124,4 @@ void Screen::on_signal(int number) {
   enter();
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class Screen {
  public:
@@ -42,4 +42,4 @@ class Screen {
   sigset_t unblocked_{};
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -12,7 +12,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 using table::Align;
@@ -199,4 +199,4 @@ std::string show(const std::vector<Listing>& listings, const Command& command) {
   return lines;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

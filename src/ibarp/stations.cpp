@@ -9,7 +9,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 namespace json = boost::json;
@@ -43,4 +43,4 @@ std::string stations(const std::vector<StationListing>& listings, const Command&
   return table.text(command.wide ? table::kUnlimited : table::output_width());
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -8,7 +8,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 struct Subcommand {
   Command::Verb verb;
@@ -29,4 +29,4 @@ struct Subcommand {
 /// Requires a row of this verb.
 [[nodiscard]] const Subcommand& subcommand_of(Command::Verb verb);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -12,7 +12,7 @@
 #include "subcommand.hpp"
 #include "words.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -342,4 +342,4 @@ const Subcommand& subcommand_of(Command::Verb verb) {
   return *std::ranges::find(kSubcommands, verb, &Subcommand::verb);
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

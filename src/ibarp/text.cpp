@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -45,4 +45,4 @@ std::string age(std::uint64_t milliseconds) {
 
 std::string rate(std::uint32_t mbps) { return mbps == 0 ? "-" : tenths(mbps / 100) + " Gb/s"; }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 /// "0x0401", with at least `digits` digits.
 [[nodiscard]] std::string hexadecimal(std::uint64_t value, int digits);
@@ -18,4 +18,4 @@ namespace ipoib::cli {
 /// "40 Gb/s", "2.5 Gb/s"; "-" for 0.
 [[nodiscard]] std::string rate(std::uint32_t mbps);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -25,7 +25,7 @@
 #include "table/table.hpp"
 #include "text.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace json = boost::json;
 
@@ -372,4 +372,4 @@ std::string Top::text(std::size_t width) const {
 
 Status top(const Command& command, const PrintLine& print) { return Top(command, print).run(); }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

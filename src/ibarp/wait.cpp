@@ -6,12 +6,12 @@
 #include "monitor.hpp"
 #include "watched.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
 /// What keeps an interface from being up; empty if it is up.
-std::string what_is_missing(const std::string& name, ibarp* handle) {
+std::string what_is_missing(const std::string& name, ::ibarp* handle) {
   ibarp_info info{};
   info.size = sizeof(info);
   if (const int result = ibarp_get_info(handle, &info); result != 0) {
@@ -55,4 +55,4 @@ Status wait_for(const Command& command) {
   }
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

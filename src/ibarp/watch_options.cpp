@@ -8,7 +8,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -91,4 +91,4 @@ void check_watch_options(const Command& command) {
   only_for(watch.sort.has_value(), verb == Verb::top, "--sort is for top only");
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 // Options without letter.
 inline constexpr int kShortStamp = 4;
@@ -46,4 +46,4 @@ void apply_watch_option(WatchOptions& watch, int letter, const char* argument);
 /// Refuses options that the command would ignore. Throws Failure.
 void check_watch_options(const Command& command);
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -30,7 +30,7 @@ std::vector<std::string> Watched::look() {
 }
 
 void Watched::connect(const std::string& name) {
-  ibarp* made = nullptr;
+  ::ibarp* made = nullptr;
   int result = ibarp_open(name.c_str(), &made);
   Handle handle(made);
   if (result == 0) result = ibarp_subscribe(made, topics_, interval_ms_);
@@ -82,4 +82,4 @@ void Watched::take(const std::function<void(const std::string&, const ibarp_even
   }
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

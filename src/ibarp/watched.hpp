@@ -12,7 +12,7 @@
 #include "client.hpp"
 #include "ipoib/ibarp.h"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class Watched {
  public:
@@ -51,4 +51,4 @@ class Watched {
   std::string why_;
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

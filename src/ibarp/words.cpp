@@ -11,7 +11,7 @@
 #include "subcommand.hpp"
 #include "table/nearest.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 namespace {
 
@@ -299,4 +299,4 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
   return command;
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 void take_nothing(Command& command, std::vector<std::string>& words);
 void take_filters(Command& command, std::vector<std::string>& words);    ///< of show and flush
@@ -18,4 +18,4 @@ void take_topics(Command& command, std::vector<std::string>& words);     ///< of
 void take_condition(Command& command, std::vector<std::string>& words);  ///< "up" or "down"
 void take_port(Command& command, std::vector<std::string>& words);       ///< DEVICE:PORT
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

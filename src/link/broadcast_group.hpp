@@ -18,11 +18,8 @@ class BroadcastSearch {
   /// `config` outlives it.
   explicit BroadcastSearch(const Config& config) : config_(config) {}
 
-  [[nodiscard]] std::size_t scope() const { return scope_; }
-  void set_scope(std::size_t scope) { scope_ = scope; }
-  [[nodiscard]] Gid mgid() const { return mgid_in(scope_); }
   [[nodiscard]] Gid mgid_in(std::size_t scope) const;
-  /// Whether it is the MGID of one of the scopes.
+  /// Whether it is the MGID in one of the scopes.
   [[nodiscard]] bool may_be(const Gid& mgid) const;
   [[nodiscard]] std::optional<std::size_t> scope_of(const Gid& mgid) const;
   /// After the last one comes the first.
@@ -33,7 +30,6 @@ class BroadcastSearch {
 
  private:
   const Config& config_;
-  std::size_t scope_ = 0;
 };
 
 class SilenceCheck {

@@ -33,10 +33,10 @@ struct PortStatus {
   std::uint8_t lmc = 0;  ///< of a subnet's ports (IBA 4.1.3)
   Lid sm_lid;            ///< of the subnet manager, if there is one; only shown
   Gid gid;
-  std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
-  std::uint32_t rate_mbps = 0;              ///< only shown
-  bool silent = false;                      ///< the port passes nothing, see PathTest; only shown
-  bool grh_required = false;                ///< address handles need a global route
+  std::uint8_t gid_index = 0;   ///< of `gid` in the port's table
+  std::uint32_t rate_mbps = 0;  ///< only shown
+  bool silent = false;          ///< the port passes nothing, see PathMonitor; only shown
+  bool grh_required = false;    ///< address handles need a global route
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
   bool limited = false;                     ///< membership of that entry; only shown
   friend bool operator==(const PortStatus&, const PortStatus&) = default;

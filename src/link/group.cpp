@@ -51,7 +51,7 @@ void Group::start() {
 
 /// Joins again while remaining a member; `held` is the membership of the current state.
 void Group::confirm(Membership& held, unsigned failures, std::string_view why) {
-  abandon_search();
+  stop_search();
   become(group_state::Confirming{std::move(held), join(false), false, failures}, why);
 }
 
@@ -90,7 +90,7 @@ void Group::on_notice(const Gid& mgid) {
                  [](group_state::Absent&) {},
                  [](group_state::Joining&) {},
                  [&](group_state::Pausing& s) {
-                   if (search_) set_scope(search_->scope_of(mgid).value_or(search_->scope()));
+                   if (search_) set_scope(search_->scope_of(mgid).value_or(scope()));
                    become(
                        group_state::Joining{
                            .request = join(false), .creating = false, .failures = s.failures},
@@ -119,7 +119,7 @@ void Group::lose(std::string_view why) {
 }
 
 void Group::leave() {
-  abandon_search();
+  stop_search();
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
                  [&](group_state::Joining&) { emit_leave(); },

@@ -77,8 +77,9 @@ class Group : public cache::Timed {
   [[nodiscard]] bool try_next_scope(group_state::Joining& joining);
   [[nodiscard]] bool try_next_scope(group_state::Confirming& confirming);
   void move_to_scope(std::size_t scope, TimePoint now);
-  void abandon_search();
+  void stop_search();
   void set_scope(std::size_t scope);
+  [[nodiscard]] std::size_t scope() const;
   [[nodiscard]] const std::optional<wire::McMemberRecord>& creation() const;
   void failed(const wire::SaFailure& failure, TimePoint now);
   void note_failed_join(const wire::SaFailure& failure, unsigned failures);

@@ -113,7 +113,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
           [&](group_state::Joining& s) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             const unsigned failures = s.failures;
-            if (create && !s.creating && (!search_ || search_->scope() == 0)) {
+            if (create && !s.creating && (!search_ || scope() == 0)) {
               become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
               return;
             }
@@ -137,7 +137,7 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
             if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             if (!create || s.creating) {
               note_failed_join(failure, s.failures + 1);
-              abandon_search();
+              stop_search();
               return stay(s.membership, s.failures, "not confirmed: kept");
             }
             become(group_state::Confirming{std::move(s.membership), join(true), true, s.failures},
@@ -150,8 +150,8 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
 /// Before the broadcast group is created in the first scope, it is searched in all of them.
 bool Group::try_next_scope(group_state::Joining& joining) {
   if (!search_ || !creation_ || joining.failures > 0) return false;
-  set_scope(search_->next(search_->scope()));
-  if (search_->scope() == 0) return false;
+  set_scope(search_->next(scope()));
+  if (scope() == 0) return false;
   become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
   return true;
 }
@@ -162,8 +162,8 @@ bool Group::try_next_scope(group_state::Joining& joining) {
 /// one.
 bool Group::try_next_scope(group_state::Confirming& confirming) {
   if (!search_) return false;
-  const std::size_t next = search_->next(confirming.search.value_or(search_->scope()));
-  if (next == search_->scope()) return false;
+  const std::size_t next = search_->next(confirming.search.value_or(scope()));
+  if (next == scope()) return false;
   const auto request = request_join(deps_, search_->mgid_in(next), join_state(), nullptr);
   become(group_state::Confirming{std::move(confirming.membership), request, false,
                                  confirming.failures, next},
@@ -182,16 +182,15 @@ void Group::move_to_scope(std::size_t scope, TimePoint now) {
 }
 
 /// Ends the search. The join in the other scope may still succeed.
-void Group::abandon_search() {
+void Group::stop_search() {
   const auto* const confirming = std::get_if<group_state::Confirming>(&state_);
   if (confirming == nullptr || !confirming->search) return;
   request_leave(deps_, search_->mgid_in(*confirming->search), join_state());
 }
 
-void Group::set_scope(std::size_t scope) {
-  search_->set_scope(scope);
-  mgid_ = search_->mgid();
-}
+void Group::set_scope(std::size_t scope) { mgid_ = search_->mgid_in(scope); }
+
+std::size_t Group::scope() const { return *search_->scope_of(mgid_); }
 
 /// The parameters to create the group with. A group must have a FullMember, so one that is only
 /// routed is not created.
@@ -202,7 +201,7 @@ const std::optional<McMemberRecord>& Group::creation() const {
 
 /// Leaves, and joins again after a back-off.
 void Group::give_up(TimePoint now, unsigned failures, std::string_view what, std::string why) {
-  abandon_search();
+  stop_search();
   emit_leave();
   detach();
   const Duration pause = deps_.config.join_backoff.after(failures, deps_.random);

@@ -87,7 +87,7 @@ void HostRoutes::apply(const RouteChange& change) {
 void HostRoutes::on(const RouteAdded& change) { note(tables_.at(tables_.add(change))); }
 
 void HostRoutes::on(const NextHopChanged& change) {
-  for (const auto& place : tables_.change(change)) note(tables_.at(place));
+  for (const auto& key : tables_.change(change)) note(tables_.at(key));
 }
 
 /// As in the kernel, a rule is added after those of its family with the same priority.

@@ -13,7 +13,7 @@ std::size_t family_of(const IpPrefix& prefix) {
   return static_cast<std::size_t>(family(prefix.address));
 }
 
-RouteTables::Place place_of(std::uint32_t table, const HostRoute& route) {
+RouteTables::Key key_of(std::uint32_t table, const HostRoute& route) {
   const auto [address, bits] = route.destination;
   return {table, {IpPrefix::network(address, bits), bits}};
 }
@@ -46,9 +46,9 @@ void RouteTables::update(const HostView& view) {
   for (const NextHopObject& object : view.nexthops) objects_.insert_or_assign(object.id, object);
   for (const RoutingTable& table : view.tables) {
     for (const HostRoute& route : table.routes) {
-      const Place place = place_of(table.id, route);
-      if (route.nexthop != 0) users_[route.nexthop].insert(place);
-      insert(route, place, RouteAdded::Place::last);
+      const Key key = key_of(table.id, route);
+      if (route.nexthop != 0) users_[route.nexthop].insert(key);
+      insert(route, key, RouteAdded::Position::last);
     }
   }
 }
@@ -56,21 +56,21 @@ void RouteTables::update(const HostView& view) {
 // --- Changes -------------------------------------------------------------------------------------
 
 /// Adds a route. With IPv6, a notification has all next hops of a route to which one was added.
-RouteTables::Place RouteTables::add(const RouteAdded& change) {
+RouteTables::Key RouteTables::add(const RouteAdded& change) {
   HostRoute route = change.route;
-  const Place place = place_of(change.table, route);
-  const bool is_ipv6 = family(place.prefix.address) == IpFamily::v6;
-  use_object(route, place);
-  auto where = change.place;
-  if (where == RouteAdded::Place::instead && !is_ipv6) {
+  const Key key = key_of(change.table, route);
+  const bool is_ipv6 = family(key.prefix.address) == IpFamily::v6;
+  use_object(route, key);
+  auto where = change.position;
+  if (where == RouteAdded::Position::instead && !is_ipv6) {
     // The new route takes the place of the first one, which has that of the route to replace.
-    if (auto* const routes = find(place)) {
+    if (auto* const routes = find(key)) {
       const auto old = std::ranges::find_if(
           *routes, [&](const HostRoute& other) { return is_alike(other, route); });
       if (old != routes->end()) {
         routes->erase(old);
-        --count_[family_of(place.prefix)];
-        where = RouteAdded::Place::first;
+        --count_[family_of(key.prefix)];
+        where = RouteAdded::Position::first;
       }
     }
   }
@@ -78,25 +78,25 @@ RouteTables::Place RouteTables::add(const RouteAdded& change) {
   const auto is_of_kind = [&](const HostRoute& other) {
     return is_alike(other, route) && has_gateway(other) == has_gateway(route);
   };
-  const bool has_kind = !route.hops.empty() && std::ranges::any_of(at(place), is_of_kind);
-  remove_at(place, [&](const HostRoute& other) {
+  const bool has_kind = !route.hops.empty() && std::ranges::any_of(at(key), is_of_kind);
+  remove_at(key, [&](const HostRoute& other) {
     if (!is_alike(other, route)) return false;
     if (have_same_hops(other, route)) return true;
     if (!is_ipv6) return false;
-    if (where == RouteAdded::Place::instead) return !has_kind || is_of_kind(other);
+    if (where == RouteAdded::Position::instead) return !has_kind || is_of_kind(other);
     return has_gateway(other) && has_gateway(route);
   });
-  if (!route.hops.empty() || route.nexthop != 0) insert(std::move(route), place, where);
-  return place;
+  if (!route.hops.empty() || route.nexthop != 0) insert(std::move(route), key, where);
+  return key;
 }
 
 /// Removes a route. With IPv6, a single next hop of a route may be removed.
-RouteTables::Place RouteTables::remove(const RouteRemoved& change) {
+RouteTables::Key RouteTables::remove(const RouteRemoved& change) {
   const HostRoute& gone = change.route;
-  const Place place = place_of(change.table, gone);
-  const bool is_ipv6 = family(place.prefix.address) == IpFamily::v6;
-  auto* const routes = find(place);
-  if (routes == nullptr) return place;
+  const Key key = key_of(change.table, gone);
+  const bool is_ipv6 = family(key.prefix.address) == IpFamily::v6;
+  auto* const routes = find(key);
+  if (routes == nullptr) return key;
   if (is_ipv6 && gone.nexthop == 0) {
     for (HostRoute& route : *routes) {
       if (!is_alike(route, gone) || route.nexthop != 0) continue;
@@ -104,24 +104,23 @@ RouteTables::Place RouteTables::remove(const RouteRemoved& change) {
         return std::ranges::find(gone.hops, hop.gateway, &RouteHop::gateway) != gone.hops.end();
       });
     }
-    remove_at(place,
-              [](const HostRoute& route) { return route.hops.empty() && route.nexthop == 0; });
-    return place;
+    remove_at(key, [](const HostRoute& route) { return route.hops.empty() && route.nexthop == 0; });
+    return key;
   }
-  if (gone.hops.empty() && gone.nexthop == 0) return place;
+  if (gone.hops.empty() && gone.nexthop == 0) return key;
   bool is_found = false;
-  remove_at(place, [&](const HostRoute& route) {
+  remove_at(key, [&](const HostRoute& route) {
     if (is_found || !is_alike(route, gone) || !have_same_hops(route, gone)) return false;
     is_found = true;
     return true;
   });
-  return place;
+  return key;
 }
 
-std::vector<RouteTables::Place> RouteTables::change(const NextHopChanged& change) {
+std::vector<RouteTables::Key> RouteTables::change(const NextHopChanged& change) {
   const std::uint32_t id = change.object.id;
   std::vector<std::uint32_t> changed{id};
-  std::vector<Place> places;
+  std::vector<Key> keys;
   if (change.is_there) {
     objects_.insert_or_assign(id, change.object);
   } else {
@@ -136,13 +135,13 @@ std::vector<RouteTables::Place> RouteTables::change(const NextHopChanged& change
     const auto users = users_.find(each);
     if (users == users_.end()) continue;
     const auto object = objects_.find(each);
-    for (const Place& place : users->second) {
-      places.push_back(place);
+    for (const Key& key : users->second) {
+      keys.push_back(key);
       if (object == objects_.end()) {
-        remove_at(place, [each](const HostRoute& route) { return route.nexthop == each; });
+        remove_at(key, [each](const HostRoute& route) { return route.nexthop == each; });
         continue;
       }
-      auto* const routes = find(place);
+      auto* const routes = find(key);
       if (routes == nullptr) continue;
       for (HostRoute& route : *routes) {
         if (route.nexthop == each) route.hops = hops_of(object->second);
@@ -150,45 +149,45 @@ std::vector<RouteTables::Place> RouteTables::change(const NextHopChanged& change
     }
     if (object == objects_.end()) users_.erase(users);
   }
-  return places;
+  return keys;
 }
 
 void RouteTables::remove_source(const IpAddress& address) {
-  std::vector<Place> places;
+  std::vector<Key> keys;
   for (const auto& [id, table] : tables_) {
     for (const auto& lengths : table) {
       for (const PrefixLength& length : lengths) {
         for (const auto& [prefix, routes] : length.routes) {
           const bool concerned =
               std::ranges::find(routes, std::optional(address), &HostRoute::source) != routes.end();
-          if (concerned) places.push_back({id, {prefix, length.bits}});
+          if (concerned) keys.push_back({id, {prefix, length.bits}});
         }
       }
     }
   }
-  for (const Place& place : places) {
-    remove_at(place, [&](const HostRoute& route) { return route.source == address; });
+  for (const Key& key : keys) {
+    remove_at(key, [&](const HostRoute& route) { return route.source == address; });
   }
 }
 
 /// Inserts a route. As in the kernel, routes with a TOS come first, then the lowest metric.
-void RouteTables::insert(HostRoute route, const Place& place, RouteAdded::Place where) {
-  auto& count = count_[family_of(place.prefix)];
-  if (count >= HostView::kMaxRoutes) return erase_if_empty(place);
-  auto& routes = routes_at(place);
+void RouteTables::insert(HostRoute route, const Key& key, RouteAdded::Position where) {
+  auto& count = count_[family_of(key.prefix)];
+  if (count >= HostView::kMaxRoutes) return erase_if_empty(key);
+  auto& routes = routes_at(key);
   const auto later = [&](const HostRoute& other) {
     if (other.tos != route.tos) return other.tos < route.tos;
     if (other.metric != route.metric) return other.metric > route.metric;
-    return where == RouteAdded::Place::first;
+    return where == RouteAdded::Position::first;
   };
   routes.insert(std::ranges::find_if(routes, later), std::move(route));
   ++count;
 }
 
 /// Gives a route the next hops of the object that it uses, if that is known.
-void RouteTables::use_object(HostRoute& route, const Place& place) {
+void RouteTables::use_object(HostRoute& route, const Key& key) {
   if (route.nexthop == 0) return;
-  users_[route.nexthop].insert(place);
+  users_[route.nexthop].insert(key);
   const auto object = objects_.find(route.nexthop);
   if (object != objects_.end()) route.hops = hops_of(object->second);
 }
@@ -205,47 +204,47 @@ std::vector<RouteHop> RouteTables::hops_of(const NextHopObject& object) const {
 }
 
 template <class Condition>
-void RouteTables::remove_at(const Place& place, Condition&& condition) {
-  auto* const routes = find(place);
+void RouteTables::remove_at(const Key& key, Condition&& condition) {
+  auto* const routes = find(key);
   if (routes == nullptr) return;
-  count_[family_of(place.prefix)] -= std::erase_if(*routes, condition);
-  erase_if_empty(place);
+  count_[family_of(key.prefix)] -= std::erase_if(*routes, condition);
+  erase_if_empty(key);
 }
 
 // --- Look-up -------------------------------------------------------------------------------------
 
-std::vector<HostRoute>* RouteTables::find(const Place& place) {
-  const auto table = tables_.find(place.table);
+std::vector<HostRoute>* RouteTables::find(const Key& key) {
+  const auto table = tables_.find(key.table);
   if (table == tables_.end()) return nullptr;
-  auto& lengths = table->second[family_of(place.prefix)];
-  const auto length = std::ranges::find(lengths, place.prefix.length, &PrefixLength::bits);
+  auto& lengths = table->second[family_of(key.prefix)];
+  const auto length = std::ranges::find(lengths, key.prefix.length, &PrefixLength::bits);
   if (length == lengths.end()) return nullptr;
-  const auto at = length->routes.find(place.prefix.address);
+  const auto at = length->routes.find(key.prefix.address);
   return at == length->routes.end() ? nullptr : &at->second;
 }
 
-const std::vector<HostRoute>& RouteTables::at(const Place& place) const {
+const std::vector<HostRoute>& RouteTables::at(const Key& key) const {
   static const std::vector<HostRoute> kNone;
-  const auto* const found = const_cast<RouteTables*>(this)->find(place);
+  const auto* const found = const_cast<RouteTables*>(this)->find(key);
   return found == nullptr ? kNone : *found;
 }
 
-std::vector<HostRoute>& RouteTables::routes_at(const Place& place) {
-  auto& lengths = tables_[place.table][family_of(place.prefix)];
+std::vector<HostRoute>& RouteTables::routes_at(const Key& key) {
+  auto& lengths = tables_[key.table][family_of(key.prefix)];
   auto at = std::ranges::find_if(
-      lengths, [&](const PrefixLength& length) { return length.bits <= place.prefix.length; });
-  if (at == lengths.end() || at->bits != place.prefix.length) {
-    at = lengths.insert(at, PrefixLength{place.prefix.length, RoutesByPrefix(0, hash_)});
+      lengths, [&](const PrefixLength& length) { return length.bits <= key.prefix.length; });
+  if (at == lengths.end() || at->bits != key.prefix.length) {
+    at = lengths.insert(at, PrefixLength{key.prefix.length, RoutesByPrefix(0, hash_)});
   }
-  return at->routes[place.prefix.address];
+  return at->routes[key.prefix.address];
 }
 
-void RouteTables::erase_if_empty(const Place& place) {
-  const auto* const routes = find(place);
+void RouteTables::erase_if_empty(const Key& key) {
+  const auto* const routes = find(key);
   if (routes == nullptr || !routes->empty()) return;
-  auto& lengths = tables_[place.table][family_of(place.prefix)];
-  const auto length = std::ranges::find(lengths, place.prefix.length, &PrefixLength::bits);
-  length->routes.erase(place.prefix.address);
+  auto& lengths = tables_[key.table][family_of(key.prefix)];
+  const auto length = std::ranges::find(lengths, key.prefix.length, &PrefixLength::bits);
+  length->routes.erase(key.prefix.address);
   if (length->routes.empty()) lengths.erase(length);
 }
 

@@ -21,10 +21,10 @@ class RouteTables {
  public:
   using Routes = std::vector<const HostRoute*>;  ///< equally good ones
   /// The routes of one table to one prefix.
-  struct Place {
+  struct Key {
     std::uint32_t table = 0;
     IpPrefix prefix;  ///< the other bits are zero
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const Key&, const Key&) = default;
   };
 
   /// The key is for tables of routes, whose prefixes other routers choose.
@@ -32,10 +32,10 @@ class RouteTables {
 
   void update(const HostView& view);
   void clear();
-  // These methods return where routes have changed.
-  Place add(const RouteAdded& change);
-  Place remove(const RouteRemoved& change);
-  std::vector<Place> change(const NextHopChanged& change);
+  // These methods return the keys whose routes have changed.
+  Key add(const RouteAdded& change);
+  Key remove(const RouteRemoved& change);
+  std::vector<Key> change(const NextHopChanged& change);
   /// Removes the routes that have this source.
   void remove_source(const IpAddress& address);
 
@@ -45,8 +45,8 @@ class RouteTables {
   /// bits; empty if there are none.
   [[nodiscard]] Routes longest_match(std::uint32_t table, const Flow& flow,
                                      std::optional<std::uint8_t> ignored_bits) const;
-  /// The routes at a place, in the order in which the kernel tries them.
-  [[nodiscard]] const std::vector<HostRoute>& at(const Place& place) const;
+  /// The routes of a key, in the order in which the kernel tries them.
+  [[nodiscard]] const std::vector<HostRoute>& at(const Key& key) const;
   /// Calls `visit` with the routes to each prefix.
   template <class Visit>
   void for_each(Visit&& visit) const {
@@ -68,21 +68,21 @@ class RouteTables {
   };
   using Table = std::array<std::vector<PrefixLength>, 2>;  ///< by family; longest prefixes first
 
-  [[nodiscard]] std::vector<HostRoute>* find(const Place& place);
-  [[nodiscard]] std::vector<HostRoute>& routes_at(const Place& place);
-  void erase_if_empty(const Place& place);
-  /// Removes routes from one place that satisfy the condition, and the place if it is empty then.
+  [[nodiscard]] std::vector<HostRoute>* find(const Key& key);
+  [[nodiscard]] std::vector<HostRoute>& routes_at(const Key& key);
+  void erase_if_empty(const Key& key);
+  /// Removes routes of one key that satisfy the condition, and the key if it has none then.
   template <class Condition>
-  void remove_at(const Place& place, Condition&& condition);
-  void insert(HostRoute route, const Place& place, RouteAdded::Place where);
+  void remove_at(const Key& key, Condition&& condition);
+  void insert(HostRoute route, const Key& key, RouteAdded::Position where);
   [[nodiscard]] std::vector<RouteHop> hops_of(const NextHopObject& object) const;
-  void use_object(HostRoute& route, const Place& place);
+  void use_object(HostRoute& route, const Key& key);
 
   KeyedHash hash_;
   std::map<std::uint32_t, Table> tables_;
   std::array<std::size_t, 2> count_{};  ///< routes by family
   std::unordered_map<std::uint32_t, NextHopObject> objects_;
-  std::unordered_map<std::uint32_t, std::set<Place>> users_;  ///< of objects
+  std::unordered_map<std::uint32_t, std::set<Key>> users_;  ///< of objects
 };
 
 }  // namespace ipoib::link

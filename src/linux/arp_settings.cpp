@@ -7,7 +7,7 @@
 #include <array>
 #include <charconv>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 // Files below the folder are those of the folder's network namespace, whatever namespace the thread
 // is in.
@@ -59,4 +59,4 @@ std::optional<ArpPolicy> ArpSettings::read(const std::string& interface) const {
                    .forwards = forwards(interface)};
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -9,7 +9,7 @@
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class ArpSettings final : public ArpPolicySource {
  public:
@@ -33,4 +33,4 @@ class ArpSettings final : public ArpPolicySource {
   FileDescriptor folder_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

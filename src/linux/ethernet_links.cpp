@@ -18,7 +18,7 @@
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr std::uint16_t kEthernet = 1;  // ARPHRD_ETHER
@@ -152,4 +152,4 @@ Result<EthernetLinks> read_ethernet_links(nl_sock* socket, int port) {
   return found;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -15,7 +15,7 @@ struct nl_sock;
 struct nlmsghdr;
 struct rtnl_link;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 [[nodiscard]] std::optional<MacAddress> mac_of(rtnl_link* link);
 
@@ -49,4 +49,4 @@ inline constexpr std::size_t kMaxLinkAddresses = 16384;
 /// Whether IFLA_LINKINFO is that of a port of a bond that is not in use.
 [[nodiscard]] bool is_backup_port(const nlattr* link_info);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -12,7 +12,7 @@
 #include "ipoib/bytes.hpp"
 #include "ipoib/number.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 FileDescriptor open_file(const char* path) {
@@ -115,4 +115,4 @@ std::vector<IpAddress> groups_in_igmp6(std::string_view text, std::string_view i
   return found;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -9,7 +9,7 @@
 #include "ipoib/ip.hpp"
 #include "ipoib/result.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Reads /proc/net/igmp and igmp6, since kernels before 6.14 do not list IPv4 memberships over
 /// rtnetlink. Both show the network namespace in which they were opened.
@@ -35,4 +35,4 @@ class HostGroups {
 [[nodiscard]] std::vector<IpAddress> groups_in_igmp6(std::string_view text,
                                                      std::string_view interface);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -9,7 +9,7 @@
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class HostMirror {
  public:
@@ -55,4 +55,4 @@ class HostMirror {
   virtual void set_link_local(const Ipv6Address& address) = 0;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -12,7 +12,7 @@
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 // RTM_NEWMULTICAST and RTM_DELMULTICAST, missing in older headers.
@@ -164,4 +164,4 @@ bool announces_ipv6_removal(nlmsghdr* message, int interface_index) {
          route_concerns(message, interface_index);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -10,7 +10,7 @@
 struct nl_sock;
 struct nlmsghdr;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Reads addresses, forwarding, routes and rules of one interface with this policy. `socket` is
 /// blocking and, if the kernel has it, uses strict checking, so that dumps contain only this
@@ -36,4 +36,4 @@ struct InterfaceAddress {
 /// or had IPv6 disabled; both may have changed again since.
 [[nodiscard]] bool announces_ipv6_removal(nlmsghdr* message, int interface_index);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

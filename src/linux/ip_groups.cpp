@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -69,4 +69,4 @@ void IpGroups::leave(const Gid& mgid) {
   groups_.erase(at);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

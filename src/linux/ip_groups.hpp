@@ -12,7 +12,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/ip_group_port.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class IpGroups final : public IpGroupPort {
  public:
@@ -37,4 +37,4 @@ class IpGroups final : public IpGroupPort {
   std::map<Gid, std::shared_ptr<Socket>> groups_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

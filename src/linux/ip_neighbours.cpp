@@ -10,7 +10,7 @@
 
 #include "linux/netlink_error.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -90,4 +90,4 @@ void IpNeighbours::take_events() {
   }
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -11,7 +11,7 @@
 #include "ipoib/result.hpp"
 #include "linux/netlink_sockets.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class IpNeighbours final : public IpNeighbourPort {
  public:
@@ -35,4 +35,4 @@ class IpNeighbours final : public IpNeighbourPort {
   std::uint32_t interface_index_ = 0;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -18,7 +18,7 @@
 #include "linux/netlink_error.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -134,4 +134,4 @@ Result<bool> LinkLocal::is_duplicate(nl_sock* socket) const {
   return found;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

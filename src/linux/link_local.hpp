@@ -12,7 +12,7 @@
 struct nl_sock;
 struct nlmsghdr;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class LinkLocal {
  public:
@@ -43,4 +43,4 @@ class LinkLocal {
   bool settings_lost_ = false;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -24,7 +24,7 @@
 #include "linux/netlink_error.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 template <class Object>
@@ -181,4 +181,4 @@ Result<void> add_alternative_name(int interface_index, const std::string& altern
                    : Result<void>();
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

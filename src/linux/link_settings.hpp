@@ -11,7 +11,7 @@
 
 struct nl_sock;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Whether the interface exists and is administratively up (IFF_UP).
 [[nodiscard]] bool is_up(const std::string& name);
@@ -49,4 +49,4 @@ struct AlternativeName {
 [[nodiscard]] Result<void> add_alternative_name(int interface_index,
                                                 const std::string& alternative);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -15,7 +15,7 @@
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 struct LocalRoute {
@@ -146,4 +146,4 @@ std::optional<int> out_interface(nl_sock* socket, const RouteQuery& query) {
   return static_cast<int>(*found.interface);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

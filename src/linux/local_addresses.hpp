@@ -11,7 +11,7 @@
 struct nl_sock;
 struct nlmsghdr;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Reads HostView::local and `of_larger_scope`. In a VRF the host's addresses are those of the VRF.
 [[nodiscard]] Result<void> read_local_addresses(nl_sock* socket, int interface_index,
@@ -34,4 +34,4 @@ struct RouteQuery {
 /// it does not, or does not accept the packet (rp_filter).
 [[nodiscard]] std::optional<int> out_interface(nl_sock* socket, const RouteQuery& query);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

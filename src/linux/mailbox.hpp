@@ -9,7 +9,7 @@
 
 #include "linux/wake_up.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// A queue of messages: any thread posts, one thread drains. It is not for the data path.
 template <class Message>
@@ -52,4 +52,4 @@ class Mailbox {
   WakeUp wake_up_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -10,7 +10,7 @@
 
 #include "linux/netlink_error.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr int kMaxAttempts = 5;
@@ -55,4 +55,4 @@ Result<void> netlink_dump(nl_sock* socket, const DumpRequest& request,
   return netlink_error("cannot list the host's configuration", error);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

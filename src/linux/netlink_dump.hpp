@@ -10,7 +10,7 @@
 
 struct nl_sock;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 struct DumpRequest {
   int type = 0;           ///< RTM_GET...
@@ -25,4 +25,4 @@ struct DumpRequest {
                                         const std::function<void()>& start,
                                         const std::function<void(nlmsghdr*)>& visit);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -7,11 +7,11 @@
 
 #include "ipoib/result.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// `code` is a negative libnl error, which is no errno value.
 [[nodiscard]] inline Error netlink_error(const std::string& what, int code) {
   return Error{0, what + ": " + nl_geterror(code)};
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

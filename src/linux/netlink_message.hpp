@@ -12,7 +12,7 @@
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 template <int Max>
 using Attributes = std::array<nlattr*, Max + 1>;
@@ -64,4 +64,4 @@ ConstBytes bytes_of(const Header& header) {
   return {reinterpret_cast<const std::uint8_t*>(&header), sizeof header};
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -5,7 +5,7 @@
 
 #include "linux/netlink_error.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 void NetlinkSockets::Free::operator()(nl_sock* socket) const { nl_socket_free(socket); }
 
@@ -25,4 +25,4 @@ Result<NetlinkSockets> NetlinkSockets::open() {
   return sockets;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -8,7 +8,7 @@
 
 struct nl_sock;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// The number of messages that are read before the thread's other work gets its turn. The rest
 /// stays in the socket, which is still readable.
@@ -27,4 +27,4 @@ struct NetlinkSockets {
   [[nodiscard]] static Result<NetlinkSockets> open();
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

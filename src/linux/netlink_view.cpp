@@ -14,7 +14,7 @@
 #include "linux/local_addresses.hpp"
 #include "linux/netlink_error.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -226,4 +226,4 @@ Result<std::optional<HostView>> NetlinkView::update() {
   return std::optional<HostView>(std::move(*snapshot));
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

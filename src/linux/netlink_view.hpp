@@ -18,7 +18,7 @@
 #include "linux/netlink_sockets.hpp"
 #include "linux/route_reader.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class NetlinkView final : public HostMirror {
  public:
@@ -68,4 +68,4 @@ class NetlinkView final : public HostMirror {
   std::optional<HostView> last_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

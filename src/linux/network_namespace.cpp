@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -61,4 +61,4 @@ NetworkNamespace::Stay::~Stay() {
   if (home_ && ::setns(home_.get(), CLONE_NEWNET) != 0) std::abort();
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

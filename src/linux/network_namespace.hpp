@@ -7,7 +7,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class NetworkNamespace {
  public:
@@ -50,4 +50,4 @@ class NetworkNamespace {
   FileDescriptor fd_;  ///< empty for the caller's own
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

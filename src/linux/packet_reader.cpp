@@ -11,7 +11,7 @@
 #include "linux/virtio_header.hpp"
 #include "linux/vlan_trunk.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -96,4 +96,4 @@ PacketReader::Outcome PacketReader::read_one(int descriptor, const HostPools& po
   return is_large ? Outcome::large_packet : Outcome::packet;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

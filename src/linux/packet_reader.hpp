@@ -10,7 +10,7 @@
 
 #include "ipoib/tun_port.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class VlanTrunk;
 
@@ -40,4 +40,4 @@ class PacketReader {
   std::uint64_t malformed_ = 0;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

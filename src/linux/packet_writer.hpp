@@ -8,7 +8,7 @@
 
 #include "ipoib/bytes.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// A piece as writev(2) wants it, only for writing.
 [[nodiscard]] inline iovec piece(ConstBytes bytes) {
@@ -24,4 +24,4 @@ namespace ipoib::host {
   }
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -6,7 +6,7 @@
 
 #include "ipoib/tun_port.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Packets of the host that were dropped where they were read.
 struct HostDrops {
@@ -25,4 +25,4 @@ class PollableTun : public TunPort {
   [[nodiscard]] virtual bool is_gone() const = 0;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 Poller::Poller() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
@@ -39,4 +39,4 @@ std::span<const std::uint32_t> Poller::wait(TimePoint now, TimePoint deadline) {
   return {ready_.data(), size};
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

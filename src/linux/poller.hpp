@@ -13,7 +13,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/time.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class Poller {
  public:
@@ -33,4 +33,4 @@ class Poller {
   std::array<std::uint32_t, kMaxReady> ready_{};
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

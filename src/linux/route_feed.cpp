@@ -10,7 +10,7 @@
 
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 /// The buffer for bursts: a routing daemon changes ten thousand routes at a time, and an
@@ -96,4 +96,4 @@ void RouteFeed::take_link(nlmsghdr* message, std::vector<RouteChange>& changes) 
   }
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

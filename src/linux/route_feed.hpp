@@ -17,7 +17,7 @@
 #include "linux/route_messages.hpp"
 #include "linux/route_source.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class RouteFeed final : public RouteSource {
  public:
@@ -44,4 +44,4 @@ class RouteFeed final : public RouteSource {
   std::vector<char> buffer_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

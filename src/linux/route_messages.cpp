@@ -12,7 +12,7 @@
 
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 // --- Nexthop objects -----------------------------------------------------------------------------
@@ -128,12 +128,14 @@ std::optional<RouteChange> added_route(nlmsghdr* message, int interface_index) {
   if (header == nullptr || !is_for_packets(*header)) return {};
   auto found = parts_of(message, interface_index);
   if (!found) return {};
-  using Place = RouteAdded::Place;
+  using Position = RouteAdded::Position;
   const bool replaces = (message->nlmsg_flags & NLM_F_REPLACE) != 0;
   const bool is_last = (message->nlmsg_flags & NLM_F_APPEND) != 0;
   if (!replaces && found->route.hops.empty() && found->route.nexthop == 0) return {};
-  const Place place = replaces ? Place::instead : is_last ? Place::last : Place::first;
-  return RouteAdded{found->table, std::move(found->route), place};
+  const Position position = replaces  ? Position::instead
+                            : is_last ? Position::last
+                                      : Position::first;
+  return RouteAdded{found->table, std::move(found->route), position};
 }
 
 std::optional<RouteChange> removed_route(nlmsghdr* message, int interface_index) {
@@ -296,4 +298,4 @@ std::optional<RouteChange> route_change_of(nlmsghdr* message, const InterfaceNam
   }
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -12,7 +12,7 @@
 
 struct nlmsghdr;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// An interface, by index and by name.
 struct InterfaceName {
@@ -46,4 +46,4 @@ using NextHopObjects = std::unordered_map<std::uint32_t, std::vector<RouteHop>>;
 /// nexthop object (ip-nexthop(8)).
 [[nodiscard]] bool route_concerns(nlmsghdr* message, int interface_index);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

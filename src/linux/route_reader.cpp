@@ -11,7 +11,7 @@
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_message.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 // --- Nexthop objects -----------------------------------------------------------------------------
@@ -130,4 +130,4 @@ Result<void> read_routing(nl_sock* socket, const InterfaceName& interface, HostV
   return {};
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -7,11 +7,11 @@
 
 struct nl_sock;
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// Adds the routes through the interface, the redirects that the kernel follows there, and the
 /// rules, of both families.
 [[nodiscard]] Result<void> read_routing(nl_sock* socket, const InterfaceName& interface,
                                         HostView& out);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -7,7 +7,7 @@
 
 #include "ipoib/route_changes.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class RouteSource {
  public:
@@ -22,4 +22,4 @@ class RouteSource {
   virtual void rename(const std::string& name) = 0;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -20,7 +20,7 @@
 #include "linux/virtio_header.hpp"
 #include "wire/ethernet.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -382,4 +382,4 @@ void TunDevice::close() {
   fd_.reset();
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -22,7 +22,7 @@
 #include "linux/pollable_tun.hpp"
 #include "linux/vlan_trunk.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 struct TunOptions {
   std::string name = "ib0";
@@ -124,4 +124,4 @@ class TunDevice final : public PollableTun {
   VlanTrunk* trunk_ = nullptr;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -8,7 +8,7 @@
 #include "wire/ipv4.hpp"
 #include "wire/transport.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using Kind = Segmentation::Kind;
@@ -107,4 +107,4 @@ VirtioHeader header_of(ConstBytes first, const Segmentation& how) {
   return header;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -9,7 +9,7 @@
 #include "ipoib/frame.hpp"
 #include "wire/ethernet.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// struct virtio_net_hdr of linux/virtio_net.h, which does not compile as C++.
 struct VirtioHeader {
@@ -45,4 +45,4 @@ inline constexpr std::uint8_t kEcn = 0x80;
 /// The header for a large packet, whose headers are in `first`.
 [[nodiscard]] VirtioHeader header_of(ConstBytes first, const Segmentation& how);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -9,7 +9,7 @@
 #include "linux/host_mirror.hpp"
 #include "linux/wake_up.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class VlanHost final : public HostMirror {
  public:
@@ -41,4 +41,4 @@ class VlanHost final : public HostMirror {
   bool is_known_ = false;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -10,7 +10,7 @@
 #include "linux/pollable_tun.hpp"
 #include "linux/vlan_trunk.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class VlanPort final : public PollableTun {
  public:
@@ -50,4 +50,4 @@ class VlanPort final : public PollableTun {
   PacketReader reader_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

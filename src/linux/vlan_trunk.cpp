@@ -13,7 +13,7 @@
 #include "linux/packet_writer.hpp"
 #include "wire/ethernet.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace {
 
@@ -115,4 +115,4 @@ bool VlanTrunk::write(VlanId vlan, const VirtioHeader& header, std::span<const C
   return tap_ >= 0 && write_packet(tap_, std::span(all).first(3 + pieces.size()));
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -22,7 +22,7 @@
 #include "ipoib/vlan_id.hpp"
 #include "linux/virtio_header.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 /// The large packets that a TAP accepts, see TunPort::accepts().
 struct LargePackets {
@@ -79,4 +79,4 @@ class VlanTrunk {
   LargePackets accepted_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

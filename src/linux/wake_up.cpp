@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <system_error>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 WakeUp::WakeUp() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!fd_) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -19,4 +19,4 @@ void WakeUp::clear() {
   (void)eventfd_read(fd_.get(), &value);
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -3,7 +3,7 @@
 
 #include "ipoib/file_descriptor.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 class WakeUp {
  public:
@@ -19,4 +19,4 @@ class WakeUp {
   FileDescriptor fd_;
 };
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

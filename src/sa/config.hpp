@@ -34,6 +34,12 @@ struct Config {
   /// Leaves that may wait. They are counted separately, since nobody repeats one that fails: an
   /// interface that ends has one for each of its memberships.
   std::size_t max_leaves = 65536;
+  /// Of a join or leave that the memberships of others delay (MembershipGate), which usually takes
+  /// less than a millisecond: between two attempts, and in all. A leave ends earlier, with all its
+  /// attempts. So only a program that hangs makes a join of another one fail.
+  Duration postpone_pause = std::chrono::milliseconds(20);
+  Duration longest_postponement = std::chrono::seconds(20);
+  std::size_t max_postponed = 1024;
   /// MADs that are received before the owner gets its turn again.
   std::size_t mads_per_turn = 64;
   /// The pause between two log lines about MADs of other ports than the SA's.

@@ -1,9 +1,18 @@
 // The functions are in the order in which a request is sent, backs off, and gets its response.
 //
 //   state        stimulus               action                                     next state
-//   -            request                no room: fail(overloaded)                  -
+//   -            request                gate leaves it out: finish(record)         -
+//                                       gate refuses it: finish(local)             -
+//                                       gate postpones it: too many: give up       -
+//                                         else                                     postponed
+//                                       no room: finish(overloaded)                -
 //                                       behind the opposite request in flight      held
 //                                       else                                       waiting
+//   postponed    deadline               gate still postpones it, too long: give up -
+//                                         else                                     postponed
+//                                       else as a new request
+//                opposite request       give up                                    -
+//                port is lost           -                                          -
 //   held         that has finished      -                                          waiting
 //   waiting      head of queue, SM known  send                                     in flight
 //                port refuses to send   last attempt: fail(send_failed)            -
@@ -24,6 +33,9 @@
 //   backing off  deadline               -                                          waiting
 //   in flight    superseded             any failed attempt is the last one         in flight
 //   other        superseded             finish(local)                              -
+//
+// To give up is to finish a leave with its record, as if it was left out, and a join with a
+// failure.
 //
 // A join is the opposite of a leave of the same group, port and JoinState, and supersedes it. Both
 // are repeated, and the SA remembers the last one that it gets. So neither is sent before the other
@@ -57,15 +69,21 @@ bool is_leave(const wire::SaRequest& request) {
   return std::holds_alternative<wire::LeaveQuery>(request.query);
 }
 
+/// Whether the request counts against the limits of those that wait or are in flight.
+bool is_admitted(Transaction::State state) {
+  return state != Transaction::State::unlisted && state != Transaction::State::postponed;
+}
+
 }  // namespace
 
 SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
-                   RandomSource random)
+                   RandomSource random, MembershipGate* gate)
     : config_(config),
       port_(port),
       log_(log),
       jitter_(seed),
       random_(std::move(random)),
+      gate_(gate),
       foreign_(log, config.foreign_log_pause) {}
 
 void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
@@ -80,8 +98,7 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
 
   std::vector<std::pair<std::uint64_t, Tid>> affected;  // in order of age
   for (const auto& [tid, transaction] : transactions_) {
-    const bool is_held = transaction.state == State::held;
-    if (transaction.state != State::backing_off && !is_held)
+    if (transaction.state == State::waiting || transaction.state == State::in_flight)
       affected.emplace_back(transaction.order, tid);
   }
   std::ranges::sort(affected);
@@ -101,26 +118,82 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
 }
 
 void SaClient::request(const wire::SaRequest& request, TimePoint now) {
-  ++counters_.requests;
-  if (!has_room_for(request)) {
-    ++counters_.overloaded;
-    responses_.push_back({request.id, SaFailure(Kind::overloaded)});
-    return;
-  }
-  if (is_leave(request)) ++leaves_;
+  give_up_opposites(request);
   const auto at =
       transactions_.emplace(free_tid(), Transaction{.request = request, .order = ++last_order_})
           .first;
-  begin(at, now);
+  memberships_.add(request, at->first);
+  admit(at, now);
   settle(now);
 }
 
-/// Queues a new request, or holds it until the opposite one in flight has finished.
+/// Begins a new or postponed request, if the memberships of other programs permit it.
+void SaClient::admit(Iterator at, TimePoint now) {
+  using Action = MembershipGate::Action;
+  const wire::SaRequest& request = at->second.request;
+  switch (gate_ == nullptr ? Action::send : gate_->before(request)) {
+    case Action::send:
+      return begin(at, now);
+    case Action::leave_out:
+      return finish(at, std::get<wire::LeaveQuery>(request.query).record);
+    case Action::postpone:
+      return postpone(at, now);
+    case Action::refuse:
+      return finish(
+          at, SaFailure(Kind::local, "the interfaces on this port have joined too many groups"));
+  }
+}
+
+void SaClient::postpone(Iterator at, TimePoint now) {
+  Transaction& transaction = at->second;
+  if (transaction.state == State::unlisted) {
+    const auto others = transactions_.size() - 1 - leaves_ - others_;
+    if (others >= config_.max_postponed) return give_up(at);
+    transaction.postponed_until = now + config_.longest_postponement;
+  } else if (now >= transaction.postponed_until) {
+    return give_up(at);
+  }
+  enter(at, State::postponed, now + config_.postpone_pause);
+}
+
+/// An interface that leaves a group no longer wants to join it, and the reverse.
+void SaClient::give_up_opposites(const wire::SaRequest& request) {
+  for (const Tid tid : memberships_.beside(request)) {
+    const auto other = transactions_.find(tid);
+    assert(other != transactions_.end());
+    const bool is_opposite = is_leave(other->second.request) != is_leave(request);
+    if (is_opposite && other->second.state == State::postponed) give_up(other);
+  }
+}
+
+void SaClient::give_up(Iterator at) {
+  const auto* const leave = std::get_if<wire::LeaveQuery>(&at->second.request.query);
+  if (leave != nullptr) return finish(at, leave->record);
+  finish(at, SaFailure(Kind::local, "another daemon on this port is leaving the group"));
+}
+
+void SaClient::drop_postponed() {
+  for (auto at = transactions_.begin(); at != transactions_.end();) {
+    const auto one = at++;
+    if (one->second.state != State::postponed) continue;
+    memberships_.remove(one->second.request, one->first);
+    enter(one, State::unlisted, kNever);
+    transactions_.erase(one);
+  }
+}
+
+/// Queues a request, or holds it until the opposite one in flight has finished.
 void SaClient::begin(Iterator at, TimePoint now) {
   const wire::SaRequest& request = at->second.request;
+  ++counters_.requests;
+  if (!has_room_for(request)) {
+    ++counters_.overloaded;
+    return finish(at, SaFailure(Kind::overloaded));
+  }
   bool is_held = false;
   for (const Tid tid : memberships_.beside(request)) {
     const auto other = transactions_.find(tid);
+    assert(other != transactions_.end());
     if (is_leave(other->second.request) == is_leave(request)) continue;
     if (other->second.state == State::in_flight) {
       other->second.is_superseded = true;
@@ -129,14 +202,13 @@ void SaClient::begin(Iterator at, TimePoint now) {
       supersede(other);
     }
   }
-  memberships_.add(request, at->first);
   if (is_held) return enter(at, State::held, kNever);
   wait(at, now);
 }
 
 bool SaClient::has_room_for(const wire::SaRequest& request) const {
   if (is_leave(request)) return leaves_ < config_.max_leaves;
-  return transactions_.size() - leaves_ < config_.window + config_.max_waiting;
+  return others_ < config_.window + config_.max_waiting;
 }
 
 void SaClient::on_readable(TimePoint now) {
@@ -171,6 +243,9 @@ void SaClient::settle(TimePoint now) {
 
 void SaClient::expire(Iterator at, TimePoint now) {
   switch (at->second.state) {
+    case State::postponed:
+      admit(at, now);
+      return;
     case State::waiting:
       ++counters_.without_sm;
       fail(at, SaFailure(Kind::no_sm));
@@ -362,7 +437,6 @@ void SaClient::finish(Iterator at, wire::SaResult result) {
   memberships_.remove(at->second.request, at->first);
   release_held(at->second.request);
   responses_.push_back({at->second.request.id, std::move(result)});
-  if (is_leave(at->second.request)) --leaves_;
   enter(at, State::unlisted, kNever);
   transactions_.erase(at);
 }
@@ -384,6 +458,10 @@ void SaClient::enter(Iterator at, State state, TimePoint deadline) {
   auto& [tid, transaction] = *at;
   deadlines_.erase({transaction.deadline, tid});
   if (transaction.state != state) {
+    if (is_admitted(transaction.state) != is_admitted(state)) {
+      auto& count = is_leave(transaction.request) ? leaves_ : others_;
+      is_admitted(state) ? ++count : --count;
+    }
     if (transaction.state == State::waiting) stop_waiting(tid);
     if (transaction.state == State::in_flight) --in_flight_;
     if (state == State::waiting) waiting_.push_back(tid);

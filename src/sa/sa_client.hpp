@@ -4,6 +4,7 @@
 // with the time, then drains responses() and notices(), and arms one timer for next_deadline(). A
 // request is in one of these states:
 //
+//   postponed    because of the memberships of other programs on the port (MembershipGate)
 //   held         behind the opposite request about the same membership
 //   waiting      for room in the window, or for a subnet manager
 //   in flight    a MAD was sent; a response or a time-out follows
@@ -32,6 +33,7 @@
 #include "sa/config.hpp"
 #include "sa/counters.hpp"
 #include "sa/foreign_mads.hpp"
+#include "sa/membership_gate.hpp"
 #include "sa/membership_order.hpp"
 #include "sa/transaction.hpp"
 #include "wire/sa_request.hpp"
@@ -40,9 +42,10 @@ namespace ipoib::sa {
 
 class SaClient {
  public:
-  /// `port` and `log` outlive the client. `seed` is for jitter, `random` for transaction ids.
+  /// `port`, `log` and `gate` outlive the client. `seed` is for jitter, `random` for transaction
+  /// ids. Without `gate`, no other program has memberships of the port.
   SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
-           RandomSource random);
+           RandomSource random, MembershipGate* gate = nullptr);
 
   /// The address of the SA: SM LID and SL of the port, the index of the default partition's
   /// key, and a global route if the port requires a GRH; nullopt while there is no SM. Requests in
@@ -51,6 +54,9 @@ class SaClient {
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);
+  /// Forgets the requests that are postponed, without responses: the port is down, and nobody waits
+  /// for them.
+  void drop_postponed();
   /// To call when the port has something to receive. What exceeds Config::mads_per_turn stays
   /// there.
   void on_readable(TimePoint now);
@@ -74,6 +80,10 @@ class SaClient {
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;
 
+  void admit(Iterator at, TimePoint now);
+  void postpone(Iterator at, TimePoint now);
+  void give_up_opposites(const wire::SaRequest& request);
+  void give_up(Iterator at);
   [[nodiscard]] bool has_room_for(const wire::SaRequest& request) const;
   void begin(Iterator at, TimePoint now);
   void settle(TimePoint now);
@@ -100,6 +110,7 @@ class SaClient {
   Logger& log_;
   Random jitter_;
   RandomSource random_;
+  MembershipGate* const gate_;
   ForeignMads foreign_;
   std::uint64_t last_order_ = 0;
   std::optional<MadDestination> sm_;
@@ -110,7 +121,8 @@ class SaClient {
   std::deque<Tid> waiting_;                        ///< oldest first
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
   std::size_t in_flight_ = 0;
-  std::size_t leaves_ = 0;  ///< among the transactions
+  std::size_t leaves_ = 0;  ///< admitted
+  std::size_t others_ = 0;  ///< admitted requests other than leaves
   FailureCount failed_leaves_;
   std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;

@@ -10,7 +10,7 @@
 #include "require.hpp"
 
 using namespace ipoib;
-using host::VirtioHeader;
+using linux::VirtioHeader;
 using wire::EthernetHeader;
 using wire::VlanTag;
 
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (tag) {
     require(tag == parsed);
     check_removed(*tag, bytes, std::as_const(frame).bytes());
-    const bool is_partial = (header.flags & host::virtio::kNeedsChecksum) != 0;
+    const bool is_partial = (header.flags & linux::virtio::kNeedsChecksum) != 0;
     if (is_partial) {
       require(header.csum_start + VlanTag::kSize == before.csum_start);
       require(moved_by(VlanTag::kSize, header).csum_start == before.csum_start);

@@ -194,6 +194,14 @@ def check_exports(root):
         yield f"src/control/libibarp.map:1: {name} {where}"
 
 
+def check_installed(root):
+    """Checks that the installed headers, which are the *.h of include/, need no internal one."""
+    for name, path in files(root, ["include"], {".h"}):
+        for number, line in enumerate(lines(path), 1):
+            if re.match(r'\s*#\s*include\s*(?:"|<ipoib/)', line):
+                yield f"{name}:{number}: an installed header includes an internal one"
+
+
 # --- Conformance tables: each row names existing tests, or gives a reason ---------------------
 
 
@@ -284,7 +292,7 @@ def check_readmes(root):
 
 
 CHECKS = [check_includes, check_private, check_byte_order, check_shared_folders, check_unfinished,
-          check_exports, check_conformance, check_documents, check_readmes]
+          check_exports, check_installed, check_conformance, check_documents, check_readmes]
 
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
@@ -309,6 +317,8 @@ VIOLATIONS = [
     (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
     (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
     (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),
+    (check_installed, "include/ipoib/a.h", '#include "ipoib/address.hpp"\n'),
+    (check_installed, "include/infiniband/a.h", "# include <ipoib/time.hpp>\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | `unit/No.SuchTest` |\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | surely |\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),

@@ -36,10 +36,10 @@ std::optional<Guid> guid_of_port(const Options& options) {
 
 bool remove_all(const Options& options, std::optional<Guid> port) {
   bool none_is_left = true;
-  for (const auto& [interface, alternative] : host::alternative_names().value()) {
+  for (const auto& [interface, alternative] : linux::alternative_names().value()) {
     const auto mark = parse_mark(alternative);
     if (!mark || !is_to_be_removed(*mark, options, port)) continue;
-    const auto removed = host::TunDevice::discard(alternative);
+    const auto removed = linux::TunDevice::discard(alternative);
     if (removed) {
       std::printf("removed %s\n", interface.c_str());
     } else {
@@ -61,14 +61,14 @@ bool is_to_be_removed(const InterfaceMark& mark, const Options& options, std::op
                              [&](PKey each) { return plan.name_of(each) == mark.name; });
 }
 
-Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home) {
+Result<void> discard(const KeptInterface& kept, const linux::NetworkNamespace& home) {
   const auto& in = kept.home ? *kept.home : home;
-  return in.run([&] { return host::TunDevice::discard(kept.mark); });
+  return in.run([&] { return linux::TunDevice::discard(kept.mark); });
 }
 
 bool clean_up(const Options& options) {
   control::remove_unused_socket_folders();
-  const auto home = host::NetworkNamespace::open(options.netns).value();
+  const auto home = linux::NetworkNamespace::open(options.netns).value();
   const auto port = guid_of_port(options);
   return home.run([&] { return remove_all(options, port); });
 }

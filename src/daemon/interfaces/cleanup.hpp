@@ -13,7 +13,7 @@
 namespace ipoib::daemon {
 
 /// Removes a kept network interface; `home` is the namespace of the option --netns.
-[[nodiscard]] Result<void> discard(const KeptInterface& kept, const host::NetworkNamespace& home);
+[[nodiscard]] Result<void> discard(const KeptInterface& kept, const linux::NetworkNamespace& home);
 
 /// Whether the options of --cleanup mean the interface with this mark: one of their port and, if
 /// partitions are chosen, with the name that the interface of one of these gets. `port` is nullopt

@@ -34,7 +34,7 @@ HostFollower::HostFollower(Dependencies dependencies)
 
 /// Handles the first change at once, and further ones together after a pause.
 void HostFollower::on_event() {
-  using Pending = host::HostMirror::Pending;
+  using Pending = linux::HostMirror::Pending;
   const Pending pending = dependencies_.host.take_events();
   if (pending == Pending::none) return;
   const bool can_wait = pending == Pending::routes;

@@ -24,7 +24,7 @@ class HostFollower {
   /// All of these outlive it.
   struct Dependencies {
     boost::asio::io_context& context;
-    host::HostMirror& host;
+    linux::HostMirror& host;
     TraceRing& trace;
     Logger& log;
     std::string interface;  ///< the network interface's name

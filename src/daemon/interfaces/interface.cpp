@@ -92,7 +92,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
       control_(control_dependencies(dependencies, sa)),
       server_(handed_ ? nullptr : serve(tun_.name(), control::Server::IfTaken::fail)),
       follower_(dependencies.options.is_ethernet(id.pkey) ? nullptr : at_home([this] {
-        return host::RouteFeed::open({device_->interface_index(), tun_.name()}).value();
+        return linux::RouteFeed::open({device_->interface_index(), tun_.name()}).value();
       })),
       sleeper_({.host = vlan_ ? dependencies.trunk->queue_of(*vlan_) : device_->descriptor(),
                 .completions = sides_.descriptors(),
@@ -159,35 +159,35 @@ void Interface::replace_port(PortRole role) {
   control_.replace_port({role, &pump, side.queue.queue_pair.get()});
 }
 
-std::unique_ptr<host::PollableTun> Interface::open_vlan() const {
-  return std::make_unique<host::VlanPort>(*dependencies_.trunk, *vlan_, id_.name);
+std::unique_ptr<linux::PollableTun> Interface::open_vlan() const {
+  return std::make_unique<linux::VlanPort>(*dependencies_.trunk, *vlan_, id_.name);
 }
 
-std::unique_ptr<host::TunDevice> Interface::open_device() {
+std::unique_ptr<linux::TunDevice> Interface::open_device() {
   const auto& all = dependencies_.options;
   const bool is_tap = all.ethernet.includes(id_.pkey);
   const bool is_trunk = !all.vlans.empty() && id_.pkey == base_partition(all.pkeys);
   const auto mac = ethernet::mac_of_interface(guid_, id_.pkey);
-  const host::TunOptions options{.name = id_.name,
-                                 .mark = mark_,
-                                 .large_packets = sides_.can_send_large_packets(),
-                                 .mac = is_tap ? std::optional(mac) : std::nullopt,
-                                 .stable_secret = ipv6_.stable_secret,
-                                 .trunk = is_trunk ? dependencies_.trunk : nullptr};
-  using host::TunDevice;
+  const linux::TunOptions options{.name = id_.name,
+                                  .mark = mark_,
+                                  .large_packets = sides_.can_send_large_packets(),
+                                  .mac = is_tap ? std::optional(mac) : std::nullopt,
+                                  .stable_secret = ipv6_.stable_secret,
+                                  .trunk = is_trunk ? dependencies_.trunk : nullptr};
+  using linux::TunDevice;
   return at_home([&] {
     return handed_ ? TunDevice::take(std::move(handed_->tun), handed_->mtu, options).value()
                    : TunDevice::open(options).value();
   });
 }
 
-std::unique_ptr<host::HostMirror> Interface::open_mirror() const {
+std::unique_ptr<linux::HostMirror> Interface::open_mirror() const {
   if (vlan_) {
     const auto mac = ethernet::mac_of_interface(guid_, id_.pkey);
-    return std::make_unique<host::VlanHost>(id_.name, mac);
+    return std::make_unique<linux::VlanHost>(id_.name, mac);
   }
   return at_home([this] {
-    return host::NetlinkView::open(device_->interface_index(), ipv6_.link_local).value();
+    return linux::NetlinkView::open(device_->interface_index(), ipv6_.link_local).value();
   });
 }
 
@@ -250,8 +250,8 @@ std::string Interface::current_name() const {
 }
 
 SharedNamespace Interface::current_namespace() const {
-  auto found = host::TunDevice::namespace_of(tun_descriptor());
-  return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
+  auto found = linux::TunDevice::namespace_of(tun_descriptor());
+  return found ? std::make_shared<const linux::NetworkNamespace>(std::move(*found)) : nullptr;
 }
 
 bool Interface::is_at_home() const {
@@ -306,9 +306,11 @@ void Interface::set_mode(PumpMode mode) {
   control_.set_mode(mode);
 }
 
-/// Another daemon may serve the network interface.
-void Interface::remove_at_end() {
-  if (device_ && mode_ == PumpMode::active) device_->remove();
+void Interface::set_ending(const Ending& ending) {
+  const bool is_served_here = mode_ == PumpMode::active;  // or by another daemon
+  if (device_ && ending.removes && is_served_here) device_->remove();
+  if (device_ && ending.removes_now) device_->close();
+  if (ending.forgets_neighbours) dependencies_.neighbours.forget(id_.pkey);
 }
 
 void Interface::on_renamed(const std::string& name) {

@@ -33,14 +33,14 @@ class Interface final : public PartitionInterface {
     boost::asio::io_context& context;
     const PortDevices& devices;  ///< null: there is no backup port
     const Options& options;
-    const host::NetworkNamespace& home;  ///< namespace of the network interfaces
+    const linux::NetworkNamespace& home;  ///< namespace of the network interfaces
     NeighbourStore& neighbours;
     Logging& logs;
     TraceRings& rings;
     TraceRing& control_trace;
     CpuShares& cpus;
     HandedInterfaces& handed;            ///< by another daemon; those that are not taken yet
-    host::VlanTrunk* trunk = nullptr;    ///< for the VLANs of a TAP, if there are any
+    linux::VlanTrunk* trunk = nullptr;   ///< for the VLANs of a TAP, if there are any
     const acm::Counters* acm = nullptr;  ///< null without --acm
   };
   /// Creates the interface or adopts one, and starts its thread. May throw std::runtime_error.
@@ -50,11 +50,7 @@ class Interface final : public PartitionInterface {
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return device_ != nullptr && device_->adopted(); }
-  void remove_at_end() override;
-  void remove_now() override {
-    if (device_ != nullptr) device_->close();
-  }
-  void forget_neighbours() override { dependencies_.neighbours.forget(id_.pkey); }
+  void set_ending(const Ending& ending) override;
   [[nodiscard]] bool is_at_home() const override;
   [[nodiscard]] SharedNamespace current_namespace() const override;
   [[nodiscard]] KeptInterface kept() const override;
@@ -78,9 +74,9 @@ class Interface final : public PartitionInterface {
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
-  [[nodiscard]] std::unique_ptr<host::TunDevice> open_device();
-  [[nodiscard]] std::unique_ptr<host::PollableTun> open_vlan() const;
-  [[nodiscard]] std::unique_ptr<host::HostMirror> open_mirror() const;
+  [[nodiscard]] std::unique_ptr<linux::TunDevice> open_device();
+  [[nodiscard]] std::unique_ptr<linux::PollableTun> open_vlan() const;
+  [[nodiscard]] std::unique_ptr<linux::HostMirror> open_mirror() const;
   [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
       const Dependencies& dependencies, SaRequestPort& sa);
   Pump& make_pump(PortRole role, PumpMode mode);
@@ -107,13 +103,13 @@ class Interface final : public PartitionInterface {
   const Guid guid_;  ///< of the primary port: what identifies the host
   const Ipv6Identity ipv6_;
   const std::optional<VlanId> vlan_;  ///< of a TAP; none: it has a network interface of its own
-  const std::string mark_;            ///< see host::TunOptions; empty for a VLAN
+  const std::string mark_;            ///< see linux::TunOptions; empty for a VLAN
   std::optional<HandedInterface> handed_;
   PumpMode mode_;
-  const std::unique_ptr<host::TunDevice> device_;       ///< null for a VLAN
-  const std::unique_ptr<host::PollableTun> vlan_port_;  ///< null for others
-  host::PollableTun& tun_;                              ///< one of these
-  const std::unique_ptr<host::HostMirror> mirror_;
+  const std::unique_ptr<linux::TunDevice> device_;       ///< null for a VLAN
+  const std::unique_ptr<linux::PollableTun> vlan_port_;  ///< null for others
+  linux::PollableTun& tun_;                              ///< one of these
+  const std::unique_ptr<linux::HostMirror> mirror_;
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;

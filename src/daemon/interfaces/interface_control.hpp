@@ -30,7 +30,7 @@ class InterfaceControl final : public control::Handler {
     boost::asio::io_context& context;
     InterfaceNumber number;
     PKey pkey;
-    host::HostMirror& host;
+    linux::HostMirror& host;
     InterfaceMailbox& to_interface;
     ControlMailbox& inbox;
     InterfaceOwner& owner;

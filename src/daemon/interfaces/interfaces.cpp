@@ -48,7 +48,7 @@ void Interfaces::undo_start() {
     if (interface->adopted()) {
       dependencies_.kept.insert_or_assign(interface->id().name, interface->kept());
     } else {
-      interface->remove_at_end();
+      interface->set_ending(kRemoved);
     }
   }
 }
@@ -331,7 +331,7 @@ void Interfaces::remove_at_end(PartitionInterface& interface) {
         "{}: is in another network namespace, where the next daemon would not find it: removing it",
         interface.id().name);
   }
-  interface.remove_at_end();
+  interface.set_ending(kRemoved);
 }
 
 void Interfaces::on_mode(InterfaceNumber number, PumpMode mode) {
@@ -393,7 +393,7 @@ void Interfaces::settle(PartitionInterface& interface, const StopReason& why) {
       const StopReason deleted{why.kind, "interface " + name + " was deleted"};
       dependencies_.log.warn("{}", deleted.reason);
       plan_.forget(partition);
-      interface.forget_neighbours();
+      interface.set_ending(kDeletedOnHost);
       if (are_vlans(partitions(), dependencies_.options)) stop(deleted);
       break;
     }
@@ -408,11 +408,9 @@ void Interfaces::settle(PartitionInterface& interface, const StopReason& why) {
 void Interfaces::finish_deletion(std::unique_ptr<PartitionInterface> interface,
                                  const Deleted& done) {
   const auto partition = interface->id().pkey;
-  interface->remove_at_end();
+  interface->set_ending(kDeletedByDaemon);
   homes_.erase(partition);
   plan_.on_removed(partition);
-  interface->remove_now();
-  interface->forget_neighbours();
   done({});
   destroy_later(std::move(interface));
 }

@@ -44,7 +44,7 @@ class InterfaceOwner {
 };
 
 /// A network namespace that interfaces share.
-using SharedNamespace = std::shared_ptr<const host::NetworkNamespace>;
+using SharedNamespace = std::shared_ptr<const linux::NetworkNamespace>;
 
 struct InterfaceId {
   InterfaceNumber number;
@@ -56,7 +56,7 @@ struct InterfaceId {
 /// How to find a network interface that is kept without carrier while the device is lost.
 struct KeptInterface {
   std::string name;           ///< its current one
-  std::string mark = {};      ///< see host::TunOptions
+  std::string mark = {};      ///< see linux::TunOptions
   SharedNamespace home = {};  ///< where it is; null: in that of the option --netns
 };
 
@@ -70,6 +70,21 @@ struct PortUpdate {
 using InterfaceEvent = std::variant<PortUpdate, ClientReregister, ObjectFailed, SubnetNotice,
                                     wire::SaResponse, Reconfigured, LinkReportRequest>;
 
+/// What the end of an interface means for what outlives it. Without any of these, the network
+/// interface is kept.
+struct Ending {
+  bool removes = false;             ///< the network interface, with the object
+  bool removes_now = false;         ///< the network interface, at once; the thread has ended
+  bool forgets_neighbours = false;  ///< the static neighbours of the partition
+};
+/// It is no longer wanted, by the plan or since the daemon ends.
+inline constexpr Ending kRemoved{.removes = true};
+/// The operator has deleted it by the daemon,
+inline constexpr Ending kDeletedByDaemon{
+    .removes = true, .removes_now = true, .forgets_neighbours = true};
+/// or its network interface on the host.
+inline constexpr Ending kDeletedOnHost{.forgets_neighbours = true};
+
 class PartitionInterface {
  public:
   virtual ~PartitionInterface() = default;
@@ -77,12 +92,8 @@ class PartitionInterface {
   [[nodiscard]] virtual const InterfaceId& id() const = 0;
   /// Whether the network interface existed before.
   [[nodiscard]] virtual bool adopted() const = 0;
-  /// Makes the network interface disappear with this object; otherwise it is kept.
-  virtual void remove_at_end() = 0;
-  /// Makes the network interface disappear at once. Only after InterfaceOwner::on_ended().
-  virtual void remove_now() = 0;
-  /// Forgets the static neighbours of the partition: the operator has deleted the interface.
-  virtual void forget_neighbours() = 0;
+  /// Decides what becomes of what outlives this object, which then is only destroyed.
+  virtual void set_ending(const Ending& ending) = 0;
   /// Whether the network interface is in the network namespace of --netns, where the next daemon
   /// looks for it.
   [[nodiscard]] virtual bool is_at_home() const = 0;

@@ -49,7 +49,7 @@ std::map<pid_t, Daemon> daemons_of(const Options& wanted) {
 
 std::string request_reload(const Options& options) {
   const auto daemons =
-      host::NetworkNamespace::open(options.netns).value().run([&] { return daemons_of(options); });
+      linux::NetworkNamespace::open(options.netns).value().run([&] { return daemons_of(options); });
   if (daemons.empty()) {
     const auto whose =
         options.device.empty() ? std::string() : " on " + port_text(options.device, options.port);

@@ -21,7 +21,7 @@ wire::McMemberRecord group_record(const link::GroupCreation& group) {
 }  // namespace
 
 RoceSa::RoceSa(const link::GroupCreation& group, Logger& log)
-    : neighbours_(host::IpNeighbours::open().value()),
+    : neighbours_(linux::IpNeighbours::open().value()),
       sa_(group_record(group), groups_, *neighbours_, log) {}
 
 void RoceSa::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {

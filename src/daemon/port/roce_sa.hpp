@@ -31,8 +31,8 @@ class RoceSa final : public SaBackend {
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 
  private:
-  host::IpGroups groups_;
-  const std::unique_ptr<host::IpNeighbours> neighbours_;
+  linux::IpGroups groups_;
+  const std::unique_ptr<linux::IpNeighbours> neighbours_;
   sa::LocalSa sa_;
   std::vector<wire::Notice> notices_;  ///< always empty
 };

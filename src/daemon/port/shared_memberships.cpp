@@ -64,9 +64,9 @@ bool is_linked(int file) {
   return byte_of(record.mgid, record.join_state);
 }
 
-/// Whether a membership takes a place of kMaxGroups. Those without which an interface does not work
-/// take none.
-bool takes_place(const wire::McMemberRecord& record) {
+/// Whether a membership counts against kMaxGroups. Those without which an interface does not work
+/// do not.
+bool is_limited(const wire::McMemberRecord& record) {
   const std::uint8_t scope = wire::scope_of(record.mgid);
   return record.join_state == wire::McMemberRecord::kFullMember &&
          record.mgid != wire::broadcast_gid(record.pkey, scope) &&
@@ -131,13 +131,13 @@ SharedMemberships::Action SharedMemberships::before_join(wire::SaRequestId id,
   const Byte byte = byte_of(record);
   const InterfaceNumber interface = interface_of(id);
   const auto found = memberships_.find(byte);
-  const bool has_place = found != memberships_.end() && found->second.charged;
-  const bool needs_place = !has_place && takes_place(record);
-  if (needs_place && !places_.has_room_for(interface)) return Action::refuse;
+  const bool is_charged = found != memberships_.end() && found->second.charged;
+  const bool needs_share = !is_charged && is_limited(record);
+  if (needs_share && !shares_.has_room_for(interface)) return Action::refuse;
   const bool is_leaving = found != memberships_.end() && found->second.leaves > 0;
   if (!is_leaving && !lock(file_.get(), F_RDLCK, byte)) return Action::postpone;
   Membership& membership = memberships_[byte];
-  if (needs_place && places_.take(interface)) membership.charged = interface;
+  if (needs_share && shares_.take(interface)) membership.charged = interface;
   ++membership.joins;
   outstanding_[id] = {byte, true, membership.period};
   return Action::send;
@@ -214,7 +214,7 @@ SharedMemberships::Iterator SharedMemberships::release_if_unused(Iterator at) {
 }
 
 SharedMemberships::Iterator SharedMemberships::erase(Iterator at) {
-  if (at->second.charged) places_.give_back(*at->second.charged);
+  if (at->second.charged) shares_.give_back(*at->second.charged);
   return memberships_.erase(at);
 }
 

@@ -25,11 +25,12 @@
 #include "ipoib/fair_share.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
+#include "sa/membership_gate.hpp"
 #include "wire/sa_request.hpp"
 
 namespace ipoib::daemon {
 
-class SharedMemberships {
+class SharedMemberships final : public sa::MembershipGate {
  public:
   /// Groups that the interfaces of a daemon are full members of on a port, besides the broadcast
   /// and all-nodes groups. Each interface has a fair share (ipoib/fair_share.hpp): a single one
@@ -50,17 +51,9 @@ class SharedMemberships {
   SharedMemberships& operator=(SharedMemberships&& other) = delete;
   SharedMemberships(const SharedMemberships&) = delete;
   SharedMemberships& operator=(const SharedMemberships&) = delete;
-  ~SharedMemberships();
+  ~SharedMemberships() override;
 
-  enum class Action : std::uint8_t {
-    send,
-    leave_out,  ///< a leave: other daemons are members
-    postpone,   ///< a join: another daemon is just leaving the group; a leave: others are members,
-                ///< and a join of this daemon is outstanding
-    refuse,     ///< a join: the interface has its share of kMaxGroups
-  };
-  /// To be called before a request is sent, and again for one that was postponed.
-  [[nodiscard]] Action before(const wire::SaRequest& request);
+  [[nodiscard]] Action before(const wire::SaRequest& request) override;
   /// To be called with each response to a request that was sent.
   void after(const wire::SaResponse& response);
   /// The group was deleted. The responses to outstanding joins are newer.
@@ -78,8 +71,8 @@ class SharedMemberships {
     bool is_member = false;
     unsigned joins = 0;                      ///< outstanding
     unsigned leaves = 0;                     ///< outstanding
-    unsigned period = 0;                     ///< the joins of earlier ones are abandoned
-    std::optional<InterfaceNumber> charged;  ///< the interface that has a place of kMaxGroups
+    unsigned period = 0;                     ///< the joins of earlier ones do not count
+    std::optional<InterfaceNumber> charged;  ///< the interface of whose share it is
   };
   struct Outstanding {
     Byte byte = 0;
@@ -101,7 +94,7 @@ class SharedMemberships {
   FileDescriptor file_;
   std::map<Byte, Membership> memberships_;  ///< of this daemon; bounded by the limits of its links
   std::map<wire::SaRequestId, Outstanding> outstanding_;
-  FairShare<InterfaceNumber> places_{kMaxGroups};
+  FairShare<InterfaceNumber> shares_{kMaxGroups};
 };
 
 }  // namespace ipoib::daemon

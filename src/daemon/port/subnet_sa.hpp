@@ -36,23 +36,6 @@ class SubnetSa final : public SaBackend {
   /// Between two attempts to receive the reports.
   static constexpr Duration kClaimPause = std::chrono::seconds(10);
 
-  /// Of a join or leave that another one delays: between two attempts, and in all. A leave ends
-  /// earlier, with all its attempts. So only a daemon that hangs makes a join of another one fail;
-  /// then the link waits as after any failed join, for a send-only group Config::missing_group.
-  static constexpr Duration kPostponePause = std::chrono::milliseconds(20);
-  static constexpr Duration kLongestPostponement = std::chrono::seconds(20);
-  static constexpr std::size_t kMaxPostponed = 1024;
-
-  struct Postponed {
-    wire::SaRequest request;
-    TimePoint until;
-  };
-
-  [[nodiscard]] bool try_request(const wire::SaRequest& request, TimePoint now);
-  void postpone(const wire::SaRequest& request, TimePoint now);
-  void send_postponed(TimePoint now);
-  void cancel_opposite(const wire::SaQuery& query);
-  void give_up(const wire::SaRequest& request);
   void renew_subscriptions(TimePoint now);
   void dispatch(TimePoint now);
 
@@ -66,8 +49,6 @@ class SubnetSa final : public SaBackend {
   bool has_sa_ = false;
   bool ended_ = false;
   TimePoint claim_at_ = kNever;
-  std::vector<Postponed> postponed_;
-  TimePoint send_postponed_at_ = kNever;
 };
 
 }  // namespace ipoib::daemon

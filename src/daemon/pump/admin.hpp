@@ -60,7 +60,7 @@ struct InterfaceState {
   const verbs::UdCounters& queue_pair;
   const offload::Coalescer::Counters& to_host;
   const PollPolicy::Counters& poll;
-  host::HostDrops of_host = {};
+  linux::HostDrops of_host = {};
   PKey pkey;
   bool admin_up = true;                      ///< the network interface is administratively up
   const ethernet::View* ethernet = nullptr;  ///< of a TAP

@@ -34,7 +34,7 @@ class InterfaceLoop {
   /// All of these outlive the loop. Only the thread in run() uses the first five, and the backup.
   struct Dependencies {
     Pump& pump;
-    host::PollableTun& tun;
+    linux::PollableTun& tun;
     verbs::RecoverableUdPort& queue_pair;
     RouteFollower& routes;
     Sleeper& sleeper;

@@ -111,7 +111,7 @@ using ToControl =
                  link::ArpReplyCheck, link::ArpPolicyUsed, RoutesWanted, LinkReport, AdminResponse,
                  Events, CacheSaved, ModeReached, PortReleased, Stopped>;
 
-using InterfaceMailbox = host::Mailbox<ToInterface>;
-using ControlMailbox = host::Mailbox<ToControl>;
+using InterfaceMailbox = linux::Mailbox<ToInterface>;
+using ControlMailbox = linux::Mailbox<ToControl>;
 
 }  // namespace ipoib::daemon

@@ -16,7 +16,7 @@ namespace ipoib::daemon {
 /// What a port can do for the interface; the greater, the better.
 enum class PortHealth : std::uint8_t {
   down,    ///< the link on the port is not up
-  silent,  ///< it is up, but passes nothing (path_test.hpp)
+  silent,  ///< it is up, but passes nothing (path_monitor.hpp)
   no_sm,   ///< it is up, but the port has no subnet manager: new destinations cannot be resolved
   ready,
 };

@@ -31,7 +31,7 @@ class RouteFollower {
   static constexpr std::size_t kMaxKept = 65536;
 
   /// Null on a TAP, whose kernel finds the next hops itself.
-  explicit RouteFollower(std::unique_ptr<host::RouteSource> source) : source_(std::move(source)) {}
+  explicit RouteFollower(std::unique_ptr<linux::RouteSource> source) : source_(std::move(source)) {}
 
   /// For WakeSource::routes; -1 if there is none.
   [[nodiscard]] int descriptor() const { return source_ ? source_->descriptor() : -1; }
@@ -59,7 +59,7 @@ class RouteFollower {
   void keep(std::vector<RouteChange>& changes, TimePoint now);
   void pass_on(std::span<const RouteChange> changes, TimePoint now);
 
-  std::unique_ptr<host::RouteSource> source_;
+  std::unique_ptr<linux::RouteSource> source_;
   std::vector<link::Link*> links_;
   TimePoint next_read_{};
   std::deque<Kept> kept_;

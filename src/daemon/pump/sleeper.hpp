@@ -60,7 +60,7 @@ class EpollSleeper final : public Sleeper {
   static constexpr std::uint32_t tag(WakeSource source) {
     return static_cast<std::uint32_t>(source);
   }
-  host::Poller poller_;
+  linux::Poller poller_;
 };
 
 }  // namespace ipoib::daemon

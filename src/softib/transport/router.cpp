@@ -111,7 +111,7 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
 
 std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
   if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_place, count_packets(packets));
+    count(fabric::PortCounter::drop_empty_slot, count_packets(packets));
     return packets.size();
   }
   Delivery why = Delivery::delivered;
@@ -216,7 +216,7 @@ bool Router::is_occupied(ProcessAddress process) const {
 
 std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
   if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_place, count_packets(packets));
+    count(fabric::PortCounter::drop_empty_slot, count_packets(packets));
     return 0;
   }
   Delivery why = Delivery::delivered;
@@ -229,7 +229,7 @@ std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
 
 bool Router::deliver_mad(ProcessAddress to, const MadOnWire& mad) {
   if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_place);
+    count(fabric::PortCounter::drop_empty_slot);
     return false;
   }
   std::uint64_t lost = 0;
@@ -253,7 +253,7 @@ void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t pack
       count(fabric::PortCounter::drop_congested, packets);
       break;
     case Delivery::no_process:
-      count(fabric::PortCounter::drop_empty_place, packets);
+      count(fabric::PortCounter::drop_empty_slot, packets);
       reclaim_slot(folder_, fabric_, to.node, to.slot);
       break;
     case Delivery::lost:

@@ -128,7 +128,7 @@ Context::Context(Device& on, transport::WakeupSocket events)
 /// kernel does.
 Context::~Context() {
   device.remove(*this);
-  device.abandon(qps);
+  device.destroy_all(qps);
   for (auto* const qp : qps) delete qp;
   for (auto* const srq : srqs) {
     (void)device.hca()->shared_receives().destroy(*srq->model);

@@ -268,7 +268,7 @@ ipoib::Result<void> Device::destroy(hca::Hca& hca, hca::QueuePair& qp) {
 }
 
 /// All go before anything is sent: the program may have released the memory of their responses.
-void Device::abandon(const std::unordered_set<Qp*>& qps) {
+void Device::destroy_all(const std::unordered_set<Qp*>& qps) {
   change([&](hca::Hca& hca) {
     for (const Qp* const qp : qps) {
       hca.detach_all(*qp->model);

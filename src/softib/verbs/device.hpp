@@ -95,7 +95,7 @@ class Device final : public endpoint::PacketReceiver {
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
   /// Also their memberships of groups; without the responses that they owe.
-  void abandon(const std::unordered_set<Qp*>& qps);
+  void destroy_all(const std::unordered_set<Qp*>& qps);
   [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
   void remove_wakeup_fd(const CompChannel& channel);
 

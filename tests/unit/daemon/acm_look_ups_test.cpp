@@ -1,6 +1,6 @@
 #include "daemon/acm_look_ups.hpp"
 
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 
 namespace ipoib::daemon::acm_look_ups_tests {
 namespace {
@@ -43,7 +43,7 @@ class AcmLookUpsTest : public InterfacesFixture {
     return found;
   }
 
-  const host::NetworkNamespace home = host::NetworkNamespace::open("").value();
+  const linux::NetworkNamespace home = linux::NetworkNamespace::open("").value();
   const AcmLookUps look_ups{interfaces, home};
   std::optional<acm::Server::Answer> answer;
 };
@@ -90,7 +90,7 @@ TEST_F(AcmLookUpsTest, NobodyHasTheSourceAddressHere) {
   find({kPeer, *parse_ip_address("10.44.0.9"), false});
   EXPECT_EQ(status(), Status::source_address);
   by_name.at("ib0.8001")->now_in =
-      std::make_shared<const host::NetworkNamespace>(host::NetworkNamespace::open("").value());
+      std::make_shared<const linux::NetworkNamespace>(linux::NetworkNamespace::open("").value());
   find({kPeer, kOwn, false});
   EXPECT_EQ(status(), Status::source_address) << "the interface was moved";
   EXPECT_THAT(taken(), IsEmpty());

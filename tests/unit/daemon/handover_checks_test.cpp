@@ -27,7 +27,7 @@ class HandoverChecks : public test::NamespaceTest {
  protected:
   /// A descriptor of a new interface of the daemon.
   FileDescriptor make(const std::string& name, std::optional<MacAddress> mac = {}) {
-    devices.push_back(host::TunDevice::open(
+    devices.push_back(linux::TunDevice::open(
                           {.name = name, .mark = to_string(InterfaceMark{name, kPort}), .mac = mac})
                           .value());
     return FileDescriptor(::dup(devices.back()->descriptor()));
@@ -43,11 +43,11 @@ class HandoverChecks : public test::NamespaceTest {
                 ThrowsMessage<std::runtime_error>(HasSubstr(text)));
   }
 
-  std::vector<std::unique_ptr<host::TunDevice>> devices;
+  std::vector<std::unique_ptr<linux::TunDevice>> devices;
   Handover handover{.connection = Connection(FileDescriptor()), .offer = {}, .interfaces = {}};
   Options options;
   OperatorChanges changes;
-  const host::NetworkNamespace own = host::NetworkNamespace::open("").value();
+  const linux::NetworkNamespace own = linux::NetworkNamespace::open("").value();
 };
 
 TEST_F(HandoverChecks, APartitionThatWasAVlanStaysOne) {
@@ -92,8 +92,8 @@ TEST_F(HandoverChecks, AnInterfaceKeepsItsName) {
 TEST_F(HandoverChecks, TheNameIsLookedForWhereTheInterfaceIs) {
   hand_over(kDefaultPKey, make("ib0"));
   options.interface = "ibx";
-  handover.interfaces[kDefaultPKey].home = std::make_shared<const host::NetworkNamespace>(
-      host::NetworkNamespace::open("/proc/thread-self/ns/net").value());
+  handover.interfaces[kDefaultPKey].home = std::make_shared<const linux::NetworkNamespace>(
+      linux::NetworkNamespace::open("/proc/thread-self/ns/net").value());
   ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
   expect_another_name("ib0, not ibx");
   handover.interfaces[kDefaultPKey].home = nullptr;

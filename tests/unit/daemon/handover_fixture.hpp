@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/interfaces/handover_socket.hpp"
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 
 namespace ipoib::daemon::handover {
 

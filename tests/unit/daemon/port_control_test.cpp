@@ -13,7 +13,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
-#include "tests/unit/daemon/interfaces_fixture.hpp"
+#include "tests/unit/daemon/interfaces/interfaces_fixture.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon::port_control_tests {
@@ -48,7 +48,7 @@ class FakePort final : public PortSource {
   unsigned updates = 0;
 
  private:
-  host::WakeUp event_;
+  linux::WakeUp event_;
   Changes next_{.changed = true};
 };
 
@@ -81,7 +81,7 @@ class FakeSa final : public SaBackend {
   std::vector<wire::SaRequest> requests;
   std::vector<wire::SaResponse> waiting_responses;
   std::vector<wire::Notice> waiting_notices;
-  host::WakeUp arrived;
+  linux::WakeUp arrived;
   TimePoint due = kNever;
   bool failed = false;
   unsigned reregistrations = 0, times = 0, ends = 0;

@@ -27,7 +27,7 @@ class WaitingInterfacesTest : public testing::Test {
 
   const std::string one_ = unique("a");
   const std::string other_ = unique("b");
-  const host::NetworkNamespace home_ = host::NetworkNamespace::open("").value();
+  const linux::NetworkNamespace home_ = linux::NetworkNamespace::open("").value();
   Logging logs_{LogTarget::standard_error, {}};
 };
 

@@ -10,7 +10,7 @@
 #include "program.hpp"
 #include "running_server.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 namespace json = boost::json;
@@ -175,4 +175,4 @@ TEST_F(Findings, ExplainNeedsOneAddress) {
 }
 
 }  // namespace
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -24,7 +24,7 @@
 #include "running_server.hpp"
 #include "tests/support/emulator.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 namespace json = boost::json;
@@ -1226,4 +1226,4 @@ TEST_F(IbarpProgram, IsSilentOnClosedPipe) {
 }
 
 }  // namespace
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -14,7 +14,7 @@
 #include "running_program.hpp"
 #include "running_server.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 namespace json = boost::json;
@@ -379,4 +379,4 @@ TEST_F(IbarpWatch, ColoursCanBeForcedAndAreNotInJson) {
 }
 
 }  // namespace
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -17,7 +17,7 @@
 #include "program.hpp"
 #include "running_server.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 namespace {
 
 using control::Counter;
@@ -241,4 +241,4 @@ TEST_F(IbarpMetrics, APortThatIsTakenIsAnError) {
 }
 
 }  // namespace
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

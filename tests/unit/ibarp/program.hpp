@@ -15,7 +15,7 @@
 
 #include "ipoib/file_descriptor.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 struct Outcome {
   int status = -1;  ///< exit status; 128 + n when signal n ended it
@@ -83,4 +83,4 @@ inline Outcome run_ibarp(const std::vector<std::string>& arguments, const Circum
           how.pipe_is_closed ? "" : contents(out.get()), contents(err.get())};
 }
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

@@ -15,7 +15,7 @@
 
 #include "ipoib/file_descriptor.hpp"
 
-namespace ipoib::cli {
+namespace ipoib::ibarp {
 
 class RunningProgram {
  public:
@@ -114,4 +114,4 @@ class RunningProgram {
   std::string input_;
 };
 
-}  // namespace ipoib::cli
+}  // namespace ipoib::ibarp

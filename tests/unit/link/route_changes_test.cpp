@@ -11,7 +11,7 @@ namespace {
 class RouteChanges : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kMain = 254;
-  using Place = RouteAdded::Place;
+  using Position = RouteAdded::Position;
 
   static IpAddress ip(std::string_view text) { return *parse_ip_address(text); }
 
@@ -41,8 +41,9 @@ class RouteChanges : public ::testing::Test {
     }
     hops.update(view);
   }
-  void added(const HostRoute& route, Place place = Place::first, std::uint32_t table = kMain) {
-    hops.apply(RouteAdded{table, route, place});
+  void added(const HostRoute& route, Position position = Position::first,
+             std::uint32_t table = kMain) {
+    hops.apply(RouteAdded{table, route, position});
   }
   void removed(const HostRoute& route, std::uint32_t table = kMain) {
     hops.apply(RouteRemoved{table, route});
@@ -102,7 +103,7 @@ TEST_F(RouteChanges, ARemovedRouteIsNoLongerFollowed) {
 TEST_F(RouteChanges, AReplacedRouteIsNoLongerFollowed) {
   added(route("10.45.0.0", 16, {"10.44.0.9"}));
   added(route("10.45.0.0", 16, {"10.44.0.8"}, 100));
-  added(route("10.45.0.0", 16, {"10.44.0.7"}), Place::instead);
+  added(route("10.45.0.0", 16, {"10.44.0.7"}), Position::instead);
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.7");
   removed(route("10.45.0.0", 16, {"10.44.0.7"}));
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.8") << "that of another metric is left";
@@ -111,7 +112,7 @@ TEST_F(RouteChanges, AReplacedRouteIsNoLongerFollowed) {
 TEST_F(RouteChanges, ARouteThroughAnotherInterfaceReplacesOneOfThis) {
   added(route("0.0.0.0", 0, {"10.44.0.254"}));
   added(route("10.45.0.0", 16, {"10.44.0.9"}));
-  added(route("10.45.0.0", 16, {}), Place::instead);
+  added(route("10.45.0.0", 16, {}), Position::instead);
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.254");
   added(route("10.46.0.0", 16, {}));
   EXPECT_EQ(hop("10.46.0.1"), "10.44.0.254") << "such a route is not kept";
@@ -119,9 +120,9 @@ TEST_F(RouteChanges, ARouteThroughAnotherInterfaceReplacesOneOfThis) {
 
 TEST_F(RouteChanges, TheFirstOfEqualRoutesIsReplaced) {
   added(route("10.45.0.0", 16, {"10.44.0.1"}));
-  added(route("10.45.0.0", 16, {"10.44.0.2"}), Place::last);
-  added(route("10.45.0.0", 16, {"10.44.0.3"}), Place::instead);
-  added(route("10.45.0.0", 16, {"10.44.0.4"}), Place::last);
+  added(route("10.45.0.0", 16, {"10.44.0.2"}), Position::last);
+  added(route("10.45.0.0", 16, {"10.44.0.3"}), Position::instead);
+  added(route("10.45.0.0", 16, {"10.44.0.4"}), Position::last);
   removed(route("10.45.0.0", 16, {"10.44.0.2"}));
   removed(route("10.45.0.0", 16, {"10.44.0.4"}));
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.3");
@@ -131,8 +132,8 @@ TEST_F(RouteChanges, AChangeMayBeMadeAgain) {
   view.tables = {{kMain, {route("10.45.0.0", 16, {"10.44.0.2"})}}};
   hops.update(view);
   for (int i = 0; i < 2; ++i) {
-    added(route("10.45.0.0", 16, {"10.44.0.9"}), Place::instead);
-    added(route("10.45.0.0", 16, {"10.44.0.2"}), Place::instead);
+    added(route("10.45.0.0", 16, {"10.44.0.9"}), Position::instead);
+    added(route("10.45.0.0", 16, {"10.44.0.2"}), Position::instead);
   }
   EXPECT_EQ(hop("10.45.0.1"), "10.44.0.2");
   added(route("10.45.0.0", 16, {"10.44.0.2"}));
@@ -144,7 +145,7 @@ TEST_F(RouteChanges, AChangeMayBeMadeAgain) {
 /// alone when it goes.
 TEST_F(RouteChanges, NextHopsOfAnIpv6RouteComeTogetherAndGoAlone) {
   added(route("fd50::", 16, {"fd00::2"}));
-  added(route("fd50::", 16, {"fd00::2", "fd00::3"}), Place::last);
+  added(route("fd50::", 16, {"fd00::2", "fd00::3"}), Position::last);
   std::set<std::string> used;
   for (int i = 0; i < 100; ++i) used.insert(hop6("fd50::1:" + std::to_string(i)));
   EXPECT_EQ(used, (std::set<std::string>{"fd00::2", "fd00::3"}));
@@ -156,7 +157,7 @@ TEST_F(RouteChanges, NextHopsOfAnIpv6RouteComeTogetherAndGoAlone) {
 
 TEST_F(RouteChanges, AReplacedIpv6RouteIsNoLongerFollowed) {
   added(route("fd50::", 16, {"fd00::2", "fd00::3"}));
-  added(route("fd50::", 16, {"fd00::4"}), Place::instead);
+  added(route("fd50::", 16, {"fd00::4"}), Position::instead);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(hop6("fd50::1:" + std::to_string(i)), "fd00::4");
 }
 
@@ -213,9 +214,9 @@ TEST_F(RouteChanges, NoRouteIsLeftWhenTheInterfaceGoesDown) {
 TEST_F(RouteChanges, RulesAreFollowedInTheirOrder) {
   constexpr std::uint32_t kOther = 100;
   added(route("0.0.0.0", 0, {"10.44.0.254"}));
-  added(route("0.0.0.0", 0, {"10.44.0.100"}), Place::first, kOther);
+  added(route("0.0.0.0", 0, {"10.44.0.100"}), Position::first, kOther);
   added(route("::", 0, {"fd00::fe"}));
-  added(route("::", 0, {"fd00::64"}), Place::first, kOther);
+  added(route("::", 0, {"fd00::64"}), Position::first, kOther);
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.254");
   RoutingRule to_other{.family = IpFamily::v6, .table = kOther, .priority = 40000};
   hops.apply(RuleChanged{to_other});
@@ -248,7 +249,7 @@ TEST_F(RouteChanges, NewAlternativesAreWatched) {
   added(route("10.45.0.0", 16, {"10.44.0.8"}));
   const int before = gateways.calls;
   EXPECT_TRUE(gateways.watched.empty());
-  added(route("10.45.0.0", 16, {"10.44.0.9"}), Place::last);
+  added(route("10.45.0.0", 16, {"10.44.0.9"}), Position::last);
   EXPECT_EQ(gateways.watched, (std::set{ip("10.44.0.8"), ip("10.44.0.9")}));
   added(route("10.46.0.0", 16, {"10.44.0.8"}));
   EXPECT_EQ(gateways.calls, before + 1) << "only if there are new ones";

@@ -17,7 +17,9 @@ class Unrouted : public LinkFixture {
     return {.destination = {to, bits}, .metric = 0, .hops = {RouteHop{kPeer, 1}}};
   }
   void change(const RouteChange& change) { link->on_routes_changed({&change, 1}, now); }
-  void add(const HostRoute& route) { change(RouteAdded{kMain, route, RouteAdded::Place::first}); }
+  void add(const HostRoute& route) {
+    change(RouteAdded{kMain, route, RouteAdded::Position::first});
+  }
   void bring_up_with_peer() {
     bring_up();
     resolve_peer();

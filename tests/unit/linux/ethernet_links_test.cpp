@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 // BOND_STATE_* of <linux/if_bonding.h>.
@@ -58,4 +58,4 @@ TEST(EthernetLinks, TheMacOfAMacvtapIsThatOfAGuest) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

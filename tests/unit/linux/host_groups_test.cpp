@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using ::testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(HostGroups, AreReadAgainEachTime) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

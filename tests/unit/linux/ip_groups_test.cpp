@@ -11,7 +11,7 @@
 #include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/mgid.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 class IpGroupsTest : public test::NamespaceTest {
@@ -100,4 +100,4 @@ TEST_F(IpGroupsTest, RefusesADeviceOfAnotherNamespaceAndNamesTheRemedy) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

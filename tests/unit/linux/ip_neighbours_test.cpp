@@ -7,7 +7,7 @@
 #include "linux/netlink_sockets.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using State = IpNeighbourPort::State;
@@ -97,4 +97,4 @@ TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using ::testing::ElementsAre;
@@ -71,4 +71,4 @@ TEST(MailboxTest, LosesNoMessageBetweenThreads) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -20,7 +20,7 @@ extern "C" int nl_recvmsgs_default(nl_sock* /*socket*/) {
   return result;
 }
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 class NetlinkDumpTest : public ::testing::Test {
@@ -62,4 +62,4 @@ TEST_F(NetlinkDumpTest, OfAFamilyThatTheKernelLacksIsEmpty) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -25,7 +25,7 @@
 #include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/checksum.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using ::testing::ElementsAre;
@@ -866,4 +866,4 @@ TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

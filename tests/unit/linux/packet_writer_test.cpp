@@ -10,7 +10,7 @@
 
 #include "ipoib/file_descriptor.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr std::array<std::uint8_t, 1000> kPacket{1, 2, 3};
@@ -67,4 +67,4 @@ TEST(PacketWriterTest, FailsIfThePacketIsRefused) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

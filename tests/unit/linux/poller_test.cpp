@@ -11,7 +11,7 @@
 #include "linux/wake_up.hpp"
 #include "tests/support/emulator.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr std::uint32_t kTag = 7;
@@ -74,4 +74,4 @@ TEST(PollerTest, ASignalEndsAWaitWithoutAnEvent) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

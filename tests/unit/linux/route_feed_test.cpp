@@ -13,7 +13,7 @@
 #include "linux/tun_device.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 class RouteFeedTest : public test::NamespaceTest {
@@ -231,4 +231,4 @@ TEST_F(RouteFeedTest, RandomChangesLeadToTheRoutesOfTheKernel) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

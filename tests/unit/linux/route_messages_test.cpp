@@ -8,7 +8,7 @@
 
 #include "linux/route_reader.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr int kOurs = 7;
@@ -60,4 +60,4 @@ TEST(RouteConcerns, PerhapsAnInterfaceOfANexthopObject) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

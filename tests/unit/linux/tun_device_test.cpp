@@ -33,7 +33,7 @@
 #include "wire/ethernet.hpp"
 #include "wire/ipv4.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 constexpr std::size_t kHeadroom = 4;
@@ -687,4 +687,4 @@ TEST_F(TunDeviceTest, NoticesTheDeletionWhenItIsConfigured) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -4,7 +4,7 @@
 
 #include "tests/unit/offload/packets.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using namespace offload::test;
@@ -180,4 +180,4 @@ TEST_F(VirtioHeaderTest, SetsEcnForCwr) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

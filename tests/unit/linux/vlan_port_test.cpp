@@ -14,7 +14,7 @@
 #include "linux/vlan_host.hpp"
 #include "tests/unit/offload/packets.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 namespace {
 
 using namespace offload::test;
@@ -272,4 +272,4 @@ TEST(VlanHostTest, HasAMacAndNoAddresses) {
 }
 
 }  // namespace
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

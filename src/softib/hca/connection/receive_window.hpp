@@ -50,7 +50,7 @@ class ReceiveWindow {
   /// A packet with this PSN has come. Those before it, from the expected one on, are lost.
   void expect(Psn psn) { expected_ = psn; }
   /// The message in progress, if any, will not be completed.
-  void abandon_message() { message_ = Message::none; }
+  void drop_message() { message_ = Message::none; }
   /// The expected packet, and the rest of its message, are not executed.
   void drop(const ConnectedPacket& packet);
   /// Whether a message began to be dropped, and its end has not been seen.

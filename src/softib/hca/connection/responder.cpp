@@ -83,7 +83,7 @@ void Responder::handle_unreliable(const ConnectedPacket& packet) {
   if (begins_message(packet.opcode)) {
     if (window_.message() != ReceiveWindow::Message::none) {
       ++hca_.counters.dropped_messages;
-      window_.abandon_message();
+      window_.drop_message();
     }
   } else {
     if (window_.is_dropping()) return window_.drop(packet);

@@ -339,7 +339,7 @@ TEST_F(EndpointTest, CountsPacketsToUnknownLids) {
 
 TEST_F(EndpointTest, CountsPacketsToEmptySlots) {
   send_text(*one_, TestSubnet::lid(2), QpnLayout::make(1, 9, 1), "?");
-  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_slot), 1U);
 }
 
 TEST_F(EndpointTest, CountsPacketsThatAProcessHasLeftUnread) {
@@ -435,7 +435,7 @@ TEST_F(EndpointTest, ARestartedProcessHasOtherQpns) {
   const Qpn before = qp_of(*two_);
   two_.reset();
   send_text(*one_, TestSubnet::lid(2), before, "?");
-  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_slot), 1U);
   two_ = subnet_.attach(2);
   two_->set_receiver(&second_);
   EXPECT_EQ(two_->slot(), 0U);

@@ -115,7 +115,7 @@ TEST_F(TwoProcesses, CountsPacketsToAKilledProcess) {
   peer.end(SIGKILL);
   const auto drops = [&] {
     return counted(fabric::PortCounter::drop_lost_peer) +
-           counted(fabric::PortCounter::drop_empty_place);
+           counted(fabric::PortCounter::drop_empty_slot);
   };
   // A process that reads its files in /proc may keep its sockets open for a moment.
   constexpr unsigned kMost = 1000;
@@ -158,7 +158,7 @@ TEST_F(TwoProcesses, MulticastSkipsDeadProcesses) {
     EXPECT_EQ(mailbox_.next_text(), "all");
   }
   EXPECT_EQ(counted(fabric::PortCounter::multicast_copies), 4U);
-  EXPECT_EQ(counted(fabric::PortCounter::drop_empty_place), 1U);
+  EXPECT_EQ(counted(fabric::PortCounter::drop_empty_slot), 1U);
 }
 
 TEST_F(TwoProcesses, WaitsOnceForAStoppedProcessWhichContinuesLater) {

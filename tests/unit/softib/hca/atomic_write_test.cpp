@@ -1,5 +1,5 @@
 // Atomic writes: 8 bytes at once.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

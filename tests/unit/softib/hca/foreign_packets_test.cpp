@@ -1,6 +1,6 @@
 // Packets as softib's own requester and responder never send them: what breaks the rules is refused
 // (IBA 9.7.4.1, 9.7.5.2.4), and what only looks as if it did is executed.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

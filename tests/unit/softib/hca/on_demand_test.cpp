@@ -1,5 +1,5 @@
 // On-demand regions: missing memory makes a request fail, on the right side.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,6 +1,6 @@
 #include "softib/core/packet_run.hpp"
 
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

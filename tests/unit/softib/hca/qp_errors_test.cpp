@@ -1,5 +1,5 @@
 // Queue pairs that the operator lets fail: what the program and the peer notice.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,7 +1,7 @@
 // Several connections that share receives, over a network that loses, duplicates and reorders
 // packets: each message takes one receive, and arrives once and whole, in the order of its
 // connection.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,5 +1,5 @@
 // Shared receive queues: several queue pairs of all types take their receives from one.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

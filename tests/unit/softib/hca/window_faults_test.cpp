@@ -1,6 +1,6 @@
 // A memory window that its owner binds again and again, over a network that loses, duplicates,
 // reorders and stalls: each binding is used and ends once, and its memory is not changed later.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

@@ -1,5 +1,5 @@
 // Work requests that bind and invalidate memory windows, among others on one queue.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

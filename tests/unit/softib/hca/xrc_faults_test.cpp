@@ -1,7 +1,7 @@
 // The one-sided operations of XRC, over a network that loses, duplicates, reorders and stalls: each
 // is executed once, on the memory that the named queue may use. For messages see
 // shared_receive_faults_test.cpp.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {

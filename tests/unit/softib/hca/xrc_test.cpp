@@ -1,6 +1,6 @@
 // XRC: a connection has a sending and a receiving queue pair, and each request names the shared
 // receive queue of the peer that it is for.
-#include "connection_fixture.hpp"
+#include "tests/unit/softib/hca/connection/connection_fixture.hpp"
 
 namespace softib::hca {
 namespace {
