@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "control/connection.hpp"
@@ -54,7 +55,8 @@ bool has_carrier(int socket, const std::string& name) {
 int connect_error(const std::string& path) {
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto to = UnixPath::of(path);
-  if (!socket || !to) return ENOENT;
+  if (!to) return ENOENT;
+  if (!socket) return errno;
   return ::connect(socket.get(), to->address(), UnixPath::size()) == 0 ? 0 : errno;
 }
 
@@ -86,6 +88,9 @@ Result<std::set<std::string>> served_interfaces() {
   for (const auto& run_folder : run_folders()) {
     const std::string path = run_folder + "/" + namespace_folder(*own);
     const std::unique_ptr<DIR, Close> folder(::opendir(path.c_str()));
+    if (!folder && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+      return Error{errno, path + ": " + std::strerror(errno)};
+    }
     if (!folder) continue;
     while (const auto* const entry = ::readdir(folder.get())) {
       const std::string name = entry->d_name;

@@ -45,6 +45,8 @@
 #include "linux/network_namespace.hpp"
 #include "linux/tun_device.hpp"
 #include "linux/vlan_trunk.hpp"
+#include "program/files.hpp"
+#include "program/limits.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::daemon {
@@ -332,7 +334,6 @@ int run(Options read, const std::vector<std::string>& arguments) {
     run_under_softib(*options.softib, options.port, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, which says so
   raise_descriptor_limit();
   control::remove_unused_socket_folders();
   // Never destroyed: a signal that comes while the process ends does not change its exit status.
@@ -373,28 +374,38 @@ int run(Options read, const std::vector<std::string>& arguments) {
   return kOrderly;
 }
 
+int fail(const std::string& why) {
+  std::fprintf(stderr, "ipoibd: %s%s\n", why.c_str(), program::limit_remedy(why).c_str());
+  return kFailure;
+}
+
+int print(const std::string& text) {
+  const auto printed = program::print(text);
+  return printed ? kOrderly : fail(printed.error().message);
+}
+
 }  // namespace
 }  // namespace ipoib::daemon
 
 int main(int argc, char** argv) {
   using namespace ipoib::daemon;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  ipoib::program::report_file_size_limit();
   try {
     const auto wanted = parse_options(arguments);
     if (const auto* const text = std::get_if<Information>(&wanted)) {
-      return std::fputs(text->text.c_str(), stdout) < 0 ? kFailure : kOrderly;
+      return print(text->text);
     }
     const auto& options = std::get<Options>(wanted);
     if (options.cleanup) return clean_up(options) ? kOrderly : kFailure;
     if (options.reload) {
-      return std::fputs(request_reload(options).c_str(), stdout) < 0 ? kFailure : kOrderly;
+      return print(request_reload(options));
     }
     return run(options, arguments);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "ipoibd: %s\n", error.what());
     return kUsage;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "ipoibd: %s\n", error.what());
-    return kFailure;
+    return fail(error.what());
   }
 }

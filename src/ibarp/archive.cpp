@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 namespace ipoib::ibarp {
@@ -43,6 +44,9 @@ void put_number(Header& header, Field field, unsigned long long value) {
 }  // namespace
 
 void Archive::add(std::string_view name, std::string_view contents) {
+  if (name.size() > kNameField.size) {
+    throw std::length_error("the name has more than " + std::to_string(kNameField.size) + " bytes");
+  }
   Header header{};
   put(header, kNameField, name);
   put_number(header, kModeField, 0600);

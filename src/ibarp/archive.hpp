@@ -14,7 +14,8 @@ class Archive {
   /// `when`: the time of modification of all files.
   explicit Archive(std::time_t when) : when_(when) {}
 
-  /// Adds a file of mode 0600. Its name is cut to the 100 bytes of the header.
+  /// Adds a file of mode 0600. Throws std::length_error if its name has more than the 100 bytes of
+  /// the header.
   void add(std::string_view name, std::string_view contents);
   /// The archive. Two blocks of zeros end it.
   [[nodiscard]] std::string finish() &&;

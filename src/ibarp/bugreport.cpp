@@ -1,14 +1,11 @@
 // An archive for a report about a problem: what the daemons tell, their configuration, and the
 // state of the ports.
-#include <fcntl.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +16,7 @@
 
 #include "archive.hpp"
 #include "json.hpp"
+#include "program/files.hpp"
 #include "run.hpp"
 
 namespace ipoib::ibarp {
@@ -178,27 +176,6 @@ std::string usual_name(std::time_t now) {
   return text.data();
 }
 
-/// Only its owner may read the file, which is a new one: the report is private, and a folder such
-/// as /tmp may have links of others.
-void write_new(const std::string& path, const std::string& bytes) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw Failure(kFailed, path + ": " + std::strerror(errno));
-  std::size_t done = 0;
-  int error = 0;
-  while (done < bytes.size() && error == 0) {
-    const auto written = ::write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (written > 0) {
-      done += static_cast<std::size_t>(written);
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
-  if (::close(descriptor) != 0 && error == 0) error = errno;
-  if (error == 0) return;
-  (void)::unlink(path.c_str());
-  throw Failure(kFailed, path + ": " + std::strerror(error));
-}
-
 }  // namespace
 
 std::string bug_report(const Command& command) {
@@ -210,7 +187,9 @@ std::string bug_report(const Command& command) {
   std::string bytes = std::move(report).finish();
   if (command.output == "-") return bytes;
   const std::string path = command.output.empty() ? usual_name(now) : command.output;
-  write_new(path, bytes);
+  // A new file: the report is private, and a folder such as /tmp may have links of others.
+  const auto written = program::create_private_file(path, bytes);
+  if (!written) throw Failure(kFailed, written.error().message);
   return path + "\n";
 }
 

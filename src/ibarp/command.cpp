@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "client.hpp"
+#include "program/nearest.hpp"
 #include "subcommand.hpp"
-#include "table/nearest.hpp"
 
 namespace ipoib::ibarp {
 
@@ -122,7 +122,7 @@ std::string why_rejected(char** argv) {
     if (each.name != nullptr) options.push_back(std::string("--") + each.name);
   }
   const std::vector<std::string_view> names(options.begin(), options.end());
-  return "the option " + option_name(argv) + " is unknown" + table::did_you_mean(word, names);
+  return "the option " + option_name(argv) + " is unknown" + program::did_you_mean(word, names);
 }
 
 ColorMode parse_color(const char* word) {

@@ -7,6 +7,7 @@
 
 #include "batch.hpp"
 #include "output.hpp"
+#include "program/limits.hpp"
 #include "subcommand.hpp"
 
 namespace {
@@ -67,6 +68,7 @@ Status run(const Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ipoib::program::report_file_size_limit();
   const Status status = guarded([&] {
     const Command command = parse_command(argc, argv);
     use_colors(command.color);

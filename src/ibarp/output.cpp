@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "program/limits.hpp"
+
 namespace ipoib::ibarp {
 
 namespace {
@@ -31,7 +33,8 @@ bool print_line(const std::string& text) {
 int print_failure() { return first_failure; }
 
 void print_error(const std::string& why) {
-  std::fprintf(stderr, "ibarp: %s%s\n", location.c_str(), why.c_str());
+  const std::string text = why + program::limit_remedy(why);
+  std::fprintf(stderr, "ibarp: %s%s\n", location.c_str(), text.c_str());
 }
 
 void set_location(const std::string& now) { location = now; }

@@ -5,9 +5,9 @@
 #include <optional>
 #include <thread>
 
-#include "metrics/metrics_file.hpp"
 #include "monitor.hpp"
 #include "output.hpp"
+#include "program/files.hpp"
 #include "run.hpp"
 #include "subcommand.hpp"
 #include "words.hpp"
@@ -152,7 +152,7 @@ Status run_probe(const Command& command) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  const auto written = metrics::write_metrics_file(path, text);
+  const auto written = program::replace_file(path, text);
   if (!written) throw Failure(kFailed, written.error().message);
 }
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "client.hpp"
+#include "program/nearest.hpp"
 #include "subcommand.hpp"
-#include "table/nearest.hpp"
 
 namespace ipoib::ibarp {
 
@@ -288,7 +288,7 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
     const Subcommand* const found = find_subcommand(left.front());
     if (found == nullptr) {
       misused("the command \"" + left.front() + "\" is unknown" +
-              table::did_you_mean(left.front(), subcommand_names()));
+              program::did_you_mean(left.front(), subcommand_names()));
     }
     command.verb = found->verb;
     left.erase(left.begin());

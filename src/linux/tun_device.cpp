@@ -17,6 +17,7 @@
 
 #include "linux/link_settings.hpp"
 #include "linux/packet_writer.hpp"
+#include "linux/tun_holder.hpp"
 #include "linux/virtio_header.hpp"
 #include "wire/ethernet.hpp"
 
@@ -69,6 +70,13 @@ Error clone_device_error(int error) {
   }
 }
 
+/// "process 12 (ipoibd) has it open", or how to find out.
+std::string holder_of(const std::string& name) {
+  const auto holder = find_tun_holder(name);
+  if (!holder) return "another process has it open, which ip -details tuntap shows";
+  return "process " + std::to_string(holder->pid) + " (" + holder->command + ") has it open";
+}
+
 /// The error of an interface; `if_busy` says what to do if another process has it open.
 Error interface_error(const std::string& name, int error, const std::string& if_busy) {
   const auto what = "interface " + name;
@@ -78,7 +86,7 @@ Error interface_error(const std::string& name, int error, const std::string& if_
           what, error,
           "a TUN needs CAP_NET_ADMIN: run as root, or in namespaces of this user (unshare -Urn)");
     case EBUSY:
-      return failure(what, error, "another process has it open; " + if_busy);
+      return failure(what, error, holder_of(name) + "; " + if_busy);
     case ENOTTY:
       return failure(kCloneDevice, error,
                      "it is not the TUN driver: create it anew (mknod /dev/net/tun c 10 200)");
@@ -95,10 +103,14 @@ Error interface_error(const std::string& name, int error, const std::string& if_
 /// The error of an interface that may have addresses and routes of others, so it is neither used
 /// nor removed.
 Error foreign_interface(const std::string& name) {
-  return Error{EEXIST, "interface " + name +
-                           ": exists, and was not created by ipoibd for this port and partition; "
-                           "choose another name (--name) or, unless ibarp info shows an ipoibd "
-                           "that serves it, remove it (ip link delete " +
+  const std::string what =
+      "interface " + name + ": exists, and was not created by ipoibd for this port and partition; ";
+  if (find_tun_holder(name)) {
+    return Error{EEXIST, what + holder_of(name) + "; choose another name (--name)"};
+  }
+  return Error{EEXIST, what +
+                           "choose another name (--name) or, unless a process has it open (ip "
+                           "-details tuntap), remove it (ip link delete " +
                            name + ")"};
 }
 
@@ -122,8 +134,7 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
                ? foreign_interface(name)
                : interface_error(
                      name, errno,
-                     "of an ipoibd, ibarp info shows its pid, and --takeover takes over "
-                     "from it");
+                     "if it is an ipoibd, take over from it (--takeover), or end it first");
   }
 
   std::unique_ptr<TunDevice> device(
@@ -150,7 +161,7 @@ Result<void> TunDevice::discard(const std::string& mark) {
   };
   const bool attached = attach(kTunFlags) || (errno == EINVAL && attach(kTapFlags));
   if (!attached) {
-    return interface_error(*name, errno, "end that first (of an ipoibd, ibarp info shows its pid)");
+    return interface_error(*name, errno, "end it first");
   }
   if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) return failure("TUNSETPERSIST", errno);
   return {};

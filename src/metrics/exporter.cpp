@@ -90,8 +90,11 @@ Result<void> serve(const ListenAddress& address, std::function<Families()> colle
     exposer = std::make_unique<prometheus::Exposer>(options_for(address));
   } catch (const std::exception& error) {
     const bool is_ipv6 = std::holds_alternative<Ipv6Address>(address.host);
-    return Error{EIO, "cannot listen on " + address.text() + ": " +
-                          (is_ipv6 ? "the library civetweb was built without IPv6" : error.what())};
+    return Error{EIO,
+                 "cannot listen on " + address.text() + ": " +
+                     (is_ipv6 ? "the library civetweb was built without IPv6"
+                              : "the library civetweb does not start, perhaps since the limit of "
+                                "threads is reached (ulimit -u; TasksMax= of a unit)")};
   }
   exposer->RegisterCollectable(source);
   ListenAddress actual = address;

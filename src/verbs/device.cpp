@@ -52,15 +52,18 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
                             std::optional<std::uint8_t> gid_index) {
   int count = 0;
   const DeviceList list(ibv_get_device_list(&count));
+  if (!list && errno != ENOSYS) return verbs_error("cannot list the RDMA devices", errno);
   if (!list || count == 0) return Error{ENODEV, "no RDMA device"};
   std::string seen;
+  int failure = 0;  // errno value of the last device that cannot be opened
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const std::string candidate = ibv_get_device_name(list[i]);
     seen += (seen.empty() ? "" : ", ") + candidate;
     if (!name.empty() && candidate != name) continue;
     Context context(ibv_open_device(list[i]));
     if (!context) {
-      if (!name.empty()) return verbs_error("cannot open RDMA device " + name, errno);
+      failure = errno;
+      if (!name.empty()) return verbs_error("cannot open RDMA device " + name, failure);
       continue;
     }
     const auto link_layer = link_layer_of(context.get(), port);
@@ -73,6 +76,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
     }
   }
   if (!name.empty()) return Error{ENODEV, "no RDMA device " + name + " among " + seen};
+  if (failure != 0) return verbs_error("cannot open any RDMA device (" + seen + ")", failure);
   return Error{ENODEV, "no RDMA device with an InfiniBand port " + std::to_string(port) +
                            " among " + seen + " (one with a RoCE port has to be named)"};
 }

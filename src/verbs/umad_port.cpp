@@ -29,10 +29,12 @@ constexpr std::uint8_t kNoRmpp = 0;
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
   const std::string what = "MADs of " + device + " port " + std::to_string(port);
   if (result == -EIO) {
-    const bool is_forbidden = reason == EACCES || reason == EPERM;
+    if (reason == EACCES || reason == EPERM) {
+      return verbs_error(what, reason, "run as root, or give this user /dev/infiniband/umad*");
+    }
+    if (reason == EMFILE || reason == ENFILE || reason == ENOMEM) return verbs_error(what, reason);
     return verbs_error(what, reason == 0 ? EIO : reason,
-                       is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
-                                    : "is /dev/infiniband/umad* there, and udev running?");
+                       "is /dev/infiniband/umad* there, and udev running?");
   }
   if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices");
   if (result == -EINVAL) {

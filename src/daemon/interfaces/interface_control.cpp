@@ -85,6 +85,11 @@ void InterfaceControl::on(const PortUpdate& update) {
   outbox_.post(PortChanged{port_status(update.port, dependencies_.pkey), update.role});
 }
 
+/// Most interfaces have no backup port, so the other one needs no name.
+static std::string_view text_of(PortRole role) {
+  return role == PortRole::backup ? "the backup port" : "the port";
+}
+
 /// Logs a changed membership in the partition.
 void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& port) {
   const auto found = find_partition(port.pkeys, dependencies_.pkey);
@@ -93,16 +98,16 @@ void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& p
   if (!found) {
     const auto meant = meant_in_hexadecimal(port.pkeys, dependencies_.pkey);
     dependencies_.log.warn(
-        "waiting for partition {:#06x}: the {} port is in {}; add the port in the subnet manager, "
+        "waiting for partition {:#06x}: {} is in {}; add the port in the subnet manager, "
         "or choose another P_Key{}",
-        dependencies_.pkey.value(), name(role), list_of(port.pkeys),
+        dependencies_.pkey.value(), text_of(role), list_of(port.pkeys),
         meant ? fmt::format(" (is {:#06x} meant? Hexadecimal numbers need 0x)", meant->value())
               : "");
   } else if (!entry.is_full()) {
     dependencies_.log.warn(
-        "the {} port is a limited member of partition {:#06x}: reaches full members, but not other "
+        "{} is a limited member of partition {:#06x}: reaches full members, but not other "
         "limited members",
-        name(role), dependencies_.pkey.value());
+        text_of(role), dependencies_.pkey.value());
   }
 }
 

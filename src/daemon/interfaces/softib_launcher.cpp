@@ -113,10 +113,15 @@ std::string reason_in(const FileDescriptor& errors) {
   return written.empty() ? "it gave no reason" : std::string(written);
 }
 
+std::runtime_error cannot_start(int code) {
+  return std::runtime_error(std::string("cannot start the emulated subnet: ") +
+                            std::strerror(code));
+}
+
 /// Returns the write end of a pipe: the subnet ends when it is closed, unless let_subnet_stay().
 FileDescriptor start_subnet(const SoftibTarget& target) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw cannot_start(errno);
   const FileDescriptor subnet_end(ends[0]);
   FileDescriptor tie(ends[1]);
   auto words = softib_command("subnet", target);
@@ -124,7 +129,7 @@ FileDescriptor start_subnet(const SoftibTarget& target) {
   // Nothing but a reason to end is written, so a file in memory cannot grow.
   words.insert(words.end(), {"--log", "off"});
   const FileDescriptor errors(::memfd_create("softib-errors", MFD_CLOEXEC));
-  if (!errors) throw std::runtime_error(std::strerror(errno));
+  if (!errors) throw cannot_start(errno);
   // A new session, so that it gets no signals of our terminal or service manager.
   const auto child =
       spawn_silently(std::move(words), {subnet_end.get(), errors.get()}, POSIX_SPAWN_SETSID);

@@ -5,6 +5,7 @@
 #include <boost/any.hpp>
 #include <boost/program_options.hpp>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -15,6 +16,7 @@
 #include "daemon/options/logging.hpp"
 #include "daemon/options/option_groups.hpp"
 #include "daemon/options/option_values.hpp"
+#include "program/nearest.hpp"
 
 namespace ipoib::daemon {
 
@@ -52,6 +54,18 @@ void check_value(const po::option& option) {
   po::notify(values);
 }
 
+/// What an unknown option of the command line ("--" before the name) or of a file may mean.
+std::string suggestion(const std::string& word, const po::options_description& all,
+                       const std::string& before) {
+  std::vector<std::string> known;
+  for (const auto& option : all.options()) {
+    const auto& name = option->long_name();
+    if (!before.empty() || is_for_files(name)) known.push_back(before + name);
+  }
+  return program::did_you_mean(std::string_view(word).substr(0, word.find('=')),
+                               std::vector<std::string_view>(known.begin(), known.end()));
+}
+
 /// Parses "option", "option = value", or an empty line or comment, for which it returns nullopt.
 std::optional<po::option> parse_line(const std::string& line, const po::options_description& all) {
   const auto text = trimmed(line.substr(0, line.find('#')));
@@ -62,7 +76,8 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
   option.string_key = trimmed(text.substr(0, equals));
   const auto* const known = all.find_nothrow(option.string_key, false);
   if (known == nullptr || !is_for_files(option.string_key)) {
-    throw UsageError("no option '" + option.string_key + "'; ipoibd --help lists the options");
+    throw UsageError("no option '" + option.string_key + "'" +
+                     suggestion(option.string_key, all, "") + "; ipoibd --help lists the options");
   }
   if (equals != std::string::npos) {
     option.value.push_back(trimmed(text.substr(equals + 1)));
@@ -78,8 +93,12 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
 
 /// Options of the command line, which are in `to` already, take precedence.
 void read_file(const std::string& path, const po::options_description& all, po::variables_map& to) {
+  const auto fail = [&path, &to]() -> UsageError {
+    return UsageError((to.count("config") != 0 ? "--config " : "") + path + ": " +
+                      std::strerror(errno));
+  };
   std::ifstream file(path);
-  if (!file) throw UsageError(path + ": cannot be read");
+  if (!file) throw fail();
   po::parsed_options found(&all);
   std::set<std::string> seen;
   std::size_t number = 0;
@@ -97,7 +116,7 @@ void read_file(const std::string& path, const po::options_description& all, po::
       throw UsageError(path + ":" + std::to_string(number) + ": " + error.what());
     }
   }
-  if (file.bad()) throw UsageError(path + ": cannot be read");
+  if (file.bad()) throw fail();
   po::store(found, to);
 }
 
@@ -121,7 +140,7 @@ void read_neighbours(Options& options, const po::variables_map& values, const st
                               : folder + "/" + std::string(control::kNeighbourFile);
   auto read = control::read_neighbours(path);
   if (!read && read.error().code == ENOENT && !is_chosen) return;
-  if (!read) throw UsageError(read.error().message);
+  if (!read) throw UsageError((is_chosen ? "--neighbour-file " : "") + read.error().message);
   options.neighbours = std::move(*read);
   files.push_back(path);
 }
@@ -265,6 +284,9 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     if (values.count("check-config") != 0) return Information{check_report(files)};
     // Each neighbour may have its own path, and a new one may be learnt.
     options.link.limits.paths = options.link.limits.neighbours + 1;
+  } catch (const po::unknown_option& error) {
+    throw UsageError(error.what() + suggestion(error.get_option_name(), all, "--") +
+                     "; ipoibd --help lists the options");
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");
   }

@@ -2,15 +2,14 @@
 
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <sstream>
 
+#include "program/files.hpp"
+#include "program/limits.hpp"
+#include "program/nearest.hpp"
 #include "softib/core/name.hpp"
-#include "table/nearest.hpp"
 
 namespace softib::cli {
 
@@ -48,16 +47,12 @@ std::string text_of(std::string_view usage, const po::options_description& optio
 }  // namespace
 
 int print(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) == 0 && written) return kSuccess;
-  // A reader such as head(1) may close the pipe early; that is no error.
-  if (errno == EPIPE) return kSuccess;
-  std::cerr << "softib: the output is incomplete: " << std::strerror(errno) << '\n';
-  return kFailure;
+  const auto printed = ipoib::program::print(text);
+  return printed ? kSuccess : fail(printed.error());
 }
 
 int fail(const ipoib::Error& error) {
-  std::cerr << "softib: " << error.message << '\n';
+  std::cerr << "softib: " << error.message << ipoib::program::limit_remedy(error.message) << '\n';
   return kFailure;
 }
 
@@ -83,8 +78,8 @@ namespace {
 std::string suggestion(std::string_view word, const po::options_description& options) {
   std::vector<std::string> known;
   for (const auto& option : options.options()) known.push_back("--" + option->long_name());
-  return ipoib::table::did_you_mean(word,
-                                    std::vector<std::string_view>(known.begin(), known.end()));
+  return ipoib::program::did_you_mean(word,
+                                      std::vector<std::string_view>(known.begin(), known.end()));
 }
 
 }  // namespace

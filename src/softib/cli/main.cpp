@@ -9,8 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "program/limits.hpp"
+#include "program/nearest.hpp"
 #include "softib/cli/commands.hpp"
-#include "table/nearest.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ constexpr std::array kCommands{
 std::string suggestion(std::string_view word) {
   std::vector<std::string_view> names{"--help", "--version"};
   for (const auto& command : kCommands) names.push_back(command.name);
-  return ipoib::table::did_you_mean(word, names);
+  return ipoib::program::did_you_mean(word, names);
 }
 
 std::string usage() {
@@ -74,6 +75,8 @@ int main(int argc, char** argv) {
     }
     return softib::cli::kUsage;
   }
+  // A program that softib runs would inherit it.
+  if (word != "run") ipoib::program::report_file_size_limit();
   try {
     return command->run(argc - 1, argv + 1);
   } catch (const std::exception& error) {

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "metrics/exporter.hpp"
-#include "metrics/metrics_file.hpp"
+#include "program/files.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/metrics.hpp"
 #include "softib/control/client.hpp"
@@ -82,7 +82,7 @@ int metrics_command(int argc, char** argv) {
   if (!metrics) return fail(metrics.error());
   if (!has_output) return print(metrics->text());
   const auto written =
-      ipoib::metrics::write_metrics_file((*options)["output"].as<std::string>(), metrics->text());
+      ipoib::program::replace_file((*options)["output"].as<std::string>(), metrics->text());
   return written ? kSuccess : fail(written.error());
 }
 

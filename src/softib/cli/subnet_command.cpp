@@ -200,7 +200,6 @@ int subnet_command(int argc, char** argv) {
   if (!folder) return fail(folder.error());
 
   ipoib::raise_descriptor_limit();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, which says so
   const auto log = spdlog::stderr_color_st("subnet");
   log->set_pattern(ipoib::kLogPattern);
   log->set_level(*level);

@@ -2,6 +2,7 @@
 // process slot on it.
 #include <cerrno>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "softib/control/client.hpp"
@@ -70,6 +71,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
   }
   try {
     return std::make_unique<Endpoint>(folder, std::move(*fabric), node, *record, std::move(*slot));
+  } catch (const std::system_error& error) {
+    return Error{error.code().value(),
+                 std::string("cannot start the HCA's engine: ") + error.what()};
   } catch (const std::exception& error) {
     return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
   }

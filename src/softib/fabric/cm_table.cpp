@@ -50,7 +50,7 @@ Result<CmTableWriter> CmTableWriter::create(const SubnetFolder& folder, SlotAddr
   if (!file) return file.error();
   if (::ftruncate(file->get(), 0) != 0 || ::ftruncate(file->get(), kBytes) != 0) {
     const int code = errno;
-    return Error{code, std::strerror(code)};
+    return Error{code, slot_cm_name(slot.slot) + ": " + std::strerror(code)};
   }
   auto layout = map(file->get());
   if (!layout) return layout.error();

@@ -148,7 +148,7 @@ Result<std::string> read_file(int file) {
   for (;;) {
     const ssize_t more = ::pread(file, text.data() + size, text.size() - size, off_t(size));
     if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return Error{errno, std::strerror(errno)};
+    if (more < 0) return Error{errno, std::string("cannot be read: ") + std::strerror(errno)};
     if (more == 0) break;
     size += static_cast<std::size_t>(more);
   }

@@ -84,7 +84,9 @@ void check_management(const fabric::SubnetFolder& folder, const std::optional<su
 /// starts with the default options then.
 fabric::SubnetLock take_lock(const fabric::SubnetFolder& folder) {
   fabric::remove_ended_folders(folder.path().substr(0, folder.path().rfind('/')));
-  auto lock = value_or_throw(fabric::SubnetLock::take(folder));
+  auto taken = fabric::SubnetLock::take(folder);
+  if (!taken) ::rmdir(folder.path().c_str());  // if it is new, and so empty
+  auto lock = value_or_throw(std::move(taken));
   folder.mark_ended(false);
   return lock;
 }
@@ -96,6 +98,7 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       folder_(std::move(options.folder)),
       log_(log),
       lock_(take_lock(folder_)),
+      new_folder_(folder_),
       config_(choose_config(options.config)),
       fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
       subnet_(
@@ -109,6 +112,16 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
   control::RequestHandler& self = *this;
   server_ = std::make_unique<control::Server>(context_, folder_.control(), self, log_);
   arm_timer();
+  new_folder_.keep();
+}
+
+SubnetProcess::NewFolder::NewFolder(const fabric::SubnetFolder& folder)
+    : folder_(::access(folder.fabric().c_str(), F_OK) == 0 ? nullptr : &folder) {}
+
+SubnetProcess::NewFolder::~NewFolder() {
+  if (folder_ == nullptr) return;
+  folder_->remove_node(kSubnetNode);
+  folder_->remove();
 }
 
 SubnetProcess::~SubnetProcess() {

@@ -101,6 +101,19 @@ class SubnetProcess final : private control::RequestHandler,
   const fabric::SubnetFolder folder_;
   ipoib::Logger& log_;
   fabric::SubnetLock lock_;
+  /// Removes the folder if the constructor fails, unless an earlier process has used it.
+  class NewFolder {
+   public:
+    explicit NewFolder(const fabric::SubnetFolder& folder);
+    NewFolder(const NewFolder&) = delete;
+    NewFolder& operator=(const NewFolder&) = delete;
+    ~NewFolder();
+    void keep() { folder_ = nullptr; }
+
+   private:
+    const fabric::SubnetFolder* folder_;  ///< null: stays
+  };
+  NewFolder new_folder_;
   subnet::SubnetConfig config_;  ///< as stored in the folder
   fabric::FabricWriter fabric_;
   subnet::Subnet subnet_;

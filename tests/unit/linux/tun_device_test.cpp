@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "linux/link_settings.hpp"
+#include "linux/tun_holder.hpp"
 #include "linux/virtio_header.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/checksum.hpp"
@@ -367,6 +368,8 @@ TEST_F(TunDeviceTest, IsNotDiscardedWhileAProcessHasIt) {
   const auto discarded = TunDevice::discard(kMark);
   ASSERT_FALSE(discarded);
   EXPECT_EQ(discarded.error().code, EBUSY);
+  const auto holder = "process " + std::to_string(::getpid()) + " (";
+  EXPECT_NE(discarded.error().message.find(holder), std::string::npos) << discarded.error().message;
   EXPECT_NE(kernel_link("ib0"), nullptr);
 }
 
@@ -383,6 +386,20 @@ TEST_F(TunDeviceTest, AlternativeNamesAreListedWithTheCurrentNames) {
   const std::set<std::pair<std::string, std::string>> wanted{
       {"ib0", "ipoibd-ib0-1"}, {"ib0", "second"}, {"ibmgmt", "ipoibd-ib1-1"}};
   EXPECT_EQ(found, wanted);
+}
+
+TEST_F(TunDeviceTest, ItsHolderIsFoundInThisNamespaceOnly) {
+  EXPECT_EQ(find_tun_holder("ib0"), std::nullopt);
+  auto tun = open_tun();
+  const auto holder = find_tun_holder("ib0");
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->pid, ::getpid());
+  EXPECT_TRUE(std::string_view("unit_linux_kernel").starts_with(holder->command));
+  EXPECT_FALSE(holder->command.empty());
+  EXPECT_EQ(find_tun_holder("ib"), std::nullopt);
+  tun->keep();
+  tun.reset();
+  EXPECT_EQ(find_tun_holder("ib0"), std::nullopt) << "the interface is there, but not open";
 }
 
 TEST_F(TunDeviceTest, KnowsWhetherItIsUp) {

@@ -512,10 +512,10 @@ TEST_F(InterfaceControlTest, SaysOnceThatItsPortIsALimitedMemberOrNone) {
   EXPECT_EQ(count("limited member"), 0);
   port.pkeys = {PKey(0x0012)};
   for (int i = 0; i < 2; ++i) control.on_event(PortUpdate{PortRole::primary, port});
-  EXPECT_EQ(count("the primary port is a limited member of partition 0x8012"), 1);
+  EXPECT_EQ(count("the port is a limited member of partition 0x8012"), 1);
   port.pkeys = {};
   for (int i = 0; i < 2; ++i) control.on_event(PortUpdate{PortRole::primary, port});
-  EXPECT_EQ(count("waiting for partition 0x8012: the primary port"), 1);
+  EXPECT_EQ(count("waiting for partition 0x8012: the port is in"), 1);
   std::erase(link::silent_logger()->sinks(), lines);
 }
 

@@ -351,7 +351,11 @@ TEST_F(ConfigFileTest, IsCheckedLikeTheCommandLine) {
   EXPECT_THAT(error_for({"--config", path_}), HasSubstr("--port many"));
   write("prot = 1\n");
   EXPECT_THAT(error_for({"--config", path_}), StartsWith(path_));
-  EXPECT_THAT(error_for({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
+  EXPECT_THAT(error_for({"--config", path_ + ".none"}),
+              StartsWith("--config " + path_ + ".none: No such file"));
+  EXPECT_THAT(error_for({"--config", "/tmp"}), StartsWith("--config /tmp: Is a directory"));
+  EXPECT_THAT(error_for({"--neighbour-file", "/tmp/none/x"}),
+              StartsWith("--neighbour-file /tmp/none/x: No such file"));
 }
 
 TEST_F(ConfigFileTest, ValuesHaveNoQuotes) {
@@ -359,6 +363,16 @@ TEST_F(ConfigFileTest, ValuesHaveNoQuotes) {
     write(line);
     EXPECT_THAT(error_for({"--config", path_, "--check-config"}), HasSubstr("without quotes"));
   }
+}
+
+TEST_F(ConfigFileTest, AMistypedOptionIsNamed) {
+  EXPECT_THAT(error_for({"--neighbors", "100"}), HasSubstr("; did you mean --neighbours?"));
+  EXPECT_THAT(error_for({"--pkye=1"}), HasSubstr("; did you mean --pkey?"));
+  EXPECT_THAT(error_for({"--colour"}), Not(HasSubstr("did you mean")));
+  write("neighbors = 100\n");
+  EXPECT_THAT(error_for({"--config", path_}), HasSubstr("; did you mean neighbours?"));
+  write("take-over\n");  // an option that is not for files
+  EXPECT_THAT(error_for({"--config", path_}), Not(HasSubstr("did you mean")));
 }
 
 TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
@@ -370,7 +384,7 @@ TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
   EXPECT_THAT(error_in("[main]"), StartsWith(at + "[main]: the file has no sections"));
   EXPECT_THAT(error_in("  [main]  # x"), StartsWith(at));
   EXPECT_THAT(error_in("port = many"), StartsWith(at + "--port many"));
-  EXPECT_THAT(error_in("prot = 1"), StartsWith(at + "no option 'prot'"));
+  EXPECT_THAT(error_in("prot = 1"), StartsWith(at + "no option 'prot'; did you mean port?"));
   EXPECT_THAT(error_in("= 1"), StartsWith(at));
   EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
   EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ipoib::table {
+namespace ipoib::program {
 
 /// "; did you mean NAME?" for the name that takes the fewest changes to get from the word: a letter
 /// added, left out, replaced, or swapped with the next one. Empty if that is more than one in three
@@ -13,4 +13,4 @@ namespace ipoib::table {
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        std::span<const std::string_view> names);
 
-}  // namespace ipoib::table
+}  // namespace ipoib::program

@@ -1,10 +1,10 @@
-#include "table/nearest.hpp"
+#include "program/nearest.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace ipoib::table {
+namespace ipoib::program {
 namespace {
 
 constexpr std::array<std::string_view, 5> kNames{"show", "stats", "stations", "explain",
@@ -31,4 +31,4 @@ TEST(Nearest, NothingIsLikeIt) {
 }
 
 }  // namespace
-}  // namespace ipoib::table
+}  // namespace ipoib::program

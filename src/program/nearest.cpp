@@ -1,4 +1,4 @@
-#include "table/nearest.hpp"
+#include "program/nearest.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace ipoib::table {
+namespace ipoib::program {
 
 namespace {
 
@@ -46,4 +46,4 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
   return best.empty() ? "" : "; did you mean " + std::string(best) + "?";
 }
 
-}  // namespace ipoib::table
+}  // namespace ipoib::program

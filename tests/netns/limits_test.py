@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""At a limit of the system, each program names the limit and the remedy, fails, and leaves nothing half made."""
+
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+
+import hosts
+from hosts import program
+
+OPEN_FILES = ("Too many open files", "ulimit -n")
+FILE_SIZE = ("File too large", "ulimit -f")
+FULL_DISK = ("No space left on device", "free some space")
+
+
+class SystemLimits(hosts.Pair):
+    def setUp(self):
+        self.set_up()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_with(self, limit, value, *command, **more):
+        """Runs a program on the host, with this limit of its resources."""
+        more = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE) | more
+        return subprocess.run(self.left.command("prlimit", f"--{limit}={value}", "--core=0", program(command[0]), *command[1:]),
+                              env=self.subnet.environment, text=True, timeout=hosts.PATIENCE, check=False, **more)
+
+    def assert_failed(self, done, words):
+        self.assertEqual(done.returncode, 1, done)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def assert_no_interface(self):
+        self.assertIsNone(self.left.link("ib0"))
+
+    def test_open_files(self):
+        # Each number ends the start of ipoibd at another step.
+        for number in 5, 7, 9, 14, 16, 20, 24, 28, 32:
+            self.assert_failed(self.run_with("nofile", number, "ipoibd", "--softib=default/left"), OPEN_FILES)
+            self.assert_no_interface()
+        for number in 4, 8, 14:
+            self.assert_failed(self.run_with("nofile", number, "softib", "subnet", "--subnet", "other"), OPEN_FILES)
+            self.assertFalse((self.subnet.folder / "other").exists())
+        self.assert_failed(self.run_with("nofile", 4, "softib", "show"), OPEN_FILES)
+        self.left.start()
+        # The interface is found even if only a single file can be opened at a time.
+        self.assertIn("ib0", self.run_with("nofile", 4, "ibarp", "info").stdout)
+        self.assert_failed(self.run_with("nofile", 4, "ibarp", "monitor"), OPEN_FILES)
+
+    def test_size_of_files(self):
+        self.left.start()
+        for command in (["ibarp", "metrics"], ["ibarp", "save"], ["ibarp", "bugreport"], ["softib", "metrics"]):
+            done = self.run_with("fsize", 10, *command, "--output", str(self.folder / "out"))
+            self.assert_failed(done, FILE_SIZE)
+            self.assertEqual(os.listdir(self.folder), [], "nothing half made is left")
+        done = self.run_with("fsize", 1000, "softib", "subnet", "--subnet", "other")
+        self.assert_failed(done, FILE_SIZE)
+        self.assertFalse((self.subnet.folder / "other").exists())
+        done = self.run_with("fsize", 0, "ipoibd", "--softib=default/right", "--name", "ib1", "--pid-file",
+                             str(self.folder / "pid"))
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.assertIsNone(self.left.link("ib1"))
+
+    def test_output_that_cannot_be_written(self):
+        self.left.start()
+        with open("/dev/full", "w", encoding="ascii") as full:
+            for command in (["ipoibd", "--help"], ["ipoibd", "--version"], ["ipoibd", "--check-config"],
+                            ["ibarp", "info"], ["ibarp", "save"], ["ibarp", "metrics"], ["ibarp", "bugreport", "--output", "-"],
+                            ["softib", "show"], ["softib", "list"], ["softib", "--help"]):
+                done = self.run_with("nofile", 1024, *command, stdout=full)
+                self.assert_failed(done, FULL_DISK)
+
+    def test_memory(self):
+        done = self.run_with("as", 40_000_000, "ipoibd", "--softib=default/left")
+        self.assert_failed(done, ("ulimit -v",))
+        self.assert_no_interface()
+
+    def test_no_proc_and_no_tun(self):
+        """In a mount namespace without them."""
+        for hidden, command, words in (
+                ("/proc", ["ipoibd", "--softib=default/left"], ("mount -t proc",)),
+                ("/proc", ["ibarp"], ("mount -t proc",)),
+                ("/proc", ["softib", "subnet", "--subnet", "other"], ("mount -t proc",)),
+                ("/dev/net", ["ipoibd", "--softib=default/left"], ("/dev/net/tun", "modprobe tun"))):
+            text = f"mount -t tmpfs none {hidden} && exec {program(command[0])} {' '.join(command[1:])}"
+            done = self.left.run("unshare", "--mount", "sh", "-c", text, check=False)
+            self.assert_failed(done, words)
+            self.assertFalse((self.subnet.folder / "other").exists())
+        self.assert_no_interface()
+
+    def test_full_disk(self):
+        text = (f"mount -t tmpfs -o size=8k none {self.folder} && SOFTIB_DIR={self.folder} {program('softib')} subnet; "
+                f"echo $? $(ls -A {self.folder})")
+        done = self.left.run("unshare", "--mount", "sh", "-c", text)
+        self.assertIn("free some space", done.stderr)
+        self.assertEqual(done.stdout, "1\n", "nothing half made is left")
+
+
+if __name__ == "__main__":
+    hosts.main()
