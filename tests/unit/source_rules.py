@@ -118,7 +118,7 @@ PRIVATE = [
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
       "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
-      "softib/verbs", "softib/subnetd"}),
+      "softib/verbs", "softib/view", "softib/subnetd"}),
 ]
 
 

@@ -186,6 +186,9 @@ class Endpoint final : public PacketSink,
 [[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder,
                                                         const std::string& hca);
 
+/// The HCAs that this process is to use, NAME or NAME:PORT. Fails if it does not run under
+/// `softib run`.
+[[nodiscard]] ipoib::Result<std::vector<std::string>> process_hca_names();
 /// How many HCAs this process is to use: 1 if it is unknown, so process_endpoint() can say why.
 [[nodiscard]] std::size_t process_hcas();
 

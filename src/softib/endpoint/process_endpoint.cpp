@@ -73,17 +73,9 @@ void clean_up_at_exit() {
   (void)installed;
 }
 
-Result<std::vector<std::string>> hcas_of_environment() {
-  const char* const list = ::secure_getenv(fabric::kHcaVariable);
-  if (list == nullptr) {
-    return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
-  }
-  return fabric::parse_hcas(list);
-}
-
 Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std::string& path,
                                                         Endpoint::Mapped& mapped) {
-  const auto hcas = hcas_of_environment();
+  const auto hcas = process_hca_names();
   if (!hcas) return hcas.error();
   if (number >= hcas->size()) {
     return Error{ENODEV, "the program has no emulated HCA " + std::to_string(number)};
@@ -102,8 +94,16 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std:
 
 }  // namespace
 
+Result<std::vector<std::string>> process_hca_names() {
+  const char* const list = ::secure_getenv(fabric::kHcaVariable);
+  if (list == nullptr) {
+    return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
+  }
+  return fabric::parse_hcas(list);
+}
+
 std::size_t process_hcas() {
-  const auto hcas = hcas_of_environment();
+  const auto hcas = process_hca_names();
   return hcas ? hcas->size() : 1;
 }
 
