@@ -33,7 +33,7 @@ def devices():
         output = subnet.run("a", "ucx_info", "-d").stdout
         for transport in ("rc_verbs", "ud_verbs"):
             assert re.search(rf"Transport: {transport}\n# +Device: softib0:1\n", output), output
-        assert "Component: rdmacm" in output, output
+        assert "Connection manager: rdmacm" in output, output
 
 
 def all_tests(transport):

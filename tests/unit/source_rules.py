@@ -159,6 +159,7 @@ BY_PATH_IN = {
     "endpoint/capture_file.cpp": "descriptors of the process itself; files by base/output_file.cpp",
     "cli/capture_target.cpp": "a named pipe that the user names, and no file of a subnet",
     "ucma/ipoib_addresses.cpp": "a UDP socket",
+    "cli/launch.cpp": "programs",
     "verbs/sysfs.cpp": "/sys",
 }
 

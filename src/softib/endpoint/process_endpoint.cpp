@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -92,6 +94,25 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std:
   return endpoint;
 }
 
+/// A number in an environment variable; nullopt if there is none.
+std::optional<unsigned long> number_in(const char* variable) {
+  const char* const text = ::secure_getenv(variable);
+  unsigned long number = 0;
+  if (text == nullptr) return std::nullopt;
+  const char* const end = text + std::strlen(text);
+  const auto read = std::from_chars(text, end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::string> host_of_rank() {
+  const auto hosts = number_in(kHostsVariable).value_or(0);
+  if (hosts == 0) return std::nullopt;
+  for (const char* variable : kRankVariables) {
+    if (const auto rank = number_in(variable)) return "host" + std::to_string(1 + *rank % hosts);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> process_hca_names() {
@@ -99,6 +120,7 @@ Result<std::vector<std::string>> process_hca_names() {
   if (list == nullptr) {
     return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
   }
+  if (const auto host = host_of_rank()) return std::vector{*host};
   return fabric::parse_hcas(list);
 }
 
