@@ -27,7 +27,7 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   openmpi-bin libopenmpi-dev dnsmasq-base udhcpc radvd
   isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
-  prometheus python3-jsonschema abigail-tools doxygen python3-cffi keepalived strace)
+  prometheus python3-jsonschema python3-yaml abigail-tools doxygen python3-cffi keepalived strace)
 # They compile and link in half the time; llvm-16 has the symbolizer.
 sanitizer_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 mold)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 python3-clang-16)

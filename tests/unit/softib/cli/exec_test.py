@@ -3,13 +3,17 @@
 
 Usage: exec_test.py SOFTIB [TEST]...
 """
+import json
 import os
 import pathlib
 import pwd
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+
+import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
 from softib_subnet import PATIENCE, equal, need, need_root, run_tests, wait_for  # noqa: E402
@@ -17,6 +21,7 @@ from softib_subnet import PATIENCE, equal, need, need_root, run_tests, wait_for 
 need_root()
 need("ibv_devinfo", "ibv_rc_pingpong", "ldconfig", "setpriv", "unshare")
 SOFTIB = os.path.abspath(sys.argv[1])
+CONTRIB = pathlib.Path(__file__).resolve().parents[4] / "contrib" / "ci"
 NODES = "\"$0\" show --json | grep -o '\"name\":\"host[0-9]*\"' | wc -l"
 
 
@@ -145,6 +150,39 @@ def running_subnet_is_refused():
         assert "is running" in done.stderr, done.stderr
 
 
+def recipe(name):
+    """The command that a file of contrib/ci runs, as words."""
+    text = (CONTRIB / name).read_text(encoding="utf-8")
+    entry = re.search(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)
+    return [*json.loads(entry[1]), "./run-tests"] if entry else re.search(r"softib exec.*", text)[0].split()
+
+
+def recipes_run_tests_without_privileges():
+    """As in the containers of CI services: an ordinary user in a user namespace without rights."""
+    check = "#!/bin/sh\nset -e\n[ \"$(%s)\" = 4 ]\nibv_devinfo | grep -q PORT_ACTIVE\nexit 9\n"
+    with tempfile.TemporaryDirectory() as project, Folder() as folder:
+        script = pathlib.Path(project, "run-tests")
+        script.write_text(check % NODES.replace('"$0"', "softib"), encoding="utf-8")
+        for path in (script, project):
+            os.chmod(path, 0o755)
+        nobody = pwd.getpwnam("nobody").pw_uid
+        os.chown(folder.name, nobody, -1)
+        user = ("setpriv", "--reuid", str(nobody), "--clear-groups", "unshare", "--user")
+        path = f"{os.path.dirname(SOFTIB)}:{os.environ['PATH']}"
+        for name in ("github-actions.yml", "gitlab-ci.yml", "Containerfile"):
+            done = subprocess.run([*user, *recipe(name)], cwd=project, text=True, capture_output=True,
+                                  env=folder.environment(PATH=path), timeout=PATIENCE)
+            equal((name, done.returncode, done.stderr), (name, 9, ""))
+
+
+def recipes_are_yaml():
+    for name in ("github-actions.yml", "gitlab-ci.yml"):
+        jobs = yaml.safe_load((CONTRIB / name).read_text(encoding="utf-8"))
+        job = jobs["jobs"]["test"] if "jobs" in jobs else jobs["infiniband"]
+        steps = [step.get("run", "") for step in job["steps"]] if "steps" in job else job["script"]
+        equal(steps[-1].split(), recipe(name))
+
+
 def says_what_cannot_work():
     with Folder() as folder:
         static = folder.exec("ldconfig", "--version")
@@ -157,4 +195,5 @@ run_tests([output_and_exit_code_are_the_commands, hosts_are_there_before_the_com
            programs_on_two_hosts_reach_each_other, ranks_of_a_job_get_the_hosts_in_turn,
            signals_are_the_commands, what_the_command_leaves_is_ended,
            subnet_and_command_end_with_a_killed_exec, runs_in_poor_surroundings,
-           running_subnet_is_refused, says_what_cannot_work], sys.argv[2:])
+           running_subnet_is_refused, recipes_run_tests_without_privileges, recipes_are_yaml,
+           says_what_cannot_work], sys.argv[2:])
