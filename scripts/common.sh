@@ -23,10 +23,11 @@ build_packages=(g++ cmake ninja-build pkg-config 'libboost1.81-dev|libboost-dev'
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf iperf3 socat mandoc bash-completion zsh fish
-  python3-matplotlib python3-pyverbs perftest qperf dapl2-utils libfabric-bin librdmacm-dev rdmacm-utils dnsmasq-base udhcpc radvd
+  python3-matplotlib python3-pyverbs perftest qperf dapl2-utils libfabric-bin librdmacm-dev rdmacm-utils ucx-utils
+  openmpi-bin libopenmpi-dev dnsmasq-base udhcpc radvd
   isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
-  prometheus python3-jsonschema abigail-tools doxygen python3-cffi keepalived strace)
+  prometheus python3-jsonschema python3-yaml abigail-tools doxygen python3-cffi keepalived strace)
 # They compile and link in half the time; llvm-16 has the symbolizer.
 sanitizer_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 mold)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 python3-clang-16)

@@ -68,13 +68,13 @@ function __softib_complete
     set -l program $words[1]
     set -l command $words[2]
     if test (count $words) = 1
-        printf '%s\n' subnet run show set list stop
+        printf '%s\n' subnet run exec show metrics set list stop
         __softib_options $program
         return
     end
 
     # Behind the program's name, the command line is that program's.
-    if test "$command" = run
+    if contains -- "$command" run exec
         set -l rest
         set -l skip 0
         set -l begun 0
@@ -83,7 +83,7 @@ function __softib_complete
                 set -a rest $word
             else if test $skip = 1
                 set skip 0
-            else if contains -- $word --subnet --dir --hca --address --capture
+            else if contains -- $word --subnet --dir --hca --address --capture --hosts --mtu
                 set skip 1
             else if test "$word" = --
                 set begun 1
@@ -125,7 +125,7 @@ function __softib_complete
         case --lmc
             seq 0 7
             return
-        case --partition --seed --watch --address
+        case --partition --seed --watch --address --hosts
             return
     end
     if string match -q -- '-*' "$current"

@@ -18,6 +18,8 @@ PURE = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_p
 # softib's direct verbs, and the calls that reach the rdma_cm device.
 DIRECT = {"softibdv_post_large_recv", "softibdv_last_error", "open", "open64", "openat", "openat64",
           "__open_2", "__open64_2", "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
+# The calls that look for files.
+DIRECT |= set("""access canonicalize_file_name closedir dirfd eaccess euidaccess faccessat fopen fopen64 fstatat fstatat64 lstat lstat64 opendir readdir readdir64 readlink readlinkat realpath __realpath_chk rewinddir scandir scandir64 stat stat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstatat __fxstatat64""".split())
 # libibverbs exports further functions for its drivers.
 PREFIXES = ("ibv_", "_ibv_", "umad_", "mbps_", "mult_")
 

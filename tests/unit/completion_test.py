@@ -140,7 +140,7 @@ def main():
         expect("ibarp ", commands_of(help_of("ibarp")))
         expect("ibarp --", options_of("ibarp"))
         expect("ipoibd --", options_of("ipoibd"))
-        for command in ("subnet", "run", "show", "set", "list", "stop"):
+        for command in ("subnet", "run", "exec", "show", "metrics", "set", "list", "stop"):
             expect(f"softib {command} --", options_of("softib", command))
 
         expect("ibarp monitor ", ["neighbours", "link", "groups", "stations", "stats", "all", "dev"], ["show"])
@@ -179,9 +179,11 @@ def main():
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 
-        expect("softib ", ["subnet", "run", "show", "set", "list", "stop"])
+        expect("softib ", ["subnet", "run", "exec", "show", "set", "list", "stop"])
         expect("softib --", options_of("softib"))
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
+        expect("softib exec --hosts 2 ibv_devin", ["ibv_devinfo"], ["--hosts"])
+        expect("softib exec --mtu ", ["2048", "4096"], ["--hosts"])
         expect("softib run --", ["--hca", "--capture", "--dir"], ["--partition"])
         expect("softib show --subnet ", ["red"])
         expect("softib set ", ["hca", "port", "lid", "mtu", "partition", "pkey", "sm"])

@@ -118,7 +118,7 @@ PRIVATE = [
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
       "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
-      "softib/verbs", "softib/subnetd"}),
+      "softib/verbs", "softib/view", "softib/subnetd"}),
 ]
 
 
@@ -159,6 +159,7 @@ BY_PATH_IN = {
     "endpoint/capture_file.cpp": "descriptors of the process itself; files by base/output_file.cpp",
     "cli/capture_target.cpp": "a named pipe that the user names, and no file of a subnet",
     "ucma/ipoib_addresses.cpp": "a UDP socket",
+    "cli/launch.cpp": "programs",
     "verbs/sysfs.cpp": "/sys",
 }
 
@@ -291,8 +292,26 @@ def check_readmes(root):
             yield f"src/{folder}/README.md:1: is missing"
 
 
+def check_programs(root):
+    """Compares the rows of docs/programs.md with the tests programs/*."""
+    table, cmake = root / "docs/programs.md", root / "tests/interop/CMakeLists.txt"
+    if not table.exists():
+        return
+    rows = re.findall(r"^\|.*\| `programs/(\w+)` \|$", table.read_text(encoding="utf-8"), re.MULTILINE)
+    text = cmake.read_text(encoding="utf-8") if cmake.exists() else ""
+    lists = re.findall(r"(?:set\(programs|APPEND programs) ([\w ]+)\)", text)
+    lists += re.findall(r"foreach\(program ([\w ]+)\)\s+add_test\(NAME programs/", text)
+    own = re.search(r"set\(own ([\w ]+)\)", text)
+    tests = {word for words in lists for word in words.split()} - set(own[1].split() if own else ())
+    tests = {name for name in tests if (root / f"tests/interop/{name}.py").exists()}
+    for name in sorted(tests ^ set(rows)):
+        where = "has no row" if name in tests else "is no test"
+        yield f"docs/programs.md:1: programs/{name} {where}"
+
+
 CHECKS = [check_includes, check_private, check_byte_order, check_shared_folders, check_unfinished,
-          check_exports, check_installed, check_conformance, check_documents, check_readmes]
+          check_exports, check_installed, check_conformance, check_documents, check_readmes,
+          check_programs]
 
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
@@ -330,6 +349,7 @@ VIOLATIONS = [
     (check_documents, "docs/a.md", "See [this](no-such.md#part).\n"),
     (check_documents, "src/link/README.md", "See `no_such.hpp`.\n"),
     (check_readmes, "src/link/a.cpp", "\n"),
+    (check_programs, "docs/programs.md", "| x | y | z | `programs/no_such` |\n"),
 ]
 
 

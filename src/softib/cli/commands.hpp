@@ -25,6 +25,7 @@ int show_command(int argc, char** argv);
 int metrics_command(int argc, char** argv);
 int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
+int exec_command(int argc, char** argv);
 int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
 

@@ -25,6 +25,7 @@ constexpr std::array kCommands{
     Command{"subnet", "run an emulated subnet: switch, subnet manager and SA",
             softib::cli::subnet_command},
     Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
+    Command{"exec", "run a command with a subnet of its own", softib::cli::exec_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters",
             softib::cli::show_command},
     Command{"metrics", "print metrics of a subnet for Prometheus", softib::cli::metrics_command},
@@ -50,7 +51,8 @@ std::string usage() {
   out << "\nsoftib SUBCOMMAND --help prints its options.\n\nOptions:\n"
          "  -h, --help     print this and exit\n"
          "  -V, --version  print the version and exit\n"
-         "\nExit status: 0 success, 1 failure, 2 invalid command line; of run, that of the "
+         "\nExit status: 0 success, 1 failure, 2 invalid command line; of run and exec, that of "
+         "the "
          "program, 126 or\n"
          "127.\n";
   return out.str();

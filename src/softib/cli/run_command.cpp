@@ -1,18 +1,15 @@
 // softib run: sets the environment and executes the program in this process, so signals, exit code
 // and terminal are those of the program.
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
+#include "softib/cli/launch.hpp"
 #include "softib/cli/run_environment.hpp"
 #include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
@@ -26,9 +23,9 @@ using ipoib::Result;
 
 namespace {
 
-/// The exit codes of shells and env(1).
-constexpr int kNotExecutable = 126;
-constexpr int kNotFound = 127;
+/// The options that have a value.
+constexpr std::array<std::string_view, 5> kRunValues{"--subnet", "--dir", "--hca", "--address",
+                                                     "--capture"};
 
 constexpr std::string_view kRunUsage =
     "usage: softib run [OPTION]... [--] PROGRAM [ARGUMENT]...\n\n"
@@ -53,34 +50,13 @@ po::options_description run_options() {
   return options;
 }
 
-/// The index of the program in argv: after "--", or the first argument that is neither an option
-/// nor the value of one.
-int find_program(int argc, char** argv) {
-  constexpr std::array<std::string_view, 5> kWithValue{"--subnet", "--dir", "--hca", "--address",
-                                                       "--capture"};
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--") return i + 1;
-    if (!word.starts_with('-')) return i;
-    if (std::find(kWithValue.begin(), kWithValue.end(), word) != kWithValue.end()) ++i;
-  }
-  return argc;
-}
-
-std::string_view variable(const char* name) {
-  const char* const value = ::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-void set_variable(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
-
 /// Creates or truncates the capture file, to which the program's processes append.
 Result<void> begin_capture(const std::string& given) {
   const auto path = capture_target(given);
   if (!path) return path.error();
   const auto file = endpoint::CaptureFile::begin(*path);
   if (!file) return file.error();
-  set_variable(fabric::kCaptureVariable, *path);
+  ::setenv(fabric::kCaptureVariable, path->c_str(), 1);
   return {};
 }
 
@@ -108,8 +84,6 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
                      const std::vector<IpAddress>& addresses) {
   std::string hca = options["hca"].as<std::string>();
   if (hca.empty() || hca.front() == ':') hca.insert(0, default_hca_name());
-  const auto library = find_libsoftib();
-  if (!library) return library.error();
   const auto hcas = fabric::parse_hcas(hca);
   if (!hcas) return hcas.error();
   for (const auto& each : *hcas) {
@@ -129,32 +103,13 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
       return begun.error();
     }
   }
-  set_variable(fabric::kDirectoryVariable, folder.path().substr(0, folder.path().rfind('/')));
-  set_variable(fabric::kSubnetVariable, folder.name());
-  set_variable(fabric::kHcaVariable, hca);
-  const Preload preload = preload_of(*library, variable("LD_PRELOAD"), variable("LD_LIBRARY_PATH"));
-  set_variable("LD_PRELOAD", preload.libraries);
-  if (preload.folders) set_variable("LD_LIBRARY_PATH", *preload.folders);
-  // Memory leaks of arbitrary programs are of no interest.
-  ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
-  return {};
-}
-
-/// Whether a file of that name exists where execvp(3) searches.
-bool is_found(const std::string& program) {
-  if (program.find('/') != std::string::npos) return ::access(program.c_str(), F_OK) == 0;
-  const char* const path = ::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((folder + '/' + program).c_str(), F_OK) == 0) return true;
-  }
-  return false;
+  return set_environment(folder, hca);
 }
 
 }  // namespace
 
 int run_command(int argc, char** argv) {
-  const int program = find_program(argc, argv);
+  const int program = find_program(argc, argv, kRunValues);
   // "--" is not passed to the option parser.
   const bool has_separator = program > 1 && std::string_view(argv[program - 1]) == "--";
   int exit_code = kSuccess;
@@ -169,13 +124,7 @@ int run_command(int argc, char** argv) {
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
   if (const auto ready = prepare(*options, *folder, *addresses); !ready) return fail(ready.error());
-  ::execvp(argv[program], argv + program);
-  int code = errno;
-  // execvp() also fails with EACCES if a directory of PATH is not accessible and no other has the
-  // program.
-  if (code == EACCES && !is_found(argv[program])) code = ENOENT;
-  std::cerr << "softib: cannot run " << argv[program] << ": " << std::strerror(code) << '\n';
-  return code == ENOENT ? kNotFound : kNotExecutable;
+  return execute(argv + program);
 }
 
 }  // namespace softib::cli

@@ -186,6 +186,16 @@ class Endpoint final : public PacketSink,
 [[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder,
                                                         const std::string& hca);
 
+/// Number of hosts of `softib exec`. A process of an MPI job, which knows its rank from one of the
+/// variables of kRankVariables, uses the HCA host<1 + rank modulo this number> then.
+inline constexpr const char* kHostsVariable = "SOFTIB_HOSTS";
+/// Of Open MPI, of PMI-1 and PMI-2 (MPICH), of PMIx, and of Slurm.
+inline constexpr std::array kRankVariables{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                           "SLURM_PROCID"};
+
+/// The HCAs that this process is to use, NAME or NAME:PORT. Fails if it does not run under
+/// `softib run`.
+[[nodiscard]] ipoib::Result<std::vector<std::string>> process_hca_names();
 /// How many HCAs this process is to use: 1 if it is unknown, so process_endpoint() can say why.
 [[nodiscard]] std::size_t process_hcas();
 

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -73,17 +75,9 @@ void clean_up_at_exit() {
   (void)installed;
 }
 
-Result<std::vector<std::string>> hcas_of_environment() {
-  const char* const list = ::secure_getenv(fabric::kHcaVariable);
-  if (list == nullptr) {
-    return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
-  }
-  return fabric::parse_hcas(list);
-}
-
 Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std::string& path,
                                                         Endpoint::Mapped& mapped) {
-  const auto hcas = hcas_of_environment();
+  const auto hcas = process_hca_names();
   if (!hcas) return hcas.error();
   if (number >= hcas->size()) {
     return Error{ENODEV, "the program has no emulated HCA " + std::to_string(number)};
@@ -100,10 +94,38 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std:
   return endpoint;
 }
 
+/// A number in an environment variable; nullopt if there is none.
+std::optional<unsigned long> number_in(const char* variable) {
+  const char* const text = ::secure_getenv(variable);
+  unsigned long number = 0;
+  if (text == nullptr) return std::nullopt;
+  const char* const end = text + std::strlen(text);
+  const auto read = std::from_chars(text, end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::string> host_of_rank() {
+  const auto hosts = number_in(kHostsVariable).value_or(0);
+  if (hosts == 0) return std::nullopt;
+  for (const char* variable : kRankVariables) {
+    if (const auto rank = number_in(variable)) return "host" + std::to_string(1 + *rank % hosts);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
+Result<std::vector<std::string>> process_hca_names() {
+  const char* const list = ::secure_getenv(fabric::kHcaVariable);
+  if (list == nullptr) {
+    return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
+  }
+  if (const auto host = host_of_rank()) return std::vector{*host};
+  return fabric::parse_hcas(list);
+}
+
 std::size_t process_hcas() {
-  const auto hcas = hcas_of_environment();
+  const auto hcas = process_hca_names();
   return hcas ? hcas->size() : 1;
 }
 

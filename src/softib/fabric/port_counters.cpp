@@ -23,4 +23,21 @@ std::string_view name(PortCounter counter) {
   return index < kNames.size() ? kNames[index] : "";
 }
 
+subnet::PerformanceCounters performance_counters(const PortCounterValues& values) {
+  const auto of = [&](PortCounter counter) { return values[static_cast<std::size_t>(counter)]; };
+  subnet::PerformanceCounters counters;
+  counters.symbol_errors = of(PortCounter::drop_icrc);
+  counters.receive_errors = of(PortCounter::drop_malformed) + of(PortCounter::drop_icrc);
+  counters.relay_errors = of(PortCounter::drop_unknown_lid);
+  counters.transmit_discards = of(PortCounter::drop_port_not_active) +
+                               of(PortCounter::drop_congested) + of(PortCounter::drop_lost_peer) +
+                               of(PortCounter::drop_link_fault);
+  counters.vl15_dropped = of(PortCounter::drop_mad_full);
+  counters.transmit_data = of(PortCounter::sent_bytes) / 4;
+  counters.receive_data = of(PortCounter::received_bytes) / 4;
+  counters.transmit_packets = of(PortCounter::sent_packets);
+  counters.receive_packets = of(PortCounter::received_packets);
+  return counters;
+}
+
 }  // namespace softib::fabric

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "softib/subnet/performance.hpp"
+
 namespace softib::fabric {
 
 enum class PortCounter : std::uint8_t {
@@ -48,5 +50,7 @@ using PortCounterValues = std::array<std::uint64_t, kPortCounters>;
 
 /// The name in `softib show`, such as "drop_unknown_lid".
 [[nodiscard]] std::string_view name(PortCounter counter);
+/// The counters of performance management (IBA 16.1.3.5) that these are.
+[[nodiscard]] subnet::PerformanceCounters performance_counters(const PortCounterValues& values);
 
 }  // namespace softib::fabric

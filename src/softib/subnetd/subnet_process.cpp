@@ -36,27 +36,6 @@ constexpr NodeIndex kUnknownSender = kMaxNodes;
 /// turn; the last one may take longer.
 constexpr std::chrono::milliseconds kMadTurn{1};
 
-/// The counters that the performance management agent reports.
-subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues& values) {
-  const auto of = [&](fabric::PortCounter counter) {
-    return values[static_cast<std::size_t>(counter)];
-  };
-  subnet::PerformanceCounters counters;
-  counters.symbol_errors = of(fabric::PortCounter::drop_icrc);
-  counters.receive_errors =
-      of(fabric::PortCounter::drop_malformed) + of(fabric::PortCounter::drop_icrc);
-  counters.relay_errors = of(fabric::PortCounter::drop_unknown_lid);
-  counters.transmit_discards =
-      of(fabric::PortCounter::drop_port_not_active) + of(fabric::PortCounter::drop_congested) +
-      of(fabric::PortCounter::drop_lost_peer) + of(fabric::PortCounter::drop_link_fault);
-  counters.vl15_dropped = of(fabric::PortCounter::drop_mad_full);
-  counters.transmit_data = of(fabric::PortCounter::sent_bytes) / 4;
-  counters.receive_data = of(fabric::PortCounter::received_bytes) / 4;
-  counters.transmit_packets = of(fabric::PortCounter::sent_packets);
-  counters.receive_packets = of(fabric::PortCounter::received_packets);
-  return counters;
-}
-
 /// Whether a process has the issm device of the node's port open.
 bool has_open_issm(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
@@ -102,7 +81,8 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       config_(choose_config(options.config)),
       fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
       subnet_(
-          config_, [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
+          config_,
+          [this](NodeIndex node) { return fabric::performance_counters(fabric_.counters(node)); },
           [this](NodeIndex node) { return has_open_issm(folder_, node); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();

@@ -1,11 +1,11 @@
 // The C functions through which librdmacm reaches the rdma_cm device: open(2), write(2) and
-// fstat(2), in the forms that C libraries and compilers call. For other files they call the next
-// definition. write() is async-signal-safe then, and so is fstat().
+// fstat(2), in the forms that C libraries and compilers call. open() also opens files of the view.
+// For other files they call the next definition. write() is async-signal-safe then, and so is
+// fstat().
 //
 // The wait for an event is a cancellation point: a thread that is cancelled in it unwinds through
 // write(), which holds nothing and has no handler for all exceptions there.
 #undef _FORTIFY_SOURCE  // it would define some of these functions
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,15 +18,19 @@
 #include <cstdarg>
 #include <cstring>
 #include <exception>
+#include <optional>
 
+#include "softib/core/next_function.hpp"
 #include "softib/core/no_cancellation.hpp"
 #include "softib/ucma/commands.hpp"
 #include "softib/ucma/ucma_host.hpp"
+#include "softib/view/process_view.hpp"
 
 #define SOFTIB_ABI extern "C" __attribute__((visibility("default")))
 
 namespace {
 
+using softib::NextFunction;
 using softib::ucma::UcmaHost;
 
 constexpr const char* kDevice = "/dev/infiniband/rdma_cm";
@@ -37,25 +41,6 @@ constexpr int kMaxDescriptors = 1 << 16;
 /// notice, and then its number is that of another file.
 constinit std::array<std::atomic<std::uint64_t>, kMaxDescriptors> channel_inodes{};
 
-/// The next definition of a function, after this library.
-template <class Function>
-class Next {
- public:
-  explicit constexpr Next(const char* name) : name_(name) {}
-  Function* get() {
-    Function* function = function_.load(std::memory_order_relaxed);
-    if (function == nullptr) {
-      function = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
-      function_.store(function, std::memory_order_relaxed);
-    }
-    return function;
-  }
-
- private:
-  const char* const name_;
-  std::atomic<Function*> function_ = nullptr;
-};
-
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 using Open2 = int(const char*, int);
@@ -65,17 +50,17 @@ using Stat64 = int(int, struct stat64*);
 using XStat = int(int, int, struct stat*);
 using XStat64 = int(int, int, struct stat64*);
 
-constinit Next<Open> next_open{"open"};
-constinit Next<Open> next_open64{"open64"};
-constinit Next<OpenAt> next_openat{"openat"};
-constinit Next<OpenAt> next_openat64{"openat64"};
-constinit Next<Open2> next_open_2{"__open_2"};
-constinit Next<Open2> next_open64_2{"__open64_2"};
-constinit Next<Write> next_write{"write"};
-constinit Next<Stat> next_fstat{"fstat"};
-constinit Next<Stat64> next_fstat64{"fstat64"};
-constinit Next<XStat> next_fxstat{"__fxstat"};
-constinit Next<XStat64> next_fxstat64{"__fxstat64"};
+constinit NextFunction<Open> next_open{"open"};
+constinit NextFunction<Open> next_open64{"open64"};
+constinit NextFunction<OpenAt> next_openat{"openat"};
+constinit NextFunction<OpenAt> next_openat64{"openat64"};
+constinit NextFunction<Open2> next_open_2{"__open_2"};
+constinit NextFunction<Open2> next_open64_2{"__open64_2"};
+constinit NextFunction<Write> next_write{"write"};
+constinit NextFunction<Stat> next_fstat{"fstat"};
+constinit NextFunction<Stat64> next_fstat64{"fstat64"};
+constinit NextFunction<XStat> next_fxstat{"__fxstat"};
+constinit NextFunction<XStat64> next_fxstat64{"__fxstat64"};
 
 /// dlsym(3) is not async-signal-safe.
 __attribute__((constructor)) void find_next() {
@@ -88,8 +73,6 @@ bool is_channel(int fd) {
   const auto inode = channel_inodes[static_cast<std::size_t>(fd)].load(std::memory_order_relaxed);
   return inode != 0 && inode == softib::ucma::inode_of(fd);
 }
-
-bool is_device(const char* path) { return path != nullptr && std::strcmp(path, kDevice) == 0; }
 
 int fail(int error) {
   errno = error;
@@ -110,6 +93,19 @@ int open_channel(int flags) {
     }
     channel_inodes[static_cast<std::size_t>(fd)] = softib::ucma::inode_of(fd);
     return fd;
+  } catch (const std::exception&) {
+    return fail(ENOMEM);
+  }
+}
+
+/// Opens the device, or a file of the view (view/process_view.hpp); nullopt for other files.
+std::optional<int> open_own(const char* path, int flags) {
+  try {
+    const auto own = softib::view::own_path(path);
+    if (!own) return std::nullopt;
+    if (*own == kDevice) return open_channel(flags);
+    const softib::NoCancellation whole;
+    return softib::view::open_file(*own, flags);
   } catch (const std::exception&) {
     return fail(ENOMEM);
   }
@@ -156,37 +152,37 @@ mode_t mode_of(int flags, std::va_list arguments) {
   va_end(arguments)
 
 SOFTIB_ABI int open(const char* path, int flags, ...) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_open.get()(path, flags, mode);
 }
 
 SOFTIB_ABI int open64(const char* path, int flags, ...) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_open64.get()(path, flags, mode);
 }
 
 SOFTIB_ABI int openat(int folder, const char* path, int flags, ...) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_openat.get()(folder, path, flags, mode);
 }
 
 SOFTIB_ABI int openat64(int folder, const char* path, int flags, ...) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_openat64.get()(folder, path, flags, mode);
 }
 
 // NOLINTBEGIN(bugprone-reserved-identifier): names of the C library
 SOFTIB_ABI int __open_2(const char* path, int flags) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   return next_open_2.get()(path, flags);
 }
 
 SOFTIB_ABI int __open64_2(const char* path, int flags) {
-  if (is_device(path)) return open_channel(flags);
+  if (const auto own = open_own(path, flags)) return *own;
   return next_open64_2.get()(path, flags);
 }
 // NOLINTEND(bugprone-reserved-identifier)

@@ -357,7 +357,7 @@ TEST_F(ObjectsTest, ReportsDatagramsWithoutAReceiveInSysfs) {
   }
 }
 
-TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
+TEST_F(ObjectsTest, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
   std::array<char, 16> text{};
   const auto read = [&](const char* folder, const char* file) {
     return ibv_read_sysfs_file(folder, file, text.data(), text.size());

@@ -1,0 +1,108 @@
+#include "softib/view/process_view.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+
+#include "ipoib/file_descriptor.hpp"
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/folder.hpp"
+
+namespace softib::view {
+
+namespace {
+
+constexpr ::off_t kPage = 4096;  ///< the size that the kernel states for each attribute
+
+int fail(int error) {
+  errno = error;
+  return -1;
+}
+
+mode_t mode_of(Entry::Kind kind) {
+  switch (kind) {
+    case Entry::Kind::file:
+      return S_IFREG | 0444;
+    case Entry::Kind::folder:
+      return S_IFDIR | 0755;
+    case Entry::Kind::device:
+      return S_IFCHR | 0666;
+  }
+  return 0;
+}
+
+std::vector<ShownHca> shown_hcas() {
+  std::vector<ShownHca> shown;
+  const auto names = endpoint::process_hca_names();
+  const auto folder = fabric::SubnetFolder::from_environment();
+  if (!names || !folder) return shown;
+  const auto fabric = fabric::Fabric::open(folder->fabric());
+  if (!fabric) return shown;
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const auto wanted = fabric::HcaName::parse((*names)[i]);
+    const auto index = wanted ? fabric->find(wanted->name) : std::nullopt;
+    const auto node = index ? fabric->node(*index) : std::nullopt;
+    if (node && !node->port.failed) shown.push_back({i, *node, fabric->counters(*index)});
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::optional<std::string> own_path(const char* path) {
+  if (path == nullptr) return std::nullopt;
+  // The roots of the tree have one of these words in their paths.
+  const bool may_be = *path == '/' && (std::strstr(path, "infiniband") != nullptr ||
+                                       std::strstr(path, "rdma_cm") != nullptr);
+  return may_be ? Tree::own_path(path) : std::nullopt;
+}
+
+Tree process_tree() { return Tree::of(shown_hcas()); }
+
+int open_file(const std::string& path, int flags) {
+  const Tree tree = process_tree();
+  const Entry* const entry = tree.find(path);
+  if (entry == nullptr) return fail((flags & O_CREAT) != 0 ? EACCES : ENOENT);
+  if (entry->kind == Entry::Kind::device) return fail(ENXIO);
+  if (entry->kind == Entry::Kind::folder) return fail(ENOTSUP);
+  if ((flags & O_DIRECTORY) != 0) return fail(ENOTDIR);
+  if ((flags & O_ACCMODE) != O_RDONLY) return fail(EACCES);
+  const auto close_on_exec = (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0U;
+  ipoib::FileDescriptor file(::memfd_create(path.c_str(), close_on_exec | MFD_ALLOW_SEALING));
+  if (!file) return -1;
+  const auto size = static_cast<ssize_t>(entry->text.size());
+  if (::pwrite(file.get(), entry->text.data(), entry->text.size(), 0) != size) return fail(ENOSPC);
+  ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  return file.release();
+}
+
+int stat_file(const std::string& path, struct stat& status) {
+  const Tree tree = process_tree();
+  const Entry* const entry = tree.find(path);
+  if (entry == nullptr) return fail(ENOENT);
+  status = {};
+  status.st_ino = std::hash<std::string>()(path);
+  status.st_nlink = 1;
+  status.st_mode = mode_of(entry->kind);
+  status.st_size = entry->kind == Entry::Kind::file ? kPage : 0;
+  status.st_blksize = kPage;
+  if (entry->kind == Entry::Kind::device) status.st_rdev = makedev(entry->major, entry->minor);
+  return 0;
+}
+
+int access_file(const std::string& path, int mode) {
+  const Tree tree = process_tree();
+  const Entry* const entry = tree.find(path);
+  if (entry == nullptr) return fail(ENOENT);
+  const bool writes = (mode & W_OK) != 0 && entry->kind != Entry::Kind::device;
+  const bool executes = (mode & X_OK) != 0 && entry->kind != Entry::Kind::folder;
+  return writes || executes ? fail(EACCES) : 0;
+}
+
+}  // namespace softib::view

@@ -1,0 +1,33 @@
+// The view of this process: the system calls on the files of its HCAs. Each is for a path of
+// Tree::own_path(), returns as the call of its name and sets errno. The HCAs are those of
+// `softib run`, whose state is read from the fabric file at each call, so values are those of now;
+// no call attaches the process to an HCA.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "softib/view/tree.hpp"
+
+namespace softib::view {
+
+/// The path if it is one of the view, else nullopt. Allocates only if the path may be one; a null
+/// pointer is none.
+[[nodiscard]] std::optional<std::string> own_path(const char* path);
+
+/// The files of the process now.
+[[nodiscard]] Tree process_tree();
+
+/// Opens a file for reading: its text as it is now. Devices cannot be opened (ENXIO), since
+/// programs reach them through the libraries, and folders neither (ENOTSUP): they have no
+/// descriptor.
+int open_file(const std::string& path, int flags);
+/// As stat(2); there are no symbolic links.
+int stat_file(const std::string& path, struct stat& status);
+/// As access(2): files can be read, devices also written.
+int access_file(const std::string& path, int mode);
+
+}  // namespace softib::view
