@@ -6,7 +6,7 @@
 
 #include "ipoib/number.hpp"
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 namespace fs = std::filesystem;
 
@@ -50,4 +50,4 @@ std::optional<TunHolder> find_tun_holder(const std::string& interface) {
   return std::nullopt;
 }
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace ipoib::host {
+namespace ipoib::linux {
 
 struct TunHolder {
   pid_t pid = 0;
@@ -19,4 +19,4 @@ struct TunHolder {
 /// same capabilities.
 [[nodiscard]] std::optional<TunHolder> find_tun_holder(const std::string& interface);
 
-}  // namespace ipoib::host
+}  // namespace ipoib::linux
