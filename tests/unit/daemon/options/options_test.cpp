@@ -545,7 +545,7 @@ TEST_F(ConfigFolderTest, HasTheFileOfNeighbours) {
   EXPECT_THAT(information({"--check-config"}, folder_), HasSubstr("  " + folder_ + "/others\n"));
   write("others", "fe80::3\n");
   EXPECT_THAT(error_for({"--check-config"}, folder_),
-              StartsWith(folder_ + "/others:1: the IP address is missing"));
+              StartsWith("--neighbour-file " + folder_ + "/others:1: the IP address is missing"));
   EXPECT_THAT(error_for({"--neighbour-file", folder_ + "/absent"}, folder_),
               HasSubstr("No such file"));
 }
