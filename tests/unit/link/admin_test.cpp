@@ -125,6 +125,7 @@ TEST_F(Admin, PinIsShownWithAndWithoutAnEntry) {
   EXPECT_EQ(info->pinned, kPeerHw.gid);
   EXPECT_FALSE(info->hardware);
   resolve_peer();
+  EXPECT_TRUE(link->list({}, 10, now).entries.empty()) << "the list has the pins at its end";
   info = link->get(kPeer, now);
   EXPECT_EQ(info->state, NeighbourState::reachable);
   EXPECT_EQ(info->hardware, kPeerHw);

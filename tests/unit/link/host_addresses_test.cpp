@@ -38,5 +38,19 @@ TEST(HostAddressesTest, ABroadcastAddressEndsWithItsPrefix) {
   EXPECT_TRUE(host.is_broadcast(Ipv4Address(0x0a2cffff)));
 }
 
+TEST(HostAddressesTest, AnAddressOfAnotherInterfaceIsLocalAsLongAsItIsThere) {
+  const Ipv4Address other(0x0a2d0001);
+  HostView view;
+  HostAddresses host;
+  view.local = {{other, 32}, {Ipv4Address(0x0a2e0000), 24}};
+  (void)host.update(view);
+  EXPECT_TRUE(host.is_local(other));
+  EXPECT_TRUE(host.is_local(Ipv4Address(0x0a2e0007)));
+  view.local.clear();
+  (void)host.update(view);
+  EXPECT_FALSE(host.is_local(other));
+  EXPECT_FALSE(host.is_local(Ipv4Address(0x0a2e0007)));
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -150,6 +150,8 @@ TEST_F(CommunicationManagerTest, RefusesAnAlternatePath) {
   EXPECT_EQ(sent_message<CmRep>().failover, CmRep::kFailoverUnsupported);
   receive(theirs_about<wire::CmLap>());
   EXPECT_EQ(sent(), Words{"APR 2"});
+  EXPECT_EQ(sent_message<wire::CmApr>().local_id, handle);
+  EXPECT_EQ(sent_message<wire::CmApr>().remote_id, kTheirId);
   auto unknown_lap = theirs_about<wire::CmLap>();
   unknown_lap.remote_id = CommId(1);
   receive(unknown_lap);

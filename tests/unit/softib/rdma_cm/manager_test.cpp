@@ -588,6 +588,7 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   EXPECT_EQ(event.type, EventType::connect_request);
   EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 92) << "all of it";
   EXPECT_EQ(std::get<IbEndpoint>(server.id(event.id).destination).gid, port_of_node(1).gid());
+  EXPECT_EQ(std::get<IbEndpoint>(client.id(active).source).gid, port_of_node(1).gid());
 }
 
 TEST_F(ManagerTest, DatagramServicesAreResolved) {

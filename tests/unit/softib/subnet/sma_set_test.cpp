@@ -307,9 +307,18 @@ TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
   EXPECT_NE(last_octet() & kChanged, 0);
   SmpData info{};
   ipoib::store_be(&info[6], std::uint16_t{5});
+  info[8] = 1;
+  info[9] = 2;
+  info[10] = 3;
   info[11] = 18 << 3 | kChanged;
   EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), 0U);
   EXPECT_EQ(last_octet(), 18 << 3);
+  const auto shown = send_request(smp(kSwitch, kGet, smp_attribute::kSwitchInfo)).value();
+  const auto octets = data(shown);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&octets[6]), 5) << "LinearFDBTop";
+  EXPECT_EQ(std::vector(octets.begin() + 8, octets.begin() + 11),
+            (std::vector<std::uint8_t>{1, 2, 3}))
+      << "the default ports";
   ASSERT_TRUE(subnet.set_port_state(host, PortState::down));
   EXPECT_EQ(last_octet(), 18 << 3 | kChanged);
 }

@@ -423,6 +423,7 @@ TEST_F(UmadTest, DescribesTheDevice) {
   EXPECT_EQ(ca.ports[0], nullptr);
   ASSERT_NE(ca.ports[1], nullptr);
   const auto& port = *ca.ports[1];
+  EXPECT_EQ(port.portnum, 1);
   EXPECT_EQ(port.base_lid, 2U);
   EXPECT_EQ(port.sm_lid, 1U);
   EXPECT_EQ(port.state, 4U);

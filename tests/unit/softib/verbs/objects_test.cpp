@@ -77,6 +77,7 @@ TEST_F(ObjectsTest, QueriesDeviceAndPort) {
   EXPECT_EQ(port.active_mtu, IBV_MTU_2048);
   EXPECT_EQ(port.gid_tbl_len, 1);
   EXPECT_EQ(port.pkey_tbl_len, kPKeyTableSize);
+  EXPECT_EQ(port.max_vl_num, 1) << "VL0";
   EXPECT_EQ(ibv_query_port(near_.context, 2, &port), EINVAL);
 }
 
