@@ -657,7 +657,9 @@ TEST_F(IbarpProgram, ABatchReportsThatTheOutputCannotBeWritten) {
   const Outcome outcome =
       run_ibarp({"-batch", "-"}, {.output = "/dev/full", .input = "help\nhelp\n"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err, "ibarp: the output is incomplete: No space left on device\n");
+  EXPECT_EQ(outcome.err,
+            "ibarp: the output is incomplete: No space left on device; free some space on the file "
+            "system (df)\n");
 }
 
 TEST_F(IbarpProgram, ABatchEndsWhenItsOutputCannotBeWritten) {
@@ -1191,7 +1193,9 @@ TEST_F(IbarpProgram, ReportsThatTheOutputCannotBeWritten) {
            {"--version"}, {"--help"}, {"show", "dev", server.name()}}) {
     const Outcome outcome = run_ibarp(words, {.output = "/dev/full"});
     EXPECT_EQ(outcome.status, 1) << words[0];
-    EXPECT_EQ(outcome.err, "ibarp: the output is incomplete: No space left on device\n");
+    EXPECT_EQ(outcome.err,
+              "ibarp: the output is incomplete: No space left on device; free some space on the "
+              "file system (df)\n");
   }
 }
 
