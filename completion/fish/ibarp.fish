@@ -45,7 +45,7 @@ function __ibarp_complete
         case nud state
             printf '%s\n' incomplete resolving reachable stale delay probing failed permanent pinned all
             return
-        case -b -batch --batch -f -file --file
+        case -b -batch --batch -f -file --file -password-file --password-file
             __fish_complete_path $current
             return
         case -sort --sort

@@ -54,6 +54,7 @@ Options; -a, -s, -d and -f as of arp(8):
                         printing; bugreport: create FILE; -: standard output
   --serve [ADDRESS:]PORT  metrics: serve them over HTTP until a signal; without
                         ADDRESS to this host only
+  --password-file FILE  with --serve: clients need the password in FILE
   -t, --timestamp       monitor: print the time before each change
   --tshort              monitor: the same in short form, also -ts
   --timeout SECONDS     wait: how long (default without limit)
@@ -75,36 +76,39 @@ Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 constexpr int kForce = 1;
 constexpr int kOutput = 2;
 constexpr int kServe = 3;
-constexpr int kFrom = kLastWithoutLetter + 1;
+constexpr int kPasswordFile = kLastWithoutLetter + 1;
+constexpr int kFrom = kPasswordFile + 1;
 
-constexpr std::array<option, 28> kOptions{{{"all", no_argument, nullptr, 'a'},
-                                           {"set", required_argument, nullptr, 's'},
-                                           {"delete", required_argument, nullptr, 'd'},
-                                           {"file", required_argument, nullptr, 'f'},
-                                           {"device", required_argument, nullptr, 'i'},
-                                           {"numeric", no_argument, nullptr, 'n'},
-                                           {"ipv4", no_argument, nullptr, '4'},
-                                           {"ipv6", no_argument, nullptr, '6'},
-                                           {"json", no_argument, nullptr, 'j'},
-                                           {"zeros", no_argument, nullptr, 'z'},
-                                           {"members", no_argument, nullptr, 'm'},
-                                           {"wide", no_argument, nullptr, 'w'},
-                                           {"batch", required_argument, nullptr, 'b'},
-                                           {"force", no_argument, nullptr, kForce},
-                                           {"output", required_argument, nullptr, kOutput},
-                                           {"serve", required_argument, nullptr, kServe},
-                                           {"timestamp", no_argument, nullptr, 't'},
-                                           {"tshort", no_argument, nullptr, kShortStamp},
-                                           {"timeout", required_argument, nullptr, kTimeout},
-                                           {"interval", required_argument, nullptr, kInterval},
-                                           {"count", required_argument, nullptr, kCount},
-                                           {"sort", required_argument, nullptr, kSort},
-                                           {"color", optional_argument, nullptr, 'c'},
-                                           {"c", optional_argument, nullptr, 'c'},
-                                           {"from", required_argument, nullptr, kFrom},
-                                           {"help", no_argument, nullptr, 'h'},
-                                           {"version", no_argument, nullptr, 'V'},
-                                           {nullptr, 0, nullptr, 0}}};
+constexpr std::array<option, 29> kOptions{
+    {{"all", no_argument, nullptr, 'a'},
+     {"set", required_argument, nullptr, 's'},
+     {"delete", required_argument, nullptr, 'd'},
+     {"file", required_argument, nullptr, 'f'},
+     {"device", required_argument, nullptr, 'i'},
+     {"numeric", no_argument, nullptr, 'n'},
+     {"ipv4", no_argument, nullptr, '4'},
+     {"ipv6", no_argument, nullptr, '6'},
+     {"json", no_argument, nullptr, 'j'},
+     {"zeros", no_argument, nullptr, 'z'},
+     {"members", no_argument, nullptr, 'm'},
+     {"wide", no_argument, nullptr, 'w'},
+     {"batch", required_argument, nullptr, 'b'},
+     {"force", no_argument, nullptr, kForce},
+     {"output", required_argument, nullptr, kOutput},
+     {"serve", required_argument, nullptr, kServe},
+     {"password-file", required_argument, nullptr, kPasswordFile},
+     {"timestamp", no_argument, nullptr, 't'},
+     {"tshort", no_argument, nullptr, kShortStamp},
+     {"timeout", required_argument, nullptr, kTimeout},
+     {"interval", required_argument, nullptr, kInterval},
+     {"count", required_argument, nullptr, kCount},
+     {"sort", required_argument, nullptr, kSort},
+     {"color", optional_argument, nullptr, 'c'},
+     {"c", optional_argument, nullptr, 'c'},
+     {"from", required_argument, nullptr, kFrom},
+     {"help", no_argument, nullptr, 'h'},
+     {"version", no_argument, nullptr, 'V'},
+     {nullptr, 0, nullptr, 0}}};
 constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
 
 /// The option that getopt_long_only has just rejected.
@@ -151,6 +155,8 @@ std::string* text_of_option(Command& command, int letter) {
       return &command.output;
     case kServe:
       return &command.serve;
+    case kPasswordFile:
+      return &command.password_file;
     default:
       return nullptr;
   }
@@ -236,6 +242,9 @@ void check_metrics(const Command& command) {
     misused("--output is for metrics, save and bugreport only");
   }
   if (!is_metrics && !command.serve.empty()) misused("--serve is for metrics only");
+  if (command.serve.empty() && !command.password_file.empty()) {
+    misused("--password-file has no effect without --serve");
+  }
   if (!command.output.empty() && !command.serve.empty()) {
     misused("use only one of --output and --serve");
   }

@@ -87,6 +87,7 @@ struct Command {
   std::string file;           ///< of load
   std::string output;         ///< of metrics, save and bugreport: a file; empty: the usual output
   std::string serve;          ///< of metrics: the address to serve them at; empty: not given
+  std::string password_file;  ///< with `serve`: has the password for clients; empty: none needed
   std::string batch;          ///< a file with commands; "-": stdin
   bool force = false;         ///< batch: go on after a failure
   bool names = false;         ///< resolve `host`, and show host names

@@ -1,6 +1,11 @@
 // Metrics of the interfaces, for Prometheus: see man/ibarp.8, "Metrics".
+#include <sys/stat.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string_view>
@@ -182,12 +187,30 @@ Metrics collect_metrics(const Command& command) {
   return std::move(collector).finish(interfaces.size());
 }
 
+/// The first line of the file, which nobody else may read.
+std::string read_password(const std::string& path) {
+  const auto fail = [&path](const std::string& why) {
+    return Failure(kFailed, "--password-file " + path + ": " + why);
+  };
+  struct stat status {};
+  std::ifstream file(path);
+  if (!file || ::stat(path.c_str(), &status) != 0)
+    throw fail(std::string("cannot be read: ") + std::strerror(errno));
+  if ((status.st_mode & S_IRWXO) != 0) throw fail("others may read it: chmod o= " + path);
+  std::string password;
+  std::getline(file, password);
+  if (password.empty()) throw fail("has no password; openssl rand -hex 32 makes one");
+  return password;
+}
+
 /// What is wrong with an interface is in the metrics, so a request logs nothing.
 void serve_metrics(const Command& command) {
   const auto address = metrics::ListenAddress::parse(command.serve);
   if (!address) throw Failure(kUsage, address.error().message);
+  const auto password =
+      command.password_file.empty() ? std::string() : read_password(command.password_file);
   const auto served = metrics::serve(
-      *address, [&command] { return collect_metrics(command).families; },
+      *address, password, [&command] { return collect_metrics(command).families; },
       [](const std::string& url) { std::fprintf(stderr, "ibarp: serving %s\n", url.c_str()); });
   if (!served) throw Failure(kFailed, served.error().message);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -58,6 +59,15 @@ int listen_error(const ListenAddress& address) {
   return works ? 0 : errno;
 }
 
+/// The time does not tell how many of the bytes are right.
+bool is_same_secret(std::string_view given, std::string_view secret) {
+  unsigned difference = given.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(given.size(), secret.size()); ++i) {
+    difference |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(secret[i]);
+  }
+  return difference == 0;
+}
+
 /// Blocks the signals that end the program, also in threads that are created from now on.
 sigset_t block_termination() {
   sigset_t signals;
@@ -77,7 +87,8 @@ std::vector<std::string> options_for(const ListenAddress& address) {
 
 }  // namespace
 
-Result<void> serve(const ListenAddress& address, std::function<Families()> collect,
+Result<void> serve(const ListenAddress& address, const std::string& password,
+                   std::function<Families()> collect,
                    const std::function<void(const std::string& url)>& ready) {
   if (const int code = listen_error(address); code != 0) {
     return Error{code, "cannot listen on " + address.text() + ": " + std::strerror(code)};
@@ -97,6 +108,11 @@ Result<void> serve(const ListenAddress& address, std::function<Families()> colle
                                 "threads is reached (ulimit -u; TasksMax= of a unit)")};
   }
   exposer->RegisterCollectable(source);
+  if (!password.empty()) {
+    exposer->RegisterAuth([&password](const std::string&, const std::string& given) {
+      return is_same_secret(given, password);
+    });
+  }
   ListenAddress actual = address;
   const auto ports = exposer->GetListeningPorts();
   if (!ports.empty()) actual.port = static_cast<std::uint16_t>(ports.front());

@@ -33,10 +33,10 @@ class Metrics(hosts.Pair):
         if shutil.which(tool) is None:
             self.skipTest(f"{tool} is not installed")
 
-    def serve(self, *command):
+    def serve(self, *command, options=()):
         """Starts a program that serves metrics; returns it and its URL."""
         log = self.subnet.folder / f"serve-{os.path.basename(command[-1])}.log"
-        server = hosts.Process(self.left.command(*command, "metrics", "--serve", "0"), log,
+        server = hosts.Process(self.left.command(*command, "metrics", "--serve", "0", *options), log,
                                self.subnet.environment)
         self.addCleanup(server.end, signal.SIGKILL)  # to stop takes the HTTP library two seconds
         wait_until(lambda: "serving http" in server.output() or not server.is_running(), "it serves")
@@ -131,6 +131,28 @@ class Server(Metrics):
         self.assertEqual(again.returncode, 1)
         self.assertIn("Address already in use", again.stderr)
         self.assertEqual(server.end(signal.SIGTERM), 0, server.output())
+
+    def test_a_password_is_needed(self):
+        self.need("curl")
+        self.start_left()
+        secret = self.subnet.folder / "password"
+        options = ["metrics", "--serve", "0", "--password-file", str(secret)]
+        for text, mode, word in (None, None, "No such file"), ("", 0o600, "no password"), ("one", 0o644, "others may read it"):
+            if text is not None:
+                secret.write_text(text, encoding="ascii")
+                secret.chmod(mode)
+            done = self.left.run(program("ibarp"), *options, check=False)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(word, done.stderr)
+        secret.write_text("the secret\n", encoding="ascii")
+        secret.chmod(0o600)
+        _, url = self.serve(program("ibarp"), options=("--password-file", str(secret)))
+        for user, password, status in (("prometheus", "the secret", 200), ("", "the secret", 200), ("prometheus", "", 401),
+                                       ("prometheus", "the secre", 401), ("prometheus", "the secreT", 401), (None, None, 401)):
+            given = [] if user is None else ["--user", f"{user}:{password}"]
+            done = self.left.run("curl", "--silent", "--write-out", "\n%{http_code}", *given, url)
+            self.assertEqual(done.stdout.splitlines()[-1], str(status), (user, password))
+            self.assertEqual("ipoib_carrier" in done.stdout, status == 200)
 
     def test_serves_a_subnet(self):
         _, url = self.serve(program("softib"))

@@ -58,7 +58,7 @@ int serve(const fabric::SubnetFolder& folder, const std::string& where) {
   const auto address = ipoib::metrics::ListenAddress::parse(where);
   if (!address) return fail_usage("metrics", address.error().message);
   const auto served = ipoib::metrics::serve(
-      *address, [&folder] { return collect_or_down(folder); },
+      *address, {}, [&folder] { return collect_or_down(folder); },
       [](const std::string& url) { std::cerr << "softib: serving " << url << '\n'; });
   return served ? kSuccess : fail(served.error());
 }

@@ -215,6 +215,7 @@ TEST_F(IbarpMetrics, WrongUseIsRefused) {
                                                 {"metrics", "--json"},
                                                 {"metrics", "--output", "x", "--serve", "0"},
                                                 {"metrics", "--output", "--help"},
+                                                {"metrics", "--password-file", "x"},
                                                 {"metrics", "--serve", "nonsense"},
                                                 {"metrics", "--serve", "localhost:9100"},
                                                 {"metrics", "--serve", "1,2"},
