@@ -144,9 +144,9 @@ class OnASubnet(StartUpTest):
 
     def test_interface_in_use(self):
         self.host.start()
-        self.assert_refused(self.ipoibd(), 1, "ib0", "another process", "--takeover")
+        self.assert_refused(self.ipoibd(), 1, "ib0", "has it open", "--takeover")
         refused = self.ipoibd("--cleanup")
-        self.assert_refused(refused, 1, "ib0", "another process", "end that first")
+        self.assert_refused(refused, 1, "ib0", "has it open", "end it first")
 
     def test_partition_that_comes_later_and_has_no_group(self):
         self.host.start("--pkey", "0x1234", "--create-group", "yes")

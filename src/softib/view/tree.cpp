@@ -170,7 +170,6 @@ void Tree::add_hca(const ShownHca& hca) {
   add_file(folder + "/node_type", "1: CA");
   add_file(folder + "/sys_image_guid", guid_text(hca.node.port.node_guid));
   add_file(folder + "/device/numa_node", "-1");
-  add(folder + "/device/net", {.kind = Entry::Kind::folder});
   for (unsigned port = 1; port <= connected; ++port) {
     add_port(folder + "/ports/" + std::to_string(port), hca, port);
   }
