@@ -159,7 +159,7 @@ class PrivilegesTest(hosts.Pair):
     def test_unknown_user(self):
         done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
                              hosts.program("ipoibd"), "--user", "no-such-user", check=False)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("no-such-user", done.stderr)
 
     def test_sandbox_can_be_turned_off(self):

@@ -219,10 +219,10 @@ po::options_description process_options(Options& out) {
           ->default_value("stderr"),
       "where to write the log")("pid-file", text("FILE", [&](const auto& v) { out.pid_file = v; }),
                                 "file for the process id (default: none)")(
-      "user", text("USER", [&](const auto& v) { out.user = v; }),
+      "user", text("USER", [&](const auto& v) { out.user = parse_user("user", v); }),
       "user to run as after the start, a name or number (default: ipoibd if there is such a user "
       "and it may use the devices, else the user that has started it)")(
-      "group", text("GROUP", [&](const auto& v) { out.group = v; }),
+      "group", text("GROUP", [&](const auto& v) { out.group = parse_group("group", v); }),
       "group to run as, a name or number (default: that of the user)")(
       "sandbox",
       text("on|log|off", [&](const auto& v) { out.sandbox = parse_sandbox("sandbox", v); })

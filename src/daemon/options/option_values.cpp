@@ -2,6 +2,7 @@
 
 #include <grp.h>
 #include <net/if.h>
+#include <pwd.h>
 
 #include <algorithm>
 #include <sstream>
@@ -205,6 +206,21 @@ Takeover parse_takeover(const std::string& option, const std::string& text) {
   if (text.empty()) return Takeover::if_running;
   if (text == "required") return Takeover::required;
   refuse(option, text, "required, or no value");
+}
+
+std::string parse_user(const std::string& option, const std::string& text) {
+  const auto number = ipoib::parse_number<uid_t>(text);
+  if (::getpwnam(text.c_str()) == nullptr && (!number || ::getpwuid(*number) == nullptr)) {
+    refuse(option, text, "a user that exists: getent passwd lists them");
+  }
+  return text;
+}
+
+std::string parse_group(const std::string& option, const std::string& text) {
+  if (::getgrnam(text.c_str()) == nullptr && !ipoib::parse_number<gid_t>(text)) {
+    refuse(option, text, "a group that exists: getent group lists them");
+  }
+  return text;
 }
 
 control::SocketAccess parse_control_group(const std::string& option, const std::string& text) {

@@ -41,6 +41,10 @@ namespace ipoib::daemon {
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
 [[nodiscard]] SandboxMode parse_sandbox(const std::string& option, const std::string& text);
 [[nodiscard]] Takeover parse_takeover(const std::string& option, const std::string& text);
+/// Returns the text if it is the name or number of a user.
+[[nodiscard]] std::string parse_user(const std::string& option, const std::string& text);
+/// Returns the text if it is the name of a group, or any number.
+[[nodiscard]] std::string parse_group(const std::string& option, const std::string& text);
 /// "GROUP" or "GROUP,private"; the group has to exist.
 [[nodiscard]] control::SocketAccess parse_control_group(const std::string& option,
                                                         const std::string& text);

@@ -182,6 +182,16 @@ TEST(OptionsTest, ControlGroupMayMakeChanges) {
             (control::SocketAccess{.group = 0, .group_name = "root", .is_private = true}));
 }
 
+TEST(OptionsTest, UsersAndGroupsHaveToExist) {
+  EXPECT_EQ(parse({"--user", "root", "--group", "root"}).user, "root");
+  EXPECT_EQ(parse({"--user", "0", "--group", "4711"}).group, "4711") << "a number needs no name";
+  EXPECT_THAT(error_for({"--user", "no-such-user"}),
+              HasSubstr("--user no-such-user: must be a user that exists"));
+  EXPECT_THAT(error_for({"--user", "2000000001"}), HasSubstr("must be a user that exists"));
+  EXPECT_THAT(error_for({"--group", "no-such-group"}),
+              HasSubstr("--group no-such-group: must be a group that exists"));
+}
+
 TEST(OptionsTest, RejectsUnknownOptions) {
   EXPECT_THAT(error_for({"--prot", "1"}), HasSubstr("--help"));
   EXPECT_THAT(error_for({"--por", "1"}), HasSubstr("--help")) << "no abbreviations";
