@@ -42,9 +42,10 @@ constexpr const char* kReadMe =
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!file) {
     throw fs::filesystem_error("cannot be read", path,
                                std::error_code(errno, std::generic_category()));
+  }
   std::string out(kMaxFile, '\0');
   file.read(out.data(), static_cast<std::streamsize>(out.size()));
   out.resize(static_cast<std::size_t>(file.gcount()));

@@ -122,7 +122,7 @@ std::optional<std::chrono::nanoseconds> Echo::exchange(std::uint16_t sequence,
 bool Echo::is_reply(std::span<const std::uint8_t> packet, std::uint16_t sequence) const {
   if (is_raw_ && is_ipv4_) {
     if (packet.empty()) return false;
-    packet = packet.subspan(std::min<std::size_t>((packet[0] & 0x0fU) * 4U, packet.size()));
+    packet = packet.subspan(std::min<std::size_t>(std::size_t{packet[0]} % 16 * 4, packet.size()));
   }
   if (packet.size() < kHeader || packet[0] != (is_ipv4_ ? kReply4 : kReply6)) return false;
   const auto number_at = [&](std::size_t at) { return packet[at] * 256U + packet[at + 1]; };

@@ -129,6 +129,7 @@ TEST_F(BringUpStates, BringUp_AllNodesJoined) {
   EXPECT_TRUE(emitted<SetCarrier>().empty());
   grant_join(joins[1]);
   EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_EQ(link->waiting_for(), "nothing: the link is up");
   EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{true}}));
   EXPECT_EQ(emitted<AttachGroup>().size(), 2U);
   link->tick(now);

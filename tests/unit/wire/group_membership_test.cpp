@@ -148,6 +148,8 @@ TEST(GroupMembershipTest, QueriesAreValid) {
     EXPECT_EQ(internet_checksum(ConstBytes(packet).first(24)), 0);
     EXPECT_EQ(internet_checksum(ConstBytes(packet).subspan(24)), 0);
     EXPECT_EQ(packet[8], 1) << "TTL";
+    EXPECT_EQ(packet[25], 100) << "tenths of a second (RFC 3376, 4.1.1)";
+    EXPECT_EQ(packet[33], 125) << "seconds (RFC 3376, 4.1.7)";
     const auto header = Ipv4Header::parse(packet);
     EXPECT_EQ(header->destination, group ? kGroup : Ipv4Address(0xe0000001));
   }
@@ -161,6 +163,8 @@ TEST(GroupMembershipTest, QueriesAreValid) {
     ASSERT_TRUE(header);
     EXPECT_EQ(header->hop_limit, 1);
     const ConstBytes message = ConstBytes(packet).subspan(48);
+    EXPECT_EQ(message[4] * 256 + message[5], 10'000) << "milliseconds (RFC 3810, 5.1.3)";
+    EXPECT_EQ(message[25], 125) << "seconds (RFC 3810, 5.1.9)";
     EXPECT_EQ(InternetChecksum()
                   .add_pseudo_header(source, header->destination, kIcmpv6, 28)
                   .add(message)
