@@ -39,6 +39,7 @@ constexpr std::array<std::uint32_t, 25> kRates = {
     850'000,    // 23: 8x NDR
     1'275'000,  // 24: 12x NDR
 };
+constexpr auto kRateCodes = static_cast<std::uint8_t>(kRates.size());
 
 }  // namespace
 
@@ -54,7 +55,7 @@ std::uint8_t rate_code(std::string_view gbits) {
   wanted *= 1000;
   std::uint8_t best = 0;
   double best_distance = wanted * kTolerance;
-  for (std::uint8_t code = 0; code < kRates.size(); ++code) {
+  for (std::uint8_t code = 0; code < kRateCodes; ++code) {
     const double distance = std::abs(kRates[code] - wanted);
     if (kRates[code] == 0 || distance > best_distance) continue;
     best = code;

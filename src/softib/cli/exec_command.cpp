@@ -144,7 +144,9 @@ class OwnSubnet {
   }
 
   OwnSubnet(OwnSubnet&& other) noexcept
-      : folder_(other.folder_), pid_(std::exchange(other.pid_, 0)), life_(std::move(other.life_)) {}
+      : folder_(std::move(other.folder_)),
+        pid_(std::exchange(other.pid_, 0)),
+        life_(std::move(other.life_)) {}
   OwnSubnet& operator=(OwnSubnet&&) = delete;
   ~OwnSubnet() {
     if (pid_ == 0) return;
@@ -173,6 +175,7 @@ class OwnSubnet {
     std::vector<std::string> words{"subnet",   "--tied",      "--log", "warning",
                                    "--subnet", folder.name(), "--mtu", std::move(mtu)};
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     int code = kFailure;
