@@ -89,7 +89,9 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   changes.added[kRed] = "ib0.8001";
   by_name["ib0"]->static_neighbours.assign(kMaxRecords + 1, {Ipv4Address(1), kGid, {}});
   connect();
-  peer_sends(own());
+  Hello hello = own();
+  hello.program_version = "0.0.1";
+  peer_sends(hello);
   EXPECT_THAT(taken(), ElementsAre("ib0 save 0"));
   auto first = page_of(3);
   first.send_groups = {*Gid::parse("ff12:401b:ffff::16")};
@@ -103,6 +105,7 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   ASSERT_THAT(all, SizeIs(9));
   const auto& offer = std::get<Offer>(all[0]);
   EXPECT_EQ(offer.version, kVersion);
+  EXPECT_EQ(offer.program_version, own().program_version);
   EXPECT_EQ(offer.pid, static_cast<std::uint32_t>(::getpid()));
   EXPECT_THAT(offer.added, ElementsAre(std::pair(kRed, std::string("ib0.8001"))));
   EXPECT_TRUE(all[1] == Message(Interface{kDefaultPKey, 2044}));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
@@ -17,6 +19,7 @@ namespace json = boost::json;
 using control::RunningServer;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// "verdict: text -> remedy" by subject.
@@ -151,6 +154,35 @@ TEST_F(Findings, GroupsThatNobodyHasJoined) {
 TEST_F(Findings, PacketsThatWereDropped) {
   EXPECT_THAT(check(healthy())["drops"],
               AllOf(StartsWith("warning: since the start: "), HasSubstr("path_failed 2")));
+}
+
+TEST_F(Findings, ASenderThatNoHostCanBe) {
+  constexpr const char* kMartian = "wrong: no host can have it";
+  server_.handler.put(healthy());
+  const auto sender = [&](const char* address) {
+    return lines_of(run_ibarp({"explain", "--from", address, "-j", "dev", server_.name()}));
+  };
+  for (const char* const address : {"0.0.0.0", "0.1.2.3", "127.1.2.3", "224.0.0.1", "240.0.0.1",
+                                    "255.255.255.255", "::", "::1", "ff02::1"}) {
+    EXPECT_THAT(sender(address)["address"], StartsWith(kMartian)) << address;
+  }
+  for (const char* const address :
+       {"1.0.0.1", "126.0.0.1", "128.0.0.1", "223.255.255.255", "::2", "2001:db8::1", "fe80::1"}) {
+    EXPECT_THAT(sender(address)["address"], Not(StartsWith(kMartian))) << address;
+  }
+}
+
+TEST_F(Findings, TheLimitOfLockedMemoryOfTheDaemon) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 4096;
+  auto info = healthy();
+  info.pid = static_cast<std::uint32_t>(getpid());
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  const std::string found = check(info)["locked memory"];
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+  EXPECT_THAT(found, StartsWith("warning: at most 4096 bytes: more queues may fail"));
 }
 
 TEST_F(Findings, AnAddressOfTheHostItself) {

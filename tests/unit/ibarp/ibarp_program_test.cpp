@@ -278,6 +278,34 @@ TEST_F(IbarpProgram, ShowsEntriesLikeArp) {
   EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 1);
 }
 
+TEST_F(IbarpProgram, ShowsTextLikeArp) {
+  RunningServer server;
+  EXPECT_EQ(run_ibarp({"-a", "-i", server.name()}).out.find('['), std::string::npos);
+}
+
+TEST_F(IbarpProgram, SavesTheInterfacesThatADaemonHasAdded) {
+  const std::string name = "save" + std::to_string(getpid());
+  RunningServer first(control::kIdleTimeout, name + "a");
+  RunningServer added(control::kIdleTimeout, name + "b");
+  RunningServer other(control::kIdleTimeout, name + "c");
+  const auto describe = [](RunningServer& server, std::uint32_t pid, std::uint16_t mtu) {
+    control::InterfaceInfo info;
+    info.interface = server.name();
+    info.pid = pid;
+    info.host_mtu = mtu;
+    info.pkey = PKey(0x8012);
+    server.handler.put(info);
+  };
+  describe(first, 1, 2044);
+  describe(added, 1, 4092);
+  describe(other, 2, 2044);
+  const std::string out = run_ibarp({"save"}).out;
+  EXPECT_THAT(out, HasSubstr("interface replace 0x8012 name " + added.name() + " dev " +
+                             first.name() + "\n"));
+  EXPECT_THAT(out, Not(HasSubstr(" name " + first.name())));
+  EXPECT_THAT(out, Not(HasSubstr(" name " + other.name())));
+}
+
 TEST_F(IbarpProgram, ListsInterfaces) {
   RunningServer server;
   const std::string& name = server.name();

@@ -46,6 +46,12 @@ std::string information(const std::vector<std::string>& arguments,
   return std::get<Information>(parse_options(arguments, folder)).text;
 }
 
+TEST(OptionsTest, AcceptsUserAndGroup) {
+  const auto options = parse({"--user", "daemon", "--group", "rdma"});
+  EXPECT_EQ(options.user, "daemon");
+  EXPECT_EQ(options.group, "rdma");
+}
+
 TEST(OptionsTest, HasDefaults) {
   const auto options = parse({});
   EXPECT_EQ(options.port, 1);

@@ -69,10 +69,11 @@ TEST(PortWatcherTest, PortMayRequireAGrh) {
   EXPECT_FALSE(port_status(port, kDefaultPKey).grh_required);
   EXPECT_FALSE(sa_destination(port)->global);
   port.grh_required = true;
+  port.gid_index = 3;
   EXPECT_TRUE(port_status(port, kDefaultPKey).grh_required);
   // IBA 4.1.1: the SA's GID in every subnet.
   EXPECT_EQ(sa_destination(port)->global,
-            (GlobalRoute{.dgid = *Gid::parse("fe80::200:0:0:2"), .hop_limit = 1}));
+            (GlobalRoute{.dgid = *Gid::parse("fe80::200:0:0:2"), .sgid_index = 3, .hop_limit = 1}));
 }
 
 TEST(PortWatcherTest, HasNoSaDestinationIfTheSaIsUnreachable) {

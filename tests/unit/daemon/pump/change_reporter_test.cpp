@@ -16,7 +16,7 @@ class ChangeReporterTest : public link::LinkFixture {
  protected:
   [[nodiscard]] InterfaceState state() const {
     return {identity_,          status_,      counters_, to_host_, polls_,
-            linux::HostDrops(), kDefaultPKey, admin_up_, &view_};
+            linux::HostDrops(), kDefaultPKey, admin_up_, &view_,   active_};
   }
   void watch(const control::Topics& topics) { reporter_.watch(topics, *link, state()); }
   [[nodiscard]] std::vector<control::Event> take() { return reporter_.take(*link, state(), now); }
@@ -38,6 +38,7 @@ class ChangeReporterTest : public link::LinkFixture {
   offload::Coalescer::Counters to_host_;
   PollPolicy::Counters polls_;
   bool admin_up_ = true;
+  PortRole active_ = PortRole::primary;
   ethernet::View view_{{.neighbours = 16, .stations = 16}, link::kHashKey, pool};
 };
 
@@ -74,6 +75,25 @@ TEST_F(ChangeReporterTest, ReportsThatTheInterfaceIsAdministrativelyDown) {
   const auto events = take();
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_THAT(std::get<control::LinkEvent>(events.front()).changed, ElementsAre("admin_up"));
+}
+
+TEST_F(ChangeReporterTest, ReportsThatTheOtherPortServes) {
+  bring_up();
+  watch({.link = true});
+  active_ = PortRole::backup;
+  const auto events = take();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_THAT(std::get<control::LinkEvent>(events.front()).changed, ElementsAre("port"));
+}
+
+TEST_F(ChangeReporterTest, ReportsThatANeighbourIsDeleted) {
+  bring_up();
+  create(1);
+  watch({.neighbours = true});
+  link->remove(Ipv4Address(0x0a2c0100));
+  const auto events = take();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(std::get<control::NeighbourEvent>(events.front()).change, "deleted");
 }
 
 TEST_F(ChangeReporterTest, ReportsOnlyWhatIsWatched) {
