@@ -11,6 +11,7 @@ import hashlib
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def ssh_runs_a_command():
             "StrictModes no\nUsePAM no\nPermitRootLogin yes\n", encoding="ascii")
         server = serve(subnet, SSH_PORT, *WITH_RUN_SSHD, shutil.which("sshd"), "-i", "-f",
                        str(subnet.folder / "sshd_config"))
-        relay = " ".join(subnet.command("b", RELAY, "connect", V4, str(SSH_PORT)))
+        relay = shlex.join(subnet.command("b", RELAY, "connect", V4, str(SSH_PORT)))
         with open(subnet.folder / "file", "rb") as file:
             done = subprocess.run(
                 ["ssh", "-F", "none", "-i", str(subnet.folder / "user"), "-o", f"ProxyCommand={relay}",

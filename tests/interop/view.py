@@ -5,6 +5,7 @@ Usage: view.py SOFTIB
 """
 import os
 import pathlib
+import shlex
 import sys
 
 from softib_subnet import Subnet, equal, need, run_tests
@@ -39,14 +40,14 @@ def states_and_counters_are_those_of_now():
         before, after = output.split()
         equal(before, "0")
         assert int(after) > 0
-        change = f"cat {PORT}/state; {SOFTIB} set port a down; cat {PORT}/state"
+        change = f"cat {PORT}/state; {shlex.quote(SOFTIB)} set port a down; cat {PORT}/state"
         equal(subnet.run("a", "sh", "-c", change).stdout, "4: ACTIVE\n1: DOWN\n")
 
 
 def failed_hcas_are_not_there():
     with Subnet(SOFTIB) as subnet:
         listed = "ls /sys/class/infiniband"
-        output = subnet.run("a,b", "sh", "-c", f"{listed}; {SOFTIB} set hca b failed; {listed}").stdout
+        output = subnet.run("a,b", "sh", "-c", f"{listed}; {shlex.quote(SOFTIB)} set hca b failed; {listed}").stdout
         equal(output.split(), ["softib0", "softib1", "softib0"])
 
 

@@ -32,6 +32,8 @@ class Keep(hosts.Pair):
     def start_all(self):
         self.left.start_all("--keep")
         wait_until(lambda: self.interfaces() == ALL, "all interfaces exist")
+        # A daemon that is killed before it has marked an interface leaves one that is not its own.
+        wait_until(lambda: all(self.left.link(name).get("altnames") for name in ALL), "they are marked")
 
     def groups_of_left(self):
         return [group["mgid"] for group in json.loads(self.subnet.softib("show", "--json"))["groups"]

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import resource
+import shlex
 import subprocess
 import tempfile
 
@@ -86,14 +87,14 @@ class SystemLimits(hosts.Pair):
                 ("/proc", ["ibarp"], ("mount -t proc",)),
                 ("/proc", ["softib", "subnet", "--subnet", "other"], ("mount -t proc",)),
                 ("/dev/net", ["ipoibd", "--softib=default/left"], ("/dev/net/tun", "modprobe tun"))):
-            text = f"mount -t tmpfs none {hidden} && exec {program(command[0])} {' '.join(command[1:])}"
+            text = f"mount -t tmpfs none {hidden} && exec {shlex.join([program(command[0]), *command[1:]])}"
             done = self.left.run("unshare", "--mount", "sh", "-c", text, check=False)
             self.assert_failed(done, words)
             self.assertFalse((self.subnet.folder / "other").exists())
         self.assert_no_interface()
 
     def test_full_disk(self):
-        text = (f"mount -t tmpfs -o size=8k none {self.folder} && SOFTIB_DIR={self.folder} {program('softib')} subnet; "
+        text = (f"mount -t tmpfs -o size=8k none {self.folder} && SOFTIB_DIR={self.folder} {shlex.quote(program('softib'))} subnet; "
                 f"echo $? $(ls -A {self.folder})")
         done = self.left.run("unshare", "--mount", "sh", "-c", text)
         self.assertIn("free some space", done.stderr)

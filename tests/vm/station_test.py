@@ -78,8 +78,8 @@ class Station(hosts.Pair):
         """What follows that word in the guest's output."""
         def found():
             self.assertTrue(guest.is_running(), guest.output())
-            return next((line.removeprefix(word).strip() for line in guest.output().splitlines()
-                         if line.startswith(word)), None)
+            return next((line.removeprefix(word).strip() for line in guest.output().splitlines(keepends=True)
+                         if line.startswith(word) and line.endswith("\n")), None)
         return hosts.wait_until(found, f"the guest says: {word}", SECONDS)
 
     def test_virtual_machine(self):
