@@ -2,13 +2,13 @@
 
 #include <grp.h>
 #include <net/if.h>
-#include <pwd.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "daemon/options/cpus.hpp"
 #include "daemon/options/interface_plan.hpp"
+#include "daemon/process/privileges.hpp"
 #include "ipoib/number.hpp"
 #include "ipoib/pkey_table.hpp"
 #include "wire/sa_values.hpp"
@@ -209,17 +209,12 @@ Takeover parse_takeover(const std::string& option, const std::string& text) {
 }
 
 std::string parse_user(const std::string& option, const std::string& text) {
-  const auto number = ipoib::parse_number<uid_t>(text);
-  if (::getpwnam(text.c_str()) == nullptr && (!number || ::getpwuid(*number) == nullptr)) {
-    refuse(option, text, "a user that exists: getent passwd lists them");
-  }
+  if (!find_user(text)) refuse(option, text, "a user that exists: getent passwd lists them");
   return text;
 }
 
 std::string parse_group(const std::string& option, const std::string& text) {
-  if (::getgrnam(text.c_str()) == nullptr && !ipoib::parse_number<gid_t>(text)) {
-    refuse(option, text, "a group that exists: getent group lists them");
-  }
+  if (!find_group(text)) refuse(option, text, "a group that exists: getent group lists them");
   return text;
 }
 

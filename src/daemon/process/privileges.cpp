@@ -25,18 +25,10 @@ namespace ipoib::daemon {
 
 namespace {
 
-const passwd* find_user(const std::string& text) {
-  const auto* const named = ::getpwnam(text.c_str());
-  if (named != nullptr) return named;
-  const auto number = ipoib::parse_number<uid_t>(text);
-  return number ? ::getpwuid(*number) : nullptr;
-}
-
 Account account_of(const passwd& user) { return {user.pw_uid, user.pw_gid, user.pw_name}; }
 
-gid_t find_group(const std::string& text) {
-  if (const auto* const named = ::getgrnam(text.c_str())) return named->gr_gid;
-  if (const auto number = ipoib::parse_number<gid_t>(text)) return *number;
+gid_t existing_group(const std::string& text) {
+  if (const auto found = find_group(text)) return *found;
   throw std::runtime_error("--group " + text + ": there is no such group");
 }
 
@@ -152,17 +144,29 @@ std::vector<unsigned> capabilities_to_keep(const Needs& needs) {
   return keep;
 }
 
+std::optional<Account> find_user(const std::string& text) {
+  if (const auto* const named = ::getpwnam(text.c_str())) return account_of(*named);
+  const auto number = ipoib::parse_number<uid_t>(text);
+  const auto* const numbered = number ? ::getpwuid(*number) : nullptr;
+  return numbered != nullptr ? std::optional(account_of(*numbered)) : std::nullopt;
+}
+
+std::optional<gid_t> find_group(const std::string& text) {
+  if (const auto* const named = ::getgrnam(text.c_str())) return named->gr_gid;
+  return ipoib::parse_number<gid_t>(text);
+}
+
 Account choose_account(const std::string& user, const std::string& group, const Needs& needs,
                        const std::vector<std::string>& device_files) {
   Account account;
   if (!user.empty()) {
-    const auto* const found = find_user(user);
-    if (found == nullptr) throw std::runtime_error("--user " + user + ": there is no such user");
-    account = account_of(*found);
+    const auto found = find_user(user);
+    if (!found) throw std::runtime_error("--user " + user + ": there is no such user");
+    account = *found;
   } else if (::geteuid() == 0 && needs.has_kernel_devices) {
     const auto* const found = ::getpwnam(kServiceUser);
     auto service = found != nullptr ? account_of(*found) : Account();
-    if (!group.empty()) service.group = find_group(group);
+    if (!group.empty()) service.group = existing_group(group);
     const auto accepts = [&](const auto& file) { return may_use(service, file); };
     // Without device files, nobody knows whether the user may open those to come.
     if (service.user && is_mapped(*service.user) && !device_files.empty() &&
@@ -170,7 +174,7 @@ Account choose_account(const std::string& user, const std::string& group, const 
       account = service;
     }
   }
-  if (!group.empty()) account.group = find_group(group);
+  if (!group.empty()) account.group = existing_group(group);
   const bool is_own =
       account.user == ::geteuid() && (!account.group || account.group == ::getegid());
   return is_own ? Account() : account;

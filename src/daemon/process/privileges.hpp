@@ -20,6 +20,11 @@ struct Account {
 /// The user to run as without --user, if it exists and can be used, see choose_account().
 inline constexpr const char* kServiceUser = "ipoibd";
 
+/// The user with this name or number; nullopt if there is none.
+[[nodiscard]] std::optional<Account> find_user(const std::string& text);
+/// The group with this name, or any number; nullopt if there is none.
+[[nodiscard]] std::optional<gid_t> find_group(const std::string& text);
+
 /// What decides which capabilities are kept.
 struct Needs {
   bool has_kernel_devices = true;    ///< false: an emulated subnet, where the kernel checks nothing
