@@ -223,7 +223,7 @@ Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey parti
   const auto at = interfaces_.find(beside);
   if (stopping_ || at == interfaces_.end()) return Error{ESHUTDOWN, "the interface is ending"};
   if (auto added = plan_.add(partition, name); !added) return added.error();
-  const auto its_name = plan_.name_of(partition);
+  auto its_name = plan_.name_of(partition);
   dependencies_.log.info("{}: adding the interface of partition {:#06x}, as requested", its_name,
                          partition.value());
   homes_[partition] = at->second->id().home;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/number.hpp"
 
 namespace ipoib::daemon {
 
@@ -158,7 +159,7 @@ void pass_on(const FileDescriptor& tie) {
 bool let_subnet_stay() {
   const char* const number = std::getenv(kTie);
   if (number == nullptr) return false;
-  const FileDescriptor tie(std::atoi(number));
+  const FileDescriptor tie(ipoib::parse_number<int>(number).value_or(-1));
   ::unsetenv(kTie);
   return ::write(tie.get(), "x", 1) == 1;
 }

@@ -58,8 +58,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
   auto fabric = fabric::Fabric::open(folder.fabric(), has_mapped ? &**mapped : nullptr);
   if (!fabric) return fabric.error();
   if (mapped != nullptr) *mapped = *fabric;
-  const Error no_node{ENODEV,
-                      "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
+  Error no_node{ENODEV, "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
   if (!fabric->node(node)) return no_node;
   auto slot = transport::ProcessSlot::take(folder, *fabric, node);
   if (!slot) return slot.error();

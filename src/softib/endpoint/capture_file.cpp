@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "ipoib/number.hpp"
 #include "ipoib/output_file.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "wire/packet.hpp"
@@ -62,7 +62,8 @@ Result<FileDescriptor> open_for_appending(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC));
   if (file) (void)::fcntl(file.get(), F_SETFL, O_APPEND);
   if (!file && (errno == ENXIO || errno == EACCES)) {
-    file.reset(::fcntl(std::atoi(path.c_str() + kDescriptors.size()), F_DUPFD_CLOEXEC, 0));
+    const auto number = ipoib::parse_number<int>(path.substr(kDescriptors.size()));
+    file.reset(::fcntl(number.value_or(-1), F_DUPFD_CLOEXEC, 0));
   }
   if (!file) return failure(path, std::strerror(errno), errno);
   return file;

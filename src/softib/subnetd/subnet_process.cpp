@@ -43,7 +43,7 @@ bool has_open_issm(const fabric::SubnetFolder& folder, NodeIndex node) {
 }
 
 template <class T>
-T value_or_throw(Result<T> result) {
+T value_or_throw(Result<T>&& result) {
   if (!result) throw std::runtime_error(result.error().message);
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }

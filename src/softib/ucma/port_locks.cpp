@@ -70,7 +70,7 @@ ipoib::Result<void> PortLocks::lock_port(const rdma_cm::PortRequest& request, st
     return request.reuses_address ? fabric::try_lock_shared(ports_.get(), offset, length)
                                   : fabric::try_lock(ports_.get(), offset, length);
   };
-  const Error not_available{EADDRNOTAVAIL, "another process has the port at all addresses"};
+  Error not_available{EADDRNOTAVAIL, "another process has the port at all addresses"};
   const auto first = offset_of(request.space, port);
   const auto own = first + section_of(request.address) * kBytesOfSection;
   if (rdma_cm::is_wildcard(request.address)) {

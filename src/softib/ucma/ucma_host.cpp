@@ -181,6 +181,7 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
   status_.update(manager_);
   for (const auto id : manager_.take_changed_channels()) signal(id);
   std::vector<std::vector<MadPacket>> outgoing;
+  outgoing.reserve(endpoints_.size());
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     outgoing.push_back(manager_.take_outgoing(hca));
   }

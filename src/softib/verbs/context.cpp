@@ -184,7 +184,7 @@ SOFTIB_ABI ibv_device** ibv_get_device_list(int* count) {
   });
 }
 
-SOFTIB_ABI void ibv_free_device_list(ibv_device** list) { std::free(list); }
+SOFTIB_ABI void ibv_free_device_list(ibv_device** list) { std::free(static_cast<void*>(list)); }
 
 SOFTIB_ABI const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
