@@ -150,7 +150,12 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
       if (entry->is_served()) requests_.take(message.sender_protocol, replies_);
       return Verdict::end;
     }
-    if (message.sender_protocol == message.target_protocol) return Verdict::end;
+    if (message.sender_protocol == message.target_protocol) {
+      if (!entry->is_served()) return Verdict::end;
+      if (!station->requests.take(now)) return drop(&StationCounters::drop_budget);
+      announce_again(*entry);
+      return Verdict::end;
+    }
   }
   return station->requests.take(now) ? Verdict::pass : drop(&StationCounters::drop_budget);
 }

@@ -118,6 +118,10 @@ class Stations {
   void settle(TimePoint now);
   void probe(const StationOutput::Probe& probe);
   void serve(const StationOutput::Service& service);
+  /// Has the link announce an address again, as its station does: neighbours may have missed it.
+  void announce_again(const StationAddress& entry) {
+    services_.push_back({entry.address(), entry.is_router(), true});
+  }
   void on_moved_out(const StationEvent& event);
 
   Dependencies deps_;

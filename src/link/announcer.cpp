@@ -18,7 +18,7 @@ constexpr Duration kSpacing = std::chrono::milliseconds(1);
 
 void Announcer::start(const IpAddress& address, TimePoint now) {
   if (config_.ageing.announcements == 0) return;
-  stop(address);
+  erase(address);
   if (pending_.size() >= config_.limits.announcements) {
     out_.counters.add(Counter::announcements_skipped);
     return;
@@ -28,7 +28,22 @@ void Announcer::start(const IpAddress& address, TimePoint now) {
   pending_.push_back(Pending{address, now + kSpacing * together, config_.ageing.announcements});
 }
 
+void Announcer::repeat(const IpAddress& address, TimePoint now) {
+  if (std::ranges::find(pending_, address, &Pending::address) == pending_.end())
+    start(address, now);
+}
+
 void Announcer::stop(const IpAddress& address) {
+  const auto found = std::ranges::find(pending_, address, &Pending::address);
+  if (found == pending_.end()) return;
+  if (found->left == config_.ageing.announcements) {
+    found->left = 1;
+  } else {
+    pending_.erase(found);
+  }
+}
+
+void Announcer::erase(const IpAddress& address) {
   std::erase_if(pending_, [&address](const Pending& p) { return p.address == address; });
 }
 

@@ -27,7 +27,10 @@ class Announcer {
   void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
-  /// Stops the announcements of an address, since a neighbour says that it has it.
+  /// Starts the announcements of an address that is announced already, unless they go on.
+  void repeat(const IpAddress& address, TimePoint now);
+  /// Stops the announcements of an address, since a neighbour says that it has it. The first one
+  /// is sent all the same: the neighbour may have said so before the host got the address.
   void stop(const IpAddress& address);
   /// Sends the announcements that are due; skips addresses that the host no longer has.
   void tick(TimePoint now);
@@ -35,6 +38,7 @@ class Announcer {
 
  private:
   void announce(const IpAddress& address, TimePoint now);
+  void erase(const IpAddress& address);
 
   struct Pending {
     IpAddress address;

@@ -101,7 +101,7 @@ class Link {
   // --- Stimuli: stations behind the host, which have addresses of their own ---------------------
   /// The link speaks for this address from now on: announces it, sends from it, and learns from
   /// requests for it what neighbours say about themselves. Another call changes `is_router` (of
-  /// IPv6).
+  /// IPv6), and announces the address again.
   void serve(const IpAddress& address, bool is_router, TimePoint now);
   void withdraw(const IpAddress& address);
   /// Asks all hosts once for the address of a station that no longer answers. If one has it, it is

@@ -8,9 +8,15 @@ namespace ipoib::link {
 
 void Link::serve(const IpAddress& address, bool is_router, TimePoint now) {
   Impl& p = *impl_;
-  if (p.host.is_own(address) || !p.host.serve(address, is_router)) return;
-  p.remove_entry_of_this_host(address);
-  if (p.bring_up.is_up()) p.announcer.start(address, now);
+  if (p.host.is_own(address)) return;
+  const bool is_new = p.host.serve(address, is_router);
+  if (is_new) p.remove_entry_of_this_host(address);
+  if (!p.bring_up.is_up()) return;
+  if (is_new) {
+    p.announcer.start(address, now);
+  } else {
+    p.announcer.repeat(address, now);
+  }
 }
 
 void Link::withdraw(const IpAddress& address) { (void)impl_->host.withdraw(address); }

@@ -160,6 +160,17 @@ TEST_F(StationsTest, AnAnnouncedAddressIsServedAfterTheFabricWasAsked) {
   EXPECT_TRUE(stations().services()[0].on);
 }
 
+TEST_F(StationsTest, AServedAddressIsAnnouncedAgainWithItsStation) {
+  serve();
+  announce();
+  ASSERT_EQ(stations().services().size(), 1U);
+  EXPECT_EQ(stations().services()[0].address, IpAddress(kStation));
+  EXPECT_TRUE(stations().services()[0].on);
+  for (std::uint32_t i = 1; i < StationBudget::kRequests; ++i) announce();
+  EXPECT_EQ(stations().services().size(), StationBudget::kRequests / 4);
+  EXPECT_EQ(count().drop_budget, StationBudget::kRequests - StationBudget::kRequests / 4);
+}
+
 TEST_F(StationsTest, AnAddressThatAHostOfTheFabricHasIsRefused) {
   announce();
   for (int i = 0; i < 2; ++i) {

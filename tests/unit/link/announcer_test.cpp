@@ -54,6 +54,29 @@ TEST_F(AnnouncerTest, PendingAnnouncementsAreLimited) {
   EXPECT_EQ(count(Counter::announcements_skipped), 3U);
 }
 
+TEST_F(AnnouncerTest, ANeighbourThatHasTheAddressStopsAllButTheFirst) {
+  const Ipv4Address own(0x0a2c0001);
+  announcer.start(own, now);
+  announcer.stop(own);
+  EXPECT_EQ(announced_until(now + 1h).size(), 1U);
+  announcer.start(own, now);
+  EXPECT_EQ(announced_until(now + 1s).size(), 1U);
+  announcer.stop(own);
+  EXPECT_TRUE(announced_until(now + 1h).empty());
+}
+
+TEST_F(AnnouncerTest, ARepetitionDoesNotStartOver) {
+  config.ageing.announcements = 2;
+  const Ipv4Address own(0x0a2c0001);
+  announcer.repeat(own, now);
+  EXPECT_EQ(announced_until(now + 1s).size(), 1U);
+  announcer.repeat(own, now);
+  EXPECT_TRUE(announced_until(now).empty());
+  EXPECT_EQ(announced_until(now + 1h).size(), 1U);
+  announcer.repeat(own, now);
+  EXPECT_EQ(announced_until(now + 1h).size(), 2U);
+}
+
 TEST_F(AnnouncerTest, AnAddressIsAnnouncedOnceAtATime) {
   const Ipv4Address own(0x0a2c0001);
   announcer.start(own, now);

@@ -67,6 +67,28 @@ TEST_F(LinkWithStations, AnnouncesTheAddressOfAStation) {
   }
 }
 
+TEST_F(LinkWithStations, AnnouncesAStationAlthoughItsFormerHostStillAnswersForIt) {
+  bring_up();
+  announcements();
+  forget();
+  serve();
+  receive_arp(request_for(kPeer, kStation), broadcast());
+  announcements();
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, kStation);
+}
+
+TEST_F(LinkWithStations, AnnouncesAStationAgainThatAnnouncesItself) {
+  bring_up();
+  serve();
+  tick_to(now + 10s);
+  forget();
+  serve();
+  announcements();
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].target_protocol, kStation);
+}
+
 TEST_F(LinkWithStations, AnnouncesStationsAgainWithAnotherQueuePair) {
   bring_up();
   serve();
