@@ -143,6 +143,8 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
     const bool is_of_proxy = !is_request && deps_.host.is_mac(header.source) &&
                              deps_.host.is_proxy_for(message.sender_protocol);
     if (is_of_proxy && table_.find(message.sender_protocol) == nullptr) return Verdict::end;
+    const StationAddress* const known = table_.find(message.sender_protocol);
+    const bool was_served = known != nullptr && known->is_served();
     const StationAddress* const entry =
         claim(*station, message.sender_protocol, is_only_request, now);
     if (entry == nullptr) return Verdict::drop;
@@ -151,7 +153,7 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
       return Verdict::end;
     }
     if (message.sender_protocol == message.target_protocol) {
-      if (!entry->is_served()) return Verdict::end;
+      if (!was_served || !entry->is_served()) return Verdict::end;
       if (!station->requests.take(now)) return drop(&StationCounters::drop_budget);
       announce_again(*entry);
       return Verdict::end;
