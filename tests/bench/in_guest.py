@@ -1,4 +1,4 @@
-"""Runs a part of the benchmark in a virtual machine with soft InfiniBand ports (scripts/vm)."""
+"""Runs a part of the benchmark in a virtual machine with soft RDMA ports (scripts/vm)."""
 import json
 import os
 import pathlib
@@ -9,13 +9,14 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def measure(part, options, seconds, *vm_options):
+def measure(part, options, seconds, *vm_options, ports="InfiniBand"):
     """Runs the file `part` in the guest, which calls main(). Returns what it has measured. `seconds`
-    limits boot and measurement together."""
+    limits boot and measurement together. `ports` is the link layer of the soft ports."""
+    link_layer = ["--infiniband"] if ports == "InfiniBand" else []
     with tempfile.TemporaryDirectory(dir=options.programs) as folder:
         file = pathlib.Path(folder) / "measured.json"
         subprocess.run(
-            [ROOT / "scripts" / "vm", "--infiniband", *vm_options, "--seconds", str(seconds), "--",
+            [ROOT / "scripts" / "vm", *link_layer, *vm_options, "--seconds", str(seconds), "--",
              "env", f"IPOIB_BIN={options.programs}/bin", "PYTHONDONTWRITEBYTECODE=1",
              sys.executable, part, str(options.rounds), str(options.seconds), str(file)],
             check=True, cwd=ROOT)
@@ -25,6 +26,7 @@ def measure(part, options, seconds, *vm_options):
 def main(measure_in_guest):
     """In the guest. Arguments of the program: ROUNDS SECONDS FILE."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    sys.path.insert(0, str(ROOT / "tests" / "kernel_peer"))
+    for folder in ("kernel_peer", "vm"):
+        sys.path.insert(0, str(ROOT / "tests" / folder))
     rounds, seconds, file = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
     file.write_text(json.dumps(measure_in_guest(rounds, seconds)), encoding="utf-8")

@@ -1,5 +1,6 @@
 """Part "rxe": perftest's programs between two emulated HCAs beside the same between two soft RDMA ports
-of the kernel (rdma_rxe), in one virtual machine. The machine is emulated: only ratios count.
+of the kernel (rdma_rxe), in one virtual machine; and cmtime likewise, in another one (rxe_cm.py). The
+machine is emulated: only ratios count.
 
 In the guest, this file is the program (in_guest.py).
 """
@@ -9,6 +10,7 @@ import statistics
 import subprocess
 
 import in_guest
+import rxe_cm
 import tables
 import verbs
 
@@ -19,7 +21,12 @@ DEVICES = {"a": "rxe0", "b": "rxe1"}  # by the names that verbs.play() gives two
 
 def measure(options):
     limit = PATIENCE + options.rounds * 2 * len(STREAMS) * (options.seconds + 10)
-    return in_guest.measure(__file__, options, limit)
+    return {**in_guest.measure(__file__, options, limit), "set_up": rxe_cm.measure(options)}
+
+
+def set_up_row(set_up, number, name):
+    theirs, ours = (statistics.median(took[number] for took in set_up[of]) for of in ("rdma_rxe", "softib"))
+    return [name, tables.number(theirs), tables.number(ours), f"{theirs / ours:.1f}"]
 
 
 def text(measured):
@@ -27,7 +34,10 @@ def text(measured):
     for name in STREAMS:
         theirs, ours = (statistics.median(measured[of][name]) for of in ("rdma_rxe", "softib"))
         rows.append([name, tables.number(theirs), tables.number(ours), f"{ours / theirs:.1f}"])
-    return (tables.table(["64 KiB, two processes", "rdma_rxe Gb/s", "softib Gb/s", "ratio"], rows)
+    return (tables.table(["64 KiB, two processes", "rdma_rxe Gb/s", "softib Gb/s", "ratio"], rows) + "\n"
+            + tables.table(["RDMA CM", "rdma_rxe us", "softib us", "connections a second, ratio"],
+                           [set_up_row(measured["set_up"], number, name)
+                            for number, name in enumerate(("cmtime, all steps", "cmtime, connect"))])
             + f"\nMedians of {measured['rounds']} rounds of {measured['seconds']} s in one run.\n")
 
 

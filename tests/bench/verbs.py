@@ -124,6 +124,15 @@ def serve(subnet, service, *command):
     return server
 
 
+def cmtime(subnet, connections):
+    """See of_cmtime()."""
+    server = serve(subnet, CMTIME_SERVICE, "cmtime")
+    done = subnet.run("b", "cmtime", "-s", "127.77.0.1", "-c", str(connections))
+    server.kill()
+    server.wait()
+    return of_cmtime(done.stdout)
+
+
 def rping(subnet, rounds):
     """Returns the seconds that a client takes."""
     begin = time.monotonic()
@@ -137,11 +146,7 @@ def measure_set_up(softib, options):
     times = {}
     with Subnet(softib, "--log", "warning") as subnet:
         for _ in range(options.rounds):
-            server = serve(subnet, CMTIME_SERVICE, "cmtime")
-            whole, connect = of_cmtime(
-                subnet.run("b", "cmtime", "-s", "127.77.0.1", "-c", str(CONNECTIONS)).stdout)
-            server.kill()
-            server.wait()
+            whole, connect = cmtime(subnet, CONNECTIONS)
             server = serve(subnet, RPING_SERVICE, "rping", "-s", "-P", "-S", "64")
             exchange = (rping(subnet, ROUNDS_OF_RPING + 1) - rping(subnet, 1)) / ROUNDS_OF_RPING * 1e6
             server.kill()

@@ -242,6 +242,14 @@ class Roce(machine.Cases):
         self.assertEqual(done.returncode, 1)
         self.assertIn("rxe0, rxe1, rxe2 (one with a RoCE port has to be named)", done.stderr)
 
+    def test_programs_of_librdmacm_run_on_softib_beside_the_kernels_device(self):
+        self.assertTrue(pathlib.Path("/dev/infiniband/rdma_cm").is_char_device(), "rdma_ucm is loaded")
+        done = subprocess.run(
+            [program("softib"), "exec", "--", "sh", "-c",
+             "rping -s -C 3 & until rping -c -C 3 -a 127.77.0.1; do sleep 0.1; done; wait $!"],
+            check=False, capture_output=True, text=True, timeout=120, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_explains_that_the_device_is_in_another_namespace(self):
         # Another device that has the same index.
         (port,) = json.loads(ip("-json", "link", "show", "p0"))
@@ -260,4 +268,4 @@ class Roce(machine.Cases):
 
 if __name__ == "__main__":
     why = machine.why_no_guest("IPOIB_VM")
-    machine.main("vm", why, "--module", "bonding")
+    machine.main("vm", why, "--module", "bonding", "--module", "rdma_ucm")

@@ -5,6 +5,8 @@ ports.
 The package has the programs of the build folder and what debhelper makes of debian/.
 """
 
+import json
+import os
 import pathlib
 import re
 import sys
@@ -24,6 +26,7 @@ VERSIONS = ("0.2.0-1", "0.2.1-1")
 DROP_INS = pathlib.Path("/run/systemd/system")
 # The first one is bound to the port's device for management datagrams, the other to the RDMA device.
 LEFT, RIGHT = "ipoibd@rxe0:1.service", "ipoibd-roce@rxe1:1.service"
+ACM = "ipoibd-acm.service"
 LEFT_ADDRESS, RIGHT_ADDRESS = "10.44.0.1", "10.44.0.2"
 # Serve the interfaces while those are restarted.
 HANDOVERS = ("ipoibd-handover@rxe0:1.service", "ipoibd-handover@rxe1:1.service")
@@ -343,6 +346,24 @@ class Service(machine.Cases):
         wait_until(lambda: re.search(r"inet 10\.44\.0\.1\d\d/", ip("addr", "show", "dev", "ib0")),
                    "it has an address")
         self.assert_connected()
+
+    def test_programs_of_librdmacm_ask_the_daemon(self):
+        """By the name that ipoibd-acm.service makes, as any user. On RoCE it knows no paths."""
+        def restart(*lines):
+            configure("rxe0:1.conf", "name = ib0", *lines)
+            run("systemctl", "restart", LEFT)
+        self.addCleanup(restart)
+        restart("acm")
+        self.addCleanup(run, "systemctl", "stop", ACM)
+        run("systemctl", "start", ACM)
+        self.assertEqual(os.readlink("/run/ibacm.sock"), "ipoibd/ibacm.sock")
+        getting = "import ctypes; lib = ctypes.CDLL('librdmacm.so.1'); out = ctypes.c_void_p(); " \
+                  f"assert lib.rdma_getaddrinfo(b'{RIGHT_ADDRESS}', b'7471', None, ctypes.byref(out)) == 0"
+        run("setpriv", "--reuid=nobody", "--clear-groups", sys.executable, "-c", getting)
+        counters = json.loads(run(program("ibarp"), "stats", "-i", "ib0", "--json").stdout)[0]["counters"]
+        self.assertEqual((counters["acm_clients"], counters["acm_requests"]), (1, 1))
+        run("systemctl", "stop", ACM)
+        self.assertFalse(os.path.lexists("/run/ibacm.sock"))
 
     def test_emulated_subnet(self):
         source = service.BUILD / "systemd/softib@.service"

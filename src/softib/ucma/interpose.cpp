@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -124,18 +125,24 @@ int execute(int fd, ipoib::ConstBytes command) {
   }
 }
 
-/// The status of the kernel's device: librdmacm wants a character device, and the number that the
-/// kernel names, if there is one.
+/// The number of the kernel's own device, if it has one. By a system call, since this library
+/// defines stat() and statx(), which know only the emulated device.
+std::optional<dev_t> kernels_device() {
+  struct statx real {};
+  const auto done = ::syscall(SYS_statx, AT_FDCWD, kDevice, 0, STATX_TYPE, &real);
+  if (done != 0 || !S_ISCHR(real.stx_mode)) return std::nullopt;
+  return makedev(real.stx_rdev_major, real.stx_rdev_minor);
+}
+
+/// librdmacm wants a character device, and the number that the kernel names, if there is one.
 template <class Status>
 void describe_device(Status& status) {
   constexpr mode_t kMode = S_IFCHR | 0666;
   constexpr unsigned kMiscMajor = 10;
-  struct stat real {};
-  const bool exists = ::stat(kDevice, &real) == 0 && S_ISCHR(real.st_mode);
   status = {};
   status.st_mode = kMode;
   status.st_nlink = 1;
-  status.st_rdev = exists ? real.st_rdev : makedev(kMiscMajor, 0);
+  status.st_rdev = kernels_device().value_or(makedev(kMiscMajor, 0));
 }
 
 mode_t mode_of(int flags, std::va_list arguments) {

@@ -116,8 +116,11 @@ class Tables(unittest.TestCase):
         self.assertRegex(text, r"(?m)^\| ib_write_lat +\| +3 \| +1\.50 \|$")
         self.assertRegex(
             rxe.text({"rounds": 1, "seconds": 2, "rdma_rxe": dict.fromkeys(rxe.STREAMS, [2]),
-                      "softib": dict.fromkeys(rxe.STREAMS, [5])}),
-            r"(?m)^\| ib_read_bw +\| +2 \| +5 \| +2\.5 \|$")
+                      "softib": dict.fromkeys(rxe.STREAMS, [5]),
+                      "set_up": {"rdma_rxe": [(900, 600)], "softib": [(300, 150)]}}),
+            r"(?m)^\| ib_read_bw +\| +2 \| +5 \| +2\.5 \|\n(.*\n)*"
+            r"\| cmtime, all steps +\| +900 \| +300 \| +3\.0 \|\n"
+            r"\| cmtime, connect +\| +600 \| +150 \| +4\.0 \|$")
 
 
 class Build(unittest.TestCase):
