@@ -1,6 +1,7 @@
 // A control::Handler in memory.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <functional>
@@ -94,6 +95,11 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     entries_[entry.address] = std::move(entry);
   }
+  /// What a resolution finds. Without a hardware address, the neighbour does not answer.
+  void put_neighbour(Entry entry) {
+    const std::lock_guard lock(mutex_);
+    neighbours_[entry.address] = std::move(entry);
+  }
 
   Response operator()(const ListRequest& request) {
     EntryPage page;
@@ -111,9 +117,18 @@ class MemoryHandler : public Handler {
     return Reply(at->second);
   }
   Response operator()(const ResolveRequest& request) {
-    const auto at = entries_.find(request.address);
-    if (at == entries_.end()) return Error{ENETUNREACH, "not on this link"};
-    const Entry& entry = at->second;
+    const auto known = entries_.find(request.address);
+    const bool is_asked = known == entries_.end() || !known->second.path;
+    if (is_asked) {
+      const auto at = neighbours_.find(request.address);
+      if (at == neighbours_.end()) return Error{ENETUNREACH, "not on this link"};
+      count("arp_requests_broadcast");
+      entries_[request.address] = at->second;
+      if (!at->second.hardware) return Error{EHOSTUNREACH, "the neighbour does not answer"};
+      count("path_requests");
+      if (!at->second.path) return Error{ETIMEDOUT, "the subnet administrator does not answer"};
+    }
+    const Entry& entry = entries_[request.address];
     return Reply(Resolution{request.address, entry.hardware.value(), entry.path.value(), info_.gid,
                             info_.lid, info_.pkey});
   }
@@ -183,6 +198,11 @@ class MemoryHandler : public Handler {
   static Error missing(const IpAddress& address) {
     return {ENOENT, to_string(address) + ": no such entry"};
   }
+  void count(const char* name) {
+    const auto at = std::ranges::find(counters_, name, &Counter::name);
+    if (at == counters_.end()) return counters_.push_back({name, 1, false});
+    ++at->value;
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -193,6 +213,7 @@ class MemoryHandler : public Handler {
   Topics watched_;
   std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
   std::map<IpAddress, Entry> entries_;
+  std::map<IpAddress, Entry> neighbours_;
   std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
   std::optional<std::vector<Station>> stations_;

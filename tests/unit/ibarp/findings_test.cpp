@@ -5,40 +5,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <boost/json/parse.hpp>
-#include <boost/json/value.hpp>
 #include <map>
 
+#include "finding_lines.hpp"
 #include "program.hpp"
 #include "running_server.hpp"
 
 namespace ipoib::ibarp {
 namespace {
 
-namespace json = boost::json;
 using control::RunningServer;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-/// "verdict: text -> remedy" by subject.
-using Lines = std::map<std::string, std::string>;
-
-Lines lines_of(const Outcome& outcome) {
-  Lines lines;
-  const json::value all = json::parse(outcome.out);
-  EXPECT_EQ(all.at(0).at("ok").as_bool(), outcome.status == 0);
-  for (const json::value& each : all.at(0).at("findings").as_array()) {
-    std::string line(each.at("verdict").as_string());
-    line += ": " + std::string(each.at("text").as_string());
-    if (const auto* const remedy = each.as_object().if_contains("remedy")) {
-      line += " -> " + std::string(remedy->as_string());
-    }
-    lines[std::string(each.at("subject").as_string())] = line;
-  }
-  return lines;
-}
 
 class Findings : public testing::Test {
  protected:

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Tests ipoibd as a program: what it does from its start to its end, seen from outside.
+
+Usage: program_test.py SOFTIB IPOIBD [TEST]...
+"""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "interop"), str(TESTS / "netns")]
+os.environ["IPOIB_BIN"] = os.path.dirname(os.path.abspath(sys.argv[2]))
+
+import hosts  # noqa: E402
+from hosts import wait_until  # noqa: E402
+from softib_subnet import equal, need, need_root, run_tests  # noqa: E402
+
+need("ip", "ping")
+need_root()
+IBARP, IPOIBD = hosts.program("ibarp"), hosts.program("ipoibd")
+
+
+@contextlib.contextmanager
+def subnet_of(*names, options=()):
+    """A subnet, and hosts on it."""
+    subnet = hosts.Subnet(*options)
+    try:
+        yield (subnet, *(subnet.host(name) for name in names))
+    except BaseException:
+        print(subnet.logs(), file=sys.stderr)
+        raise
+    finally:
+        subnet.close()
+
+
+def change(subnet, *words):
+    done = subnet.run_softib("set", *words)
+    equal((done.returncode, done.stderr), (0, ""))
+
+
+def ask(host, *words):
+    """Returns what ibarp prints as JSON."""
+    done = host.run(IBARP, "--json", *words, check=False)
+    return json.loads(done.stdout)
+
+
+def end(host, interface="ib0"):
+    """Ends the daemon in order: nothing is left."""
+    equal(host.daemon.end(), 0)
+    equal(host.link(interface), None)
+    equal(host.run(IBARP, "interface", check=False).stdout, "")
+
+
+class Service:
+    """What a service manager is told."""
+
+    def __init__(self, subnet):
+        path = str(subnet.folder / "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(hosts.PATIENCE)
+        subnet.environment["NOTIFY_SOCKET"] = path
+
+    def wait_for(self, message):
+        """Returns the messages before it."""
+        before = []
+        while (received := self.socket.recv(4096).decode()) != message:
+            before.append(received)
+        return before
+
+    def wait_for_start(self, front):
+        while not self.socket.recv(4096).decode().startswith(front):
+            pass
+
+
+def tells_its_state_from_start_to_end():
+    with subnet_of("a") as (subnet, host):
+        service = Service(subnet)
+        pid_file = subnet.folder / "pid"
+        host.start("--pid-file", str(pid_file), "--mtu", "1500", "--log", "link=debug")
+        service.wait_for("READY=1")
+        service.wait_for("STATUS=ib0 is up")
+        pid = host.daemon.pid
+        equal(pid_file.read_text(encoding="ascii"), f"{pid}\n")
+        [info] = ask(host, "info")
+        equal([info[key] for key in ("interface", "state", "device", "port", "pkey", "membership", "mtu", "host_mtu", "pid")],
+              ["ib0", "up", "softib0", 1, "0xffff", "full", 2044, 1500, pid])
+        equal(host.link()["mtu"], 1500)
+        [levels] = ask(host, "log")
+        equal(levels["levels"]["link"], "debug")
+        done = host.run(IPOIBD, "--reload")
+        equal(done.stdout.split(":")[0], f"process {pid} on softib0 port 1 (ib0)")
+        host.wait_for_log("has read its configuration again")
+        change(subnet, "port", "a", "down")
+        service.wait_for_start("STATUS=ib0 waits for the port")
+        equal(ask(host, "info")[0]["state"], "port_down")
+        assert not host.has_carrier()
+        change(subnet, "port", "a", "up")
+        service.wait_for("STATUS=ib0 is up")
+        end(host)
+        service.wait_for("STOPPING=1")
+        assert not pid_file.exists()
+
+
+def carries_packets_between_hosts():
+    with subnet_of("a", "b") as (subnet, a, b):
+        a.start(address="10.44.0.1/24")
+        b.start(address="10.44.0.2/24")
+        before = a.counters()
+        equal(hosts.received(a.ping("10.44.0.2", "-c", "3", "-i", "0.01", "-s", "5000")), 3)
+        after = a.counters()
+        assert after["tx_packets"] - before["tx_packets"] >= 9, (before, after)  # three fragments each
+        assert after["rx_packets"] - before["rx_packets"] >= 9, (before, after)
+        [entry] = ask(a, "show", "10.44.0.2")
+        [peer], [own] = ask(b, "info"), ask(a, "info")
+        equal((entry["state"], entry["lladdr"]), ("reachable", peer["lladdr"]))
+        equal((entry["path"]["dlid"], entry["path"]["mtu"], entry["flags"]), (peer["lid"], 2048, 0))
+        assert entry["uses"] >= 9 and entry["waiting"] == 0, entry
+        found = {each["subject"]: each for each in ask(a, "probe", "10.44.0.2")[0]["findings"]}
+        equal([found[each]["verdict"] for each in ("route", "neighbour", "path", "datagram")], ["ok"] * 4)
+        # Groups and their members.
+        broadcast = next(each for each in ask(a, "groups", "--members")
+                         if each.get("address") == "255.255.255.255")
+        equal(broadcast["membership"], "full")
+        equal(sorted(each["gid"] for each in broadcast["members"]), sorted([peer["gid"], own["gid"]]))
+        # Entries that the operator sets.
+        run = a.run
+        run(IBARP, "add", "10.44.0.9", "lladdr", peer["lladdr"])
+        run(IBARP, "add", "10.44.0.8", "gid", "fe80::8")
+        states = {each["address"]: each["state"] for each in ask(a, "show")}
+        equal((states["10.44.0.9"], states["10.44.0.8"]), ("permanent", "pinned"))
+        run(IBARP, "flush")
+        equal({each["address"] for each in ask(a, "show")} - {"10.44.0.9", "10.44.0.8"}, set())
+        run(IBARP, "del", "10.44.0.9")
+        run(IBARP, "flush", "nud", "pinned")
+        equal([each for each in ask(a, "show") if each["address"] in ("10.44.0.9", "10.44.0.8")], [])
+        assert a.run(IBARP, "del", "10.44.0.9", check=False).returncode == 1
+        equal(a.run(IBARP, "trace").returncode, 0)
+        end(a)
+
+
+def reports_changes_while_they_happen():
+    with subnet_of("a", "b") as (subnet, a, b):
+        a.start(address="10.44.0.1/24")
+        b.start(address="10.44.0.2/24")
+        monitor = hosts.Process(a.command(IBARP, "--json", "monitor", "all"), subnet.folder / "monitor",
+                                subnet.environment)
+        try:
+            wait_until(lambda: a.counters()["control_subscriptions"] == 1, "it has subscribed")
+
+            def happened(event, **values):
+                """Whether there was an event with these values in its main part."""
+                events = [json.loads(line) for line in monitor.output().splitlines()]
+                mains = [{**each, **each.get("entry", {}), **each.get("group", {}), **each.get("info", {})}
+                         for each in events if each["event"] == event]
+                return any(values.items() <= main.items() for main in mains)
+
+            assert a.reaches("10.44.0.2")
+            for state, why in (("incomplete", "request sent"), ("resolving", "address learnt"), ("reachable", "confirmed")):
+                wait_until(lambda: happened("neighbour", address="10.44.0.2", state=state, why=why), state)
+            a.run("ip", "addr", "add", "224.1.2.3/32", "dev", "ib0", "autojoin")
+            wait_until(lambda: happened("group", address="224.1.2.3", membership="full", change="joined"), "a group")
+            change(subnet, "port", "a", "down")
+            wait_until(lambda: happened("link", state="port_down"), "the link is down")
+            wait_until(lambda: happened("group", address="224.1.2.3", change="left", why="lost"), "the group is lost")
+            wait_until(lambda: happened("neighbour", address="10.44.0.2", state="stale", why="link down"), "a stale one")
+            end(a)
+            wait_until(lambda: happened("end", interface="ib0"), "the end")
+        finally:
+            monitor.end()
+
+
+def hands_over_to_its_successor():
+    with subnet_of("a", "b", options=("--partition", "1=full")) as (subnet, a, b):
+        a.start_all(address="10.44.0.1/24")
+        b.start(address="10.44.0.2/24")
+        wait_until(lambda: a.link("ib0.8001") is not None, "the second interface")
+        assert a.reaches("10.44.0.2")
+        a.run(IBARP, "add", "10.44.0.8", "gid", "fe80::8", "dev", "ib0")
+        service = Service(subnet)
+        [before] = ask(a, "info", "dev", "ib0")
+        [index] = [a.link()["ifindex"]]
+        old = a.daemon
+        a.start_all("--takeover", wait=False)
+        service.wait_for(f"MAINPID={a.daemon.pid}")
+        equal(old.end(), 0)
+        [after] = ask(a, "info", "dev", "ib0")
+        equal((after["pid"], after["gid"], after["state"]), (a.daemon.pid, before["gid"], "up"))
+        equal(a.link()["ifindex"], index)
+        entries = {each["address"]: each["state"] for each in ask(a, "show", "dev", "ib0")}
+        assert entries["10.44.0.2"] in ("reachable", "stale", "delay", "probing"), entries
+        equal(entries["10.44.0.8"], "pinned")
+        assert a.reaches("10.44.0.2")
+        assert a.logged("taking over from process", str(old.pid)), a.daemon.output()
+        end(a)
+        # Nobody to take over from.
+        a.start("--takeover")
+        end(a)
+
+
+def waits_for_its_device():
+    with subnet_of("a") as (subnet, host):
+        service = Service(subnet)
+        host.start("--wait", "--mtu", "1500")
+        service.wait_for("READY=1")
+        change(subnet, "hca", "a", "failed")
+        host.wait_for_log("waiting for softib0 to come back")
+        wait_until(lambda: ask(host, "info") and ask(host, "info")[0]["state"] == "no_device", "it says so")
+        [info] = ask(host, "info")
+        equal((info["interface"], info["device"], info["port"], info["pid"]), ("ib0", "softib0", 1, host.daemon.pid))
+        assert info["waiting_for"].startswith("the RDMA device: "), info
+        index = host.link()["ifindex"]
+        refused = host.run(IBARP, "show", check=False)
+        equal(refused.returncode, 1)
+        assert "ib0: ipoibd waits for the RDMA device: " in refused.stderr, refused.stderr
+        service.wait_for_start("STATUS=waiting: ")
+        host.run(IPOIBD, "--reload")
+        host.wait_for_log("has read its configuration again")
+        change(subnet, "hca", "a", "present")
+        wait_until(host.has_carrier, "it is up again")
+        equal(host.link()["ifindex"], index)
+        change(subnet, "hca", "a", "failed")
+        service.wait_for_start("STATUS=waiting: ")
+        end(host)
+
+
+def has_an_interface_for_each_partition():
+    with subnet_of("a", options=("--partition", "1=full", "--partition", "2=full")) as (subnet, host):
+        host.start()
+        equal(ask(host, "interface", "add", "0x8001", "name", "other"), [{"interface": "other"}])
+        equal(ask(host, "interface", "add", "0x8002"), [{"interface": "ib0.8002"}])
+        wait_until(lambda: host.has_carrier("other") and host.has_carrier("ib0.8002"), "they are up")
+        shown = {each["interface"]: each["pkey"] for each in ask(host, "interface")}
+        equal(shown, {"ib0": "0xffff", "other": "0x8001", "ib0.8002": "0x8002"})
+        again = host.run(IBARP, "interface", "add", "0x8001", "dev", "ib0", check=False)
+        equal(again.returncode, 1)
+        assert "0x8001" in again.stderr, again.stderr
+        saved = host.run(IBARP, "save").stdout
+        assert "interface replace 0x8001 name other dev ib0\n" in saved, saved
+        host.run(IBARP, "interface", "delete", "dev", "other")
+        wait_until(lambda: host.link("other") is None, "it is gone")
+        equal({each["interface"] for each in ask(host, "interface")}, {"ib0", "ib0.8002"})
+        end(host)
+        equal(host.link("ib0.8002"), None)
+
+
+def keeps_its_interfaces_with_keep():
+    with subnet_of("a") as (_, host):
+        def start(*options):
+            host.start("--name", "kept", *options, wait=False)
+            wait_until(lambda: host.has_carrier("kept"), "it is up")
+
+        start("--keep")
+        equal(host.daemon.end(), 0)
+        assert host.link("kept") is not None and not host.has_carrier("kept")
+        index = host.link("kept")["ifindex"]
+        start()
+        equal(host.link("kept")["ifindex"], index)
+        end(host, "kept")
+        start("--keep")
+        wait_until(lambda: host.link("kept").get("altnames"), "it is marked")
+        host.kill()
+        on_hca = (hosts.program("softib"), "run", "--hca", "a", "--")
+        equal(host.run(*on_hca, IPOIBD, "--cleanup").stdout, "removed kept\n")
+        equal(host.link("kept"), None)
+
+
+def cannot_start_without_what_it_needs():
+    with subnet_of("a", "b") as (subnet, a, b):
+        def refusal(*options, hca="a", host=a):
+            done = host.run(hosts.program("softib"), "run", "--hca", hca, "--", IPOIBD, *options, check=False)
+            assert not done.stdout, done.stdout
+            return done.returncode, done.stderr.splitlines()[-1]
+
+        a.start()
+        for options, status, words in [
+                (["--device", "mlx5_9"], 1, "mlx5_9"),
+                (["--port", "9"], 1, "port 9"),
+                (["--pkey", "0x8005", "--name", "ib0"], 1, f"process {a.daemon.pid} (ipoibd) has it open"),
+                (["--pkey", "0xffff", "--vlan", "5=0x8005"], 2, "--ethernet"),
+                (["--pkey", "nothing"], 2, "nothing"),
+                (["--config", "/no such"], 2, "/no such"),
+                (["--netns", "/no such"], 1, "/no such")]:
+            found, text = refusal(*options)
+            assert found == status and text.startswith("ipoibd: ") and words in text, (options, found, text)
+        equal(refusal("--takeover=required", hca="b", host=b),
+              (1, "ipoibd: --takeover=required: no ipoibd to take over from is running"))
+        done = b.run(IPOIBD, "--reload", check=False)
+        assert done.returncode == 1 and "no ipoibd" in done.stderr, done.stderr
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([IPOIBD, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        equal(done.returncode, 1)
+        assert done.stderr.startswith("ipoibd: "), done.stderr
+
+
+run_tests([tells_its_state_from_start_to_end, carries_packets_between_hosts, reports_changes_while_they_happen,
+           hands_over_to_its_successor, waits_for_its_device, has_an_interface_for_each_partition,
+           keeps_its_interfaces_with_keep, cannot_start_without_what_it_needs], sys.argv[3:])
