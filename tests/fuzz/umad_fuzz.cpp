@@ -171,12 +171,11 @@ class Script {
           std::uint64_t{route.high_half()} << 32 | (header->transaction_id & 0x3);
       header->emit(packet.mad);
     }
-    std::array<std::uint8_t, MadPacket::kMaxPacketSize> out;
     auto* const receiver = [] {
       std::string why;
       return static_cast<endpoint::MadReceiver*>(umad::UmadHost::get(0, why));
     }();
-    receiver->receive_mad(packet.emit(out));
+    (void)receiver->receive_mad(packet);
   }
   void query() {
     umad_port_t port{};

@@ -66,16 +66,16 @@ std::uint64_t number(const std::string& text) {
 
 /// Keeps the engine, which reads the responses, from reading on.
 struct SlowReader final : endpoint::MadReceiver {
-  void receive_mad(ConstBytes /*packet*/) override {
+  bool receive_mad(const MadPacket& /*packet*/) override {
     std::this_thread::sleep_for(std::chrono::milliseconds(125));
+    return true;
   }
-  void mad_deadline(ipoib::TimePoint /*now*/) override {}
 };
 
 void be_slow_client(double rate, std::uint64_t count) {
   auto& endpoint = *endpoint::process_endpoint().value();
   SlowReader reader;
-  endpoint.set_mad_receiver(&reader);
+  endpoint.add_mad_receiver(reader);
   while (endpoint.port().state != PortState::active) std::this_thread::sleep_for(kTurn);
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   const auto request = test::node_request(endpoint).emit(bytes);
@@ -85,7 +85,7 @@ void be_slow_client(double rate, std::uint64_t count) {
     const auto due = std::min(count, static_cast<std::uint64_t>(passed.count() * rate));
     for (; sent < due; ++sent) endpoint.send_mad(request);
   }
-  endpoint.set_mad_receiver(nullptr);
+  endpoint.remove_mad_receiver(reader);
 }
 
 /// One slot: takes all packets at once, and names another waiter each time.

@@ -180,24 +180,24 @@ void Endpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
                      .node = node});
 }
 
-void Endpoint::set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when) {
+void Endpoint::set_deadline(ipoib::TimePoint when) {
   if (is_inactive()) return;
   const std::lock_guard lock(deadline_mutex_);
-  which = when;
+  deadline_ = when;
+  update_deadline();
+}
+
+void Endpoint::set_mad_deadline(MadReceiver& receiver, ipoib::TimePoint when) {
+  if (is_inactive()) return;
+  const std::lock_guard lock(deadline_mutex_);
+  mad_deadlines_[&receiver] = when;
   update_deadline();
 }
 
 void Endpoint::update_deadline() {
-  engine_.set_deadline(std::min({mad_deadline_, cm_deadline_, deadline_}));
-}
-
-/// If so, the deadline is over.
-bool Endpoint::has_passed(ipoib::TimePoint& which, ipoib::TimePoint now) {
-  const std::lock_guard lock(deadline_mutex_);
-  if (now < which) return false;
-  which = ipoib::kNever;
-  update_deadline();
-  return true;
+  auto next = deadline_;
+  for (const auto& [receiver, when] : mad_deadlines_) next = std::min(next, when);
+  engine_.set_deadline(next);
 }
 
 bool Endpoint::wake_processes(NodeIndex node) {
@@ -225,20 +225,20 @@ void Endpoint::set_receiver(PacketReceiver* receiver) {
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
-void Endpoint::set_mad_receiver(MadReceiver* receiver) {
-  with_delivery_lock([&] {
-    mad_receiver_ = receiver;
-    loss_reported_ = false;
-  });
-  if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
+void Endpoint::add_mad_receiver(MadReceiver& receiver, ManagementClasses classes) {
+  with_delivery_lock([&] { mad_receivers_.add(receiver, std::move(classes)); });
+  if (!belongs_to_parent()) engine_.wake();
 }
 
-void Endpoint::set_cm_receiver(CmReceiver* receiver) {
-  with_delivery_lock([&] {
-    cm_receiver_ = receiver;
-    cm_loss_reported_ = false;
-  });
-  if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
+void Endpoint::remove_mad_receiver(MadReceiver& receiver) {
+  if (belongs_to_parent()) return;
+  with_delivery_lock([&] { mad_receivers_.remove(receiver); });
+  const std::lock_guard lock(deadline_mutex_);
+  mad_deadlines_.erase(&receiver);
+}
+
+void Endpoint::set_process_watcher(ProcessWatcher* watcher) {
+  with_delivery_lock([&] { watcher_ = watcher; });
 }
 
 bool Endpoint::is_running(const RemoteProcess& process) const {
@@ -253,15 +253,15 @@ void Endpoint::connection_ended(transport::Process process) { engine_.connection
 
 void Endpoint::connections_ended(std::span<const transport::Process> processes) {
   const std::lock_guard lock(delivery_mutex_);
-  if (cm_receiver_ == nullptr) return;
+  if (watcher_ == nullptr) return;
   for (const auto& [address, epoch] : processes) {
-    cm_receiver_->connection_ended({address.node, address.slot, epoch});
+    watcher_->connection_ended({address.node, address.slot, epoch});
   }
 }
 
 void Endpoint::hung_up(int fd) {
   const std::lock_guard lock(delivery_mutex_);
-  if (cm_receiver_ != nullptr) cm_receiver_->hung_up(fd);
+  if (watcher_ != nullptr) watcher_->hung_up(fd);
 }
 
 void Endpoint::count(fabric::PortCounter counter, std::uint64_t by) {
@@ -309,16 +309,13 @@ void Endpoint::mad_arrived(const transport::MadOnWire& mad) {
   if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
   count_received(1, mad.bytes.size());
   if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
-  const auto packet = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
+  const auto bytes = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
-  if (observer_) observer_->mad_received(packet);
-  if (cm_receiver_ != nullptr) router_.watch_sender(packet);
-  if (cm_receiver_ != nullptr && cm_receiver_->take_mad(packet)) return;
-  if (mad_receiver_ != nullptr) {
-    mad_receiver_->receive_mad(packet);
-  } else {
-    count(fabric::PortCounter::drop_mad_no_agent, 1);
-  }
+  if (observer_) observer_->mad_received(bytes);
+  const auto packet = MadPacket::parse(bytes);
+  if (!packet) return count(fabric::PortCounter::drop_malformed, 1);
+  if (watcher_ != nullptr) router_.watch_sender(*packet);
+  if (!mad_receivers_.deliver(*packet)) count(fabric::PortCounter::drop_mad_no_agent, 1);
 }
 
 void Endpoint::count_received(std::size_t packets, std::uint64_t bytes) {
@@ -364,22 +361,28 @@ void Endpoint::turn_done() {
   }
   if (receiver_ != nullptr && !std::exchange(port_reported_, true))
     receiver_->port_changed(last_port_);
-  if (lost_ && mad_receiver_ != nullptr && !std::exchange(loss_reported_, true)) {
-    mad_receiver_->device_lost();
-  }
-  if (lost_ && cm_receiver_ != nullptr && !std::exchange(cm_loss_reported_, true)) {
-    cm_receiver_->cm_lost();
-  }
+  if (lost_) mad_receivers_.report_loss();
 }
 
+/// Each deadline that has passed is over.
 void Endpoint::deadline(ipoib::TimePoint now) {
-  const bool is_mads = has_passed(mad_deadline_, now);
-  const bool is_cm = has_passed(cm_deadline_, now);
-  const bool is_packets = has_passed(deadline_, now);
+  std::vector<MadReceiver*> due;
+  bool is_due = false;
+  {
+    const std::lock_guard lock(deadline_mutex_);
+    is_due = deadline_ <= now;
+    if (is_due) deadline_ = ipoib::kNever;
+    for (auto& [receiver, when] : mad_deadlines_) {
+      if (when <= now) due.push_back(receiver);
+    }
+    for (auto* const receiver : due) mad_deadlines_.erase(receiver);
+    update_deadline();
+  }
   const std::lock_guard lock(delivery_mutex_);
-  if (is_mads && mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
-  if (is_cm && cm_receiver_ != nullptr) cm_receiver_->cm_deadline(now);
-  if (is_packets && receiver_ != nullptr) receiver_->deadline(now);
+  for (auto* const receiver : due) {
+    if (mad_receivers_.has(*receiver)) receiver->mad_deadline(now);
+  }
+  if (is_due && receiver_ != nullptr) receiver_->deadline(now);
 }
 
 }  // namespace softib::endpoint

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "ipoib/result.hpp"
 #include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/faulty_link.hpp"
+#include "softib/endpoint/mad_receivers.hpp"
 #include "softib/endpoint/receivers.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
@@ -78,7 +80,7 @@ class Endpoint final : public PacketSink,
   /// the caller must not hold a lock that the receiver takes.
   void set_receiver(PacketReceiver* receiver);
   /// Calls PacketReceiver::deadline() once at `when`; replaces the previous deadline.
-  void set_deadline(ipoib::TimePoint when) { set_deadline(deadline_, when); }
+  void set_deadline(ipoib::TimePoint when);
   /// Delivers packets from the receive rings in this thread. Returns false if there were none.
   bool poll_receive_rings() { return !is_inactive() && engine_.poll_receive_rings(); }
   /// Of packets and MADs. To be called before there are any.
@@ -89,13 +91,17 @@ class Endpoint final : public PacketSink,
   /// Sends a MAD packet to the agents of a node, whatever its DLID; for the subnet process, which
   /// acts as the switch for subnet management.
   void send_mad_to(NodeIndex node, ConstBytes packet);
-  void set_mad_deadline(ipoib::TimePoint when) override { set_deadline(mad_deadline_, when); }
-  void set_mad_receiver(MadReceiver* receiver) override;
-  /// The same for communication management.
-  void set_cm_deadline(ipoib::TimePoint when) { set_deadline(cm_deadline_, when); }
-  void set_cm_receiver(CmReceiver* receiver);
+  void add_mad_receiver(MadReceiver& receiver, ManagementClasses classes = {}) override;
+  /// Also its deadline. On return, the engine no longer uses it, as with set_receiver().
+  void remove_mad_receiver(MadReceiver& receiver);
+  void set_mad_deadline(MadReceiver& receiver, ipoib::TimePoint when) override;
+
+  // --- Other processes -------------------------------------------------------------------------
+  /// Sets who learns of processes that end; null for nobody.
+  void set_process_watcher(ProcessWatcher* watcher);
   [[nodiscard]] bool is_running(const RemoteProcess& process) const;
-  /// Calls CmReceiver::hung_up() once when the other end of a socket is closed. False: it cannot.
+  /// Calls ProcessWatcher::hung_up() once when the other end of a socket is closed. False: it
+  /// cannot.
   [[nodiscard]] bool watch_hangup(int fd) { return !is_inactive() && engine_.watch_hangup(fd); }
 
   // --- Who is woken for packets ----------------------------------------------------------------
@@ -137,8 +143,6 @@ class Endpoint final : public PacketSink,
     return generation_ != transport::fork_generation();
   }
   [[nodiscard]] transport::SendMode send_mode() const;
-  void set_deadline(ipoib::TimePoint& which, ipoib::TimePoint when);
-  [[nodiscard]] bool has_passed(ipoib::TimePoint& which, ipoib::TimePoint now);
   void update_deadline();
   void count_received(std::size_t packets, std::uint64_t bytes);
   template <class Change>
@@ -163,18 +167,15 @@ class Endpoint final : public PacketSink,
   std::unique_ptr<PacketObserver> observer_;
   PacketReceiver* receiver_ = nullptr;
   bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
-  MadReceiver* mad_receiver_ = nullptr;
-  CmReceiver* cm_receiver_ = nullptr;
-  bool loss_reported_ = false;     ///< mad_receiver_ knows that the endpoint is lost
-  bool cm_loss_reported_ = false;  ///< the same for cm_receiver_
+  MadReceivers mad_receivers_;
+  ProcessWatcher* watcher_ = nullptr;
   std::atomic<bool> lost_ = false;
   std::atomic<bool> is_special_ = false;  ///< lost_, or the link has faults
   std::vector<ArrivedPacket> checked_;    ///< by check_icrcs()
   bool detached_ = false;
 
   std::mutex deadline_mutex_;  ///< the engine has one deadline, the earliest of these
-  ipoib::TimePoint cm_deadline_ = ipoib::kNever;
-  ipoib::TimePoint mad_deadline_ = ipoib::kNever;
+  std::map<MadReceiver*, ipoib::TimePoint> mad_deadlines_;
   ipoib::TimePoint deadline_ = ipoib::kNever;
 
   FaultyLink faulty_link_;

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/fabric/port_counters.hpp"
 
@@ -26,14 +28,18 @@ class PacketReceiver {
   virtual void deadline(ipoib::TimePoint /*now*/) {}
 };
 
+/// Management classes of MADs; empty: all of them.
+using ManagementClasses = std::vector<std::uint8_t>;
+
 /// Called by the engine thread.
 class MadReceiver {
  public:
   virtual ~MadReceiver() = default;
-  /// A packet to QP0 or QP1, LRH to padding.
-  virtual void receive_mad(ConstBytes packet) = 0;
-  /// The time of Endpoint::set_mad_deadline() has come.
-  virtual void mad_deadline(ipoib::TimePoint now) = 0;
+  /// A packet of a management class that this receiver is registered for. Returns false if it is
+  /// for another receiver.
+  [[nodiscard]] virtual bool receive_mad(const MadPacket& packet) = 0;
+  /// The time of MadEndpoint::set_mad_deadline() has come.
+  virtual void mad_deadline(ipoib::TimePoint /*now*/) {}
   /// The endpoint is lost; nothing more will be received.
   virtual void device_lost() {}
 };
@@ -46,22 +52,16 @@ struct RemoteProcess {
   friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
 };
 
-/// Communication management of this process. Called by the engine thread.
-class CmReceiver {
+/// Learns of processes that have ended. Called by the engine thread.
+class ProcessWatcher {
  public:
-  virtual ~CmReceiver() = default;
-  /// A packet to QP0 or QP1, LRH to padding. False: it is for the MadReceiver.
-  [[nodiscard]] virtual bool take_mad(ConstBytes packet) = 0;
-  /// The time of Endpoint::set_cm_deadline() has come.
-  virtual void cm_deadline(ipoib::TimePoint now) = 0;
+  virtual ~ProcessWatcher() = default;
   /// The connection to a process has ended that messages of class 7 were sent to, or that has sent
   /// a REQ, or whose connection manager has joined a multicast group. Endpoint::is_running() tells
   /// whether the process has, too. May be called again.
   virtual void connection_ended(const RemoteProcess& process) = 0;
   /// The other end of a descriptor of Endpoint::watch_hangup() has been closed.
   virtual void hung_up(int /*fd*/) {}
-  /// The endpoint is lost; nothing more will be received.
-  virtual void cm_lost() = 0;
 };
 
 /// Sees the packets and MADs of an endpoint, each once. Called by the threads that send, and by
@@ -90,10 +90,12 @@ class MadEndpoint {
   [[nodiscard]] virtual PortAttributes port() const = 0;
   /// Sends one MAD packet (LRH to padding) to the subnet process or to an agent on another node.
   virtual void send_mad(ConstBytes packet) = 0;
-  /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline.
-  virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
-  /// Sets who gets MADs; null for nobody, see Endpoint::set_receiver().
-  virtual void set_mad_receiver(MadReceiver* receiver) = 0;
+  /// Registers a receiver for MADs of these classes. It gets them before receivers of all classes,
+  /// which get what it does not take.
+  virtual void add_mad_receiver(MadReceiver& receiver, ManagementClasses classes) = 0;
+  /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline of this
+  /// receiver.
+  virtual void set_mad_deadline(MadReceiver& receiver, ipoib::TimePoint when) = 0;
   /// Adds to a counter of this node, which `softib show` prints.
   virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;
 };

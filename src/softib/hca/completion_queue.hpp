@@ -14,8 +14,6 @@
 
 namespace softib::hca {
 
-class QueuePair;
-
 /// The clock of completions. As long as queues keep times, it has to be set before anything that
 /// may complete a request.
 struct CompletionClock {
@@ -71,9 +69,8 @@ class CompletionQueue {
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
   std::uint32_t handle = 0;
-  std::uint32_t users = 0;            ///< send and receive queues that complete here
-  std::vector<QueuePair*> receivers;  ///< UD queue pairs whose receives complete here
-  void* owner = nullptr;              ///< for the creator's use
+  std::uint32_t users = 0;  ///< send and receive queues that complete here
+  void* owner = nullptr;    ///< for the creator's use
 
  private:
   struct Entry {

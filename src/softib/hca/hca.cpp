@@ -151,7 +151,6 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& wanted) {
   if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, free_inline(cap));
   auto& qp = qps_.add(config, dependencies_);
   change_users(config, [](auto& users) { ++users; });
-  if (!qp.is_connected()) config.receive_cq->receivers.push_back(&qp);
   return &qp;
 }
 
@@ -166,7 +165,6 @@ Result<void> Hca::destroy(QueuePair& qp) {
     assert(users != 0);
     --users;
   });
-  if (!qp.is_connected()) std::erase(config.receive_cq->receivers, &qp);
   qps_.remove(qp);
   return {};
 }

@@ -107,8 +107,8 @@ SubnetProcess::NewFolder::~NewFolder() {
 SubnetProcess::~SubnetProcess() {
   *alive_ = false;
   server_.reset();
-  endpoint_->set_mad_receiver(nullptr);
-  endpoint_->set_cm_receiver(nullptr);
+  endpoint_->remove_mad_receiver(*this);
+  endpoint_->set_process_watcher(nullptr);
   endpoint_.reset();
   remove_folder();
 }
@@ -159,8 +159,8 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
     auto file = value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write));
     endpoint_->observe(std::make_unique<endpoint::Capture>(std::move(file), endpoint_->self()));
   }
-  endpoint_->set_mad_receiver(this);
-  endpoint_->set_cm_receiver(this);
+  endpoint_->add_mad_receiver(*this);
+  endpoint_->set_process_watcher(this);
 }
 
 /// Removes the folder. If a process is attached, its exit removes the files. The folder stays if it
@@ -239,13 +239,15 @@ void SubnetProcess::wake_again() {
 }
 
 /// Called by the engine thread.
-void SubnetProcess::receive_mad(ConstBytes packet) {
-  const auto mad = MadPacket::parse(packet);
-  if (!mad) return endpoint_->count(fabric::PortCounter::drop_malformed);
-  const NodeIndex from = fabric_.node_at(mad->slid).value_or(kUnknownSender);
+bool SubnetProcess::receive_mad(const MadPacket& packet) {
+  const NodeIndex from = fabric_.node_at(packet.slid).value_or(kUnknownSender);
   const std::lock_guard guard(queue_mutex_);
-  if (!queue_.push(from, *mad)) return endpoint_->count(fabric::PortCounter::drop_mad_full);
-  if (!std::exchange(is_serving_posted_, true)) post_serving();
+  if (!queue_.push(from, packet)) {
+    endpoint_->count(fabric::PortCounter::drop_mad_full);
+  } else if (!std::exchange(is_serving_posted_, true)) {
+    post_serving();
+  }
+  return true;
 }
 
 bool SubnetProcess::is_serving_posted() {

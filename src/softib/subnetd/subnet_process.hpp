@@ -42,7 +42,7 @@ inline constexpr std::chrono::milliseconds kLongestProcessCheck{1000};
 
 class SubnetProcess final : private control::RequestHandler,
                             private endpoint::MadReceiver,
-                            private endpoint::CmReceiver {
+                            private endpoint::ProcessWatcher {
  public:
   struct Options {
     fabric::SubnetFolder folder;
@@ -68,12 +68,8 @@ class SubnetProcess final : private control::RequestHandler,
  private:
   [[nodiscard]] ipoib::Result<NodeIndex> attach(const fabric::HcaName& hca) override;
   [[nodiscard]] ipoib::Result<boost::json::object> handle(const control::Request& request) override;
-  void receive_mad(ConstBytes packet) override;
-  void mad_deadline(ipoib::TimePoint /*now*/) override {}
-  [[nodiscard]] bool take_mad(ConstBytes /*packet*/) override { return false; }
-  void cm_deadline(ipoib::TimePoint /*now*/) override {}
+  [[nodiscard]] bool receive_mad(const MadPacket& packet) override;
   void connection_ended(const endpoint::RemoteProcess& process) override;
-  void cm_lost() override {}
 
   void adopt();
   [[nodiscard]] subnet::SubnetConfig choose_config(

@@ -335,10 +335,9 @@ bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
   return delivered;
 }
 
-void Router::watch_sender(ConstBytes bytes) {
-  const auto packet = MadPacket::parse(bytes);
-  const auto slot = packet ? watched_sender(*packet) : std::nullopt;
-  const auto node = slot ? fabric_.node_at(packet->slid) : std::nullopt;
+void Router::watch_sender(const MadPacket& packet) {
+  const auto slot = watched_sender(packet);
+  const auto node = slot ? fabric_.node_at(packet.slid) : std::nullopt;
   if (node) wire_.watch({*node, *slot});
 }
 

@@ -33,7 +33,7 @@ class Router {
   void send_mad_to(NodeIndex node, const MadOnWire& mad);
   /// Reports the end of the process that has sent a message of class 7, to which something may have
   /// to be sent later (WireReceiver::connections_ended()).
-  void watch_sender(ConstBytes packet);
+  void watch_sender(const MadPacket& packet);
   /// Wakes every process of a node. Returns false if one could not be woken; the caller has to try
   /// again.
   [[nodiscard]] bool wake_processes(NodeIndex node);

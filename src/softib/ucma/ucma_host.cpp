@@ -102,7 +102,10 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
 void UcmaHost::attach_receivers() {
   std::call_once(receivers_set_, [&] {
     for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-      endpoints_[hca]->set_cm_receiver(receivers_[hca].get());
+      using namespace ipoib::wire;
+      endpoints_[hca]->add_mad_receiver(*receivers_[hca],
+                                        {mgmt_class::kCommMgt, mgmt_class::kSubnAdm});
+      endpoints_[hca]->set_process_watcher(receivers_[hca].get());
     }
   });
 }
@@ -176,7 +179,7 @@ void UcmaHost::signal(rdma_cm::ChannelId id) {
 /// Called with the lock after each call into the manager; releases it while it sends.
 void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
   const auto next = std::min(manager_.next_deadline(), next_recheck());
-  if (next != deadline_) endpoints_.front()->set_cm_deadline(next);
+  if (next != deadline_) endpoints_.front()->set_mad_deadline(*receivers_.front(), next);
   deadline_ = next;
   status_.update(manager_);
   for (const auto id : manager_.take_changed_channels()) signal(id);
@@ -194,21 +197,20 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
 
 // --- Stimuli -------------------------------------------------------------------------------------
 
-bool UcmaHost::Receiver::take_mad(ConstBytes bytes) {
-  const auto packet = MadPacket::parse(bytes);
-  if (!packet || packet->destination != ipoib::wire::kGsiQpn) return false;
+bool UcmaHost::Receiver::receive_mad(const MadPacket& packet) {
+  if (packet.destination != ipoib::wire::kGsiQpn) return false;
   std::unique_lock lock(host_.mutex_);
-  if (!host_.manager_.is_recipient(hca_, *packet)) return false;
-  if (const auto why = fabric::gsi_drop(*packet, host_.port(hca_))) {
+  if (!host_.manager_.is_recipient(hca_, packet)) return false;
+  if (const auto why = fabric::gsi_drop(packet, host_.port(hca_))) {
     host_.endpoints_[hca_]->count(*why);
     return true;
   }
-  host_.manager_.receive(hca_, *packet, ipoib::monotonic_now());
+  host_.manager_.receive(hca_, packet, ipoib::monotonic_now());
   host_.flush(lock);
   return true;
 }
 
-void UcmaHost::Receiver::cm_deadline(ipoib::TimePoint now) {
+void UcmaHost::Receiver::mad_deadline(ipoib::TimePoint now) {
   std::unique_lock lock(host_.mutex_);
   host_.deadline_ = ipoib::kNever;  // the endpoint calls once for each deadline
   host_.manager_.on_time(now);
@@ -257,7 +259,7 @@ void UcmaHost::Receiver::hung_up(int fd) {
   host_.flush(lock);
 }
 
-void UcmaHost::Receiver::cm_lost() {
+void UcmaHost::Receiver::device_lost() {
   std::unique_lock lock(host_.mutex_);
   host_.manager_.hca_lost(hca_, ipoib::monotonic_now());
   host_.flush(lock);

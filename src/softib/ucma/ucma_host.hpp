@@ -55,15 +55,15 @@ class UcmaHost final : private rdma_cm::Node {
     transport::GuardedFd other_end;
     bool is_signalled = false;
   };
-  /// Receives the MADs of one HCA.
-  class Receiver final : public endpoint::CmReceiver {
+  /// Receives the MADs of one HCA, and learns of its peers that end.
+  class Receiver final : public endpoint::MadReceiver, public endpoint::ProcessWatcher {
    public:
     Receiver(UcmaHost& host, std::size_t hca) : host_(host), hca_(hca) {}
-    [[nodiscard]] bool take_mad(ConstBytes packet) override;
-    void cm_deadline(ipoib::TimePoint now) override;
+    [[nodiscard]] bool receive_mad(const MadPacket& packet) override;
+    void mad_deadline(ipoib::TimePoint now) override;
     void connection_ended(const endpoint::RemoteProcess& process) override;
     void hung_up(int fd) override;
-    void cm_lost() override;
+    void device_lost() override;
 
    private:
     UcmaHost& host_;

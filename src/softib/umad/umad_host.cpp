@@ -35,7 +35,7 @@ UmadHost* UmadHost::get(std::size_t hca, std::string& why) {
     // Never destroyed.
     if (current.at(hca).compare_exchange_strong(host, created.get())) host = created.release();
   }
-  std::call_once(host->receiver_set_, [&] { host->endpoint_.set_mad_receiver(host); });
+  std::call_once(host->receiver_set_, [&] { host->endpoint_.add_mad_receiver(*host, {}); });
   return host;
 }
 
@@ -178,12 +178,11 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   return first;
 }
 
-void UmadHost::receive_mad(ConstBytes bytes) {
-  const auto packet = MadPacket::parse(bytes);
-  if (!packet) return endpoint_.count(fabric::PortCounter::drop_malformed);
+bool UmadHost::receive_mad(const MadPacket& packet) {
   std::unique_lock lock(mutex_);
-  layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
+  layer_.receive(packet, endpoint_.port(), ipoib::monotonic_now());
   flush(lock);
+  return true;
 }
 
 void UmadHost::mad_deadline(ipoib::TimePoint now) {
@@ -206,7 +205,7 @@ void UmadHost::device_lost() {
 void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   for (const auto why : layer_.take_drops()) endpoint_.count(why);
   const auto next = layer_.next_deadline();
-  if (next != deadline_) endpoint_.set_mad_deadline(next);
+  if (next != deadline_) endpoint_.set_mad_deadline(*this, next);
   deadline_ = next;
   const auto packets = layer_.take_outgoing();
   auto received = layer_.take_received();

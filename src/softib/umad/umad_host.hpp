@@ -78,7 +78,7 @@ class UmadHost final : public endpoint::MadReceiver {
     int id = 0;
   };
 
-  void receive_mad(ConstBytes packet) override;
+  [[nodiscard]] bool receive_mad(const MadPacket& packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
 

@@ -33,7 +33,7 @@ ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
     cq->handle = (*model)->handle;
     cq->model->owner = cq.get();
     cq->cqe = static_cast<int>((*model)->capacity());
-    hca.waiters().add(*cq);
+    hca.wakeups().add(cq->wakeups, **model);
   }
   const std::lock_guard lock(context.mutex);
   context.cqs.insert(cq.get());

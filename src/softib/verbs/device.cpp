@@ -1,5 +1,6 @@
 #include "softib/verbs/device.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -110,7 +111,9 @@ ipoib::Result<Device*> Device::of_process(std::size_t hca) {
 Device::Device(endpoint::Endpoint& endpoint, std::size_t hca)
     : endpoint_(endpoint),
       hca_(endpoint.epoch(), endpoint.slot(), endpoint.port(), &memory_),
-      waiters_(endpoint) {
+      wakeups_([&endpoint](std::size_t entry, std::uint32_t waiter) {
+        endpoint.set_waiter(entry, waiter);
+      }) {
   describe(listed_, hca);
   listed_.device = this;
 }
@@ -139,10 +142,11 @@ bool Device::take_device_memory(std::size_t bytes) {
 }
 
 bool Device::poll_receive_rings(Cq& cq) {
-  if (cq.waiter != transport::Waiter::kNone || waiters_.policy().must_note_poll()) {
+  if (wakeups_.must_note_poll(cq.wakeups)) {
     const auto access = hca();
-    access.waiters().on_polled(cq);
-    set_deadline(waiters_.policy().start_checks(ipoib::monotonic_now()));
+    const auto now = ipoib::monotonic_now();
+    wakeups_.on_empty_poll(cq.wakeups, now);
+    set_deadline(wakeups_.start_checks(now));
   }
   return endpoint_.poll_receive_rings();
 }
@@ -155,12 +159,23 @@ void Device::resume() {
   });
 }
 
+/// Returns the waiter that stands for the completion channel of `cq`.
+std::optional<std::uint32_t> Device::reader_of(Cq& cq) {
+  if (cq.channel == nullptr) return std::nullopt;
+  auto& channel = of(cq.channel);
+  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Waiter::kEngine;
+  if (channel.wakeup_fd == transport::Waiter::kEngine) {
+    channel.wakeup_fd = endpoint_.add_wakeup_fd(channel.events.socket());
+  }
+  return channel.wakeup_fd;
+}
+
 void Device::arm(Cq& cq, bool solicited_only) {
   receive_pending();
   change([&](hca::Hca& hca) {
     if (cq.model->arm(solicited_only) && cq.queued_events == 0) hca.raise_completion(*cq.model);
     hca.connections().resume();
-    waiters_.on_armed(cq);
+    wakeups_.on_armed(cq.wakeups, reader_of(cq));
   });
 }
 
@@ -169,7 +184,8 @@ int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> time
   const int count = change([&](hca::Hca& hca) {
     const int polled = cq.model->poll(out, times);
     hca.connections().resume();
-    must_look = polled > 0 && waiters_.on_completions();
+    must_look = polled > 0 && wakeups_.must_note_completions() &&
+                wakeups_.on_completions(ipoib::monotonic_now());
     return polled;
   });
   if (must_look) receive_pending();
@@ -196,13 +212,12 @@ void Device::serve_connections() {
 /// Serves connections. A program that is present goes on itself with packets that are postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
-  auto& policy = waiters_.policy();
   set_deadline(connections.serve(now, endpoint_));
-  policy.set_needs_responses(connections.needs_responses());
-  set_deadline(policy.start_checks(now));
+  wakeups_.set_needs_responses(connections.needs_responses());
+  set_deadline(wakeups_.start_checks(now));
   const auto resume_at = connections.resume_at(now);
   must_resume_.store(resume_at != ipoib::kNever, std::memory_order_relaxed);
-  if (!policy.is_program_present()) set_deadline(resume_at);
+  if (!wakeups_.is_program_present()) set_deadline(resume_at);
 }
 
 /// Sets the deadline if it is earlier than the present one: when one passes that is no longer
@@ -216,7 +231,7 @@ void Device::set_deadline(ipoib::TimePoint when) {
 void Device::deadline(ipoib::TimePoint now) {
   change([&](hca::Hca& hca) {
     deadline_ = ipoib::kNever;
-    set_deadline(waiters_.policy().check(now));
+    set_deadline(wakeups_.check(now));
     hca.connections().expire(now);
     hca.connections().resume();
     serve_connections(now);
@@ -226,14 +241,14 @@ void Device::deadline(ipoib::TimePoint now) {
 
 void Device::receive_for(const CompChannel& channel) {
   receive_pending();
-  hca().waiters().on_channel_read(channel);
+  hca().wakeups().on_channel_read(channel.wakeup_fd);
   receive_pending();
 }
 
 ipoib::Result<void> Device::destroy(Cq& cq) {
   const auto access = hca();
   auto destroyed = access->destroy(*cq.model);
-  if (destroyed) waiters_.remove(cq);
+  if (destroyed) wakeups_.remove(cq.wakeups);
   return destroyed;
 }
 
@@ -261,9 +276,14 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
 ipoib::Result<void> Device::destroy(hca::Hca& hca, hca::QueuePair& qp) {
   const Qpn number = qp.number();
   const bool is_connected = qp.is_connected();
+  const auto* const receives = qp.config().receive_cq;
   auto destroyed = hca.destroy(qp);
-  if (destroyed && is_connected) waiters_.policy().remove_connection();
-  if (destroyed && !is_connected) waiters_.remove(number);
+  if (!destroyed) return destroyed;
+  if (is_connected) {
+    wakeups_.remove_connection();
+  } else {
+    wakeups_.remove_receiver(number, static_cast<Cq*>(receives->owner)->wakeups);
+  }
   return destroyed;
 }
 

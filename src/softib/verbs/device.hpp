@@ -8,11 +8,13 @@
 #include <atomic>
 #include <cassert>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <unordered_set>
 #include <vector>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "ipoib/result.hpp"
 #include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/endpoint.hpp"
@@ -20,7 +22,7 @@
 #include "softib/transport/patience.hpp"
 #include "softib/verbs/listed_device.hpp"
 #include "softib/verbs/process_memory.hpp"
-#include "softib/verbs/waiter_registry.hpp"
+#include "softib/verbs/wakeup_policy.hpp"
 
 namespace softib::verbs {
 
@@ -44,7 +46,7 @@ class Device final : public endpoint::PacketReceiver {
     Access& operator=(const Access&) = delete;
     ~Access() { assert(!device_.hca_.connections().has_active() && device_.hca_.events().empty()); }
     hca::Hca* operator->() const { return &device_.hca_; }
-    [[nodiscard]] WaiterRegistry& waiters() const { return device_.waiters_; }
+    [[nodiscard]] WakeupPolicy& wakeups() const { return device_.wakeups_; }
 
    private:
     Device& device_;
@@ -91,7 +93,7 @@ class Device final : public endpoint::PacketReceiver {
   /// of connections again.
   [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);
 
-  // These methods destroy the model's object and remove it from the waiter registry.
+  // These methods destroy the model's object and remove it from the wakeup policy.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
   /// Also their memberships of groups; without the responses that they owe.
@@ -116,9 +118,9 @@ class Device final : public endpoint::PacketReceiver {
   int post_connected(Body body) {
     return change([&](hca::Hca& hca) {
       const int error = body(hca);
-      waiters_.begin_post();
+      if (wakeups_.engine_takes()) wakeups_.begin_post(ipoib::monotonic_now());
       serve_connections();
-      waiters_.end_post();
+      if (wakeups_.engine_takes()) wakeups_.end_post(ipoib::monotonic_now());
       return error;
     });
   }
@@ -136,6 +138,7 @@ class Device final : public endpoint::PacketReceiver {
   void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
 
   void deadline(ipoib::TimePoint now) override;
+  [[nodiscard]] std::optional<std::uint32_t> reader_of(Cq& cq);
   void set_clock();
   void drain();
   void serve_connections();
@@ -155,7 +158,7 @@ class Device final : public endpoint::PacketReceiver {
   AdaptiveMutex mutex_;
   ProcessMemory memory_;
   hca::Hca hca_;
-  WaiterRegistry waiters_;
+  WakeupPolicy wakeups_;
   std::atomic<bool> must_resume_ = false;       ///< connections; read without the lock
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint

@@ -11,6 +11,7 @@
 #include "softib/hca/hca.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/verbs/event_queue.hpp"
+#include "softib/verbs/wakeup_policy.hpp"
 #include "softib/verbs/wr_builder.hpp"
 
 namespace softib::verbs {
@@ -30,8 +31,7 @@ struct Cq : ibv_cq_ex {
   // Used by ibv_start_poll().
   ibv_wc current{};
   ipoib::TimePoint current_time{};
-  std::atomic<std::uint32_t> waiter =
-      transport::Waiter::kEngine;                ///< for its receives; see WaiterRegistry
+  QueueWakeups wakeups;
   std::atomic<std::uint32_t> queued_events = 0;  ///< completion events that nobody has taken yet
   /// Events taken from the event queues; guarded by the locks of these.
   std::uint32_t completion_events_taken = 0;

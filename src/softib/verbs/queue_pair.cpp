@@ -115,9 +115,9 @@ ipoib::Result<Qp*> create(ibv_context* ibv, ibv_qp_init_attr_ex& attr) {
     qp->model = *model;
     qp->model->owner = qp.get();
     if ((*model)->is_connected()) {
-      hca.waiters().policy().add_connection();
+      hca.wakeups().add_connection();
     } else {
-      hca.waiters().add((*model)->number(), of(attr.recv_cq));
+      hca.wakeups().add_receiver((*model)->number(), of(attr.recv_cq).wakeups);
     }
   }
   describe(qp->qp_base, ibv, attr, *qp->model);

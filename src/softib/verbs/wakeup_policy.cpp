@@ -1,5 +1,6 @@
 #include "softib/verbs/wakeup_policy.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace softib::verbs {
@@ -16,6 +17,23 @@ ipoib::TimePoint next_check(ipoib::TimePoint now) {
 
 }  // namespace
 
+void WakeupPolicy::add(QueueWakeups& queue, const hca::CompletionQueue& model) {
+  queue.model = &model;
+  queues_.push_back(&queue);
+}
+
+void WakeupPolicy::add_receiver(Qpn qp, QueueWakeups& queue) {
+  queue.receivers.push_back(qp);
+  set_(QpnLayout::index(qp), queue.waiter);
+  set_multicast_waiter();
+}
+
+void WakeupPolicy::remove_receiver(Qpn qp, QueueWakeups& queue) {
+  std::erase(queue.receivers, qp);
+  set_(QpnLayout::index(qp), Waiter::kEngine);
+  set_multicast_waiter();
+}
+
 void WakeupPolicy::add_connection() {
   if (connections_++ == 0) set_taker(Taker::engine);
 }
@@ -24,18 +42,22 @@ void WakeupPolicy::remove_connection() {
   if (--connections_ == 0) set_taker(Taker::nobody);
 }
 
-void WakeupPolicy::on_empty_poll(ipoib::TimePoint now, bool is_any_armed) {
+void WakeupPolicy::on_empty_poll(QueueWakeups& queue, ipoib::TimePoint now) {
+  if (!queue.model->is_armed() && queue.waiter != Waiter::kNone) {
+    set_queue_waiter(queue, Waiter::kNone);
+  }
+  if (!engine_takes()) return;
   note_poll();
   after_completions_.on_poll(now);
   after_posting_.on_poll(now);
-  is_any_armed_ = is_any_armed;
-  if (!is_any_armed) set_taker(Taker::program);
+  is_any_armed_ = is_any_armed();
+  if (!is_any_armed_) set_taker(Taker::program);
 }
 
-void WakeupPolicy::begin_post(ipoib::TimePoint now, bool is_any_armed) {
-  is_any_armed_ = is_any_armed;
+void WakeupPolicy::begin_post(ipoib::TimePoint now) {
+  is_any_armed_ = is_any_armed();
   after_completions_.begin_call(now);
-  if (is_any_armed) return;
+  if (is_any_armed_) return;
   if (after_posting_.polls_on()) {
     has_polled_ = true;
     set_taker(Taker::program);
@@ -64,13 +86,23 @@ bool WakeupPolicy::on_completions(ipoib::TimePoint now) {
   return true;
 }
 
-void WakeupPolicy::on_armed() {
-  if (taker_ == Taker::nobody) return;
-  is_any_armed_ = true;
-  set_taker(Taker::engine);
+void WakeupPolicy::on_armed(QueueWakeups& queue, std::optional<std::uint32_t> reader) {
+  if (taker_ != Taker::nobody) {
+    is_any_armed_ = true;
+    set_taker(Taker::engine);
+  }
+  if (reader) set_queue_waiter(queue, *reader);
 }
 
-/// Those that have come when nobody needed them are read at the next check, or at once for a
+/// The engine needs no entry that differs from the last one.
+void WakeupPolicy::on_channel_read(std::uint32_t reader) {
+  if (reader == Waiter::kEngine) return;
+  for (auto* const queue : queues_) {
+    if (queue->waiter == reader && queue->model->is_armed()) set_queue_waiter(*queue, reader);
+  }
+}
+
+/// Responses that have come when nobody needed them are read at the next check, or at once for a
 /// program that does not poll.
 void WakeupPolicy::set_needs_responses(bool needs_responses) {
   if (needs_responses && !needs_responses_) {
@@ -94,13 +126,38 @@ ipoib::TimePoint WakeupPolicy::check(ipoib::TimePoint now) {
   if (!needs_checks()) return check_at_ = ipoib::kNever;
   if (!has_polled_.exchange(false)) {
     is_absent_ = true;
-    if (program_takes()) {
+    if (taker_ == Taker::program) {
       after_completions_.on_absence();
       after_posting_.on_absence();
     }
     set_taker(Taker::engine);
   }
   return check_at_ = next_check(now);
+}
+
+void WakeupPolicy::set_queue_waiter(QueueWakeups& queue, std::uint32_t waiter) {
+  queue.waiter = waiter;
+  for (const Qpn qp : queue.receivers) set_(QpnLayout::index(qp), waiter);
+  set_multicast_waiter();
+}
+
+/// A multicast packet may be for any queue pair, and the woken thread receives it for all of them.
+/// This must be a thread that is sure to do so: the engine if it waits for any queue, else the
+/// channel of an armed queue.
+void WakeupPolicy::set_multicast_waiter() {
+  bool is_engine = true;
+  std::uint32_t waiter = Waiter::kNone;
+  for (const auto* const queue : queues_) {
+    if (queue->receivers.empty()) continue;
+    is_engine = queue->waiter == Waiter::kEngine;
+    if (is_engine) break;
+    if (queue->model->is_armed()) waiter = queue->waiter;
+  }
+  set_(WakeupEntry::kMulticast, is_engine ? Waiter::kEngine : waiter);
+}
+
+bool WakeupPolicy::is_any_armed() const {
+  return std::ranges::any_of(queues_, [](const auto* queue) { return queue->model->is_armed(); });
 }
 
 void WakeupPolicy::note_poll() {
@@ -110,12 +167,14 @@ void WakeupPolicy::note_poll() {
 
 void WakeupPolicy::set_taker(Taker taker) {
   taker_ = taker;
-  set(WakeupEntry::kRequests, requests_, taker != Taker::program);
-  set(WakeupEntry::kResponses, responses_,
+  set_connection_waiter(WakeupEntry::kRequests, requests_, taker != Taker::program);
+  set_connection_waiter(
+      WakeupEntry::kResponses, responses_,
       taker == Taker::engine && (is_any_armed_ || (needs_responses_ && is_absent_)));
 }
 
-void WakeupPolicy::set(std::size_t entry, std::uint32_t& current, bool is_engine) {
+void WakeupPolicy::set_connection_waiter(std::size_t entry, std::uint32_t& current,
+                                         bool is_engine) {
   const auto waiter = is_engine ? Waiter::kEngine : Waiter::kNone;
   if (std::exchange(current, waiter) != waiter) set_(entry, waiter);
 }

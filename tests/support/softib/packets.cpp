@@ -94,10 +94,13 @@ void Mailbox::port_changed(const PortAttributes& now) {
   changed_.notify_all();
 }
 
-void Mailbox::receive_mad(ConstBytes packet) {
+bool Mailbox::receive_mad(const MadPacket& packet) {
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> to;
+  const auto bytes = packet.emit(to);
   const std::lock_guard lock(mutex_);
-  mads_.emplace_back(packet.begin(), packet.end());
+  mads_.emplace_back(bytes.begin(), bytes.end());
   changed_.notify_all();
+  return true;
 }
 
 void Mailbox::mad_deadline(ipoib::TimePoint now) {

@@ -54,7 +54,7 @@ class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void receive_mad(ConstBytes packet) override;
+  [[nodiscard]] bool receive_mad(const MadPacket& packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
 

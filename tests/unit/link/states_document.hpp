@@ -40,6 +40,8 @@ inline std::set<std::string> tests_of_rows() {
 inline bool is_about_ports(const std::string& row) { return row.starts_with("Ports_"); }
 /// Rows about stations, which are those of the Ethernet view.
 inline bool is_about_stations(const std::string& row) { return row.starts_with("Station_"); }
+/// Rows about the wakeups of a process on softib.
+inline bool is_about_wakeups(const std::string& row) { return row.starts_with("Wakeup_"); }
 /// Rows about softib's communication manager.
 inline bool is_about_cm(const std::string& row) {
   return row.starts_with("Cm_") || row.starts_with("Sidr_");

@@ -64,12 +64,12 @@ class EndpointTest : public testing::Test {
  protected:
   EndpointTest() {
     one_->set_receiver(&first_);
-    one_->set_mad_receiver(&first_);
+    one_->add_mad_receiver(first_);
     two_->set_receiver(&second_);
   }
   ~EndpointTest() override {
     one_->set_receiver(nullptr);
-    one_->set_mad_receiver(nullptr);
+    one_->remove_mad_receiver(first_);
     two_->set_receiver(nullptr);
   }
 
@@ -149,7 +149,7 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
   EXPECT_TRUE(mapped->node(1)) << "that of the other subnet";
   for (const auto& each : lost) {
     EXPECT_EQ(each->port().state, PortState::down);
-    each->set_mad_deadline(ipoib::TimePoint());
+    each->set_mad_deadline(first_, ipoib::TimePoint());
     each->set_receiver(&first_);
     each->set_receiver(nullptr);
     each->set_waiter(0, 0);
@@ -165,10 +165,10 @@ TEST_F(EndpointTest, ATruncatedFabricFileIsALostHca) {
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "after");
   EXPECT_EQ(one_->port().state, PortState::down);
   for (auto* const endpoint : {one_.get(), two_.get()}) {
-    endpoint->set_mad_receiver(nullptr);
-    endpoint->set_mad_receiver(&first_);  // wakes the engine
+    endpoint->remove_mad_receiver(first_);
+    endpoint->add_mad_receiver(first_);  // wakes the engine
     EXPECT_TRUE(eventually([&] { return endpoint->is_lost(); }));
-    endpoint->set_mad_receiver(nullptr);
+    endpoint->remove_mad_receiver(first_);
     endpoint->detach();
   }
   EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 1));
@@ -214,18 +214,17 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFailedAndRecoveredUnseen) {
 
 TEST_F(EndpointTest, TheLossIsReportedOnce) {
   struct Losses : MadReceiver {
-    void receive_mad(ConstBytes) override {}
-    void mad_deadline(ipoib::TimePoint) override {}
+    bool receive_mad(const MadPacket&) override { return true; }
     void device_lost() override { ++count; }
     std::atomic<int> count = 0;
   } losses;
-  one_->set_mad_receiver(&losses);
+  one_->add_mad_receiver(losses);
   subnet_.set_failed(1, true);
   ASSERT_TRUE(two_->wake_processes(1));
   EXPECT_TRUE(eventually([&] { return losses.count != 0; }));
   one_->detach();  // lets the engine look once more
   EXPECT_EQ(losses.count, 1);
-  one_->set_mad_receiver(nullptr);
+  one_->remove_mad_receiver(losses);
 }
 
 TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQpnNames) {
@@ -894,12 +893,12 @@ void send_mad(Endpoint& from, const MadPacket& packet) {
 class MadTest : public EndpointTest {
  protected:
   MadTest() {
-    sm_->set_mad_receiver(&sm_mail_);
-    one_->set_mad_receiver(&first_);
-    two_->set_mad_receiver(&second_);
+    sm_->add_mad_receiver(sm_mail_);
+    two_->add_mad_receiver(second_);
   }
   ~MadTest() override {
-    for (auto* endpoint : {sm_.get(), one_.get(), two_.get()}) endpoint->set_mad_receiver(nullptr);
+    sm_->remove_mad_receiver(sm_mail_);
+    two_->remove_mad_receiver(second_);
   }
   static std::uint64_t transaction(Mailbox& mailbox) {
     const auto packet = MadPacket::parse(mailbox.next_mad());
@@ -927,19 +926,25 @@ TEST_F(MadTest, SmpsForEveryNodeGoToTheSubnetProcess) {
 }
 
 /// Communication management of a process, which takes all of class 7 or nothing.
-struct CmMailbox final : CmReceiver {
-  bool take_mad(ConstBytes packet) override {
-    const auto mad = MadPacket::parse(packet);
-    if (!takes || !mad || !ipoib::wire::CmMad::parse(mad->mad)) return false;
-    inbox.receive_mad(packet);
-    return true;
+struct CmMailbox final : MadReceiver, ProcessWatcher {
+  void attach(Endpoint& endpoint) {
+    endpoint.add_mad_receiver(*this, {ipoib::wire::mgmt_class::kCommMgt});
+    endpoint.set_process_watcher(this);
   }
-  void cm_deadline(ipoib::TimePoint now) override { inbox.mad_deadline(now); }
+  void detach(Endpoint& endpoint) {
+    endpoint.remove_mad_receiver(*this);
+    endpoint.set_process_watcher(nullptr);
+  }
+  bool receive_mad(const MadPacket& packet) override {
+    EXPECT_TRUE(ipoib::wire::CmMad::parse(packet.mad)) << "it is registered for class 7 only";
+    return takes && inbox.receive_mad(packet);
+  }
+  void mad_deadline(ipoib::TimePoint now) override { inbox.mad_deadline(now); }
   void connection_ended(const RemoteProcess& process) override {
     last_ended = process;
     has_ended = true;
   }
-  void cm_lost() override { inbox.device_lost(); }
+  void device_lost() override { inbox.device_lost(); }
 
   std::atomic<bool> takes = true;
   Mailbox inbox;
@@ -951,14 +956,14 @@ struct CmMailbox final : CmReceiver {
 class CmTest : public MadTest {
  protected:
   CmTest() {
-    two_->set_cm_receiver(&cm_);
-    neighbour_->set_cm_receiver(&neighbour_cm_);
-    neighbour_->set_mad_receiver(&third_);
+    cm_.attach(*two_);
+    neighbour_->add_mad_receiver(third_);
+    neighbour_cm_.attach(*neighbour_);
   }
   ~CmTest() override {
-    two_->set_cm_receiver(nullptr);
-    neighbour_->set_cm_receiver(nullptr);
-    neighbour_->set_mad_receiver(nullptr);
+    cm_.detach(*two_);
+    neighbour_cm_.detach(*neighbour_);
+    neighbour_->remove_mad_receiver(third_);
   }
   void send(const ipoib::wire::CmMessage& message, std::uint64_t id) {
     MadPacket packet = make_mad(1, 2, ipoib::wire::mgmt_class::kCommMgt, 0, 0);
@@ -1055,7 +1060,8 @@ TEST_F(CmTest, AnAgentGetsMessagesForNobodyElse) {
 
 TEST_F(CmTest, TheDeadlineOfCommunicationManagementIsItsOwn) {
   const auto now = ipoib::monotonic_now();
-  two_->set_cm_deadline(now);
+  two_->set_mad_deadline(second_, now + std::chrono::hours(1));
+  two_->set_mad_deadline(cm_, now);
   EXPECT_GE(cm_.inbox.next_deadline(), now);
 }
 
@@ -1068,7 +1074,7 @@ TEST_F(CmTest, TheLossOfTheDeviceIsReported) {
 /// The REQ makes both ends notice when the other one ends.
 TEST_F(CmTest, TheEndOfAProcessIsReportedToItsPeers) {
   CmMailbox active;
-  one_->set_cm_receiver(&active);
+  active.attach(*one_);
   const auto services = open_locks(fabric::kServicesName);
   ASSERT_TRUE(fabric::lock_service(services.get(), kService));
   auto request = req();
@@ -1088,13 +1094,13 @@ TEST_F(CmTest, TheEndOfAProcessIsReportedToItsPeers) {
   one_->detach();
   ASSERT_TRUE(eventually([&] { return cm_.has_ended.load(); }));
   EXPECT_EQ(cm_.last_ended, other);
-  one_->set_cm_receiver(nullptr);
+  active.detach(*one_);
 }
 
 TEST_F(MadTest, AResponseReachesTheRequester) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
-  neighbour->set_mad_receiver(&third);
+  neighbour->add_mad_receiver(third);
   const auto id = [](const Endpoint& of) {
     return std::uint64_t{MadRoute{of.node(), of.slot(), of.epoch(), 4}.high_half()} << 32 | 1;
   };
@@ -1104,7 +1110,7 @@ TEST_F(MadTest, AResponseReachesTheRequester) {
   EXPECT_EQ(transaction(second_), id(*two_));
   EXPECT_EQ(MadRoute::of(id(*two_)).epoch, two_->epoch());
   EXPECT_EQ(MadRoute::of(id(*two_)).agent, 4U);
-  neighbour->set_mad_receiver(nullptr);
+  neighbour->remove_mad_receiver(third);
 }
 
 TEST_F(MadTest, AnSmpResponseReachesARequesterWithoutALid) {
@@ -1126,11 +1132,11 @@ TEST_F(MadTest, TheSubnetProcessForwardsARequest) {
 TEST_F(MadTest, ARequestReachesEveryProcessOfTheNode) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
-  neighbour->set_mad_receiver(&third);
+  neighbour->add_mad_receiver(third);
   send_mad(*one_, make_mad(1, 2, 0x05, kGet, 8));
   EXPECT_EQ(transaction(second_), 8U);
   EXPECT_EQ(transaction(third), 8U);
-  neighbour->set_mad_receiver(nullptr);
+  neighbour->remove_mad_receiver(third);
 }
 
 TEST_F(MadTest, RequestsForCountersGoToTheSubnetProcess) {
@@ -1194,9 +1200,9 @@ TEST_F(MadTest, AQueuePairMaySendToTheGsi) {
 
 TEST_F(MadTest, ADeadlineIsReportedOnce) {
   const auto when = ipoib::monotonic_now() + std::chrono::milliseconds(1);
-  one_->set_mad_deadline(when);
+  one_->set_mad_deadline(first_, when);
   EXPECT_GE(first_.next_deadline(), when);
-  one_->set_mad_deadline(ipoib::TimePoint());  // in the past
+  one_->set_mad_deadline(first_, ipoib::TimePoint());  // in the past
   EXPECT_GE(first_.next_deadline(), when);
 }
 

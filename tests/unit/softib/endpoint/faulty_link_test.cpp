@@ -259,14 +259,14 @@ class FaultyEndpoint : public ::testing::Test {
  protected:
   FaultyEndpoint() {
     two_->set_receiver(&mailbox_);
-    two_->set_mad_receiver(&mailbox_);
+    two_->add_mad_receiver(mailbox_);
     one_->set_receiver(&own_);
     (void)own_.next_port();
   }
   ~FaultyEndpoint() override {
     one_->set_receiver(nullptr);
     two_->set_receiver(nullptr);
-    two_->set_mad_receiver(nullptr);
+    two_->remove_mad_receiver(mailbox_);
   }
   void set(const LinkFaults& faults) {
     subnet_.set_faults(1, faults);
@@ -369,7 +369,7 @@ TEST_F(FaultyEndpoint, TheLongestPacketHasRoomForItsIcrc) {
 TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
   const auto sm = subnet_.attach(0);
   Mailbox at_sm;
-  sm->set_mad_receiver(&at_sm);
+  sm->add_mad_receiver(at_sm);
   MadPacket mad;
   mad.slid = TestSubnet::lid(1);
   mad.dlid = TestSubnet::lid(0);
@@ -397,7 +397,7 @@ TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
   EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));
   one_->send_mad_to(0, packet);
   EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));
-  sm->set_mad_receiver(nullptr);
+  sm->remove_mad_receiver(at_sm);
 }
 
 TEST_F(FaultyEndpoint, DetachDropsWaitingPackets) {

@@ -248,9 +248,9 @@ TEST_F(SubnetProcessTest, RejectsClientsBeyondTheBound) {
 class SaClient final : public endpoint::MadReceiver {
  public:
   explicit SaClient(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {
-    endpoint.set_mad_receiver(this);
+    endpoint.add_mad_receiver(*this);
   }
-  ~SaClient() override { endpoint_.set_mad_receiver(nullptr); }
+  ~SaClient() override { endpoint_.remove_mad_receiver(*this); }
 
   MadPacket request(const MadPacket& packet) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
@@ -263,12 +263,12 @@ class SaClient final : public endpoint::MadReceiver {
   }
 
  private:
-  void receive_mad(ConstBytes packet) override {
+  bool receive_mad(const MadPacket& packet) override {
     const std::lock_guard guard(mutex_);
-    response_ = MadPacket::parse(packet);
+    response_ = packet;
     arrived_.notify_one();
+    return true;
   }
-  void mad_deadline(ipoib::TimePoint /*now*/) override {}
 
   endpoint::Endpoint& endpoint_;
   std::mutex mutex_;
@@ -392,8 +392,11 @@ TEST_F(SubnetProcessTest, ServesAPortBeforeTheOtherRequestsOfABusyOne) {
 
 /// Takes the next response only when it has a permit.
 struct SlowReader final : endpoint::MadReceiver {
-  void receive_mad(ConstBytes /*packet*/) override { ++received, permits.acquire(); }
-  void mad_deadline(ipoib::TimePoint /*now*/) override {}
+  bool receive_mad(const MadPacket& /*packet*/) override {
+    ++received;
+    permits.acquire();
+    return true;
+  }
   std::atomic<std::size_t> received = 0;
   std::counting_semaphore<> permits{0};
 };
@@ -406,7 +409,7 @@ TEST_F(SubnetProcessTest, AnswersOthersWhileAClientReadsItsAnswersSlowly) {
   const auto slow = attach(folder_, "slow");
   const auto other = attach(folder_, "other");
   SlowReader reader;
-  slow->set_mad_receiver(&reader);
+  slow->add_mad_receiver(reader);
   SaClient client(*other);
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   const auto from_slow = node_request(*slow).emit(bytes);
@@ -438,7 +441,7 @@ TEST_F(SubnetProcessTest, AnswersOthersWhileAClientReadsItsAnswersSlowly) {
   });
   EXPECT_LE(hostile, 50 * usual);
   reader.permits.release(kEnough);
-  slow->set_mad_receiver(nullptr);
+  slow->remove_mad_receiver(reader);
 }
 
 /// As perfquery reads them.

@@ -34,10 +34,10 @@ constexpr NodeIndex kSelf = 1;
 class Sa : public endpoint::MadReceiver {
  public:
   explicit Sa(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
-  void receive_mad(ConstBytes bytes) override {
-    MadPacket packet = MadPacket::parse(bytes).value();
+  bool receive_mad(const MadPacket& request) override {
+    MadPacket packet = request;
     auto header = SaHeader::parse(packet.mad);
-    if (!header) return;
+    if (!header) return false;
     const auto record = ipoib::MutableBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize);
     auto path = PathRecord::parse(record).value();
     path.slid = packet.slid;
@@ -51,8 +51,8 @@ class Sa : public endpoint::MadReceiver {
     header->emit(packet.mad);
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> to;
     endpoint_.send_mad(packet.emit(to));
+    return true;
   }
-  void mad_deadline(ipoib::TimePoint) override {}
 
  private:
   endpoint::Endpoint& endpoint_;
@@ -65,7 +65,7 @@ struct World {
   Sa sa{*sm};
 
   World() {
-    sm->set_mad_receiver(&sa);
+    sm->add_mad_receiver(sa);
     const std::string& path = subnet.folder().path();
     ::setenv(fabric::kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
     ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);

@@ -40,13 +40,13 @@ class Responder : public endpoint::MadReceiver {
   using Respond = std::function<void(endpoint::Endpoint&, MadPacket)>;
   explicit Responder(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
 
-  void receive_mad(ConstBytes bytes) override {
+  bool receive_mad(const MadPacket& request) override {
     const std::lock_guard lock(mutex_);
-    MadPacket packet = MadPacket::parse(bytes).value();
+    MadPacket packet = request;
     std::swap(packet.slid, packet.dlid);
     if (respond_) respond_(endpoint_, packet);
+    return true;
   }
-  void mad_deadline(ipoib::TimePoint) override {}
   void set(Respond respond) {
     const std::lock_guard lock(mutex_);
     respond_ = std::move(respond);
@@ -70,7 +70,7 @@ struct World {
   Responder responder{*sm};
 
   World() {
-    sm->set_mad_receiver(&responder);
+    sm->add_mad_receiver(responder);
     subnet.enter("host1");
   }
 };

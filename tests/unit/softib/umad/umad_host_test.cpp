@@ -29,8 +29,8 @@ class FakeEndpoint final : public endpoint::MadEndpoint {
     return port;
   }
   [[nodiscard]] endpoint::RemoteProcess self() const override { return {1, 0, 1}; }
-  void set_mad_deadline(ipoib::TimePoint) override {}
-  void set_mad_receiver(endpoint::MadReceiver*) override {}
+  void set_mad_deadline(endpoint::MadReceiver&, ipoib::TimePoint) override {}
+  void add_mad_receiver(endpoint::MadReceiver&, endpoint::ManagementClasses) override {}
   void count(fabric::PortCounter, std::uint64_t) override {}
 };
 
@@ -73,11 +73,11 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   segment.type = ipoib::wire::RmppType::data;
   segment.flags = ipoib::wire::RmppHeader::kActive;
   segment.emit(std::span(flood.mad).subspan(ipoib::wire::kMadHeaderSize));
-  for (std::size_t i = 0; i < kMaxQueuedMads + 1; ++i) engine.receive_mad(flood.emit(bytes));
+  for (std::size_t i = 0; i < kMaxQueuedMads + 1; ++i) EXPECT_TRUE(engine.receive_mad(flood));
   MadPacket response = *sent;
   std::swap(response.slid, response.dlid);
   response.mad[3] |= ipoib::wire::method::kResponse;
-  engine.receive_mad(response.emit(bytes));
+  EXPECT_TRUE(engine.receive_mad(response));
 
   std::size_t others = 0;
   std::size_t responses = 0;
@@ -86,7 +86,7 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   }
   EXPECT_EQ(others, kMaxQueuedUnsolicited);
   EXPECT_EQ(responses, 1U);
-  engine.receive_mad(flood.emit(bytes));
+  EXPECT_TRUE(engine.receive_mad(flood));
   EXPECT_TRUE(host.receive(port, ipoib::wire::kMadSize)) << "there is room again";
 }
 
@@ -158,7 +158,7 @@ TEST(UmadHost, SendsTheLastAckBeforeTheMessageIsReadable) {
   RmppSender sender(std::move(message), ipoib::wire::kSaHeaderSize);
   response.mad = sender.sendable().front();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-  engine.receive_mad(response.emit(bytes));
+  EXPECT_TRUE(engine.receive_mad(response));
   EXPECT_EQ(sent.size(), 2U);
   EXPECT_TRUE(is_readable(port));
 }
