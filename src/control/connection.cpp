@@ -69,7 +69,7 @@ Result<void> Connection::open() {
   if (!is_interface_name(interface_)) {
     return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
   }
-  const Deadline until = std::chrono::steady_clock::now() + kReopenTime;
+  const Deadline until = std::min(after(kReopenTime), after(timeout_));
   while (true) {
     auto opened = try_open();
     if (opened || opened.error().code != ESRCH || std::chrono::steady_clock::now() >= until) {
