@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 #include <thread>
@@ -64,15 +65,21 @@ std::string allowed_at(const std::string& path) {
 }  // namespace
 
 /// A daemon that goes on with its interface in another way, such as without its RDMA device, has no
-/// socket for a moment.
+/// socket for a moment. Where several daemons have ended, they are waited for once, not one after
+/// the other.
 Result<void> Connection::open() {
   if (!is_interface_name(interface_)) {
     return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
   }
-  const Deadline until = std::chrono::steady_clock::now() + kReopenTime;
+  static std::atomic<SteadyClock::time_point> waited_in_vain{SteadyClock::time_point()};
+  const auto begin = SteadyClock::now();
+  const bool has_waited = begin < waited_in_vain.load() + kReopenPause;
+  const Deadline until = has_waited ? begin : std::min(after(kReopenTime), after(timeout_));
   while (true) {
     auto opened = try_open();
-    if (opened || opened.error().code != ESRCH || std::chrono::steady_clock::now() >= until) {
+    if (opened || opened.error().code != ESRCH) return opened;
+    if (SteadyClock::now() >= until) {
+      if (until >= begin + kReopenTime) waited_in_vain = SteadyClock::now();
       return opened;
     }
     std::this_thread::sleep_for(kReopenInterval);

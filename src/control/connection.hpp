@@ -15,9 +15,10 @@
 namespace ipoib::control {
 
 /// How long a daemon whose network interface is there may have no socket before it counts as dead,
-/// and how often it is looked for.
+/// how often it is looked for, and how long other ones are not waited for after that.
 inline constexpr std::chrono::milliseconds kReopenTime{200};
 inline constexpr std::chrono::milliseconds kReopenInterval{10};
+inline constexpr std::chrono::milliseconds kReopenPause{1000};
 
 /// A connection whose methods block, for one thread at a time. ask() reconnects if the daemon has
 /// closed the connection or it has failed. After a SubscribeRequest there are only events.
@@ -26,7 +27,8 @@ class Connection {
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
   [[nodiscard]] const std::string& interface() const { return interface_; }
-  /// Connects. Fails with ENODEV if no daemon serves the interface, ESRCH if its daemon has died or
+  /// Connects. Waits at most kReopenTime, and not longer than the time-out, for a daemon without a
+  /// socket. Fails with ENODEV if no daemon serves the interface, ESRCH if its daemon has died or
   /// its folder is not visible here, and EACCES if this user may not even read.
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().

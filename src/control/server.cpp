@@ -165,8 +165,8 @@ void Server::Impl::start() {
                             options_.interface + ": " + opened.error().message);
   }
   if (!options_.network_namespace) {
-    return dependencies_.log.error("{}: no control socket, so ibarp(8) cannot reach it: {}",
-                                   options_.interface, opened.error().message);
+    return dependencies_.log.error("no control socket, so ibarp(8) cannot reach it: {}",
+                                   opened.error().message);
   }
   retry_later(opened.error());
 }
@@ -191,8 +191,8 @@ Result<void> Server::Impl::open() {
 
 void Server::Impl::retry_later(const Error& error) {
   if (retry_.failed()) {
-    dependencies_.log.error("{}: no control socket, so ibarp(8) cannot reach it: {}; trying again",
-                            options_.interface, error.message);
+    dependencies_.log.error("no control socket, so ibarp(8) cannot reach it: {}; trying again",
+                            error.message);
   }
   retry_timer_.expires_after(retry_.pause());
   retry_timer_.async_wait([weak = weak_from_this()](boost::system::error_code stopped) {

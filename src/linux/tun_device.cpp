@@ -65,6 +65,13 @@ Error clone_device_error(int error) {
       return failure(
           kCloneDevice, error,
           "run as root, with CAP_NET_ADMIN, or in namespaces of this user (unshare -Urn)");
+    case EISDIR:
+    case ENOTDIR:
+    case ENOTTY:
+      return failure(
+          kCloneDevice, error,
+          "it is not the TUN driver: remove it, and create it anew (mknod /dev/net/tun c "
+          "10 200)");
     default:
       return failure(kCloneDevice, error);
   }
@@ -88,8 +95,7 @@ Error interface_error(const std::string& name, int error, const std::string& if_
     case EBUSY:
       return failure(what, error, holder_of(name) + "; " + if_busy);
     case ENOTTY:
-      return failure(kCloneDevice, error,
-                     "it is not the TUN driver: create it anew (mknod /dev/net/tun c 10 200)");
+      return clone_device_error(error);
     case EINVAL:
       return failure(what, error,
                      "the name is invalid, or the interface is of another kind than wanted (TUN, "

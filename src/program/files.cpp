@@ -8,29 +8,28 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/write_all.hpp"
 
 namespace ipoib::program {
 
 namespace {
 
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 Error failure(const std::string& path, int code) {
   return Error{code, path + ": " + std::strerror(code)};
 }
 
-Error failure_without_file(const std::string& path, const std::string& incomplete) {
-  const int code = errno;
+/// Writes everything and closes the file. Returns an errno value, or 0.
+int fill(FileDescriptor file, std::string_view text) {
+  const auto written = write_all(file.get(), std::as_bytes(std::span(text)));
+  if (written.code != 0) return written.code;
+  return ::close(file.release()) == 0 ? 0 : errno;
+}
+
+Error failure_without_file(const std::string& path, const std::string& incomplete, int code) {
   ::unlink(incomplete.c_str());
   return failure(path, code);
 }
@@ -45,10 +44,10 @@ Result<void> replace_file(const std::string& path, std::string_view contents) {
   FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file) return failure(path, errno);
   constexpr mode_t kReadable = S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH;
-  const bool is_written = write_all(file.get(), contents) && ::fchmod(file.get(), kReadable) == 0 &&
-                          ::close(file.release()) == 0 &&
-                          std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!is_written) return failure_without_file(path, temporary);
+  int code = ::fchmod(file.get(), kReadable) == 0 ? 0 : errno;
+  if (code == 0) code = fill(std::move(file), contents);
+  if (code == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) code = errno;
+  if (code != 0) return failure_without_file(path, temporary, code);
   return {};
 }
 
@@ -56,8 +55,8 @@ Result<void> create_private_file(const std::string& path, std::string_view conte
   constexpr mode_t kPrivate = S_IRUSR | S_IWUSR;
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivate));
   if (!file) return failure(path, errno);
-  if (!write_all(file.get(), contents) || ::close(file.release()) != 0)
-    return failure_without_file(path, path);
+  if (const int code = fill(std::move(file), contents); code != 0)
+    return failure_without_file(path, path, code);
   return {};
 }
 

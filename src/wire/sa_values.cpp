@@ -41,6 +41,9 @@ constexpr std::array<std::uint32_t, 25> kRates = {
 };
 constexpr auto kRateCodes = static_cast<std::uint8_t>(kRates.size());
 
+/// Gb/s by which rates are named that are up to a sixteenth higher.
+constexpr std::array kNominalRates{25, 50, 100, 200, 300, 400, 600, 800, 1200};
+
 }  // namespace
 
 std::uint32_t rate_mbps(std::uint8_t code) { return code < kRates.size() ? kRates[code] : 0; }
@@ -48,13 +51,16 @@ std::uint32_t rate_mbps(std::uint8_t code) { return code < kRates.size() ? kRate
 std::uint8_t rate_code(std::string_view gbits) {
   constexpr double kMostGbits = 10'000;
   constexpr double kTolerance = 1.0 / 16;
+  constexpr double kRounding = 1;  // Gb/s
   double wanted = 0;
   const char* const end = gbits.data() + gbits.size();
   const auto [rest, error] = std::from_chars(gbits.data(), end, wanted, std::chars_format::fixed);
   if (error != std::errc() || rest != end || !(wanted > 0) || !(wanted <= kMostGbits)) return 0;
+  const bool is_nominal = std::ranges::find(kNominalRates, wanted) != kNominalRates.end();
+  const double most = wanted * kTolerance;
+  double best_distance = 1000 * (is_nominal ? most : std::min(most, kRounding));
   wanted *= 1000;
   std::uint8_t best = 0;
-  double best_distance = wanted * kTolerance;
   for (std::uint8_t code = 0; code < kRateCodes; ++code) {
     const double distance = std::abs(kRates[code] - wanted);
     if (kRates[code] == 0 || distance > best_distance) continue;

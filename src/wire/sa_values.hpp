@@ -38,8 +38,8 @@ enum class Selector : std::uint8_t { greater = 0, less = 1, exactly = 2, largest
 }
 /// IBA rate code of a PathRecord in Mb/s (2 = 2500, 3 = 10000, ...); 0 for an unknown code.
 [[nodiscard]] std::uint32_t rate_mbps(std::uint8_t code);
-/// The code of a rate in Gb/s as people write it, "2.5" or "100": the nearest one, since nominal
-/// values are rounded. 0 if none is within a sixteenth.
+/// The code of a rate in Gb/s as people write it: exact as "2.5", rounded to 1 Gb/s as "103", or
+/// nominal as "100". 0 if there is none.
 [[nodiscard]] std::uint8_t rate_code(std::string_view gbits);
 /// All rates in Gb/s, rounded and in ascending order, for an error message.
 [[nodiscard]] std::string known_rates();

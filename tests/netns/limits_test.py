@@ -86,11 +86,21 @@ class SystemLimits(hosts.Pair):
                 ("/proc", ["ipoibd", "--softib=default/left"], ("mount -t proc",)),
                 ("/proc", ["ibarp"], ("mount -t proc",)),
                 ("/proc", ["softib", "subnet", "--subnet", "other"], ("mount -t proc",)),
+                ("/proc", ["softib", "list"], ("mount -t proc",)),
                 ("/dev/net", ["ipoibd", "--softib=default/left"], ("/dev/net/tun", "modprobe tun"))):
             text = f"mount -t tmpfs none {hidden} && exec {shlex.join([program(command[0]), *command[1:]])}"
             done = self.left.run("unshare", "--mount", "sh", "-c", text, check=False)
             self.assert_failed(done, words)
             self.assertFalse((self.subnet.folder / "other").exists())
+        self.assert_no_interface()
+
+    def test_other_files_in_place_of_the_tun_driver(self):
+        """As a container has them whose bind mount had no source."""
+        for made in "mkdir /dev/net/tun", "touch /dev/net/tun", "mknod /dev/net/tun c 1 3":
+            text = (f"mount -t tmpfs none /dev/net && {made} && "
+                    f"exec {shlex.join([program('ipoibd'), '--softib=default/left'])}")
+            done = self.left.run("unshare", "--mount", "sh", "-c", text, check=False)
+            self.assert_failed(done, ("/dev/net/tun", "remove it", "mknod"))
         self.assert_no_interface()
 
     def test_full_disk(self):

@@ -1,8 +1,11 @@
 // softib list: prints the subnets of this machine that the user may see.
+#include <unistd.h>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <cerrno>
 #include <map>
 
 #include "softib/cli/commands.hpp"
@@ -36,6 +39,9 @@ int list_command(int argc, char** argv) {
   int exit_code = kSuccess;
   const auto options = parse_options(argc, argv, list_options(), {}, kListUsage, exit_code);
   if (!options) return exit_code;
+  if (::access("/proc/self/fd", F_OK) != 0) {
+    return fail({ENOENT, "cannot see which subnets run"});
+  }
   // This fails where there is no default directory; there may be processes anyway.
   const auto folder = chosen_subnet(*options);
   std::map<std::string, KnownSubnet> subnets;

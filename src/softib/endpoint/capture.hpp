@@ -5,7 +5,8 @@
 //   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |
 //
 // Each batch is appended by one write(2), so a killed process leaves a readable file, and several
-// processes may share one. When the disk is full, the file ends after a complete record. A pipe
+// processes may share one. When the disk is full, or the limit of the size of files is reached, the
+// file ends after a complete record. A pipe
 // that is full delays the program; when its reader has gone, the capture ends.
 #pragma once
 
@@ -18,6 +19,7 @@
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
+#include "ipoib/write_all.hpp"
 #include "softib/endpoint/receivers.hpp"
 
 namespace softib::endpoint {
@@ -49,7 +51,7 @@ class CaptureFile {
  private:
   CaptureFile(ipoib::FileDescriptor file, std::string path, bool is_stream)
       : file_(std::move(file)), path_(std::move(path)), is_stream_(is_stream) {}
-  void stop(int code, ssize_t written);
+  void stop(const ipoib::Written& written);
 
   ipoib::FileDescriptor file_;  ///< empty when the capture has ended
   std::string path_;

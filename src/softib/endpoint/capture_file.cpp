@@ -4,14 +4,16 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "ipoib/number.hpp"
 #include "ipoib/output_file.hpp"
+#include "ipoib/write_all.hpp"
+#include "program/limits.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "wire/packet.hpp"
 
@@ -69,32 +71,10 @@ Result<FileDescriptor> open_for_appending(const std::string& path) {
   return file;
 }
 
-/// Writes all bytes unless it fails. A stream without a reader fails, too, instead of ending
-/// the program by a signal.
-ssize_t write_all(int file, ConstBytes bytes) {
-  sigset_t pipe_signal;
-  sigset_t before;
-  sigset_t pending;
-  ::sigemptyset(&pipe_signal);
-  ::sigaddset(&pipe_signal, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  ::sigpending(&pending);
-  std::size_t done = 0;
-  int code = 0;
-  while (done < bytes.size() && code == 0) {
-    const ssize_t more = ::write(file, bytes.data() + done, bytes.size() - done);
-    if (more >= 0) {
-      done += static_cast<std::size_t>(more);
-    } else if (errno != EINTR) {
-      code = errno;
-    }
-  }
-  constexpr timespec kNoWait{0, 0};
-  const bool is_ours = code == EPIPE && ::sigismember(&pending, SIGPIPE) == 0;
-  if (is_ours) (void)::sigtimedwait(&pipe_signal, nullptr, &kNoWait);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = code;
-  return code == 0 ? static_cast<ssize_t>(done) : -1;
+bool write_header_to(int file, ConstBytes header) {
+  const auto written = ipoib::write_all(file, std::as_bytes(header));
+  errno = written.code;
+  return written.code == 0;
 }
 
 /// Writes the header. Several processes may do so in an empty file at a time, so it is written at
@@ -108,10 +88,10 @@ bool write_header(int file, bool is_stream) {
   writer.zeros(8);  // time zone, accuracy
   writer.u32(kSnapLength);
   writer.u32(kLinkTypeErf);
-  if (is_stream) return write_all(file, header) == ssize_t{kFileHeaderSize};
+  if (is_stream) return write_header_to(file, header);
   const auto path = std::string(kDescriptors) + std::to_string(file);
   const FileDescriptor at_start(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // without O_APPEND
-  return at_start && write_all(at_start.get(), header) == ssize_t{kFileHeaderSize};
+  return at_start && write_header_to(at_start.get(), header);
 }
 
 void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction direction,
@@ -192,24 +172,22 @@ void CaptureFile::flush() {
   // A pipe takes a batch in pieces, and its reader makes the program wait anyway, so it is locked.
   // A file takes the batch as a whole, and anybody who may read it could keep a lock for ever.
   if (is_stream_) ::flock(file_.get(), LOCK_EX);
-  const auto written = is_stream_ ? write_all(file_.get(), batch_)
-                                  : ::write(file_.get(), batch_.data(), batch_.size());
-  if (written != static_cast<ssize_t>(batch_.size())) stop(written < 0 ? errno : ENOSPC, written);
+  const auto written = ipoib::write_all(file_.get(), std::as_bytes(std::span(batch_)));
+  if (written.code != 0) stop(written);
   if (is_stream_ && file_) ::flock(file_.get(), LOCK_UN);
   batch_.clear();
 }
 
-/// The last write stored only `written` bytes (or failed, < 0). Truncates the file after the last
-/// complete record.
-void CaptureFile::stop(int code, ssize_t written) {
+/// Truncates the file after the last complete record.
+void CaptureFile::stop(const ipoib::Written& written) {
   struct stat status {};
-  if (written > 0 && ::fstat(file_.get(), &status) == 0) {
-    const auto size = static_cast<std::size_t>(written);
-    const auto incomplete = static_cast<off_t>(size - complete_size(batch_, size));
-    (void)!::ftruncate(file_.get(), status.st_size - incomplete);
+  if (written.bytes > 0 && ::fstat(file_.get(), &status) == 0) {
+    const auto incomplete = written.bytes - complete_size(batch_, written.bytes);
+    (void)!::ftruncate(file_.get(), status.st_size - static_cast<off_t>(incomplete));
   }
-  std::fprintf(stderr, "softib: the capture %s ends here: %s\n", path_.c_str(),
-               std::strerror(code));
+  const std::string why = std::strerror(written.code);
+  std::fprintf(stderr, "softib: the capture %s ends here: %s%s\n", path_.c_str(), why.c_str(),
+               ipoib::program::limit_remedy(why).c_str());
   file_.reset();
 }
 

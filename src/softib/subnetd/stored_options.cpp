@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <span>
 
+#include "ipoib/write_all.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/core/name.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -201,8 +203,8 @@ Result<void> write_options(const fabric::SubnetFolder& folder, const SubnetConfi
   const auto file = fabric::open_shared(draft, fabric::IfMissing::create);
   if (!file) return failure(file.error().code);
   const std::string text = emit_options(config);
-  const ssize_t written = ::write(file->get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size())) return failure(written < 0 ? errno : ENOSPC);
+  const auto written = ipoib::write_all(file->get(), std::as_bytes(std::span(text)));
+  if (written.code != 0) return failure(written.code);
   if (::rename(draft.c_str(), folder.options().c_str()) != 0) return failure(errno);
   return {};
 }

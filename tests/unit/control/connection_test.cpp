@@ -3,20 +3,27 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "left_over.hpp"
 #include "running_server.hpp"
+#include "tests/support/emulator.hpp"
 
 namespace ipoib::control {
 namespace {
 
+using std::chrono::milliseconds;
 using testing::IsSupersetOf;
 using testing::StartsWith;
 
@@ -129,6 +136,43 @@ TEST(Connection, FindsAServerInALongFolder) {
     EXPECT_TRUE(served_interfaces().value().contains(server.name()));
   }
   ::setenv(kRunFolderVariable, before.c_str(), 1);
+}
+
+/// The shortest time that open() took, of several attempts, for an interface whose daemon has died;
+/// nullopt if the test may not create one.
+std::optional<milliseconds> shortest_open(milliseconds timeout, milliseconds pause) {
+  std::optional<milliseconds> shortest;
+  std::thread host([&] {
+    if (::unshare(CLONE_NEWNET) != 0) return;
+    const LeftOver interface;
+    if (!interface.made()) return;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      if (attempt > 0) std::this_thread::sleep_for(pause);
+      Connection connection("ib7");
+      connection.set_timeout(timeout);
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(connection.open().error().code, ESRCH);
+      const auto took = std::chrono::floor<milliseconds>(std::chrono::steady_clock::now() - begin);
+      shortest = std::min(shortest.value_or(took), took);
+    }
+  });
+  host.join();
+  return shortest;
+}
+
+/// The first test in this process that waits, so that nothing shortens it.
+TEST(ConnectionToADeadDaemon, WaitsNoLongerThanTheTimeOut) {
+  SKIP_UNDER_EMULATOR("does not say which interfaces are TUN devices");
+  const auto took = shortest_open(milliseconds(0), kReopenPause + milliseconds(1));
+  if (!took) GTEST_SKIP() << "cannot create a TUN device here";
+  EXPECT_LT(*took, kReopenTime);
+}
+
+TEST(ConnectionToADeadDaemon, WaitsForSeveralOnlyOnce) {
+  SKIP_UNDER_EMULATOR("does not say which interfaces are TUN devices");
+  const auto took = shortest_open(milliseconds(5000), milliseconds(0));
+  if (!took) GTEST_SKIP() << "cannot create a TUN device here";
+  EXPECT_LT(*took, kReopenTime);
 }
 
 }  // namespace

@@ -1,12 +1,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/if_tun.h>
-#include <net/if.h>
-#include <net/if_arp.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 
 #include <array>
 #include <boost/json/parse.hpp>
@@ -20,6 +16,7 @@
 
 #include "as_nobody.hpp"
 #include "ipoib/ibarp.h"
+#include "left_over.hpp"
 #include "program.hpp"
 #include "running_server.hpp"
 #include "tests/support/emulator.hpp"
@@ -29,6 +26,7 @@ namespace {
 
 namespace json = boost::json;
 using control::Entry;
+using control::LeftOver;
 using control::RunningServer;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -1043,23 +1041,6 @@ TEST_F(IbarpProgram, ReportsThatNoDaemonIsRunning) {
   EXPECT_EQ(outcome.err, "ibarp: no ipoibd is running in this network namespace\n");
   EXPECT_THAT(outcome.out, IsEmpty());
 }
-
-/// A persistent TUN device as a daemon that has died leaves it.
-class LeftOver {
- public:
-  explicit LeftOver(const char* name = "ib7") : fd_(open("/dev/net/tun", O_RDWR | O_CLOEXEC)) {
-    ifreq request{};
-    std::strcpy(request.ifr_name, name);
-    request.ifr_flags = IFF_TUN | IFF_NO_PI;
-    made_ = fd_ && ioctl(fd_.get(), TUNSETIFF, &request) == 0 &&
-            ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) == 0;
-  }
-  [[nodiscard]] bool made() const { return made_; }
-
- private:
-  FileDescriptor fd_;
-  bool made_ = false;
-};
 
 TEST_F(IbarpProgram, ReportsThatTheDaemonOfAnInterfaceIsNotRunning) {
   SKIP_UNDER_EMULATOR("does not say which interfaces are TUN devices");

@@ -37,7 +37,8 @@ TEST(RateCode, IsThatOfTheNearestRate) {
                                                                              {"1200", 1'275'000}}) {
     EXPECT_EQ(rate_mbps(rate_code(gbits)), mbps) << gbits;
   }
-  for (const char* const text : {"", "0", "-10", "11", "1e1", "inf", "nan", "10 ", "10000000000"}) {
+  for (const char* const text : {"", "0", "-10", "11", "401", "410", "125", "2", "1e1", "inf",
+                                 "nan", "10 ", "10000000000"}) {
     EXPECT_EQ(rate_code(text), 0) << text;
   }
 }
