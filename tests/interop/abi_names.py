@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the functions of libsoftib.so with those of libibverbs and libibumad.
-
-A call to a missing function would pass a softib object to the real library, and crash.
+"""Compares the functions of libsoftib.so, and their versions, with those of libibverbs and libibumad, whose
+place it takes. A program that needs a function that it lacks could not start.
 
 Usage: abi_names.py LIBSOFTIB
 """
+import pathlib
 import subprocess
 import sys
 
@@ -12,16 +12,13 @@ from softib_subnet import need, skip
 
 need("nm", "ldconfig", "readelf")
 
-# These only convert structures, so the real library's functions can be used.
-PURE = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
-        "ibv_copy_qp_attr_from_kern"}
 # softib's direct verbs, and the calls that reach the rdma_cm device.
 DIRECT = {"softibdv_post_large_recv", "softibdv_last_error", "open", "open64", "openat", "openat64",
           "__open_2", "__open64_2", "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
 # The calls that look for files.
 DIRECT |= set("""access canonicalize_file_name closedir dirfd eaccess euidaccess faccessat fopen fopen64 fstatat fstatat64 lstat lstat64 opendir readdir readdir64 readlink readlinkat realpath __realpath_chk rewinddir scandir scandir64 stat stat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstatat __fxstatat64""".split())
-# libibverbs exports further functions for its drivers.
-PREFIXES = ("ibv_", "_ibv_", "umad_", "mbps_", "mult_")
+# Names that only other releases of the libraries have.
+PREFIXES = ("ibv_", "verbs_", "umad_")
 
 
 def find(name):
@@ -32,25 +29,29 @@ def find(name):
 
 
 def exported(library):
-    """Returns the functions that a library defines."""
-    output = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
-                            check=True).stdout
+    """Returns the functions that a library defines by default, with their versions: name@@version."""
+    output = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library],
+                            capture_output=True, text=True, check=True).stdout
     symbols = [line.split() for line in output.splitlines()]
-    return {name.partition("@")[0] for _, kind, name in symbols if kind in "TWi"}
+    return {name for _, kind, name in symbols if kind in "TWi" and "@" not in name.replace("@@", "")}
 
 
 def main():
     ours = exported(sys.argv[1])
     failures = []
+    all_of_theirs = set()
     for library in ("libibverbs.so.1", "libibumad.so.3"):
-        theirs = {name for name in exported(find(library)) if name.startswith(PREFIXES)}
+        theirs = exported(find(library))
         print(f"{library}: {len(theirs)} names")
         if len(theirs) < 30:
             failures.append(f"{library}: implausibly few names")
-        failures += [f"{library} exports {name}, libsoftib.so does not"
-                     for name in sorted(theirs - ours - PURE)]
+        failures += [f"{library} exports {name}, libsoftib.so does not" for name in sorted(theirs - ours)]
+        link = pathlib.Path(sys.argv[1]).parent / "abi" / library
+        if not link.exists() or not link.samefile(sys.argv[1]):
+            failures.append(f"{link} is not libsoftib.so")
+        all_of_theirs |= theirs
     failures += [f"libsoftib.so defines {name}, which is in none of the ABIs"
-                 for name in sorted(ours - DIRECT) if not name.startswith(PREFIXES)]
+                 for name in sorted(ours - DIRECT - all_of_theirs) if not name.startswith(PREFIXES)]
     failures += [f"libsoftib.so does not define {name}" for name in DIRECT - ours]
     # It is preloaded into other programs, so it may only need the compiler's own libraries.
     needed = subprocess.run(["readelf", "-d", sys.argv[1]], capture_output=True, text=True,

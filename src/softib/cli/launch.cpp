@@ -102,7 +102,7 @@ ipoib::Result<void> set_environment(const fabric::SubnetFolder& folder, const st
   ::unsetenv(endpoint::kHostsVariable);
   const Preload preload = preload_of(*library, variable("LD_PRELOAD"), variable("LD_LIBRARY_PATH"));
   set_variable("LD_PRELOAD", preload.libraries);
-  if (preload.folders) set_variable("LD_LIBRARY_PATH", *preload.folders);
+  set_variable("LD_LIBRARY_PATH", preload.folders);
   // Memory leaks of arbitrary programs are of no interest.
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
   return {};

@@ -92,12 +92,12 @@ ipoib::Result<std::string> find_libsoftib() {
 }
 
 Preload preload_of(std::string_view library, std::string_view preloads, std::string_view folders) {
-  const auto slash = library.rfind('/');
+  const std::string_view folder = library.substr(0, library.rfind('/'));
   const bool has_blank = library.find(' ') != library.npos;
+  const auto loaded = has_blank ? library.substr(folder.size() + 1) : library;
   Preload preload;
-  preload.libraries =
-      joined(joined(kSanitizerRuntime, has_blank ? library.substr(slash + 1) : library), preloads);
-  if (has_blank) preload.folders = joined(library.substr(0, slash), folders);
+  preload.libraries = joined(joined(kSanitizerRuntime, loaded), preloads);
+  preload.folders = joined(std::string(folder) + "/abi", joined(has_blank ? folder : "", folders));
   return preload;
 }
 

@@ -1,7 +1,6 @@
 // The environment variables by which libsoftib.so gets into a program.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,12 +18,13 @@ namespace softib::cli {
 [[nodiscard]] ipoib::Result<std::string> find_libsoftib();
 /// The values of the variables of ld.so(8).
 struct Preload {
-  std::string libraries;               ///< LD_PRELOAD
-  std::optional<std::string> folders;  ///< LD_LIBRARY_PATH; nullopt: unchanged
+  std::string libraries;  ///< LD_PRELOAD
+  std::string folders;    ///< LD_LIBRARY_PATH
 };
 /// Preloads the sanitizer's runtime if the library was built with one, the library, and what the
-/// two variables had before. LD_PRELOAD cannot contain a blank, so a library in a folder with one
-/// is preloaded by its name and found through LD_LIBRARY_PATH.
+/// two variables had before. Programs that open libibverbs.so.1 themselves find the library by this
+/// name in its folder abi/. LD_PRELOAD cannot contain a blank, so a library in a folder with one is
+/// preloaded by its name and found through LD_LIBRARY_PATH.
 [[nodiscard]] Preload preload_of(std::string_view library, std::string_view preloads,
                                  std::string_view folders);
 

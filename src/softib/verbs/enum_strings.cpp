@@ -58,6 +58,29 @@ SOFTIB_ABI const char* ibv_port_state_str(ibv_port_state state) {
   return string_of(kStrings, state);
 }
 
+// Declared since rdma-core 47.
+SOFTIB_ABI const char* ibv_wr_opcode_str(ibv_wr_opcode opcode);
+SOFTIB_ABI const char* ibv_wr_opcode_str(ibv_wr_opcode opcode) {
+  static constexpr std::array<const char*, 17> kStrings = {"rdma-write",
+                                                           "rdma-write-with-imm",
+                                                           "send",
+                                                           "send-with-imm",
+                                                           "rdma-read",
+                                                           "atomic-cmp-and-swp",
+                                                           "atomic-fetch-and-add",
+                                                           "local-inv",
+                                                           "bind-mw",
+                                                           "send-with-inv",
+                                                           "tso",
+                                                           "driver1",
+                                                           "unknown",
+                                                           "unknown",
+                                                           "flush",
+                                                           "atomic-write",
+                                                           "unknown"};
+  return string_of(kStrings, opcode);
+}
+
 SOFTIB_ABI const char* ibv_event_type_str(ibv_event_type type) {
   static constexpr std::array<const char*, 21> kStrings = {
       "CQ error",

@@ -4,9 +4,10 @@
 
 #include "softib/verbs/last_error.hpp"
 
-#define DEFINE(type, name)                                                                    \
+#define DEFINE_NAMED(type, name)                                                              \
   extern "C" __attribute__((visibility("default"))) type unsupported_##name() __asm__(#name); \
   type unsupported_##name()
+#define DEFINE(type, name) DEFINE_NAMED(type, name)
 #define FAIL(name)                                                                        \
   softib::verbs::set_last_error(#name, EOPNOTSUPP, "softib does not have this function"); \
   errno = EOPNOTSUPP
@@ -25,7 +26,11 @@
 
 #include "softib/verbs/unsupported.def"
 
+// Drivers of real adapters call it when a program loads them.
+DEFINE(void, SOFTIB_REGISTER_DRIVER) {}
+
 #undef DEFINE
+#undef DEFINE_NAMED
 #undef FAIL
 #undef RETURN_ERRNO
 #undef RETURN_NULL

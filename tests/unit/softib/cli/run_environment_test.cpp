@@ -13,15 +13,15 @@ TEST(RunEnvironment, KeepsThePreviousPreloadsAfterTheLibrary) {
   EXPECT_TRUE(alone.libraries.ends_with("/lib/libsoftib.so")) << alone.libraries;
   EXPECT_EQ(preload_of("/lib/libsoftib.so", "a.so:b.so", "").libraries,
             alone.libraries + ":a.so:b.so");
-  EXPECT_FALSE(alone.folders);
+  EXPECT_EQ(alone.folders, "/lib/abi:/before");
 }
 
 TEST(RunEnvironment, PreloadsFromAFolderWithABlankInItsName) {
   const Preload first = preload_of("/my lib/libsoftib.so", "a.so", "");
   EXPECT_TRUE(first.libraries.ends_with("libsoftib.so:a.so")) << first.libraries;
   EXPECT_EQ(first.libraries.find(' '), std::string::npos) << first.libraries;
-  EXPECT_EQ(first.folders, "/my lib");
-  EXPECT_EQ(preload_of("/my lib/libsoftib.so", "", "/a:/b").folders, "/my lib:/a:/b");
+  EXPECT_EQ(first.folders, "/my lib/abi:/my lib");
+  EXPECT_EQ(preload_of("/my lib/libsoftib.so", "", "/a:/b").folders, "/my lib/abi:/my lib:/a:/b");
 }
 
 TEST(RunEnvironment, PutsTheSanitizerRuntimeFirst) {

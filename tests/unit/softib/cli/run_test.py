@@ -38,7 +38,7 @@ def environment_names_folder_subnet_and_hca():
         assert found["SOFTIB_SUBNET"] == "default" and found["SOFTIB_HCA"] == "a", found
         library = found["LD_PRELOAD"].split(":")[-1]
         if library == "libsoftib.so":  # its folder has a blank, which LD_PRELOAD cannot have
-            library = os.path.join(found["LD_LIBRARY_PATH"].split(":")[0], library)
+            library = os.path.join(found["LD_LIBRARY_PATH"].split(":")[1], library)
         assert os.path.isabs(library) and os.path.exists(library), found
 
 

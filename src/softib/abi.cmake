@@ -1,0 +1,65 @@
+# libsoftib.so takes the place of the installed libibverbs.so.1 and libibumad.so.3: this reads what they export.
+#
+# As a script, after libsoftib.so is linked: cmake -D READELF=... -D SOFTIB=... -D LIBRARIES=... -P abi.cmake
+# puts links with the names of the libraries to libsoftib.so into the folder abi/ beside it, where ld.so(8) finds
+# them. A library with functions that libsoftib.so lacks gets none, since a program that needs them could not
+# start.
+
+# Sets `out` to the functions that a shared library exports by default: name@@version, or the name alone.
+function(softib_read_exports library readelf out)
+  execute_process(COMMAND ${readelf} --wide --dyn-syms ${library} OUTPUT_VARIABLE symbols
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "I?FUNC +(GLOBAL|WEAK) +DEFAULT +[0-9]+ [^ \n]+" symbols "${symbols}")
+  list(TRANSFORM symbols REPLACE ".* " "")
+  list(FILTER symbols EXCLUDE REGEX "[^@]@[^@]") # older versions
+  set(${out} ${symbols} PARENT_SCOPE)
+endfunction()
+
+# Sets `out` to the file by which programs find a library at run time (its SONAME), from that for the linker.
+function(softib_runtime_name library readelf out)
+  execute_process(COMMAND ${readelf} --wide --dynamic ${library} OUTPUT_VARIABLE entries
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "\\(SONAME\\)[^\n]*\\[([^]]+)\\]" unused "${entries}")
+  get_filename_component(folder ${library} DIRECTORY)
+  set(${out} ${folder}/${CMAKE_MATCH_1} PARENT_SCOPE)
+endfunction()
+
+# Writes the version script of libsoftib.so. Functions of the libraries have the versions that they have there,
+# for dlvsym(3). The others have none, so that references to any version bind to them.
+function(softib_write_version_script script readelf)
+  set(versions)
+  foreach(library ${ARGN})
+    softib_read_exports(${library} ${readelf} exports)
+    foreach(export ${exports})
+      string(REGEX MATCH "(.*)@@(.*)" unused ${export})
+      list(APPEND versions ${CMAKE_MATCH_2})
+      list(APPEND names_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES versions)
+  set(text)
+  foreach(version ${versions})
+    list(JOIN names_${version} ";\n    " names)
+    string(APPEND text "${version} {\n  global:\n    ${names};\n};\n")
+  endforeach()
+  # C++ names are not exported. They are template instances of the standard library.
+  string(APPEND text "SOFTIB {\n  local:\n    _Z*;\n};\n")
+  file(CONFIGURE OUTPUT ${script} CONTENT "${text}")
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  softib_read_exports(${SOFTIB} ${READELF} ours)
+  get_filename_component(folder ${SOFTIB} DIRECTORY)
+  file(REMOVE_RECURSE ${folder}/abi)
+  file(MAKE_DIRECTORY ${folder}/abi)
+  foreach(library ${LIBRARIES})
+    get_filename_component(name ${library} NAME)
+    softib_read_exports(${library} ${READELF} missing)
+    list(REMOVE_ITEM missing ${ours})
+    if(missing)
+      message(NOTICE "libsoftib.so has no ${missing}: programs that open ${name} themselves find no emulated HCA")
+    else()
+      file(CREATE_LINK ../libsoftib.so ${folder}/abi/${name} SYMBOLIC)
+    endif()
+  endforeach()
+endif()
