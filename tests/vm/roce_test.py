@@ -246,7 +246,7 @@ class Roce(machine.Cases):
         self.assertTrue(pathlib.Path("/dev/infiniband/rdma_cm").is_char_device(), "rdma_ucm is loaded")
         done = subprocess.run(
             [program("softib"), "exec", "--", "sh", "-c",
-             "rping -s -C 3 & until rping -c -C 3 -a 127.77.0.1; do sleep 0.1; done; wait $!"],
+             "rping -s -C 3 -a fd77::1 & until rping -c -C 3 -a fd77::1; do sleep 0.1; done; wait $!"],
             check=False, capture_output=True, text=True, timeout=120, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
