@@ -13,7 +13,7 @@ using wire::acm::Status;
 
 namespace {
 
-/// In place of a packet lifetime that is not known: what OpenSM gives paths by default, 1.07 s.
+/// The packet lifetime of a path if it is not known: the default of OpenSM, 1.07 s.
 constexpr std::uint8_t kDefaultLifetime = 18;
 
 Status status_of(const Error& error) {

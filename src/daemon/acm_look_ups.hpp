@@ -30,8 +30,8 @@ class AcmLookUps {
   const linux::NetworkNamespace& home_;
 };
 
-/// What a response to control::ResolveRequest is to a client. `source`: for one that has named
-/// none.
+/// The answer to a client for a response to control::ResolveRequest. `source` is for a client that
+/// has named none.
 [[nodiscard]] acm::Server::Answer acm_answer(const control::Response& response,
                                              const std::optional<IpAddress>& source);
 

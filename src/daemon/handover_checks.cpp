@@ -15,7 +15,7 @@ namespace ipoib::daemon::handover {
 
 namespace {
 
-/// With which the interface of a TUN was created; it may have been renamed since.
+/// Returns the name with which the interface of a TUN was created; it may have been renamed since.
 std::optional<std::string> first_name_of(int tun, Guid port) {
   const auto current = linux::TunDevice::name_of(tun);
   const auto names = linux::alternative_names();

@@ -1,5 +1,5 @@
-// Whether a new daemon can have what a running one hands over. What it cannot change without taking
-// the interface down has to be the same.
+// Checks whether a new daemon can have what a running one hands over. What it cannot change without
+// taking the interface down has to be the same.
 #pragma once
 
 #include "daemon/interfaces/handover.hpp"

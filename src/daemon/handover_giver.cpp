@@ -1,4 +1,4 @@
-// In the order in which a handover takes place.
+// The functions are in the order in which a handover takes place.
 #include "daemon/handover_giver.hpp"
 
 #include <fcntl.h>
@@ -17,15 +17,16 @@ namespace ipoib::daemon::handover {
 
 namespace {
 
-// What a peer may take for a step, before this daemon goes on as before.
+// Time that a peer may take for a step. After it, this daemon goes on as before the handover.
 constexpr std::chrono::seconds kGreeting{5};
 constexpr std::chrono::seconds kSending{30};
-/// Longer than the new daemon waits for its links, see Taker.
+/// The new daemon waits less long for its links, see Taker.
 constexpr std::chrono::seconds kOffered{60};
 constexpr std::chrono::seconds kRetiring{5};
-/// After the second announcement of the new queue pairs, since the first may be lost.
+/// This daemon ends after the second announcement of the new queue pairs, since the first may be
+/// lost.
 constexpr std::chrono::seconds kLinger{3};
-/// Until the next attempt to send to a peer that does not read.
+/// Pause before the next attempt to send to a peer that does not read.
 constexpr std::chrono::milliseconds kResend{2};
 
 /// Calls `send` with parts of a list, none of them empty.

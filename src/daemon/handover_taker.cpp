@@ -12,7 +12,8 @@ namespace ipoib::daemon::handover {
 
 namespace {
 
-/// For the links to come up, and their groups to be joined; then for the old daemon to let go.
+/// Time for the links to come up and their groups to be joined, and then for the old daemon to let
+/// go.
 constexpr std::chrono::seconds kPreparing{30};
 constexpr std::chrono::seconds kReleasing{10};
 

@@ -134,7 +134,7 @@ struct Restricted {
   std::string privileges;  ///< what is kept, for the log
 };
 
-/// Before there is a second thread, and before anything of strangers is read.
+/// To be called before there is a second thread, and before anything of strangers is read.
 Restricted drop_privileges(const Options& options, Logger& log) {
   const Needs needs{.has_kernel_devices = !is_on_softib(),
                     .limits_locked_memory = !raise_memory_lock_limit(),
@@ -148,8 +148,8 @@ Restricted drop_privileges(const Options& options, Logger& log) {
   return {std::move(run_folder), give_up_privileges(account, capabilities_to_keep(needs), groups)};
 }
 
-/// Later than the privileges are dropped, so that the log has nothing but the reason if the daemon
-/// cannot start.
+/// To be called later than drop_privileges(), so that the log has nothing but the reason if the
+/// daemon cannot start.
 void log_privileges(Dependencies& dependencies) {
   if (std::exchange(dependencies.has_logged_privileges, true)) return;
   auto& log = *dependencies.logs.daemon;
@@ -159,7 +159,7 @@ void log_privileges(Dependencies& dependencies) {
     log.info("no sandbox: {}", *obstacle);
 }
 
-/// With --takeover, what a running daemon of the port hands over.
+/// What a running daemon of the port hands over (--takeover).
 std::optional<handover::Handover> take_over(const verbs::Device& device,
                                             Dependencies& dependencies) {
   const auto how = std::exchange(dependencies.takeover, Takeover::no);

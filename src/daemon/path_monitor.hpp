@@ -1,5 +1,5 @@
-// Whether the ports of the daemon pass datagrams, and not only say that they are ACTIVE: what the
-// ARP monitoring of bonding is for Ethernet.
+// Finds whether the ports of the daemon pass datagrams, and not only say that they are ACTIVE, as
+// the ARP monitoring of bonding does for Ethernet.
 //
 // Both ports ask the SA of their subnet at the same time, over the fabric and back. A port whose
 // request times out, with all its repetitions, is silent, if that of the other one was answered
@@ -38,7 +38,8 @@ class PathMonitor {
   /// The SA has answered the request of this port, or it has timed out. Results of older rounds are
   /// ignored. Returns whether is_silent() has changed.
   bool on_result(PortRole role, std::uint64_t round, bool answered);
-  /// One of the ports cannot ask. Returns whether is_silent() has changed: both are no longer.
+  /// One of the ports cannot ask. Neither is silent from now on. Returns whether is_silent() has
+  /// changed.
   bool stop();
   [[nodiscard]] bool is_silent(PortRole role) const { return silent_[role]; }
   /// When to call begin() again.

@@ -16,7 +16,7 @@ namespace ipoib::daemon {
 namespace {
 // How often a lost device is looked for.
 constexpr std::chrono::seconds kReopenPause{1};
-// Until it is said what the end waits for: an SA that works answers before.
+// Time until the log says what the end waits for; an SA that works answers before.
 constexpr std::chrono::milliseconds kEndingPause{500};
 
 /// If two SAs are asked, the one that does not answer may be at fault, and not the port.

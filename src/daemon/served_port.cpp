@@ -9,9 +9,10 @@ namespace ipoib::daemon {
 
 namespace {
 constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed";
-// The requests of tests: the last number that an id has room for, which no interface reaches.
+// The number of requests of test(): the last one that an id has room for, which no interface
+// reaches.
 constexpr InterfaceNumber kTests{(1U << 24U) - 1};
-// Between two queries of a port that is not active: there is no event for DOWN to INIT.
+// Pause between two queries of a port that is not active: there is no event for DOWN to INIT.
 constexpr std::chrono::seconds kInactivePause{1};
 constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
@@ -61,7 +62,7 @@ bool ServedPort::can_test() const {
          sa_destination(port).has_value();
 }
 
-/// For the path from the port to itself, which each SA knows.
+/// Requests the path from the port to itself, which each SA knows.
 void ServedPort::test(std::uint64_t round) {
   const auto& own = snapshot().gid;
   const auto first = first_link_request(kTests, dependencies_.role).value();

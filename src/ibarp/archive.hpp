@@ -11,7 +11,7 @@ namespace ipoib::ibarp {
 /// zeros up to the next multiple of 512.
 class Archive {
  public:
-  /// `when`: the time of modification of all files.
+  /// `when` is the time of modification of all files.
   explicit Archive(std::time_t when) : when_(when) {}
 
   /// Adds a file of mode 0600. Throws std::length_error if its name has more than the 100 bytes of

@@ -18,7 +18,7 @@ class Batch {
   /// Reads the words of the next line that has any. Returns false at the end. Throws Failure if a
   /// line is too long, or cannot be read.
   [[nodiscard]] bool next(std::vector<std::string>& words);
-  /// The line that was read last, "FILE:LINE: ", with lines numbered from 1.
+  /// Where the line is that was read last, "FILE:LINE: "; the first line has number 1.
   [[nodiscard]] std::string location() const { return name_ + ":" + std::to_string(line_) + ": "; }
 
  private:

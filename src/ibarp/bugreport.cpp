@@ -63,7 +63,8 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return {found.begin(), found.end()};
 }
 
-/// Without the values of options that are keys. P_Keys are no secrets: each port can list its own.
+/// A command line without the values of options that are keys. P_Keys are no secrets: each port can
+/// list its own.
 std::string without_keys(const std::string& text) {
   std::istringstream lines(text);
   std::string out;

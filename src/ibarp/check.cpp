@@ -116,7 +116,7 @@ void check_addresses(Findings& findings, const std::string& name) {
   }
 }
 
-/// Only those may read the limits of a process who may trace it.
+/// Only a user who may trace a process may read its limits.
 void check_locked_memory(Findings& findings, const ibarp_info& info) {
   std::ifstream file("/proc/" + std::to_string(info.pid) + "/limits");
   for (std::string line; std::getline(file, line);) {

@@ -48,8 +48,8 @@ class Client {
   [[nodiscard]] std::vector<ibarp_counter> counters() const;
   /// Empty if the daemon is too old to have any.
   [[nodiscard]] std::vector<Histogram> histograms() const;
-  /// Sorted by address, IPv4 first. nullopt if the interface has none because it is no Ethernet
-  /// one; throws Failure if it `must` be one.
+  /// Sorted by address, IPv4 first. Returns nullopt if the interface has no stations because it is
+  /// no Ethernet interface, but throws Failure if it `must` be one.
   [[nodiscard]] std::optional<std::vector<ibarp_station>> stations(bool must) const;
   [[nodiscard]] std::vector<ibarp_group> groups() const;
   /// Appends the members of a group to `out`. Returns the result of libibarp.
@@ -68,12 +68,13 @@ class Client {
   Handle handle_;
 };
 
-/// Why a call about an interface has failed that returned `result`; ibarp_open() without handle.
+/// Why a call about an interface has failed that returned `result`. Without a handle, the call was
+/// ibarp_open().
 [[nodiscard]] std::string reason_of(const std::string& interface, const ::ibarp* handle,
                                     int result);
 
-/// The interface with that name or, if it is empty, those of ipoibd in this network namespace,
-/// maybe none. Throws Failure if they cannot be listed.
+/// The interface with that name; if it is empty, all interfaces of ipoibd in this network
+/// namespace, of which there may be none. Throws Failure if they cannot be listed.
 [[nodiscard]] std::vector<std::string> interfaces_named(const std::string& name);
 /// The interfaces that a command applies to. Throws Failure with kFailed if there are none.
 [[nodiscard]] std::vector<std::string> interfaces_of(const Command& command);

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 6> kDark{"36", "35", "34", "33", "32", "3
 constexpr std::array<std::string_view, 6> kLightOnDark{"1;36", "1;35", "1;34",
                                                        "1;33", "1;32", "1;31"};
 
-/// As ip(8): COLORFGBG ends with the number of the background's colour.
+/// As for ip(8), COLORFGBG ends with the number of the background's colour.
 bool has_dark_background() {
   const char* const colors = std::getenv("COLORFGBG");
   if (colors == nullptr) return false;

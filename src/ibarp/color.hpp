@@ -12,8 +12,8 @@ enum class ColorMode : std::uint8_t { automatic, always, never };
 /// What a text is; ip(8) shows these in cyan, magenta, blue, yellow, green and red.
 enum class Ink : std::uint8_t { interface, ipv4, ipv6, link_layer, good, bad };
 
-/// From now on ink() adds colours: always; never; or if standard output is a terminal that is not
-/// dumb, and NO_COLOR is unset or empty (no-color.org).
+/// Says when ink() adds colours from now on: always; never; or if standard output is a terminal
+/// that is not dumb, and NO_COLOR is unset or empty (no-color.org).
 void use_colors(ColorMode mode);
 /// Whether ink() adds colours.
 [[nodiscard]] bool has_colors();

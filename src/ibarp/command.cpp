@@ -72,7 +72,7 @@ Options; -a, -s, -d and -f as of arp(8):
 Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 )";
 
-// Options without letter.
+// Options that have no letter.
 constexpr int kForce = 1;
 constexpr int kOutput = 2;
 constexpr int kServe = 3;

@@ -83,7 +83,7 @@ struct Command {
   std::string from;           ///< of explain: the sender; empty: explain what is sent
   bool may_exist = false;     ///< add_interface: it is no error that the partition has one
   std::string to_device;      ///< of failover; empty: the port that does not serve the interface
-  std::uint32_t to_port = 1;  ///< likewise
+  std::uint32_t to_port = 1;  ///< of failover: the number of that port
   std::string file;           ///< of load
   std::string output;         ///< of metrics, save and bugreport: a file; empty: the usual output
   std::string serve;          ///< of metrics: the address to serve them at; empty: not given
@@ -107,8 +107,8 @@ struct Command {
 
 /// Throws Failure.
 [[nodiscard]] Command parse_command(int argc, char** argv);
-/// Parses a command and its arguments, as of ip(8) neigh; `options` has those of the command line.
-/// Throws Failure.
+/// Parses a command and its arguments, which are those of ip(8) neigh; `options` has those of the
+/// command line. Throws Failure.
 [[nodiscard]] Command parse_words(const Command& options, const std::vector<std::string>& words);
 /// Parses "gid GID" or HW at the front of `words`, and removes it. Throws Failure.
 void take_link_layer(Command& command, std::vector<std::string>& words);

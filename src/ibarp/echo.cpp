@@ -39,7 +39,7 @@ void put16(Request& to, std::size_t at, unsigned value) {
   to.at(at + 1) = static_cast<std::uint8_t>(value & 0xffU);
 }
 
-/// RFC 1071.
+/// The checksum of RFC 1071.
 std::uint16_t internet_checksum(const Request& packet) {
   unsigned sum = 0;
   for (std::size_t i = 0; i < packet.size(); i += 2) sum += packet[i] * 256U + packet[i + 1];
@@ -47,7 +47,7 @@ std::uint16_t internet_checksum(const Request& packet) {
   return static_cast<std::uint16_t>(~sum);
 }
 
-/// The kernel computes that of ICMPv6.
+/// The kernel computes the checksum of ICMPv6.
 Request request_of(bool is_ipv4, std::uint16_t id, std::uint16_t sequence) {
   Request out{};
   out[0] = is_ipv4 ? kRequest4 : kRequest6;

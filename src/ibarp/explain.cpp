@@ -96,7 +96,7 @@ class Explanation {
     }
   }
 
-  /// One without flags if there is none.
+  /// Returns an entry without flags if there is none.
   static ibarp_entry entry_of(const Client& client, const ibarp_address& address) {
     ibarp_entry entry{};
     entry.size = sizeof(entry);

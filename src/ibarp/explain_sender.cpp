@@ -35,7 +35,7 @@ bool is_martian(const ibarp_address& address) {
          address.bytes[15] <= 1;
 }
 
-/// The kernel uses the larger one of those of the interface and of "all"
+/// The kernel uses the larger one of the settings of the interface and of "all"
 /// (Documentation/networking/ip-sysctl).
 int reverse_path_filter(const std::string& device) {
   int most = 0;
@@ -75,7 +75,8 @@ class SenderExplanation {
   }
 
  private:
-  /// Where the packets are expected: the one given, that of the route back, or the only one.
+  /// The interface at which the packets are expected: the given one, that of the route back, or the
+  /// only one.
   [[nodiscard]] std::string interface_for(const std::optional<HostRoute>& route) const {
     if (!command_.device.empty()) return command_.device;
     const auto ours = interfaces_of(command_);
@@ -84,7 +85,7 @@ class SenderExplanation {
     return ours.front();
   }
 
-  /// RFC 3704. IPv6 has no such filter but that of netfilter.
+  /// The filter of RFC 3704. For IPv6, only netfilter has one.
   void explain_route_back(const std::optional<HostRoute>& route, const std::string& device) {
     constexpr int kStrict = 1;
     const int filter = address_.family == AF_INET ? reverse_path_filter(device) : 0;

@@ -12,7 +12,7 @@ struct HostBytes {
   std::uint64_t sent = 0;
 };
 
-/// Of all interfaces of the network namespace, by name; proc(5), /proc/net/dev.
+/// The counts of all interfaces of the network namespace, by name; proc(5), /proc/net/dev.
 [[nodiscard]] std::map<std::string, HostBytes> read_host_bytes();
 
 }  // namespace ipoib::ibarp

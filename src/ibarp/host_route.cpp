@@ -21,7 +21,7 @@ namespace {
 
 std::size_t size_of(int family) { return family == AF_INET ? 4 : 16; }
 
-/// nullopt for none, or one of another family than IP.
+/// Returns nullopt if there is no address, or if it is not an IP address.
 std::optional<ibarp_address> address_of(nl_addr* address) {
   if (address == nullptr) return std::nullopt;
   ibarp_address out{nl_addr_get_family(address), {}};

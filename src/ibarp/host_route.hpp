@@ -15,8 +15,8 @@ struct HostRoute {
   std::optional<ibarp_address> source;
 };
 
-/// The route of a packet of this host to the address; nullopt if there is none, or it refuses.
-/// Throws Failure if the kernel cannot be asked.
+/// The route of a packet of this host to the address. Returns nullopt if there is none, or if it
+/// refuses packets. Throws Failure if the kernel cannot be asked.
 [[nodiscard]] std::optional<HostRoute> host_route(const ibarp_address& address);
 
 }  // namespace ipoib::ibarp

@@ -66,7 +66,7 @@ Client daemon_of(const Command& command) {
 
 namespace {
 
-/// The interface that the daemon has for a partition; nullopt: none.
+/// The interface that the daemon has for a partition; nullopt if it has none.
 std::optional<std::string> interface_of(std::uint32_t pid, std::uint16_t pkey) {
   for (const std::string& name : interfaces_named("")) {
     const ibarp_info info = Client(name).info();

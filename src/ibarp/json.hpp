@@ -12,7 +12,7 @@ namespace ipoib::ibarp {
 [[nodiscard]] boost::json::object as_json(const std::string& interface, const ibarp_group& group);
 [[nodiscard]] boost::json::object as_json(const std::string& interface,
                                           const ibarp_station& station);
-/// What is not known yet is left out.
+/// The information of an interface. What is not known yet is left out.
 [[nodiscard]] boost::json::object as_json(const ibarp_info& info);
 
 }  // namespace ipoib::ibarp

@@ -31,7 +31,8 @@ Status guarded(What what) {
 
 Status run(const Command& command);
 
-/// Runs the commands of a file until one fails, with --force all of them. Returns the worst status.
+/// Runs the commands of a file until one fails; with --force, runs all of them. Returns the worst
+/// status.
 Status run_batch(const Command& options) {
   Batch batch(options.batch);
   Status worst = kDone;

@@ -52,7 +52,7 @@ void add_counter(Families& to, const std::string& drops, const Labels& labels,
   to.counter("ipoib_" + name + "_total", name + " of ibarp(8), Counters.", labels, counter.value);
 }
 
-/// Whether it counts for the port, and so is the same for all interfaces of a daemon.
+/// Whether a counter is that of a port, and so is the same for all interfaces of a daemon.
 bool is_of_port(std::string_view name) {
   return name.starts_with("sa_") || name.starts_with("drop_sa_") || name.starts_with("drop_port_");
 }
@@ -60,7 +60,7 @@ bool is_of_port(std::string_view name) {
 /// Counters of ports. Several daemons may serve a port; each has counted what is its own.
 class PortCounters {
  public:
-  /// Those of one interface; the further interfaces of a daemon have the same.
+  /// Adds the counters of an interface; further interfaces of its daemon have the same ones.
   void add(const ibarp_info& info, const std::vector<ibarp_counter>& counters) {
     const Port port(info.device, info.port);
     if (!seen_.emplace(port, info.pid).second) return;
@@ -187,7 +187,7 @@ Metrics collect_metrics(const Command& command) {
   return std::move(collector).finish(interfaces.size());
 }
 
-/// The first line of the file, which nobody else may read.
+/// The first line of a file, which only its owner may be able to read.
 std::string read_password(const std::string& path) {
   const auto fail = [&path](const std::string& why) {
     return Failure(kFailed, "--password-file " + path + ": " + why);

@@ -69,7 +69,7 @@ std::string as_text(const std::string& interface, const ibarp_event& event,
   return out + because(event.why);
 }
 
-/// The parts of a list with commas.
+/// The parts of a list, separated by commas.
 std::vector<std::string_view> names_in(std::string_view list) {
   std::vector<std::string_view> names;
   while (!list.empty()) {

@@ -9,12 +9,12 @@ void print(const std::string& text);
 void flush_output();
 /// Prints at once. Returns whether that is possible.
 bool print_line(const std::string& text);
-/// errno of the first failure to print; 0: none.
+/// The errno value of the first failure to print; 0 if there was none.
 [[nodiscard]] int print_failure();
 
 /// Prints "ibarp: WHY" on stderr, after `location`.
 void print_error(const std::string& why);
-/// "FILE:LINE: " while a command of a file runs; otherwise empty.
+/// The text "FILE:LINE: " while a command of a file runs; otherwise empty.
 void set_location(const std::string& location);
 
 }  // namespace ipoib::ibarp

@@ -101,7 +101,8 @@ class Probe {
     return ibarp_get(client.get(), &hop, &entry) == 0 && (entry.flags & IBARP_HAS_HARDWARE) != 0;
   }
 
-  /// Returns whether the entry has gone: permanent entries and pins stay, and only root may do it.
+  /// Deletes the entry unless it is permanent or pinned; only root may do it. Returns whether it
+  /// has gone.
   static bool forget(const Client& client, const ibarp_address& hop) {
     ibarp_filter filter{sizeof(ibarp_filter), 0, {}, 0, {}};
     filter.prefix = hop;

@@ -23,7 +23,7 @@ std::string heading(const Client& client) {
   return ink(Ink::interface, client.interface()) + ":\n";
 }
 
-/// Counters of what fails, beside the drops. The others count what happens on a healthy link, too.
+/// Counters of failures, besides the drops. The others count what happens on a healthy link, too.
 constexpr std::array<std::string_view, 19> kFaults{"address_handle_refusals",
                                                    "carrier_losses",
                                                    "host_groups_left_out",

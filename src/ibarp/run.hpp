@@ -35,7 +35,7 @@ struct GroupListing {
   std::vector<GroupLine> groups;
   std::string members_unknown;  ///< the reason, as text; empty if there is nothing to say
 };
-/// As for all hosts of the link: the address of the broadcast group.
+/// The address of the broadcast group, which is for all hosts of the link.
 inline constexpr ibarp_address kBroadcast{AF_INET, {0xff, 0xff, 0xff, 0xff}};
 /// The group of an IP address; null if there is none.
 [[nodiscard]] const ibarp_group* find_group(const std::vector<ibarp_group>& groups,
@@ -58,7 +58,7 @@ void load(const Client& client, const Command& command);
 
 /// Whether the port is a limited member of the partition.
 [[nodiscard]] bool is_limited(const ibarp_info& info);
-/// Lists interfaces, of which the information is given.
+/// Lists interfaces from their information.
 [[nodiscard]] std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command);
 /// An interface whose daemon is to add another one. Throws Failure if several daemons run.
 [[nodiscard]] Client daemon_of(const Command& command);

@@ -1,5 +1,5 @@
-// A terminal's alternate screen, and keys without Enter. Left in any case: at the end, on signals
-// that end the program, and while it is stopped.
+// A terminal's alternate screen, and keys without Enter. The terminal is restored in any case: at
+// the end, on signals that end the program, and while the program is stopped.
 #pragma once
 
 #include <termios.h>
@@ -28,8 +28,8 @@ class Screen {
   [[nodiscard]] static Size size();
   /// Replaces the contents. Lines beyond the last row are left out.
   void show(const std::string& text);
-  /// Waits for a key; none after that time, when the size has changed, or if the input has ended.
-  /// A signal that ends the program does so here, after leaving the screen.
+  /// Waits for a key. Returns none after that time, when the size has changed, or if the input has
+  /// ended. A signal that ends the program does so here, after leaving the screen.
   [[nodiscard]] std::optional<char> key(std::chrono::steady_clock::time_point until);
 
  private:

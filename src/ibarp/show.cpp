@@ -36,7 +36,8 @@ std::string gid_of(const ibarp_entry& entry) {
   return has_hardware(entry) ? gid : "-";
 }
 
-/// The columns that fit 80 columns, with the addresses of most networks all of them.
+/// The columns of the brief table. With the addresses of most networks, all of them fit 80
+/// characters.
 Table brief_table(const std::vector<Listing>& listings) {
   Table table({{"ADDRESS"},
                {"DEV"},

@@ -12,7 +12,7 @@ namespace ipoib::ibarp {
 
 struct Subcommand {
   Command::Verb verb;
-  /// Separated by spaces. Empty for a verb that a subcommand of another row has led to.
+  /// Its names, separated by spaces; empty for a verb that a subcommand of another row has led to.
   std::string_view names;
   /// Parses the words after the name, and removes them. Throws Failure.
   void (*take)(Command& command, std::vector<std::string>& words);
@@ -20,13 +20,13 @@ struct Subcommand {
   const char* help;  ///< its lines of --help
 };
 
-/// All, in the order of --help. Verbs that only options stand for are not among them.
+/// All subcommands, in the order of --help. Verbs that only options stand for are not among them.
 [[nodiscard]] std::span<const Subcommand> subcommands();
-/// Their names.
+/// The names of all subcommands.
 [[nodiscard]] std::vector<std::string_view> subcommand_names();
-/// The first one with a name that begins so, as in ip(8); null if there is none.
+/// The first subcommand with a name that begins so, as in ip(8); null if there is none.
 [[nodiscard]] const Subcommand* find_subcommand(std::string_view abbreviation);
-/// Requires a row of this verb.
+/// The subcommand of a verb, which must have a row.
 [[nodiscard]] const Subcommand& subcommand_of(Command::Verb verb);
 
 }  // namespace ipoib::ibarp

@@ -115,7 +115,7 @@ Status run_report(const Command& command) {
   return print_reports(command, report);
 }
 
-/// Fails if anything is wrong.
+/// Prints what is wrong. Fails if anything is.
 Status run_check(const Command& command) {
   bool is_wrong = false;
   const Status status = print_reports(command, [&](const Client& client, const Command&) {
@@ -126,15 +126,15 @@ Status run_check(const Command& command) {
   return is_wrong ? kFailed : status;
 }
 
-/// Fails if packets do not arrive.
+/// Prints where packets go. Fails if they do not arrive.
 Status run_explain(const Command& command) {
   const Findings findings = explain(command);
   print(command.json ? "[" + findings.json() + "]\n" : findings.text());
   return findings.has_wrong() ? kFailed : kDone;
 }
 
-/// Probes once, with --interval until it is killed, with --count so many times. Fails if the last
-/// one failed.
+/// Probes once; with --interval, until it is killed; with --count, so many times. Fails if the last
+/// probe failed.
 Status run_probe(const Command& command) {
   const auto& watch = command.watch;
   const bool is_endless = watch.interval.has_value() && !watch.count;
@@ -156,7 +156,8 @@ void write_file(const std::string& path, const std::string& text) {
   if (!written) throw Failure(kFailed, written.error().message);
 }
 
-/// All interfaces of the daemon of the given one, or of all. Writes nothing if anything is missing.
+/// Saves all interfaces of the daemon that has the given one, or of all daemons. Writes nothing if
+/// anything is missing.
 Status run_save(const Command& command) {
   std::string text = "# ibarp save; ibarp --batch sets it again.\n";
   SavedDaemons daemons;

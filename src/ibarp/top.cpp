@@ -50,7 +50,7 @@ struct InterfaceLine {
   std::string failure{};  ///< why there is nothing else
 };
 
-/// Per second; empty if not known.
+/// Rates per second; empty if not known.
 struct Rates {
   std::optional<double> tx_packets{};
   std::optional<double> rx_packets{};
@@ -148,7 +148,7 @@ class Top {
   void read(const std::string& name, Sample& sample);
   void add_rates(const Sample& before);
   void sort();
-  /// From the sample before to the last one.
+  /// The time from the sample before to the last one.
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(now_.when - before_->when).count();
   }
@@ -226,7 +226,7 @@ void Top::add_rates(const Sample& before) {
   }
 }
 
-/// Stable, so that equal ones stay in the order of their addresses.
+/// The sort is stable, so that equal ones stay in the order of their addresses.
 void Top::sort() {
   const auto before = [](const NeighbourLine& a, const NeighbourLine& b) {
     const auto key = [](const NeighbourLine& line) {

@@ -45,7 +45,7 @@ Status wait_for(const Command& command) {
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   Watched watched(command.device, IBARP_LINK, 0);
   for (;;) {
-    // What changes while the state is looked at is an event that ends the next wait.
+    // A change while the state is looked at is an event, which ends the next wait.
     (void)watched.look();
     const std::string why = unmet(watched, command.watch.until_up);
     if (why.empty()) return kDone;

@@ -10,7 +10,7 @@
 
 namespace ipoib::ibarp {
 
-// Options without letter.
+// Options that have no letter.
 inline constexpr int kShortStamp = 4;
 inline constexpr int kTimeout = 5;
 inline constexpr int kInterval = 6;
@@ -31,7 +31,7 @@ struct WatchOptions {
   std::optional<Sort> sort{};                           ///< of top
 };
 
-/// The names; top has their first letters as keys.
+/// The names of what top can sort by; their first letters are its keys.
 inline constexpr std::array<std::pair<std::string_view, WatchOptions::Sort>, 5> kSortNames{
     {{"rate", WatchOptions::Sort::rate},
      {"address", WatchOptions::Sort::address},
@@ -41,7 +41,8 @@ inline constexpr std::array<std::pair<std::string_view, WatchOptions::Sort>, 5> 
 
 struct Command;
 
-/// Sets what the option with this letter is for; nothing if it is another one. Throws Failure.
+/// Sets what the option with this letter is for. Does nothing for an option of other commands.
+/// Throws Failure.
 void apply_watch_option(WatchOptions& watch, int letter, const char* argument);
 /// Refuses options that the command would ignore. Throws Failure.
 void check_watch_options(const Command& command);

@@ -17,23 +17,23 @@ namespace ipoib::ibarp {
 class Watched {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Between two looks for interfaces that have come.
+  /// Pause between two looks for new interfaces.
   static constexpr std::chrono::milliseconds kLook{500};
 
-  /// `topics` and `interval_ms` as of ibarp_subscribe().
+  /// `topics` and `interval_ms` are those of ibarp_subscribe().
   Watched(std::string device, std::uint32_t topics, std::uint32_t interval_ms)
       : device_(std::move(device)), topics_(topics), interval_ms_(interval_ms) {}
 
   /// Connects to the interfaces that are not watched yet. Returns the names of the new ones. Throws
   /// Failure if the named one cannot be watched, now and later.
   std::vector<std::string> look();
-  /// The watched ones, by name.
+  /// The watched interfaces, by name.
   [[nodiscard]] std::map<std::string, Handle>& all() { return handles_; }
   /// Why look() could not connect to an interface; empty if there is none.
   [[nodiscard]] const std::string& why() const { return why_; }
-  /// Waits until there may be an event, or that time.
+  /// Waits until there may be an event, or until that time.
   void wait(Clock::time_point until);
-  /// The same, and returns false as soon as standard output is a pipe without reader.
+  /// Waits in the same way. Returns false as soon as standard output is a pipe without reader.
   [[nodiscard]] bool wait_with_output(Clock::time_point until);
   /// Calls `on_event(name, event)` for each event that has come, and `on_end(name)` for each
   /// interface whose daemon has ended, which is not watched any more.

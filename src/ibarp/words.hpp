@@ -1,5 +1,5 @@
-// Parses the words after the name of a subcommand, as of ip(8) neigh, and removes them. "dev IF" is
-// an argument of each. All throw Failure.
+// Parses the words after the name of a subcommand, as those of ip(8) neigh, and removes them. Each
+// subcommand has the argument "dev IF". All functions throw Failure.
 #pragma once
 
 #include <string>

@@ -30,8 +30,8 @@ class Families {
   void drops(const std::string& name, const std::string& manual, const Labels& labels,
              std::string_view counter, std::uint64_t value);
   void gauge(const std::string& name, const std::string& help, const Labels& labels, double value);
-  /// `bounds_ns` are upper bounds, inclusive, ascending. `counts` are not cumulative, and one more:
-  /// the last one counts what is above all bounds. The sample is in seconds.
+  /// `bounds_ns` are upper bounds, inclusive, ascending. `counts` are not cumulative. There is one
+  /// more than bounds: the last one counts what is above all of them. The sample is in seconds.
   void histogram(const std::string& name, const std::string& help, const Labels& labels,
                  std::span<const std::uint64_t> bounds_ns, std::span<const std::uint64_t> counts,
                  std::uint64_t sum_ns);

@@ -189,19 +189,19 @@ class Multicast(KernelPeer):
         heard.end()
         overheard.end()
 
-    def test_from_theirs_to_ours(self):
+    def test_theirs_reaches_ours(self):
         for group, mgid in self.GROUPS.items():
             self.reaches_only_the_member(self.theirs, self.ours, self.third, group)
             self.assertTrue(self.sa_has_granted(3, mgid, "0x2", 1), "ours had joined")
             wait_until(lambda at=mgid: self.sa_has_granted(3, at, "0x15", 1), "ours has left")
             wait_until(lambda at=mgid: self.our_membership(at) is None, "ours shows no membership")
 
-    def test_from_ours_to_theirs(self):
+    def test_ours_reaches_theirs(self):
         for group, mgid in self.GROUPS.items():
             self.reaches_only_the_member(self.ours, self.theirs, self.third, group)
             self.assertTrue(self.sa_has_granted(2, mgid, "0x2", 1), "theirs had joined")
 
-    def test_to_theirs_while_ours_is_not_in_the_group(self):
+    def test_ours_reaches_theirs_without_being_in_the_group(self):
         for group, mgid in self.GROUPS.items():
             self.reaches_only_the_member(self.third, self.theirs, self.ours, group)
             self.assertIsNone(self.our_membership(mgid))

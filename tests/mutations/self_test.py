@@ -287,7 +287,7 @@ class Judged(unittest.TestCase):
             with self.assertRaisesRegex(sources.SourceError, "expected a function"):
                 self.read(text)
 
-    def test_an_entry_that_fits_nothing_any_more(self):
+    def test_an_entry_that_no_longer_fits_anything(self):
         for text in (self.TEXT.replace("kStep", "kLeap"), self.TEXT.replace("count", "account")):
             with self.assertRaisesRegex(sources.SourceError, "has no such line any more"):
                 mutations.check(self.read(text), [SOURCE])

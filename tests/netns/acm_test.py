@@ -92,7 +92,7 @@ class Acm(hosts.Pair):
         self.assertEqual(self.counter("bad_requests"), 0)
 
     @hosts.needs("rdma_server", "rdma_client")
-    def test_a_connection_by_such_an_address(self):
+    def test_an_address_of_an_interface_leads_to_a_connection(self):
         server = Process(self.command(self.right, "rdma_server"), self.subnet.folder / "server.out",
                          self.subnet.environment)
         self.addCleanup(server.end)
@@ -115,7 +115,7 @@ class Acm(hosts.Pair):
         done = self.run_on_left("ib_acme", "-f", "i", "-d", "192.0.2.1")
         self.assertNotIn("dlid", done.stdout)
 
-    def test_a_stranger(self):
+    def test_nonsense_harms_only_its_sender(self):
         """Sends nonsense, and goes on with it, while others are served."""
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(str(self.socket))

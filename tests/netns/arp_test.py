@@ -45,7 +45,7 @@ class VirtualAddress(OtherAddresses):
         shown = self.left.run(hosts.program("ibarp"), "show").stdout
         self.assertIn(VIRTUAL, shown)
 
-    def test_of_a_bridge_is_reached(self):
+    def test_address_of_a_bridge_is_reached(self):
         self.assertFalse(self.reaches_again("10.44.0.50"), "no bridge yet")
         self.right.run("ip", "link", "add", "br0", "type", "bridge")
         self.right.run("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1")
@@ -110,7 +110,7 @@ class ProxyArp(OtherAddresses):
         self.set_arp(self.right, proxy_arp=0)
         wait_until(lambda: not self.reaches_again(ROUTED), "no proxy any more")
 
-    def test_of_single_addresses(self):
+    def test_answers_for_single_addresses(self):
         self.right.run("ip", "neigh", "add", "proxy", ROUTED, "dev", "ib0")
         wait_until(lambda: self.reaches_again(ROUTED), "left reaches the container")
         self.right.run("ip", "neigh", "del", "proxy", ROUTED, "dev", "ib0")

@@ -47,13 +47,13 @@ class Interrupted(unittest.TestCase):
         wait_until(lambda: not hosts.processes_with(self.mark), "all its processes have ended")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["log"])
 
-    def test_at_the_first_namespaces(self):
+    def test_leaves_nothing_at_the_first_namespaces(self):
         self.interrupt(signal.SIGINT, "right")
 
-    def test_with_pump_and_fastd(self):
+    def test_leaves_nothing_with_pump_and_fastd(self):
         self.interrupt(signal.SIGTERM, "ipoibd-left")
 
-    def test_with_daemons(self):
+    def test_leaves_nothing_with_daemons(self):
         self.interrupt(signal.SIGHUP, "ipoibd-busy-right")
 
 

@@ -180,11 +180,11 @@ class Lines(unittest.TestCase):
         "--- SIGCHLD {si_signo=SIGCHLD} ---",
     )
 
-    def test_blocking(self):
+    def test_lines_that_block(self):
         for line in self.BLOCKING:
             self.assertTrue(can_block(line, {8}.__contains__), line)
 
-    def test_harmless(self):
+    def test_lines_that_are_harmless(self):
         for line in self.HARMLESS:
             self.assertFalse(can_block(line, {8}.__contains__), line)
 

@@ -169,7 +169,7 @@ class Probe(Findings):
         self.assert_finding(found, "neighbour", "ok", "not asked again")
         self.assert_finding(found, "datagram", "ok")
 
-    def test_where_it_ends(self):
+    def test_says_where_it_ends(self):
         found = self.ask("probe", "10.44.0.77")
         self.assert_finding(found, "neighbour", "wrong", "arp_requests_broadcast 3", "did not answer")
         self.assertNotIn("path", found)
@@ -178,7 +178,7 @@ class Probe(Findings):
         self.assert_finding(found, "path", "ok")
         self.assert_finding(found, "datagram", "wrong", "no reply", "firewall")
 
-    def test_several_times(self):
+    def test_probes_several_times(self):
         done = self.left.run(hosts.program("ibarp"), "probe", "10.44.0.2", "--json", "--count", "3", "--interval", "0.1")
         answers = [json.loads(line)[0] for line in done.stdout.splitlines()]
         self.assertEqual([each["ok"] for each in answers], [True] * 3)

@@ -24,13 +24,13 @@ class FirstDatagram(hosts.Pair):
         drops = self.left.ibarp("stats")["drops"]
         self.assertEqual({name: count for name, count in drops.items() if "parked" in name and count}, {})
 
-    def test_to_a_neighbour(self):
+    def test_reaches_a_neighbour(self):
         for address, size in ("10.44.0.2", LARGEST), ("fd44::2", LARGEST - 20):
             with self.subTest(address):
                 self.assertFalse(self.left.lost_of(1, address, "-s", str(size)))
         self.assert_nothing_dropped()
 
-    def test_to_several_neighbours_at_once(self):
+    def test_reaches_several_neighbours_at_once(self):
         """The host sends all of them before the first neighbour has responded."""
         # A ping with a raw socket gets the replies of all, for which its buffer may be too small.
         self.left.run("sysctl", "-qw", "net.ipv4.ping_group_range=0 0")
@@ -41,7 +41,7 @@ class FirstDatagram(hosts.Pair):
         self.assertEqual(done.stdout.count(" 1 received"), NEIGHBOURS, done.stdout)
         self.assert_nothing_dropped()
 
-    def test_to_a_group(self):
+    def test_reaches_a_group(self):
         group, mgid = "239.1.2.9", "ff12:401b:ffff::f01:209"
         listening = streams.start(self.right, streams.LISTENER, self.subnet.folder, "group", group, "join")
         self.addCleanup(listening.end)
@@ -57,7 +57,7 @@ class FirstDatagram(hosts.Pair):
 
 
 class FirstDatagramOnEthernet(hosts.Pair):
-    def test_to_a_neighbour(self):
+    def test_reaches_a_neighbour(self):
         self.set_up()
         self.start("--ethernet")
         self.assertFalse(self.left.lost_of(1, "10.44.0.2", "-s", str(LARGEST)))

@@ -97,7 +97,7 @@ class Output(hosts.Pair):
         done = (host or self.left).run(program("ibarp"), "--json", *words)
         return self.check(name, done.stdout)
 
-    def test_of_ibarp(self):
+    def test_ibarp_prints_valid_json(self):
         self.left.start("--pkey", "0xffff", "--pkey", "0x8003", address="10.44.0.1/24")
         self.right.start(address="10.44.0.2/24")
         wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
@@ -124,7 +124,7 @@ class Output(hosts.Pair):
         self.assertEqual(self.ibarp("ibarp-flush", "flush", "10.44.0.8", "nud", "permanent",
                                     "dev", "ib0")[0]["deleted"], 1)
 
-    def test_of_a_monitor(self):
+    def test_a_monitor_prints_valid_json(self):
         self.left.start(address="10.44.0.1/24")
         monitor = Monitor(self.left, "all", "-ts")
         self.addCleanup(lambda: monitor.process.end(signal.SIGKILL))
@@ -140,7 +140,7 @@ class Output(hosts.Pair):
                       {"event": "takeover", "interface": "ib0"}]:
             self.check("ibarp-monitor", json.dumps(event))
 
-    def test_of_top(self):
+    def test_top_prints_valid_json(self):
         self.left.start(address="10.44.0.1/24")
         self.left.run(program("ibarp"), "add", "10.44.0.7", "gid", "fe80::77")
         done = self.left.run(program("ibarp"), "--json", "top", "--count", "2", "--interval", "0.1")
@@ -150,14 +150,14 @@ class Output(hosts.Pair):
         self.assertEqual(shown[0]["neighbours"][0]["packets_per_s"], 0)
         self.assertIn("rx_bits_per_s", shown[1]["interfaces"][0])
 
-    def test_of_a_lost_device(self):
+    def test_a_lost_device_has_valid_json(self):
         self.left.start(address="10.44.0.1/24")
         self.softib_set("hca", "left", "failed")
         self.left.wait_for_log("waiting for softib0 to come back")
         wait_until(lambda: self.ibarp("ibarp-info", "info")[0]["state"] == "no_device", "it says so")
         self.assertEqual(self.ibarp("ibarp-interface", "interface")[0]["state"], "no_device")
 
-    def test_of_softib(self):
+    def test_softib_prints_valid_json(self):
         self.left.start(address="10.44.0.1/24")
         for section in ([], ["nodes"], ["partitions"], ["groups"], ["counters"]):
             done = self.subnet.run_softib("show", "--json", *section)
@@ -171,7 +171,7 @@ class Output(hosts.Pair):
         self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
 
     @hosts.needs("rping")
-    def test_of_connection_managers(self):
+    def test_connection_managers_have_valid_json(self):
         """A server and its client in one host; both sides are listed."""
         with subprocess.Popen([program("softib"), "run", "--hca", "left", "--", "rping", "-s", "-P"],
                               env=self.subnet.environment, stderr=subprocess.DEVNULL) as server:

@@ -53,7 +53,7 @@ class OtherNamespace(hosts.Pair):
         wait_until(lambda: left.link("ib0.8002"), "the interface is created")
         self.assertIsNone(self.left.link("ib0.8002"))
 
-    def test_by_path(self):
+    def test_namespace_is_named_by_its_path(self):
         left, _ = self.others
         self.left.start_all("--netns", f"/run/netns/{left.namespace}", wait=False)
         wait_until(left.has_carrier, "ib0 is up")

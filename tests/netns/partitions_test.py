@@ -236,7 +236,7 @@ class ByHand(Partitions):
         self.assertIsNone(self.left.link("red"))
         self.assertNotIn(" error ", self.left.daemon.output())
 
-    def test_refuses(self):
+    def test_refuses_what_cannot_be_done(self):
         self.start_in_default()
         self.left.run("ip", "link", "add", "taken", "type", "veth")
         for arguments, status, why in (
@@ -293,7 +293,7 @@ class ByHand(Partitions):
 
 
 class Chosen(Partitions):
-    def test_several(self):
+    def test_several_partitions(self):
         self.set_up("--partition", "1=full", "--partition", "2=full")
         for host in (self.left, self.right):
             host.start_all("--pkey", RED, "--pkey", "0x7fff", "--name", "ipoib", wait=False)

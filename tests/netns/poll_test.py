@@ -27,21 +27,21 @@ class Poll(hosts.Pair):
         self.assertEqual(self.left.lost_of(1000, "10.44.0.2", "-i", "0"), 0)
         streams.tcp(self.left, self.right, "10.44.0.2", 64)
 
-    def test_event(self):
+    def test_event_mode(self):
         self.start_with("event")
         self.assert_works()
         counters = self.left.counters()
         self.assertGreater(counters["sleeps"], 0)
         self.assertEqual((counters["spins"], counters["spins_in_vain"]), (0, 0))
 
-    def test_busy(self):
+    def test_busy_mode(self):
         self.start_with("busy")
         self.assert_works()
         self.assertEqual(self.left.counters()["sleeps"], 0)
         before = self.cpu_time(self.left)
         wait_until(lambda: self.cpu_time(self.left) > before + 0.2, "the daemon keeps polling")
 
-    def test_adaptive(self):
+    def test_adaptive_mode(self):
         self.start_with("adaptive")
         self.assert_works()
         self.assertGreater(self.left.counters()["sleeps"], 0)

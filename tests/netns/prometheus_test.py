@@ -101,7 +101,7 @@ class Text(Metrics):
                                   capture_output=True, check=False)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
-    def test_of_a_subnet(self):
+    def test_shows_a_subnet(self):
         def value(name):
             found = re.search(rf"^{name} (\S+)$", self.subnet.run_softib("metrics").stdout, re.M)
             return found and float(found[1])

@@ -22,7 +22,7 @@ class Reload(hosts.Pair):
     def reload(self, *options):
         return self.left.run(hosts.program("ipoibd"), "--reload", *options, check=False)
 
-    def test_reload(self):
+    def test_takes_over_changes(self):
         self.write("pkey = 0xffff", "pkey = 0x8001", "log = link=debug", "poll = event", "mtu = 1500")
         self.left.daemon.popen.send_signal(signal.SIGHUP)
         wait_until(lambda: self.left.link("ib0.8001"), "the other partition has an interface")
@@ -38,7 +38,7 @@ class Reload(hosts.Pair):
         self.assertIsNotNone(self.left.link("ib0"), "the first one stays")
         self.assertTrue(self.left.daemon.is_running())
 
-    def test_refusals(self):
+    def test_refuses_what_is_wrong(self):
         self.write("pkey = 0xffff", "port = many")
         done = self.reload("--config", self.file)
         self.assertEqual(done.returncode, 2, done.stderr)
@@ -50,7 +50,7 @@ class Reload(hosts.Pair):
         self.assertIn("no ipoibd on mlx5_7 port 2", done.stderr)
         self.assertTrue(self.left.daemon.is_running())
 
-    def test_without_a_device(self):
+    def test_works_without_a_device(self):
         """A daemon that waits for its device takes over what it will need."""
         self.softib_set("hca", "left", "failed")
         self.left.wait_for_log("waiting for softib0 to come back")

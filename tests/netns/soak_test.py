@@ -107,7 +107,7 @@ class Soak(unittest.TestCase):
                                         "(, IPv4, ib0: not reached|: no transfer is completed)")
         self.assert_nothing_left(soak)
 
-    def test_interrupted_it_leaves_nothing(self):
+    def test_leaves_nothing_when_interrupted(self):
         """It prints the seed, a random one, with which the run can be repeated."""
         seeds = set()
         for number, reached in ((signal.SIGINT, "starting 3 hosts"), (signal.SIGTERM, "round 0: all")):

@@ -52,7 +52,7 @@ class Server::Impl {
   void start(asio::io_context& context);
   void stop();
 
-  /// When a request of the user may be served.
+  /// Returns when a request of the user may be served.
   [[nodiscard]] TimePoint next_turn(uid_t user);
   void find(const wire::acm::Wanted& wanted, Done done) { handler_(wanted, std::move(done)); }
   void forget(const std::shared_ptr<Session>& session);
@@ -75,7 +75,7 @@ class Server::Impl {
   const Limits limits_;
   lines::ClientAcceptor acceptor_;
   TokenBucket all_;
-  /// Those with clients, and those whose bucket is not full yet.
+  /// Users with clients, and users whose token bucket is not full yet.
   std::map<uid_t, User> users_;
   std::set<std::shared_ptr<Session>> sessions_;
 };

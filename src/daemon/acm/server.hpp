@@ -19,11 +19,11 @@
 
 namespace ipoib::daemon::acm {
 
-/// Clients at a time: a program has one connection. Of one user no more than half, so that he can
-/// have as many as a job has processes on a host, and still leaves some to others.
+/// The most clients at a time; a program has one connection. One user can have half of them: as
+/// many as a job has processes on a host, and others still find room.
 inline constexpr std::size_t kMaxClients = 1024;
 inline constexpr std::size_t kMaxClientsPerUser = 512;
-/// Requests per second, and as many at once as in a quarter of a second.
+/// Requests per second. A quarter of that may come at once.
 inline constexpr std::uint32_t kRate = 8000;
 inline constexpr std::uint32_t kRatePerUser = 4000;
 /// After this time a request that the handler has not answered is refused: its interface has gone.

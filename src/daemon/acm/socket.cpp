@@ -42,7 +42,7 @@ struct Link {
   std::string target;
 };
 
-/// nullopt: the run folder is not below `system`.
+/// Returns nullopt if the run folder is not below `system`.
 std::optional<Link> link_to(const std::string& run_folder, const std::string& system) {
   const std::string above = system + "/";
   if (!run_folder.starts_with(above)) return std::nullopt;

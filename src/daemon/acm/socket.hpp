@@ -43,8 +43,9 @@ struct Client {
 
 class Socket {
  public:
-  /// Listens in the run folder. Whoever may read the control sockets may connect. EADDRINUSE:
-  /// another process listens there, and it is not `predecessor`, whose socket is replaced.
+  /// Listens in the run folder. Whoever may read the control sockets may connect. Fails with
+  /// EADDRINUSE if another process listens there that is not `predecessor`, whose socket is
+  /// replaced.
   [[nodiscard]] static Result<Socket> open(const control::SocketAccess& access, pid_t predecessor);
   Socket(Socket&&) noexcept = default;
   Socket& operator=(Socket&&) = delete;
@@ -68,7 +69,8 @@ class Socket {
 };
 
 /// Makes the name `system`/ibacm.sock lead to the socket in `run_folder`, if that is below
-/// `system`. A link that leads nowhere is replaced; EADDRINUSE: the name is another server's.
+/// `system`. A link that leads nowhere is replaced. Fails with EADDRINUSE if the name is another
+/// server's.
 [[nodiscard]] Result<void> link_socket(const std::string& run_folder,
                                        const std::string& system = kSystemFolder);
 

@@ -14,14 +14,14 @@ namespace ipoib::daemon::handover {
 
 namespace {
 
-/// For each message of the old daemon.
+/// Time to wait for each message of the old daemon.
 constexpr std::chrono::seconds kPatience{10};
 
 Error out_of_place(const char* what) {
   return Error(EPROTO, std::string("the other daemon sends ") + what);
 }
 
-/// Appends a list, of which none may be empty, so that the number of messages is bounded.
+/// Appends a list. Fails if it is empty, so that the number of messages is bounded.
 template <class T>
 Result<bool> append(std::vector<T>& to, std::vector<T>& from, std::size_t most) {
   if (from.empty() || to.size() + from.size() > most) return out_of_place("a list of a wrong size");
@@ -29,7 +29,8 @@ Result<bool> append(std::vector<T>& to, std::vector<T>& from, std::size_t most) 
   return false;
 }
 
-/// nullopt if the daemon has gone. The error of a Refusal is ENODEV if another daemon may fit.
+/// Returns nullopt if the daemon has gone. The error of a Refusal is ENODEV if another daemon may
+/// fit.
 Result<std::optional<Handover>> talk(Connection&& connection, const Hello& wanted) {
   connection.set_timeout(kPatience);
   if (const auto sent = connection.send(emit(wanted)); !sent) {

@@ -83,7 +83,7 @@ struct Handover {
 [[nodiscard]] Hello hello_of(const verbs::Device& device, std::vector<PKey> pkeys);
 
 /// Asks the daemon of the port that `wanted` names for its interfaces. Called in the network
-/// namespace of the interfaces. nullopt if there is none, or it ends meanwhile. Throws
+/// namespace of the interfaces. Returns nullopt if there is none, or it ends meanwhile. Throws
 /// std::runtime_error with the reason if it refuses, or if a handover `is_required` and there is
 /// none.
 [[nodiscard]] std::optional<Handover> request_handover(const Hello& wanted, bool is_required,

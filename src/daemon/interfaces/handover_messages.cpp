@@ -23,7 +23,7 @@ constexpr std::size_t kNeighbourRecord = kAddress + HwAddress::kSize + 16 + 1 + 
 static_assert(kHeader + 4 + kMaxRecords * kNeighbourRecord <= kMaxMessage);
 static_assert(kMaxInterfaces <= kMaxRecords);
 
-/// The types in bytes; the index in Message plus one.
+/// The type of a message as a byte: its index in Message, plus one.
 template <class T, std::size_t I = 0>
 constexpr std::uint8_t type_of() {
   if constexpr (std::is_same_v<std::variant_alternative_t<I, Message>, T>) {
@@ -61,7 +61,7 @@ void write_address(ByteWriter& out, const IpAddress& address) {
 
 constexpr std::uint64_t kNoDuration = ~std::uint64_t{0};
 
-/// In milliseconds.
+/// Writes milliseconds.
 void write_duration(ByteWriter& out, const std::optional<Duration>& duration) {
   if (!duration) return out.u64(kNoDuration);
   const auto number = std::chrono::duration_cast<Milliseconds>(*duration).count();
@@ -183,11 +183,12 @@ std::optional<Duration> read_duration(Input& in) {
   constexpr Milliseconds kLongest = std::chrono::hours(24 * 365);
   const std::uint64_t number = in.bytes.u64();
   if (number == kNoDuration) return std::nullopt;
-  // Longer ones are of no use, and could overflow.
+  // A longer duration is of no use, and could overflow.
   return Milliseconds(std::min(number, static_cast<std::uint64_t>(kLongest.count())));
 }
 
-/// Calls `read` with each record, of at least `record` bytes. 0: a record tells where it ends.
+/// Calls `read` with each record, of at least `record` bytes. If that is 0, a record tells where it
+/// ends.
 template <class Read>
 void read_list(Input& in, std::size_t record, std::size_t most, Read&& read) {
   const std::size_t count = in.bytes.u16();

@@ -25,7 +25,7 @@
 namespace ipoib::daemon::handover {
 
 inline constexpr std::uint16_t kVersion = 1;
-/// Versions from this one on can be spoken, too.
+/// The oldest version that this daemon can speak.
 inline constexpr std::uint16_t kOldestVersion = 1;
 
 inline constexpr std::size_t kMaxMessage = 32U << 10;  ///< bytes
@@ -55,8 +55,8 @@ struct Offer {
   std::uint16_t version = kVersion;  ///< which both speak
   std::uint32_t pid = 0;
   std::string program_version = {};
-  std::vector<std::pair<PKey, std::string>> added = {};  ///< interfaces, by the operator
-  std::vector<PKey> deleted = {};                        ///< likewise
+  std::vector<std::pair<PKey, std::string>> added = {};  ///< interfaces that the operator has added
+  std::vector<PKey> deleted = {};                        ///< those that the operator has deleted
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 /// Begins an interface. The message carries the descriptor of its TUN.
@@ -65,7 +65,7 @@ struct Interface {
   std::uint32_t mtu = 0;  ///< that the old daemon has set, in bytes; 0: none
   friend bool operator==(const Interface&, const Interface&) = default;
 };
-/// Of the interface that was begun last, like the next two.
+/// Static neighbours of the interface that was begun last. The next two messages are about it, too.
 struct Statics {
   std::vector<control::StaticNeighbour> neighbours;
   friend bool operator==(const Statics&, const Statics&) = default;

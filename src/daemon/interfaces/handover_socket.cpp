@@ -45,7 +45,8 @@ Result<std::optional<Received>> Connection::receive() {
   ssize_t size = 0;
   do {
     size = ::recvmsg(socket_.get(), &header, flags);
-    // Reported once if the peer has closed its end without reading all, before what it has sent.
+    // ECONNRESET is reported once, before what the peer has sent, if it has closed its end without
+    // reading all.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) return error_of("the other daemon");
   auto descriptors = AncillaryDescriptors::take(header);

@@ -21,10 +21,11 @@ class Connection {
  public:
   explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  /// Sends bytes of emit(), with a descriptor unless it is negative. EAGAIN: the peer does not
-  /// read; EPIPE: it has gone.
+  /// Sends bytes of emit(), with a descriptor unless it is negative. Fails with EAGAIN if the peer
+  /// does not read, and with EPIPE if it has gone.
   [[nodiscard]] Result<void> send(ConstBytes bytes, int descriptor = -1);
-  /// nullopt: the peer has closed its end. EAGAIN: there is nothing; EPROTO: not a valid message.
+  /// Returns nullopt if the peer has closed its end. Fails with EAGAIN if there is no message, and
+  /// with EPROTO if it is not valid.
   [[nodiscard]] Result<std::optional<Received>> receive();
   /// The longest time that receive() and send() block from now on.
   void set_timeout(std::chrono::milliseconds timeout);

@@ -12,13 +12,13 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Between two dumps of the host's configuration, to combine changes.
+// Pause between two dumps of the host's configuration, which combines changes.
 constexpr std::chrono::milliseconds kHostPause{50};
 // Routes can wait: the interface's thread follows their changes itself.
 constexpr std::chrono::seconds kRoutePause{1};
-// The control thread has other work than reading the host's configuration: this share of its time.
+// One part in so many of the control thread's time is for reading the host's configuration.
 constexpr int kHostShare = 4;
-// Between two dumps because of redirects, which strangers can send.
+// Pause between two dumps because of redirects, which strangers can send.
 constexpr std::chrono::seconds kRedirectPause{1};
 // How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
 constexpr std::chrono::seconds kRedirectCheck{30};

@@ -238,7 +238,7 @@ void Interface::log_start() {
 void Interface::run() {
   if (const auto pinned = cpu_.pin_thread(); !pinned)
     logs_.daemon->warn("{}", pinned.error().message);
-  // As long as 15 characters, like an interface's name.
+  // A thread's name may have 15 characters, like an interface's name.
   (void)::pthread_setname_np(::pthread_self(), id_.name.c_str());
   enter_interface_sandbox(dependencies_.options.sandbox,
                           is_on_softib() ? CallUsers::subnet : CallUsers::kernel);

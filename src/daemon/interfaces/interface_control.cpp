@@ -1,4 +1,5 @@
-// In order of an interface's lifetime: port and host changes, SA requests and responses, end.
+// The functions are in the order of an interface's life: port and host changes, SA requests and
+// responses, end.
 #include "daemon/interfaces/interface_control.hpp"
 
 #include <spdlog/fmt/fmt.h>

@@ -42,7 +42,7 @@ class InterfaceControl final : public control::Handler {
     LinkLocalChoice link_local;
     std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
     std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
-    /// Of the ports, and those of the process that belong to no interface.
+    /// Counters of the ports, and counters of the process that belong to no interface.
     std::function<std::vector<control::Counter>()> common_counters;
     /// The interface's thread no longer uses its part on that port that was replaced.
     std::function<void(PortRole)> port_released;

@@ -17,7 +17,7 @@ struct InterfaceMark {
 
 /// "ipoibd-ib0-0002c90300000001".
 [[nodiscard]] std::string to_string(const InterfaceMark& mark);
-/// nullopt if the alternative name is not of ipoibd.
+/// Returns nullopt if the alternative name is not of ipoibd.
 [[nodiscard]] std::optional<InterfaceMark> parse_mark(std::string_view alternative);
 
 }  // namespace ipoib::daemon

@@ -12,7 +12,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Until the next attempt to post to a full mailbox.
+// Pause before the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kPause{10};
 
 /// The port that a message is about; nullopt if it is about none.
@@ -29,7 +29,7 @@ std::optional<PortRole> port_of_message(const ToInterface& message) {
 /// Whether `earlier`, which waits, is superfluous because of `later`, which then includes its
 /// changes.
 bool replaces(ToInterface& later, ToInterface& earlier) {
-  // What is on its way to the part before is not for the new one.
+  // A message on its way to the part before is not for the new one.
   if (const auto* const part = std::get_if<PortReplaced>(&later)) {
     return port_of_message(earlier) == part->role;
   }

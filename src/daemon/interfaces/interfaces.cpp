@@ -60,8 +60,8 @@ void Interfaces::on_event(const InterfaceEvent& event) {
   }
   if (const auto* const update = std::get_if<PortUpdate>(&event)) {
     ports_[update->role] = update->port;
-    // First, since an interface whose partition has gone can leave its groups only while its link
-    // is up.
+    // The plan is applied first, since an interface whose partition has gone can leave its groups
+    // only while its link is up.
     apply_plan();
   }
   for (auto& [number, interface] : interfaces_) interface->on_event(event);
@@ -78,7 +78,7 @@ void Interfaces::replace_port(PortRole role) {
 }
 
 void Interfaces::reconfigure(const Reloaded& changes) {
-  // First, since a new interface has the new configuration.
+  // These come first, since a new interface has the new configuration.
   for (auto& [number, interface] : interfaces_) {
     const auto neighbours = changes.neighbours.find(interface->id().pkey);
     const bool has_others = neighbours != changes.neighbours.end();
@@ -322,7 +322,7 @@ void Interfaces::stop_now() {
   interfaces_.clear();
 }
 
-/// Removes the network interface of one that ends, unless it is for the next daemon.
+/// Removes the network interface of an interface that ends, unless it is for the next daemon.
 void Interfaces::remove_at_end(PartitionInterface& interface) {
   const bool is_wanted = stopping_ && dependencies_.options.keep;
   if (is_wanted && interface.is_at_home()) return;
@@ -363,7 +363,7 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
   const bool was_stopping = stopping_.has_value();
   if (const auto deletion = deleting_.extract(number);
       deletion && why.kind != StopReason::Kind::failed) {
-    // Also if the interface was moved or deleted meanwhile.
+    // This holds also if the interface was moved or deleted meanwhile.
     finish_deletion(std::move(interface), deletion.mapped());
   } else {
     settle(*interface, why);
@@ -373,7 +373,8 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
   if (was_stopping && interfaces_.empty()) dependencies_.owner.on_finished(stopping_->reason);
 }
 
-/// What the end of one means for its network interface, the plan, and the other interfaces.
+/// What the end of an interface means for its network interface, the plan, and the other
+/// interfaces.
 void Interfaces::settle(PartitionInterface& interface, const StopReason& why) {
   const auto partition = interface.id().pkey;
   const auto& name = interface.id().name;

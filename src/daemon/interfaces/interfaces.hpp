@@ -19,7 +19,7 @@
 
 namespace ipoib::daemon {
 
-/// By the names with which they were created.
+/// Kept interfaces by the names with which they were created.
 using KeptInterfaces = std::map<std::string, KeptInterface>;
 
 class Interfaces final : private InterfaceOwner {

@@ -15,7 +15,7 @@ namespace ipoib::daemon {
 
 class LeaveWaiter {
  public:
-  /// Long enough for the SA to respond, and for one retry.
+  /// The longest wait: enough for the SA to respond, and for one retry.
   static constexpr std::chrono::seconds kTimeout{3};
 
   /// Calls `done` once after wait().

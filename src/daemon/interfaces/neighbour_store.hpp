@@ -15,21 +15,22 @@
 
 namespace ipoib::daemon {
 
-/// Those of one interface.
+/// The static neighbours of one interface.
 class StaticNeighbours {
  public:
   using To = decltype(control::StaticNeighbour::to);
 
-  /// Those of a file that are for the interface. Lines that name it take precedence.
+  /// Takes the neighbours of a file that are for the interface. Lines that name it take precedence.
   StaticNeighbours(std::span<const control::StaticNeighbour> file, const std::string& interface);
 
   /// The interface has carried out a request of the operator. Ignores those that change no static
   /// neighbour.
   void on_done(const control::InterfaceRequest& request);
-  /// Those that another daemon's operator has set. The file of this one takes precedence.
+  /// Takes neighbours that another daemon's operator has set. The file of this one takes
+  /// precedence.
   void add(std::span<const control::StaticNeighbour> others);
   [[nodiscard]] std::vector<control::StaticNeighbour> all() const;
-  /// Those that are not from the file.
+  /// The neighbours that are not from the file.
   [[nodiscard]] std::vector<control::StaticNeighbour> by_operator() const;
   /// The contents of the file are `after` now. Takes over and returns what differs from `before`;
   /// the operator's changes of other addresses stay.
@@ -48,8 +49,8 @@ class NeighbourStore {
  public:
   explicit NeighbourStore(std::vector<control::StaticNeighbour> file) : file_(std::move(file)) {}
 
-  /// Those of the interface of a partition, which have the contents of the file at first. Never
-  /// null.
+  /// The static neighbours of the interface of a partition: at first the contents of the file.
+  /// Never null.
   [[nodiscard]] std::shared_ptr<StaticNeighbours> of(PKey partition, const std::string& interface);
   /// Replaces the contents of the file. Returns what that changes, by partition.
   [[nodiscard]] std::map<PKey, NeighbourChanges> replace_file(

@@ -77,12 +77,12 @@ struct Ending {
   bool removes_now = false;         ///< the network interface, at once; the thread has ended
   bool forgets_neighbours = false;  ///< the static neighbours of the partition
 };
-/// It is no longer wanted, by the plan or since the daemon ends.
+/// The interface is no longer in the plan, or the daemon ends.
 inline constexpr Ending kRemoved{.removes = true};
-/// The operator has deleted it by the daemon,
+/// The operator has deleted the interface by a request to the daemon.
 inline constexpr Ending kDeletedByDaemon{
     .removes = true, .removes_now = true, .forgets_neighbours = true};
-/// or its network interface on the host.
+/// The operator has deleted the network interface on the host.
 inline constexpr Ending kDeletedOnHost{.forgets_neighbours = true};
 
 class PartitionInterface {
@@ -105,7 +105,7 @@ class PartitionInterface {
   /// The device of the port has failed, and is back. Throws std::runtime_error if it cannot be
   /// used.
   virtual void replace_port(PortRole role) = 0;
-  /// Of a VLAN: the TAP that carries it was renamed, and its name follows.
+  /// The TAP that carries this VLAN was renamed, and the name of the VLAN follows.
   virtual void rename(const std::string& name) = 0;
   /// Whether the host has the address on the network interface, at home (is_at_home()).
   [[nodiscard]] virtual bool has_address(const IpAddress& address) const = 0;
@@ -114,7 +114,7 @@ class PartitionInterface {
                        std::function<void(control::Response)> done) = 0;
   // --- Handover, see handover.hpp ---
   [[nodiscard]] virtual int tun_descriptor() const = 0;
-  /// Those that the operator has set.
+  /// The static neighbours that the operator has set.
   [[nodiscard]] virtual std::vector<control::StaticNeighbour> statics() const = 0;
   /// Calls `done` with a page of the link's cache, unless the interface ends or is too busy.
   virtual void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) = 0;

@@ -45,8 +45,8 @@ struct PortSide {
   std::optional<Pump> pump;  ///< later, since it needs the TUN
 };
 
-/// Those on all ports of an interface. The last one of a port counts; those before, whose device
-/// has failed, are still used by the interface's thread.
+/// The parts of an interface on all its ports. The last one of a port counts; earlier ones, whose
+/// device has failed, are still used by the interface's thread.
 class PortSides {
  public:
   /// `devices`: null if there is no backup. Throws std::runtime_error that says what is missing.
@@ -57,9 +57,9 @@ class PortSides {
   PortSide& add(PortRole role, std::unique_ptr<PortSide> side) {
     return *sides_[role].emplace_back(std::move(side));
   }
-  /// Destroys the oldest one.
+  /// Destroys the oldest part on the port.
   void release(PortRole role) { sides_[role].pop_front(); }
-  /// Of the completion channels.
+  /// The descriptors of the completion channels.
   [[nodiscard]] std::vector<int> descriptors() const;
   [[nodiscard]] bool can_send_large_packets() const;
 

@@ -26,7 +26,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Set for the second run, which has the same options.
+// A variable that is set for the second run, which has the same options.
 constexpr const char* kMarker = "IPOIBD_UNDER_SOFTIB";
 
 // Descriptor of a pipe; a subnet started by this program ends when it is closed.
@@ -62,7 +62,8 @@ std::vector<char*> c_words(Words& words) {
   return out;
 }
 
-/// Its standard input and error. kNone: /dev/null, as its standard output.
+/// Standard input and error of a process; kNone stands for /dev/null, which its standard output
+/// always is.
 struct Streams {
   static constexpr int kNone = -1;
   int input = kNone;

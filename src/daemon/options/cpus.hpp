@@ -29,7 +29,7 @@ class CpuShares {
     Share& operator=(const Share&) = delete;
     ~Share();
 
-    /// None if threads are not pinned.
+    /// Returns nullopt if threads are not pinned.
     [[nodiscard]] std::optional<unsigned> cpu() const;
     /// Pins the calling thread. Fails if the CPU is offline meanwhile.
     [[nodiscard]] Result<void> pin_thread() const;

@@ -39,7 +39,7 @@ inline constexpr std::size_t kPartitionSuffix = 5;
 struct OperatorChanges {
   /// Partitions that have an interface in any case, with its name.
   std::map<PKey, std::string> added;
-  /// Otherwise, those that have none although they are chosen or in the table, until they are
+  /// Partitions that have no interface although they are chosen or in the table, until they are
   /// neither.
   std::set<PKey> deleted;
 };
@@ -52,8 +52,8 @@ class InterfacePlan {
     std::size_t left_out = 0;  ///< partitions beyond kMaxInterfaces
   };
 
-  /// `chosen`: full members' keys; empty: all partitions in the port's table. Those of `vlans` are
-  /// chosen, too, if any are.
+  /// `chosen` are full members' keys; if it is empty, all partitions in the port's table are
+  /// chosen. Those of `vlans` are chosen, too, if any partition is.
   InterfacePlan(std::vector<PKey> chosen, std::string base_name, OperatorChanges& by_operator,
                 std::map<PKey, VlanId> vlans = {})
       : chosen_(std::move(chosen)),
@@ -69,14 +69,14 @@ class InterfacePlan {
   /// it if it is wanted.
   void on_removed(PKey partition) { interfaces_.erase(partition); }
   /// The operator adds an interface for a full member's key; an empty name stands for the usual
-  /// one. It counts as existing until on_removed(). Otherwise EEXIST: the partition has an
-  /// interface, or another one has the name; EBUSY: its interface is being removed; EINVAL: the key
-  /// or the name is invalid; ENOSPC: there are kMaxInterfaces.
+  /// one. It counts as existing until on_removed(). Fails with EEXIST if the partition has an
+  /// interface or another one has the name, EBUSY if its interface is being removed, EINVAL if the
+  /// key or the name is invalid, and ENOSPC if there are kMaxInterfaces.
   [[nodiscard]] Result<void> add(PKey partition, const std::string& name);
   /// The interface could not be created, and is not to be added any more.
   void cancel_add(PKey partition);
-  /// The operator deletes an interface, which is to be followed by on_removed(). EBUSY: it is the
-  /// last one with a network interface, or is being removed.
+  /// The operator deletes an interface, which is to be followed by on_removed(). Fails with EBUSY
+  /// if it is the last one with a network interface, or is being removed.
   [[nodiscard]] Result<void> remove(PKey partition);
   /// The operator has deleted an interface in the kernel.
   void forget(PKey partition);

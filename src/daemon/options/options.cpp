@@ -192,7 +192,7 @@ void check_effect(const Options& options, const po::variables_map& values) {
   }
 }
 
-/// For Options::settings.
+/// The value of an option, for Options::settings.
 std::string text_of(const po::variable_value& value) {
   if (const auto* const flag = boost::any_cast<bool>(&value.value())) return *flag ? "yes" : "no";
   if (const auto* const text = boost::any_cast<std::string>(&value.value())) return *text;

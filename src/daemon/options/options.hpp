@@ -42,7 +42,8 @@ struct EthernetChoice {
 };
 
 enum class LogTarget : std::uint8_t { standard_error, syslog };
-/// Whether to take over from a running daemon: not at all, if there is one, or else not start.
+/// Whether to take over from a running daemon: never; if there is one; or always, so that the
+/// daemon does not start without one.
 enum class Takeover : std::uint8_t { no, if_running, required };
 
 struct Options {

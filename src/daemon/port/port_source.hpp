@@ -24,7 +24,7 @@ class PortSource {
   [[nodiscard]] virtual Changes update() = 0;
   /// The result of the last successful query; empty before the first update().
   [[nodiscard]] virtual const verbs::PortSnapshot& snapshot() const = 0;
-  /// Failing if the last query has failed.
+  /// Says whether the last query has failed, and when to try again.
   [[nodiscard]] virtual const Retry& retry() const = 0;
 };
 

@@ -20,7 +20,8 @@ namespace {
 /// Each user of the file holds a shared lock on this byte.
 constexpr ::off_t kUser = 0;
 
-/// To open a file that its last user is removing, which takes two system calls.
+/// Attempts to open a file that its last user is removing by two system calls, and the pause
+/// between them.
 constexpr int kTries = 100;
 constexpr std::chrono::milliseconds kPause{10};
 
@@ -101,7 +102,7 @@ Result<SharedMemberships> SharedMemberships::open(const std::filesystem::path& f
   for (int tries = 0; tries < kTries; ++tries) {
     FileDescriptor file = open_file(path, O_CREAT);
     if (!file) return Error(errno, path.string() + ": " + std::generic_category().message(errno));
-    // Fails while its last user removes it.
+    // The lock fails while the last user removes the file.
     if (lock(file.get(), F_RDLCK, kUser) && is_linked(file.get())) {
       return SharedMemberships(path, std::move(file));
     }

@@ -87,7 +87,7 @@ class SharedMemberships final : public sa::MembershipGate {
   [[nodiscard]] Action before_leave(wire::SaRequestId id, Byte byte);
   using Iterator = std::map<Byte, Membership>::iterator;
   Iterator erase(Iterator at);
-  /// Returns the next one.
+  /// Returns the next membership.
   Iterator release_if_unused(Iterator at);
 
   std::filesystem::path path_;

@@ -19,7 +19,7 @@ SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMembership
 
 /// Renews the subscription, since the SA may have registered it under the port's old attributes.
 void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
-  // As the links do, which then have no memberships.
+  // The links on a port that is down have no memberships, either.
   if (!port_status(port, kDefaultPKey).active) {
     memberships_.on_port_lost();
     client_.drop_postponed();
@@ -81,8 +81,8 @@ TimePoint SubnetSa::next_deadline() const {
   return std::min({client_.next_deadline(), subscriptions_.next_deadline(), claim_at_});
 }
 
-/// After each stimulus: sends the requests of the subscriptions, takes their responses, and counts
-/// the memberships that begin and end.
+/// To be called after each stimulus. Sends the requests of the subscriptions, takes their
+/// responses, and counts the memberships that begin and end.
 void SubnetSa::dispatch(TimePoint now) {
   for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
     client_.request(request, now);

@@ -33,7 +33,7 @@ class SubnetSa final : public SaBackend {
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 
  private:
-  /// Between two attempts to receive the reports.
+  /// Pause between two attempts to receive the reports.
   static constexpr Duration kClaimPause = std::chrono::seconds(10);
 
   void renew_subscriptions(TimePoint now);

@@ -97,7 +97,7 @@ void change_account(const Account& account, const std::vector<gid_t>& more_group
   (void)::prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
 }
 
-/// Of `keep` what the process has; it may have been started with less.
+/// Keeps those of `keep` that the process has; it may have been started with less.
 void restrict_capabilities(const std::vector<unsigned>& keep) {
   (void)capng_get_caps_process();
   std::vector<unsigned> present;
@@ -120,7 +120,7 @@ void restrict_capabilities(const std::vector<unsigned>& keep) {
   if (capng_apply(CAPNG_SELECT_CAPS) != 0) fail("cannot give up capabilities");
 }
 
-/// As the tools of libcap-ng print them: "net_admin, sys_admin".
+/// The capabilities as the tools of libcap-ng print them: "net_admin, sys_admin".
 std::string permitted_text() {
   std::string out;
   for (unsigned number = 0; number <= CAP_LAST_CAP; ++number) {
@@ -133,9 +133,9 @@ std::string permitted_text() {
 }  // namespace
 
 std::vector<unsigned> capabilities_to_keep(const Needs& needs) {
-  // TUN devices, addresses, and settings below /proc/sys/net.
+  // TUN devices, addresses, and settings below /proc/sys/net need this one.
   std::vector<unsigned> keep{CAP_NET_ADMIN};
-  // To enter --netns, or the namespace to which an interface was moved.
+  // The daemon enters --netns, and the namespace to which an interface was moved.
   keep.push_back(CAP_SYS_ADMIN);
   // A broadcast group may have a controlled Q_Key (IBA 10.2.4), which is known when it is joined.
   if (needs.has_kernel_devices) keep.push_back(CAP_NET_RAW);

@@ -140,16 +140,16 @@ std::vector<Conditions> conditions_of(std::string_view call, CallUsers thread) {
     return one_of(0,
                   {PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_CAP_AMBIENT, PR_SET_NO_NEW_PRIVS});
   }
-  // Its own limits, without a change.
+  // The process may read its own limits.
   if (call == "prlimit64") return {{equals(0, 0), masked(2, ~std::uint64_t{0}, 0)}};
-  // fstat() of the C library; else a path would tell about files.
+  // The C library implements fstat() by this call; with a path, it would tell about files.
   const bool has_files = thread == CallUsers::control_thread || thread == CallUsers::kernel;
   if (call == "newfstatat" && !has_files) return {{masked(3, AT_EMPTY_PATH, AT_EMPTY_PATH)}};
   if (call == "openat" && thread == CallUsers::subnet) return {{masked(2, O_CREAT | O_TRUNC, 0)}};
   if (call == "openat" && thread == CallUsers::kernel) {
     return {{masked(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)}};
   }
-  // Of other processes, none. The result of kill(2) for itself is that of tgkill().
+  // A thread may signal threads of this process only.
   if (call == "tgkill") return one_of(0, {static_cast<std::uint64_t>(::getpid())});
   return {};
 }
@@ -166,7 +166,8 @@ class Filter {
       : context_(seccomp_init(mode == SandboxMode::log ? SCMP_ACT_LOG : kRefuse)) {
     if (context_ == nullptr) check(-ENOMEM, "seccomp_init");
     check(seccomp_attr_set(context_, SCMP_FLTATR_CTL_NNP, 1), "no_new_privs");
-    // A tree instead of a list. The filter protects the kernel, not secrets of this process.
+    // The filter is a tree, which is faster than a list. It protects the kernel, not secrets of
+    // this process, so it needs no protection against speculation.
     (void)seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     (void)seccomp_attr_set(context_, SCMP_FLTATR_CTL_SSB, 1);
     // Its flags are in memory, where no filter sees them: the C library uses clone() instead.
@@ -296,7 +297,7 @@ Sandbox::~Sandbox() {
   if (reporter_.joinable()) reporter_.join();
 }
 
-/// Until the other end is closed.
+/// Logs refusals until the other end is closed.
 void Sandbox::report(int refusals) const {
   Refusal refusal{};
   while (::read(refusals, &refusal, sizeof refusal) == sizeof refusal) {

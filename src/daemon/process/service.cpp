@@ -15,7 +15,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-/// A process ID or nothing, as daemons leave it.
+/// Whether a file has a process ID or nothing, as daemons leave it.
 bool is_pid_file(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t written = 0;
@@ -53,7 +53,7 @@ void PidFile::write() {
 
 PidFile::~PidFile() {
   if (!is_ours_) return;
-  // A daemon that has taken over.
+  // A daemon that has taken over has written its own ID.
   if (pid_t written = 0; std::ifstream(path_) >> written && written != ::getpid()) return;
   if (::unlink(path_.c_str()) != 0) (void)!::ftruncate(file_.get(), 0);
 }

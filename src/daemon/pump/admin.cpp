@@ -237,7 +237,7 @@ control::PortInfo port_information(const PortState& port, bool is_active) {
   return info;
 }
 
-/// The primary port first; none if there is only one.
+/// Both ports, the primary one first; nothing if there is only one.
 std::vector<control::PortInfo> ports_of(const link::Link& link, const InterfaceState& state) {
   if (!state.idle) return {};
   const PortName name{state.identity.device, state.identity.port};
@@ -366,13 +366,13 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
                 Reply(std::vector{histogram("resolution_time", resolution_times(link, state))}));
           },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
-          // The owner of the link reports.
+          // The owner of the link sends the reports.
           [&](const control::SubscribeRequest&) { return Response(Reply(control::Done{})); },
-          // The owner of the link waits.
+          // The owner of the link waits for the neighbour.
           [&](const control::ResolveRequest& r) {
             return Response(Error(EOPNOTSUPP, to_string(r.address) + ": nobody waits for it"));
           },
-          // The owner of the links carries it out.
+          // The owner of the links moves the interface.
           [&](const control::FailoverRequest&) {
             return Response(Error(EOPNOTSUPP, "the interface has one port"));
           },

@@ -44,8 +44,7 @@ struct PortState {
   const offload::Coalescer::Counters& to_host;
 };
 
-/// What parts of the interface have counted that are no longer there, so that no counter becomes
-/// smaller.
+/// Counts of parts of the interface that are no longer there, so that no counter becomes smaller.
 struct RetiredCounters {
   link::Counters link;
   verbs::UdCounters queue_pair;

@@ -108,7 +108,7 @@ ChangeReporter::Summary ChangeReporter::summary(const link::Link& link,
           .active = state.active};
 }
 
-/// Names of members of the information.
+/// Names of the InterfaceInfo fields that changed.
 std::vector<std::string> ChangeReporter::differences(const Summary& before, const Summary& now) {
   std::vector<std::string> out;
   const auto compare = [&](const char* name, const auto& a, const auto& b) {

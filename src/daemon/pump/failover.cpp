@@ -79,7 +79,7 @@ void InterfaceLoop::move_to(PortRole role, const std::string& why) {
   report_link();
 }
 
-/// Its gauges are no counters: those of the new part count.
+/// Keeps the counters of a part. Gauges are not kept: those of the new part count.
 void InterfaceLoop::retire(LinkPort& port) {
   retired_.link += port.link().counters();
   retired_.queue_pair += port.queue_pair().counters();
@@ -88,8 +88,8 @@ void InterfaceLoop::retire(LinkPort& port) {
   retired_.tx_timeouts += port.tx_timeouts();
 }
 
-/// Only of two ports, of which the other one was left. The new part begins as at the start; what
-/// the host has, it learns here, and what the operator has set, from SetNeighbours.
+/// Requires two ports, and that the interface has left this one. The new part begins as at the
+/// start; it learns here what the host has, and from SetNeighbours what the operator has set.
 void InterfaceLoop::replace_port(const PortReplaced& message) {
   auto& port = ports_[message.role];
   LinkPort& other = *ports_[other_than(message.role)];

@@ -13,7 +13,7 @@ namespace ipoib::daemon {
 inline constexpr std::size_t kSavedPage = 128;
 
 // --- From the control thread to the interface's -------------------------------------------------
-/// CacheSaved follows, with the same `done`, and one page of the link's cache.
+/// CacheSaved follows with the same `done` and one page of the link's cache.
 struct SaveCache {
   link::NeighbourCursor from;
   std::function<void(link::SavedPage)> done;

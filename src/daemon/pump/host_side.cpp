@@ -133,7 +133,7 @@ void HostSide::log(const ethernet::StationEvent& event, TimePoint now) {
     case Kind::appeared:
       return log_.debug("station {} has {}", mac, address);
     case Kind::left:
-      return log_.debug("station {} with {} answers no more", mac, address);
+      return log_.debug("station {} with {} no longer answers", mac, address);
     case Kind::moved:
       return log_.info("{} has moved to station {}", address, mac);
     case Kind::moved_out:

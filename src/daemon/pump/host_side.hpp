@@ -36,13 +36,14 @@ class HostSide {
   /// Gives the view up, and is not used any more.
   void leave_view();
 
-  /// For TunPort::read().
+  /// The headroom for TunPort::read().
   [[nodiscard]] std::size_t headroom() const;
   /// Passes packets of the host to the link.
   void send(std::vector<Frame>& packets, TimePoint now);
   /// The packets for the host; the caller takes them out.
   [[nodiscard]] std::vector<Frame>& received(TimePoint now);
-  /// The same while another port serves the interface: the view does not learn from this link.
+  /// The packets for the host while another port serves the interface: the view does not learn from
+  /// this link.
   [[nodiscard]] std::vector<Frame>& received_in_standby(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;

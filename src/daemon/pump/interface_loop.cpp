@@ -169,7 +169,7 @@ void InterfaceLoop::check_mtu() {
       excess, allowed);
 }
 
-/// A port that is down has none. Another daemon may serve the TUN still.
+/// Does nothing if the port is down and has no speed, or if another daemon still serves the TUN.
 void InterfaceLoop::show_speed() {
   const auto& port = active().status();
   if (!port.active || active().pump().mode() != PumpMode::active) return;
@@ -263,7 +263,7 @@ void InterfaceLoop::prepare_takeover() {
   if (settled_ || !knows_host_) return;
   if (saved_ && link().state() == link::LinkState::up) {
     const auto added = link().restore(*saved_, now_);
-    dependencies_.log.info("has {} neighbours of the other daemon", added);
+    dependencies_.log.info("has taken {} neighbours from the other daemon", added);
     saved_.reset();
     active().pump().drain(now_);
   }

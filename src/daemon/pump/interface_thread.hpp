@@ -29,7 +29,7 @@ class InterfaceThread {
   }
 
  private:
-  /// Between two attempts to post to a full mailbox.
+  /// Pause between two attempts to post to a full mailbox.
   static constexpr std::chrono::milliseconds kFullPause{1};
 
   InterfaceMailbox& inbox_;

@@ -7,7 +7,7 @@
 namespace ipoib::daemon {
 
 namespace {
-// Between two repairs of a queue pair that fails again at once.
+// Pause between two repairs of a queue pair that fails again at once.
 constexpr Duration kRepairPause = std::chrono::seconds(1);
 }  // namespace
 

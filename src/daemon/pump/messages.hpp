@@ -86,7 +86,7 @@ struct AdminResponse {
   control::Response response;
   std::function<void(control::Response)> done;
 };
-/// For those who have subscribed.
+/// Events for those who have subscribed.
 struct Events {
   std::vector<control::Event> events;
 };

@@ -38,7 +38,7 @@ class PortSelection {
  public:
   /// At the start, the primary port may come up so much later than the backup.
   static constexpr Duration kStartGrace = std::chrono::seconds(3);
-  /// A primary port that fails again so soon after it was moved back to, flaps.
+  /// A primary port flaps if it fails again so soon after the interface was moved back to it.
   static constexpr Duration kFlapTime = std::chrono::minutes(10);
   /// Each time, the hold-down time of the primary port doubles, up to this factor.
   static constexpr unsigned kMaxHoldDownFactor = 32;

@@ -76,7 +76,8 @@ bool Pump::from_host(TimePoint now) {
       dependencies_.tun.read(dependencies_.host_frames, host_.headroom(), packets_, host_limit_);
   const auto count = packets_.size();
   host_limit_ = std::clamp(2 * count, std::size_t{1}, kBatch);
-  // Without packets: those were of VLANs, or malformed, or there is no frame to read one into.
+  // If there are no packets, they were of VLANs, or malformed, or there is no frame to read one
+  // into.
   if (count == 0) return may_have_more && small.available() > 0 && large.available() > 0;
   dependencies_.trace.record("from host", now, count);
   dependencies_.routes.refresh(now);

@@ -11,7 +11,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-/// nullopt: it is under way.
+/// Returns nullopt while it is under way.
 std::optional<control::Response> progress(const IpAddress& address, link::Link& link,
                                           const Resolutions::Source& source, TimePoint now) {
   using link::NeighbourState;

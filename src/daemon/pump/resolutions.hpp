@@ -27,7 +27,7 @@ class Resolutions {
     PKey pkey;
   };
 
-  /// EBUSY: kMax; `done` is unused then.
+  /// Fails with EBUSY if there are kMax; `done` is unused then.
   [[nodiscard]] Result<void> add(const control::ResolveRequest& request, Callback& done,
                                  TimePoint now);
   /// Goes on with all of them. Returns those that have ended.

@@ -42,7 +42,7 @@ class SaRequestPort {
  public:
   virtual ~SaRequestPort() = default;
   virtual void send(const wire::SaRequest& request) = 0;
-  /// Of all interfaces and ports together.
+  /// The counters of all interfaces and ports together.
   [[nodiscard]] virtual sa::Counters counters() const = 0;
 };
 

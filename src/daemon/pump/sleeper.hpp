@@ -14,7 +14,7 @@ namespace ipoib::daemon {
 
 /// What ends a sleep, besides its deadline.
 enum class WakeSource : std::uint32_t { host, completions, messages, routes };
-/// Of a sleep that has ended.
+/// Which sources have ended a sleep.
 struct WokenBy {
   bool completions = false;
   bool routes = false;
@@ -43,7 +43,7 @@ class EpollSleeper final : public Sleeper {
     if (descriptors.routes >= 0) poller_.add(descriptors.routes, tag(WakeSource::routes));
   }
 
-  /// Of a part of the interface that is added later; while another thread may be in sleep().
+  /// Adds a part of the interface later, while another thread may be in sleep().
   void add_completions(int descriptor) { poller_.add(descriptor, tag(WakeSource::completions)); }
 
   [[nodiscard]] TimePoint now() override { return monotonic_now(); }

@@ -41,7 +41,7 @@ class Arguments {
     if (next_ == words_.size()) return refuse(std::string(name) + " is missing"), std::string();
     return words_[next_++];
   }
-  /// Whether the only argument that is left is `word`; takes it.
+  /// Takes `word` if it is the only argument that is left. Returns whether it was.
   bool take_last(std::string_view word) {
     const bool is_it = next_ + 1 == words_.size() && words_[next_] == word;
     if (is_it) ++next_;

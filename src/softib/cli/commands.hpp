@@ -19,7 +19,7 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;  ///< the command failed
 inline constexpr int kUsage = 2;    ///< the command line is invalid
 
-/// `argv[0]` is the name of the subcommand.
+/// In each function, `argv[0]` is the name of the subcommand.
 int subnet_command(int argc, char** argv);
 int show_command(int argc, char** argv);
 int metrics_command(int argc, char** argv);

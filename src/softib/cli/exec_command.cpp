@@ -90,7 +90,7 @@ class ForwardedSignals {
   ForwardedSignals& operator=(const ForwardedSignals&) = delete;
   ~ForwardedSignals() { restore(); }
 
-  /// For a new process: the signal mask that this process had.
+  /// Attributes for a new process: it has the signal mask that this process had.
   void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
   /// Waits until a process has ended; returns its status of waitpid(2).

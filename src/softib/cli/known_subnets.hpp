@@ -19,7 +19,7 @@ struct KnownSubnet {
   std::string owner;          ///< of the folder: a user's name, or the number if it has none
 };
 
-/// Reads the folder of a subnet; nullopt if there is none, or without permission.
+/// Reads the folder of a subnet. Returns nullopt if there is none, or if this user may not read it.
 [[nodiscard]] std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder);
 
 /// The subnets in a directory, in the order of their names.

@@ -47,7 +47,7 @@ ipoib::Result<Families> collect(const fabric::SubnetFolder& folder) {
   return subnet_metrics(subnetd::subnet_json(*fabric, folder));
 }
 
-/// Collects the metrics; while there is no subnet, only softib_up.
+/// Collects the metrics. While there is no subnet, they are only softib_up.
 Families collect_or_down(const fabric::SubnetFolder& folder) {
   auto metrics = collect(folder);
   if (metrics) return std::move(*metrics);

@@ -39,7 +39,7 @@ constexpr std::string_view kStopUsage =
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::chrono::milliseconds kInterval{10};
 
-/// The subnet that the argument names, else the one chosen by the options.
+/// The subnet that the argument names; without one, the subnet that the options choose.
 Result<fabric::SubnetFolder> wanted_subnet(const po::variables_map& options) {
   const auto words = arguments_of(options, "subnet-or-folder");
   auto chosen = chosen_subnet(options);  // sets the directory

@@ -68,7 +68,7 @@ po::options_description subnet_options() {
   return options;
 }
 
-/// The configuration in the options; nullopt if none of those that describe the subnet is given.
+/// The configuration in the options; nullopt if no option is given that describes the subnet.
 ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variables_map& options) {
   const auto is_given = [&](const char* name) {
     return options.contains(name) && !options[name].defaulted();

@@ -1,5 +1,5 @@
 // The multicast groups that the RDMA connection managers of processes have joined, by the responses
-// of the SA. A process that is killed leaves no group. On a host with a kernel, that has the
+// of the SA. A process that is killed leaves no group by itself. On a host, the kernel has the
 // memberships and ends them; here the subnet process does it. Memberships of programs of libibumad
 // are not among them: they stay until the port goes down, as on hardware.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace softib::subnetd {
 
-/// Bound of the groups that are noted. A process that is killed stays in further ones.
+/// Bound of the groups that are noted. A process that is killed remains a member of further ones.
 inline constexpr std::size_t kMaxNotedGroups = 1U << 16;
 
 class CmMemberships {

@@ -177,7 +177,7 @@ Result<SubnetConfig> parse_options(std::string_view text) {
     auto config = config_of(value.get_object());
     if (json::value(stored_form(config)) == value && is_valid(config)) return config;
   } catch (const std::exception&) {
-    // A member is missing, or has another type.
+    // The exception says that a member is missing, or has another type.
   }
   return Error{EINVAL, "a value is missing or invalid"};
 }

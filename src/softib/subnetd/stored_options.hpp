@@ -29,10 +29,10 @@ inline constexpr std::size_t kMaxStoredOptions = 8U << 20;
 /// that softib subnet accepts.
 [[nodiscard]] ipoib::Result<subnet::SubnetConfig> parse_options(std::string_view text);
 
-/// Reads the options; nullopt if the folder has none. The error says what to do.
+/// Reads the options. Returns nullopt if the folder has none. The error says what to do.
 [[nodiscard]] ipoib::Result<std::optional<subnet::SubnetConfig>> read_options(
     const fabric::SubnetFolder& folder);
-/// Writes the options; for the holder of the subnet's lock.
+/// Writes the options. Requires that this process holds the subnet's lock.
 [[nodiscard]] ipoib::Result<void> write_options(const fabric::SubnetFolder& folder,
                                                 const subnet::SubnetConfig& config);
 

@@ -14,8 +14,8 @@ namespace softib::subnetd {
 [[nodiscard]] boost::json::object subnet_json(const subnet::Subnet& subnet,
                                               const fabric::Fabric& fabric,
                                               const fabric::SubnetFolder& folder);
-/// The state in the fabric file alone, for when no subnet process is running: nodes with counters
-/// and processes, and the receivers of each group.
+/// The state in the fabric file alone, while no subnet process is running: nodes with counters and
+/// processes, and the receivers of each group.
 [[nodiscard]] boost::json::object subnet_json(const fabric::Fabric& fabric,
                                               const fabric::SubnetFolder& folder);
 

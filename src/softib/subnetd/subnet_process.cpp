@@ -144,7 +144,7 @@ subnet::SubnetConfig SubnetProcess::choose_config(
   return config;
 }
 
-/// To call after a change of the partitions or of the MTU of a port.
+/// To be called after a change of the partitions or of the MTU of a port.
 Result<void> SubnetProcess::store_options() {
   config_.partitions = subnet_.partitions();
   config_.port_mtus = subnet_.port_mtus();

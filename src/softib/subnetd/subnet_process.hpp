@@ -34,9 +34,9 @@ inline constexpr std::size_t kMaxQueuedMads = 8192;
 /// Interval of the attempts to wake processes while descriptors or memory are exhausted.
 inline constexpr std::chrono::milliseconds kWakeRetry{100};
 
-/// After which a process is looked for whose connection has ended: at first soon, since one that
-/// dies closes its sockets before it loses its locks, and what it has sent is still on its way;
-/// then always after twice the time, up to the longest one.
+/// Pauses before the checks of a process whose connection has ended. The first one is short; but a
+/// process that dies closes its sockets before it loses its locks, and what it has sent is still on
+/// its way. Each further pause is twice as long, up to the longest one.
 inline constexpr std::chrono::milliseconds kFirstProcessCheck{5};
 inline constexpr std::chrono::milliseconds kLongestProcessCheck{1000};
 
@@ -46,8 +46,8 @@ class SubnetProcess final : private control::RequestHandler,
  public:
   struct Options {
     fabric::SubnetFolder folder;
-    /// The options; nullopt for those that an earlier process has stored in the folder, else the
-    /// default.
+    /// The options of the subnet. If they are nullopt, those count that an earlier process has
+    /// stored in the folder, or else the default ones.
     std::optional<subnet::SubnetConfig> config;
     std::string capture;  ///< file for the packets of the SM's port; empty: none
   };

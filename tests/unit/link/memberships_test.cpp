@@ -110,6 +110,9 @@ TEST_F(MembershipsTest, NeitherTheHostNorStationsUseUpTheLimitAlone) {
   EXPECT_THAT(listed, Contains(group(0xe1000001)));
   EXPECT_THAT(listed, Contains(group(0xe1000002)));
   EXPECT_THAT(listed, Not(Contains(group(0xe1000003))));
+  view.groups = {Ipv4Address(0xe1000001)};
+  all.on_host_changed(view, now);
+  EXPECT_THAT(joined(), ElementsAre(group(0xe1000013))) << "there is room for it now";
 }
 
 TEST_F(MembershipsTest, AMulticastRouterReceivesTheAllRoutersGroupAndRoutedOnes) {

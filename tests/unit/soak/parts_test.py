@@ -252,7 +252,7 @@ for line in sys.stdin:
         self.process.wait()
         self.assertIn("exited with 0", self.watch.ended()[0])
 
-    def test_an_expected_end_is_none(self):
+    def test_an_expected_end_is_no_failure(self):
         self.assertEqual(self.watch.forget("daemon"), [])
         self.process.kill()
         self.process.wait()

@@ -1062,6 +1062,9 @@ TEST_F(CmTest, TheDeadlineOfCommunicationManagementIsItsOwn) {
   two_->set_mad_deadline(second_, now + std::chrono::hours(1));
   two_->set_mad_deadline(cm_, now);
   EXPECT_GE(cm_.inbox.next_deadline(), now);
+  const auto later = ipoib::monotonic_now();
+  two_->set_mad_deadline(second_, later);
+  EXPECT_GE(second_.next_deadline(), later) << "it had not come before";
 }
 
 TEST_F(CmTest, TheLossOfTheDeviceIsReported) {
