@@ -15,4 +15,8 @@ struct Written {
 /// of files (EFBIG), are failures too, instead of ending the program by a signal.
 [[nodiscard]] Written write_all(int file, std::span<const std::byte> bytes);
 
+/// ftruncate(2) that fails at the limit of the size of files (EFBIG), instead of ending the program
+/// by a signal. Returns an errno value, or 0.
+[[nodiscard]] int set_file_size(int file, std::size_t bytes);
+
 }  // namespace ipoib

@@ -8,16 +8,44 @@
 
 namespace ipoib {
 
-/// The kernel sends both signals to the thread that writes, so this one takes them back.
+namespace {
+
+/// Blocks the signals that a write sends. The kernel sends them to the thread that writes, so this
+/// one takes them back.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGPIPE);
+    ::sigaddset(&blocked, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+    ::sigpending(&pending_);
+  }
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  /// To be called after a failure with this errno value.
+  void take_back(int code) {
+    const int raised = code == EPIPE ? SIGPIPE : code == EFBIG ? SIGXFSZ : 0;
+    if (raised == 0 || ::sigismember(&pending_, raised) == 1) return;
+    sigset_t taken;
+    ::sigemptyset(&taken);
+    ::sigaddset(&taken, raised);
+    constexpr timespec kNoWait{0, 0};
+    (void)::sigtimedwait(&taken, nullptr, &kNoWait);
+  }
+
+ private:
+  sigset_t before_{};
+  sigset_t pending_{};
+};
+
+}  // namespace
+
 Written write_all(int file, std::span<const std::byte> bytes) {
-  sigset_t blocked;
-  sigset_t before;
-  sigset_t pending;
-  ::sigemptyset(&blocked);
-  ::sigaddset(&blocked, SIGPIPE);
-  ::sigaddset(&blocked, SIGXFSZ);
-  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  ::sigpending(&pending);
+  BlockedSignals signals;
   Written written;
   while (written.bytes < bytes.size() && written.code == 0) {
     const auto left = bytes.subspan(written.bytes);
@@ -28,15 +56,15 @@ Written write_all(int file, std::span<const std::byte> bytes) {
       written.code = errno;
     }
   }
-  const int raised = written.code == EPIPE ? SIGPIPE : written.code == EFBIG ? SIGXFSZ : 0;
-  if (raised != 0 && ::sigismember(&pending, raised) == 0) {
-    ::sigemptyset(&blocked);
-    ::sigaddset(&blocked, raised);
-    constexpr timespec kNoWait{0, 0};
-    (void)::sigtimedwait(&blocked, nullptr, &kNoWait);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  signals.take_back(written.code);
   return written;
+}
+
+int set_file_size(int file, std::size_t bytes) {
+  BlockedSignals signals;
+  const int code = ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  signals.take_back(code);
+  return code;
 }
 
 }  // namespace ipoib

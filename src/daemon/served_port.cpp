@@ -14,6 +14,8 @@ constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed
 constexpr InterfaceNumber kTests{(1U << 24U) - 1};
 // Pause between two queries of a port that is not active: there is no event for DOWN to INIT.
 constexpr std::chrono::seconds kInactivePause{1};
+// Between two looks at packets that the port has refused: there is no event for them.
+constexpr std::chrono::seconds kViolationsPause{5};
 constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
 
@@ -21,9 +23,12 @@ ServedPort::ServedPort(Dependencies dependencies)
     : dependencies_(std::move(dependencies)),
       sa_timer_(dependencies_.context, [this] { on_sa_timer(); }),
       port_timer_(dependencies_.context, [this] { update(); }),
+      violations_timer_(dependencies_.context, [this] { look_for_violations(); }),
       port_watch_(dependencies_.context, dependencies_.port.descriptor(), [this] { update(); }),
       sa_watch_(dependencies_.context, dependencies_.sa.descriptor(),
-                [this] { on_sa_readable(); }) {}
+                [this] { on_sa_readable(); }) {
+  look_for_violations();
+}
 
 void ServedPort::update() {
   if (is_lost_) return;
@@ -47,6 +52,11 @@ void ServedPort::update() {
   if (changes.reregister) interfaces.on_event(ClientReregister{dependencies_.role});
   dispatch();
   if (changes.changed) dependencies_.on_changed();
+}
+
+void ServedPort::look_for_violations() {
+  dependencies_.port.report_violations();
+  violations_timer_.set(monotonic_now() + kViolationsPause);
 }
 
 void ServedPort::pass_on() {
@@ -94,6 +104,7 @@ void ServedPort::end() {
 void ServedPort::stop() {
   is_lost_ = true;
   port_timer_.set(kNever);
+  violations_timer_.set(kNever);
   sa_timer_.set(kNever);
   port_watch_.stop();
   sa_watch_.stop();

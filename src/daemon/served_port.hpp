@@ -52,6 +52,7 @@ class ServedPort {
   [[nodiscard]] sa::Counters counters() const { return dependencies_.sa.counters(); }
 
  private:
+  void look_for_violations();
   void on_sa_readable();
   void on_sa_timer();
   void on_tested(const wire::SaResponse& response);
@@ -62,6 +63,7 @@ class ServedPort {
   const Dependencies dependencies_;
   Timer sa_timer_;
   Timer port_timer_;
+  Timer violations_timer_;
   Watch port_watch_;
   Watch sa_watch_;
   bool is_lost_ = false;

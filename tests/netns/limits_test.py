@@ -80,6 +80,23 @@ class SystemLimits(hosts.Pair):
         self.assert_failed(done, ("ulimit -v",))
         self.assert_no_interface()
 
+    def test_processes(self):
+        """Root has no limit of processes, so this is a user who has no other process."""
+        user = 1_000_000 + os.getpid()
+        os.chown(self.folder, user, -1)
+        identity = ("setpriv", f"--reuid={user}", "--clear-groups", "--inh-caps=+net_admin", "--ambient-caps=+net_admin")
+        if subprocess.run([*identity, "true"], check=False, capture_output=True).returncode != 0:
+            self.skipTest("there are no other users here")
+        folders = (f"SOFTIB_DIR={self.folder}", f"IPOIBD_DIR={self.folder}")
+        # ipoibd cannot start the subnet, which with one more cannot start its thread.
+        for number, command in ((1, ["softib", "subnet"]), (1, ["ipoibd", "--softib"]), (3, ["ipoibd", "--softib"])):
+            done = self.left.run(*identity, "env", *folders, "prlimit", f"--nproc={number}", program(command[0]), *command[1:],
+                                 check=False)
+            self.assert_failed(done, ("Resource temporarily unavailable", "ulimit -u"))
+            # The subnet that ipoibd has started removes its folder after it has said why it ends.
+            hosts.wait_until(lambda: os.listdir(self.folder) == [], "nothing half made is left")
+        self.assert_no_interface()
+
     def test_no_proc_and_no_tun(self):
         """In a mount namespace without them."""
         for hidden, command, words in (

@@ -170,6 +170,7 @@ class Limited(Partitions):
         self.assert_reaches(server, "10.44.1.2")
         self.assertFalse(self.left.reaches("10.44.1.2"))
         self.assertGreater(self.right.counters("ib0.8001")["drop_port_bad_pkey"], 0)
+        self.right.wait_for_log("port 1:", "refused", "by their P_Key", "limited member")
         self.left.wait_for_log("ib0.8001", "limited member", "0x8001")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["membership"], "limited")
         self.assertIn('ipoib_limited_member{interface="ib0.8001"} 1',

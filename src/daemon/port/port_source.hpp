@@ -26,6 +26,8 @@ class PortSource {
   [[nodiscard]] virtual const verbs::PortSnapshot& snapshot() const = 0;
   /// Says whether the last query has failed, and when to try again.
   [[nodiscard]] virtual const Retry& retry() const = 0;
+  /// Reads the port's counters, and logs that it has refused packets since the last call.
+  virtual void report_violations() = 0;
 };
 
 }  // namespace ipoib::daemon

@@ -80,6 +80,12 @@ PortWatcher::PortWatcher(const verbs::Device& device, Logger& log)
       events_(verbs::AsyncEventReader::open(device).value()),
       view_(log) {}
 
+void PortWatcher::report_violations() {
+  for (const auto& line : violations_.on_counters(device_.counters())) {
+    log_.warn("{} port {}: {}", device_.name(), device_.port(), line);
+  }
+}
+
 PortWatcher::Changes PortWatcher::update() {
   Changes changes;
   bool was_down = false;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "daemon/port/port_source.hpp"
+#include "daemon/port/violations.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -50,12 +51,14 @@ class PortWatcher final : public PortSource {
   [[nodiscard]] Changes update() override;
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const override { return view_.snapshot(); }
   [[nodiscard]] const Retry& retry() const override { return view_.retry(); }
+  void report_violations() override;
 
  private:
   const verbs::Device& device_;
   Logger& log_;
   verbs::AsyncEventReader events_;
   PortView view_;
+  Violations violations_;
 };
 
 }  // namespace ipoib::daemon

@@ -6,8 +6,8 @@
 //
 // Each batch is appended by one write(2), so a killed process leaves a readable file, and several
 // processes may share one. When the disk is full, or the limit of the size of files is reached, the
-// file ends after a complete record. A pipe
-// that is full delays the program; when its reader has gone, the capture ends.
+// file ends after a complete record. A pipe that is full delays the program; when its reader has
+// gone, the capture ends.
 #pragma once
 
 #include <chrono>

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ipoib/write_all.hpp"
 #include "softib/fabric/mapped_file.hpp"
 #include "softib/fabric/shared_file.hpp"
 
@@ -48,8 +49,9 @@ Result<CmTableWriter> CmTableWriter::create(const SubnetFolder& folder, SlotAddr
   if (!at) return at.error();
   const auto file = open_shared(at->get(), slot_cm_name(slot.slot), IfMissing::create);
   if (!file) return file.error();
-  if (::ftruncate(file->get(), 0) != 0 || ::ftruncate(file->get(), kBytes) != 0) {
-    const int code = errno;
+  int code = ipoib::set_file_size(file->get(), 0);
+  if (code == 0) code = ipoib::set_file_size(file->get(), kBytes);
+  if (code != 0) {
     return Error{code, slot_cm_name(slot.slot) + ": " + std::strerror(code)};
   }
   auto layout = map(file->get());

@@ -7,6 +7,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
+
+#include "ipoib/write_all.hpp"
 
 namespace softib::transport {
 
@@ -45,7 +48,9 @@ bool map_at(std::uint8_t* where, int fd, std::size_t from, std::size_t bytes) {
 Result<FileDescriptor> make_shared_memory(const char* name, std::size_t bytes) {
   FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return failure("memfd_create");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return failure("ftruncate");
+  if (const int code = ipoib::set_file_size(fd.get(), bytes); code != 0) {
+    return Error{code, std::string("shared memory: ") + std::strerror(code)};
+  }
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failure("F_ADD_SEALS");
   return fd;
 }

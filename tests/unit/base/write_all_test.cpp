@@ -65,9 +65,11 @@ TEST(WriteAll, AFileThatMayNotGrowIsAnError) {
   const rlimit small{10, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const auto written = write_text(file.get(), std::string(11, 'x'));
+  const int grown = set_file_size(file.get(), 11);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(written.bytes, 10U);
   EXPECT_EQ(written.code, EFBIG);
+  EXPECT_EQ(grown, EFBIG);
   EXPECT_FALSE(is_pending(SIGXFSZ));
 }
 

@@ -42,6 +42,7 @@ class FakePort final : public PortSource {
   }
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const override { return state; }
   [[nodiscard]] const Retry& retry() const override { return queries; }
+  void report_violations() override {}
 
   verbs::PortSnapshot state;
   Retry queries;
