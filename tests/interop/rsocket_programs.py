@@ -16,7 +16,8 @@ import shutil
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, need_root, rsocket_preload, run_tests, wait_for
+from softib_subnet import (PATIENCE, Subnet, equal, has_other_users, is_locked, need, need_root, rsocket_preload,
+                           run_tests, wait_for)
 
 need("busybox", "curl", "ssh", "ssh-keygen", "sshd", "unshare")
 need_root()
@@ -77,4 +78,7 @@ def ssh_runs_a_command():
         equal(server.wait(timeout=PATIENCE), 0)
 
 
-run_tests([curl_gets_a_file, ssh_runs_a_command])
+if has_other_users():
+    run_tests([curl_gets_a_file, ssh_runs_a_command])
+print("skipped ssh_runs_a_command: sshd changes its user, and this user namespace has only one")
+run_tests([curl_gets_a_file])

@@ -55,6 +55,12 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
+def has_other_users():
+    """Whether a program can change its user. It cannot in a user namespace that has only one."""
+    first, _, count = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]
+    return (first, count) != ("0", "1")
+
+
 def rsocket_preload():
     """The beginning of a command: what runs in it has RDMA sockets in place of TCP, by librspreload."""
     library = next(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"), None)

@@ -16,7 +16,7 @@ import tempfile
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
-from softib_subnet import PATIENCE, equal, need, need_root, run_tests, wait_for  # noqa: E402
+from softib_subnet import PATIENCE, equal, has_other_users, need, need_root, run_tests, wait_for  # noqa: E402
 
 need_root()
 need("ibv_devinfo", "ibv_rc_pingpong", "ldconfig", "setpriv", "unshare")
@@ -127,19 +127,28 @@ def subnet_and_command_end_with_a_killed_exec():
         wait_for("the end of the subnet", lambda: not os.listdir(folder.name))
 
 
+def ordinary_user(folder):
+    """The beginning of a command for an ordinary user, who gets the folder. In a user namespace that has only
+    one user, that is who has made the namespace."""
+    if not has_other_users():
+        return ()
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder.name, nobody.pw_uid, nobody.pw_gid)
+    return ("setpriv", "--reuid", str(nobody.pw_uid), "--clear-groups")
+
+
 def runs_in_poor_surroundings():
     """An ordinary user, in a folder with a blank, with a home that cannot be written to, 64 MiB of
     shared memory, and no terminal."""
     with tempfile.TemporaryDirectory(prefix="with a blank ") as base, Folder(dir=base) as folder:
         os.chmod(base, 0o755)
-        nobody = pwd.getpwnam("nobody")
-        os.chown(folder.name, nobody.pw_uid, nobody.pw_gid)
+        user = ordinary_user(folder)
+        uid = subprocess.run([*user, "id", "-u"], check=True, capture_output=True, text=True).stdout
         mount = "mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm && exec \"$@\""
-        user = ("setpriv", "--reuid", str(nobody.pw_uid), "--clear-groups", "env", "HOME=/proc")
-        prefix = ("setsid", "--wait", "unshare", "--mount", "sh", "-c", mount, "sh", *user)
+        prefix = ("setsid", "--wait", "unshare", "--mount", "sh", "-c", mount, "sh", *user, "env", "HOME=/proc")
         done = folder.exec("--hosts", "2", "--", "sh", "-c", "id -u; ibv_devinfo | grep -c PORT_ACTIVE",
                            prefix=prefix, cwd=folder.name)
-        equal((done.returncode, done.stdout), (0, f"{nobody.pw_uid}\n1\n"))
+        equal((done.returncode, done.stdout), (0, f"{uid}1\n"))
 
 
 def running_subnet_is_refused():
@@ -165,9 +174,7 @@ def recipes_run_tests_without_privileges():
         script.write_text(check % NODES.replace('"$0"', "softib"), encoding="utf-8")
         for path in (script, project):
             os.chmod(path, 0o755)
-        nobody = pwd.getpwnam("nobody").pw_uid
-        os.chown(folder.name, nobody, -1)
-        user = ("setpriv", "--reuid", str(nobody), "--clear-groups", "unshare", "--user")
+        user = (*ordinary_user(folder), "unshare", "--user")
         path = f"{os.path.dirname(SOFTIB)}:{os.environ['PATH']}"
         for name in ("github-actions.yml", "gitlab-ci.yml", "Containerfile"):
             done = subprocess.run([*user, *recipe(name)], cwd=project, text=True, capture_output=True,
