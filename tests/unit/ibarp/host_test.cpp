@@ -2,8 +2,8 @@
 // replies. The daemon is a server in the test's process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/if.h>
 #include <linux/if_tun.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -94,7 +94,7 @@ class EchoPeer {
     if (packet[is_ipv4 ? 9 : 6] != protocol || packet[icmp] != (is_ipv4 ? 8 : 128)) return;
     if (is_ipv4) checksums_are_right_ = checksums_are_right_ && sum(packet.subspan(icmp)) == 0xffff;
     const auto source = packet.subspan(addresses, length);
-    std::swap_ranges(source.begin(), source.end(), packet.begin() + addresses + length);
+    std::ranges::swap_ranges(source, packet.subspan(addresses + length, length));
     change(packet, icmp, icmp, is_ipv4 ? 0 : 129);
     if (!checksums_are_right_) return;
     if (mode == Mode::answers) return send(packet);
@@ -706,6 +706,7 @@ TEST_F(OnAHost, ABugReportHasWhatTheDaemonAndTheHostTell) {
   const std::string front = name_ + "/";
   const std::string process = "process-" + std::to_string(::getpid()) + ".txt";
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const auto& [name, text] : files) names.push_back(name);
   EXPECT_THAT(names, testing::UnorderedElementsAre(
                          "README", "versions.txt", "metrics.txt", process, "port-mlx5_0-2.txt",
