@@ -19,6 +19,7 @@ namespace ipoib::control {
 class MemoryHandler : public Handler {
  public:
   void handle(InterfaceRequest request, std::function<void(Response)> done) override {
+    if (before_request) before_request(request);
     const std::lock_guard lock(mutex_);
     ++handled_;
     changed_.notify_all();
@@ -48,6 +49,9 @@ class MemoryHandler : public Handler {
     done(Reply(Done{}));
   }
   static constexpr PKey kRefused{0x8002};  ///< has an interface already
+
+  /// Called before each request, on the server's thread.
+  std::function<void(const InterfaceRequest&)> before_request;
 
   void hold() {
     const std::lock_guard lock(mutex_);

@@ -66,14 +66,8 @@ class Service:
         self.socket.settimeout(hosts.PATIENCE)
         subnet.environment["NOTIFY_SOCKET"] = path
 
-    def wait_for(self, message):
-        """Returns the messages before it."""
-        before = []
-        while (received := self.socket.recv(4096).decode()) != message:
-            before.append(received)
-        return before
-
-    def wait_for_start(self, front):
+    def wait_for(self, front):
+        """Waits for a message that begins with this."""
         while not self.socket.recv(4096).decode().startswith(front):
             pass
 
@@ -97,9 +91,9 @@ def tells_its_state_from_start_to_end():
         equal(done.stdout.split(":")[0], f"process {pid} on softib0 port 1 (ib0)")
         host.wait_for_log("has read its configuration again")
         change(subnet, "port", "a", "down")
-        service.wait_for_start("STATUS=ib0 waits for the port")
+        service.wait_for("STATUS=ib0 waits for the port")
         equal(ask(host, "info")[0]["state"], "port_down")
-        assert not host.has_carrier()
+        wait_until(lambda: not host.has_carrier(), "it has no carrier")
         change(subnet, "port", "a", "up")
         service.wait_for("STATUS=ib0 is up")
         end(host)
@@ -218,14 +212,14 @@ def waits_for_its_device():
         refused = host.run(IBARP, "show", check=False)
         equal(refused.returncode, 1)
         assert "ib0: ipoibd waits for the RDMA device: " in refused.stderr, refused.stderr
-        service.wait_for_start("STATUS=waiting: ")
+        service.wait_for("STATUS=waiting: ")
         host.run(IPOIBD, "--reload")
         host.wait_for_log("has read its configuration again")
         change(subnet, "hca", "a", "present")
         wait_until(host.has_carrier, "it is up again")
         equal(host.link()["ifindex"], index)
         change(subnet, "hca", "a", "failed")
-        service.wait_for_start("STATUS=waiting: ")
+        service.wait_for("STATUS=waiting: ")
         end(host)
 
 

@@ -2,11 +2,13 @@
 // replies. The daemon is a server in the test's process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/if.h>
 #include <linux/if_tun.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
@@ -23,6 +25,7 @@
 
 #include "finding_lines.hpp"
 #include "program.hpp"
+#include "running_program.hpp"
 #include "running_server.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 
@@ -61,7 +64,12 @@ class EchoPeer {
     EXPECT_EQ(::write(stop_.get(), &one, sizeof one), ssize_t{sizeof one});
     thread_.join();
   }
+  /// Sends a packet to the host.
+  void send(std::span<std::uint8_t> packet) {
+    EXPECT_GT(::write(tun_.get(), packet.data(), packet.size()), 0);
+  }
   std::atomic<Mode> mode = Mode::answers;
+  std::atomic<std::size_t> received = 0;  ///< bytes
 
  private:
   using Packet = std::span<std::uint8_t>;
@@ -72,7 +80,9 @@ class EchoPeer {
       if (::poll(polled.data(), polled.size(), -1) < 0 || polled[1].revents != 0) return;
       std::array<std::uint8_t, 2048> bytes{};
       const auto size = ::read(tun_.get(), bytes.data(), bytes.size());
-      if (size > 0) answer({bytes.data(), static_cast<std::size_t>(size)});
+      if (size <= 0) continue;
+      received += static_cast<std::size_t>(size);
+      answer({bytes.data(), static_cast<std::size_t>(size)});
     }
   }
   void answer(Packet packet) {
@@ -84,7 +94,7 @@ class EchoPeer {
     if (packet[is_ipv4 ? 9 : 6] != protocol || packet[icmp] != (is_ipv4 ? 8 : 128)) return;
     if (is_ipv4) checksums_are_right_ = checksums_are_right_ && sum(packet.subspan(icmp)) == 0xffff;
     const auto source = packet.subspan(addresses, length);
-    std::swap_ranges(source.begin(), source.end(), packet.begin() + addresses + length);
+    std::ranges::swap_ranges(source, packet.subspan(addresses + length, length));
     change(packet, icmp, icmp, is_ipv4 ? 0 : 129);
     if (!checksums_are_right_) return;
     if (mode == Mode::answers) return send(packet);
@@ -94,7 +104,6 @@ class EchoPeer {
       change(packet, icmp, field, packet[field] ^ 1);
     }
   }
-  void send(Packet packet) { EXPECT_GT(::write(tun_.get(), packet.data(), packet.size()), 0); }
   static unsigned sum(Packet bytes) {
     unsigned total = 0;
     for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) total += bytes[i] * 256U + bytes[i + 1];
@@ -198,11 +207,10 @@ TEST_F(OnAHost, ExplainsANeighbourThatIsKnown) {
   entry.waiting = 3;
   put(entry);
   const std::string path = "ok: LID 0x0004, SL 1, MTU 2048, rate 40 Gb/s";
-  EXPECT_EQ(explain("10.44.0.2"),
-            (Lines{{"route", on_link()},
-                   {"neighbour", std::string("ok: reachable, ") + kLladdr},
-                   {"path", path},
-                   {"packets", "ok: 1 sent, 3 waiting, the last 1.2s ago"}}));
+  EXPECT_EQ(explain("10.44.0.2"), (Lines{{"route", on_link()},
+                                         {"neighbour", std::string("ok: reachable, ") + kLladdr},
+                                         {"path", path},
+                                         {"packets", "ok: 1 sent, 3 waiting, the last 1.2s ago"}}));
   ip("route add 192.0.2.0/24 via 10.44.0.2");
   EXPECT_EQ(explain("192.0.2.9")["route"],
             "ok: by " + name_ + " and the gateway 10.44.0.2, from 10.44.0.1");
@@ -401,7 +409,7 @@ TEST_F(OnAHost, ProbesANeighbour) {
   EXPECT_EQ(found["route"], on_link());
   EXPECT_EQ(found["neighbour"], "ok: arp_requests_broadcast 1; 10.44.0.2 has answered");
   EXPECT_THAT(found["path"], AllOf(StartsWith("ok: LID 0x0004, SL 1, MTU 2048; path_requests 1; "
-                                              "neighbour and path known after 0"),
+                                              "neighbour and path known after "),
                                    HasSubstr(" ms")));
   EXPECT_THAT(found["datagram"], StartsWith("ok: echo reply after "));
   EXPECT_EQ(ask({"probe", "10.44.0.2"})["neighbour"], found["neighbour"]) << "asked again";
@@ -417,6 +425,14 @@ TEST_F(OnAHost, ProbesANeighbour) {
   found = ask({"probe", "10.44.0.3"});
   EXPECT_EQ(found["neighbour"], "ok: 10.44.0.3 is known, and not asked again");
   EXPECT_THAT(found["path"], HasSubstr("; nothing was sent; "));
+
+  // A group has no neighbour to resolve.
+  ip("route add 224.0.0.0/4 dev " + name_);
+  peer_->mode = EchoPeer::Mode::answers_others;
+  found = ask({"probe", "239.1.2.3"});
+  EXPECT_EQ(found.count("neighbour"), 0U);
+  EXPECT_THAT(found["datagram"], StartsWith("wrong: no reply"));
+  peer_->mode = EchoPeer::Mode::answers;
 
   // By a socket of ICMP, which the kernel gives to some groups.
   std::ofstream("/proc/sys/net/ipv4/ping_group_range") << "0 0";
@@ -442,12 +458,6 @@ TEST_F(OnAHost, ProbesUntilAStepFails) {
                    {"path", "wrong: " + name_ +
                                 ": the subnet administrator does not answer -> ibarp explain "
                                 "10.44.0.78"}}));
-  put(neighbour("10.44.0.2"));
-  server_->handler.put_neighbour(neighbour("10.44.0.2"));
-  peer_->mode = EchoPeer::Mode::answers_others;
-  EXPECT_EQ(ask({"probe", "10.44.0.2"})["datagram"],
-            "wrong: no reply to an ICMP echo request in 2 seconds -> on that host: a firewall, or "
-            "the route back; ibarp stats");
 }
 
 TEST_F(OnAHost, ChecksWhatTheHostKnows) {
@@ -476,6 +486,169 @@ TEST_F(OnAHost, ChecksWhatTheHostKnows) {
             "down, if both are to have the same addresses");
   write_file("/sys/class/net/ib7/pkey", "0x8002\n");
   EXPECT_EQ(check().count("kernel driver"), 0U) << "of another partition";
+}
+
+/// What `ibarp top` shows of a second sample, whose values are more than those of the first one.
+class Top : public OnAHost {
+ protected:
+  static constexpr std::size_t kSent = 1028;  ///< bytes of an IP packet of the host between both
+  static constexpr std::size_t kReceived = 500;
+
+  void SetUp() override {
+    OnAHost::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    std::ofstream("/proc/sys/net/ipv6/conf/" + name_ + "/disable_ipv6") << 1;  // it is chatty
+    put_sample(0);
+    server_->handler.before_request = [this](const auto& request) {
+      if (std::holds_alternative<control::ListRequest>(request) && samples_ == 1) {
+        exchange_packets();  // after the first sample
+      }
+      if (!std::holds_alternative<control::InfoRequest>(request)) return;
+      if (++samples_ == 2) put_sample(1);
+    };
+  }
+  void put_sample(std::uint64_t number) {
+    put(std::vector<control::Counter>{{"tx_packets", 100 + 300 * number, false},
+                                      {"rx_packets", 50 + 40 * number, false},
+                                      {"neighbours", 4, false},
+                                      {"drop_a", 5 + 10 * number, true},
+                                      {"drop_b", 1 + 2 * number, true}});
+    put_entry("10.44.0.2", "reachable", 10 + 100 * number, 3000);
+    put_entry("10.44.0.3", "stale", 5000, 2000);
+    put_entry("10.44.0.4", "delay", 50 - 30 * number, 1000);
+    if (number == 0) return;
+    put_entry("10.44.0.5", "reachable", 7, 4000);
+  }
+  /// The host sends a packet, and gets one.
+  void exchange_packets() {
+    const std::size_t before = peer_->received;
+    const FileDescriptor sender(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(9);
+    to.sin_addr.s_addr = htonl(0x0a2c0002);
+    const std::array<char, kSent - 28> payload{};
+    EXPECT_EQ(::sendto(sender.get(), payload.data(), payload.size(), 0,
+                       reinterpret_cast<const sockaddr*>(&to), sizeof to),
+              ssize_t{payload.size()});
+    while (peer_->received < before + kSent) std::this_thread::yield();  // then it is counted
+    std::array<std::uint8_t, kReceived> packet{0x45};
+    peer_->send(packet);
+  }
+  void put_entry(const char* address, const char* state, std::uint64_t uses, int idle_ms) {
+    Entry entry = neighbour(address);
+    entry.state = state;
+    entry.uses = uses;
+    entry.idle = std::chrono::milliseconds(idle_ms);
+    put(entry);
+  }
+  /// The addresses of the lines, by their last number.
+  static std::string order_of(const std::string& table) {
+    std::string order;
+    for (auto at = table.find("10.44.0."); at != std::string::npos;
+         at = table.find("10.44.0.", at + 1)) {
+      order += table.at(at + 8);
+    }
+    return order;
+  }
+
+  std::atomic<int> samples_ = 0;
+};
+
+TEST_F(Top, RatesAreDifferencesOfTwoSamples) {
+  const Outcome outcome = run_ibarp({"--json", "top", "--count", "1", "--interval", "0.1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto all = boost::json::parse(outcome.out);
+  const double seconds = static_cast<double>(all.at("interval_ms").as_int64()) / 1000;
+  EXPECT_GE(seconds, 0.1);
+  const auto expect_rate = [&](const boost::json::value& rate, double difference) {
+    EXPECT_NEAR(rate.as_double() * seconds, difference, difference / 50);
+  };
+  const auto& interface = all.at("interfaces").at(0);
+  EXPECT_EQ(interface.at("interface"), boost::json::value(name_));
+  EXPECT_EQ(interface.at("state"), "up");
+  EXPECT_EQ(interface.at("admin_up"), true);
+  EXPECT_EQ(interface.at("neighbours").to_number<int>(), 4);
+  expect_rate(interface.at("tx_packets_per_s"), 300);
+  expect_rate(interface.at("rx_packets_per_s"), 40);
+  expect_rate(interface.at("drops_per_s"), 12);
+  expect_rate(interface.at("tx_bits_per_s"), 8 * kSent);
+  expect_rate(interface.at("rx_bits_per_s"), 8 * kReceived);
+  const std::vector<std::pair<const char*, double>> expected{
+      {"10.44.0.2", 100}, {"10.44.0.4", 20}, {"10.44.0.5", 7}, {"10.44.0.3", 0}};
+  const auto& neighbours = all.at("neighbours").as_array();
+  ASSERT_EQ(neighbours.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(neighbours[i].at("entry").at("address"), expected[i].first) << "by rate";
+    expect_rate(neighbours[i].at("packets_per_s"), expected[i].second);
+  }
+}
+
+TEST_F(Top, TablesAreSortedByTheKey) {
+  for (const auto& [key, order] : std::map<std::string, std::string>{{"rate", "2453"},
+                                                                     {"address", "2345"},
+                                                                     {"state", "4253"},
+                                                                     {"idle", "4325"},
+                                                                     {"uses", "3245"}}) {
+    samples_ = 0;
+    server_->handler.handle(control::DeleteRequest{parse_ip_address("10.44.0.5").value()},
+                            [](const auto&) {});
+    put_sample(0);
+    const Outcome outcome = run_ibarp({"top", "--count", "1", "--interval", "0.1", "--sort", key});
+    EXPECT_EQ(order_of(outcome.out), order) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                testing::ContainsRegex(
+                    name_ + " +up +[0-9.]+k? +[0-9.]+k? +[0-9.]+k +[0-9.]+k +[0-9.]+ +4"));
+    EXPECT_THAT(outcome.out, testing::ContainsRegex("10.44.0.3 +" + name_ +
+                                                    " +stale +0 +5000 +2s +0 +fe80::2:c903:0:1"));
+  }
+}
+
+TEST_F(Top, KeysSortTheScreen) {
+  RunningProgram top({"top", "--interval", "3600"}, RunningProgram::Output::terminal,
+                     {{"TERM", "xterm"}});
+  const std::string end = "\033[J";  // of a screen
+  (void)top.until(end);
+  for (const auto& [key, order] :
+       {std::pair{"i", "432"}, {"u", "342"}, {"a", "234"}, {"s", "423"}}) {
+    top.press(key);
+    EXPECT_EQ(order_of(top.until(end)), order) << key;
+  }
+  top.press(" ");  // another sample at once, which has rates
+  EXPECT_THAT(top.until(end), HasSubstr("10.44.0.5"));
+  top.press("r");
+  EXPECT_EQ(order_of(top.until(end)), "2453");
+  top.press("Q");
+  EXPECT_EQ(top.wait(), 0);
+}
+
+TEST_F(Top, ADownOrLostInterfaceHasNoRates) {
+  auto down = healthy();
+  down.admin_up = false;
+  put(down);
+  EXPECT_THAT(run_ibarp({"top", "--count", "1", "--interval", "0.1"}).out,
+              testing::ContainsRegex(name_ + " +down +"));
+  down.state = "no_device";
+  put(down);
+  const auto all =
+      boost::json::parse(run_ibarp({"--json", "top", "--count", "1", "--interval", "0.1"}).out);
+  EXPECT_EQ(all.at("interfaces").at(0).at("state"), "no_device");
+  EXPECT_EQ(all.at("interfaces").at(0).at("admin_up"), false);
+  EXPECT_TRUE(all.at("neighbours").as_array().empty());
+}
+
+TEST_F(Top, MetricsHaveTheBytesOfTheHost) {
+  exchange_packets();
+  const auto text = run_ibarp({"metrics"}).out;
+  const auto value = [&](const std::string& metric) {
+    const auto at = text.find(metric + "{interface=\"" + name_ + "\"} ");
+    return at == std::string::npos ? 0
+                                   : std::strtoull(text.c_str() + text.find(' ', at), nullptr, 10);
+  };
+  const auto received = value("ipoib_rx_bytes_total");
+  EXPECT_GE(received, kReceived);
+  EXPECT_LT(received, kSent);
+  EXPECT_GE(value("ipoib_tx_bytes_total"), kSent);
 }
 
 /// The files of an archive of tar(1), whose headers are checked.
@@ -533,6 +706,7 @@ TEST_F(OnAHost, ABugReportHasWhatTheDaemonAndTheHostTell) {
   const std::string front = name_ + "/";
   const std::string process = "process-" + std::to_string(::getpid()) + ".txt";
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const auto& [name, text] : files) names.push_back(name);
   EXPECT_THAT(names, testing::UnorderedElementsAre(
                          "README", "versions.txt", "metrics.txt", process, "port-mlx5_0-2.txt",

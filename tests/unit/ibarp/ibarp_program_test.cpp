@@ -347,6 +347,32 @@ TEST_F(IbarpProgram, AddsAndDeletesInterfaces) {
   EXPECT_EQ(last.err, "ibarp: " + name + ": it is the last interface\n");
 }
 
+TEST_F(IbarpProgram, MovesAnInterfaceToAnotherPort) {
+  RunningServer server;
+  std::vector<control::FailoverRequest> seen;
+  server.handler.before_request = [&](const control::InterfaceRequest& request) {
+    if (const auto* const failover = std::get_if<control::FailoverRequest>(&request)) {
+      seen.push_back(*failover);
+    }
+  };
+  const Outcome refused = run_ibarp({"failover", "dev", server.name()});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the interface has one port"));
+  control::InterfaceInfo info;
+  info.ports.resize(2);
+  server.handler.put(info);
+  const Outcome moved = run_ibarp({"failover", "mlx5_1:2", "dev", server.name()});
+  EXPECT_EQ(moved.status, 0) << moved.err;
+  EXPECT_EQ(moved.out, "");
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0].device, "") << "the other one, whichever it is";
+  EXPECT_EQ(seen[1].device, "mlx5_1");
+  EXPECT_EQ(seen[1].port, 2);
+  for (const char* const port : {"mlx5_1", "mlx5_1:", ":1", "mlx5_1:256", "mlx5_1:x"}) {
+    EXPECT_EQ(run_ibarp({"failover", port, "dev", server.name()}).status, 2) << port;
+  }
+}
+
 TEST_F(IbarpProgram, RefusesInterfacesThatAreNotNamed) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"add"},
                                                 {"add", "red"},
@@ -515,7 +541,8 @@ TEST_F(IbarpProgram, FiltersTheList) {
   EXPECT_THAT(list({"list", "to", "10.44.0.0/24"}), ElementsAre(one, two));
   EXPECT_THAT(list({"10.44.0.77/24"}), ElementsAre(one, two))
       << "bits beyond the length are ignored";
-  EXPECT_THAT(list({"to", "2001:db8::/32"}), ElementsAre(ipv6));
+  EXPECT_THAT(list({"show", "to", "2001:db8::/32"}), ElementsAre(ipv6));
+  EXPECT_THAT(list({"to", "10.44.0.0/24"}), ElementsAre(one, two));
   EXPECT_THAT(list({"0.0.0.0/0"}), ElementsAre(one, two, failed));
   EXPECT_THAT(list({"show", "nud", "failed"}), ElementsAre(failed));
   EXPECT_THAT(list({"state", "incomplete,permanent"}), ElementsAre(one, ipv6));

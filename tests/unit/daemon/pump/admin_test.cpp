@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -294,6 +295,60 @@ TEST_F(AdminTest, HistogramsHaveTheBoundsOfTheLink) {
   EXPECT_EQ(all[0].bounds.front(), 100'000U);
   EXPECT_EQ(all[0].bounds.back(), 10'000'000'000U);
   EXPECT_THAT(all[0].counts, SizeIs(all[0].bounds.size() + 1));
+}
+
+TEST(AdminValues, AnEntryAndAGroupHaveWhatTheLinkKnows) {
+  link::NeighbourInfo info;
+  info.address = kPeer;
+  info.state = link::NeighbourState::reachable;
+  control::Entry entry{.address = kPeer, .state = "reachable", .hardware = {}, .path = {}};
+  EXPECT_EQ(to_entry(info, nullptr), entry);
+  info.hardware = entry.hardware = kHardware;
+  info.pinned = entry.pinned = kHardware.gid;
+  info.path.emplace();
+  info.path->dlid = Lid(3);
+  info.path->sl = ServiceLevel(4);
+  info.path->mtu = 2048;
+  info.path->rate = 3;  // IBA's code of 10 Gb/s
+  entry.path = control::Path{Lid(3), ServiceLevel(4), 2048, 10'000};
+  info.used = entry.idle = std::chrono::seconds(5);
+  info.confirmed = std::chrono::seconds(6);
+  info.uses = entry.uses = 7;
+  info.references = entry.references = 8;
+  info.parked = entry.waiting = 9;
+  EXPECT_EQ(to_entry(info, nullptr), entry);
+
+  const Gid mgid = Gid::parse("ff12:401b:ffff::1").value();
+  EXPECT_EQ(to_group({mgid, Lid(0xc001), link::GroupState::full, 5, kPeer}),
+            (control::Group{mgid, Lid(0xc001), "full", kPeer, 5}));
+}
+
+/// The link of the port that is not in use is kept as that of the one that is.
+TEST_F(AdminTest, ChangesOfTheOperatorAreRepeatedOnTheOtherLink) {
+  link::Link idle{{}, {handles_, frames_, packets_, log_, {1, 2}}, Qpn(0x78), 1};
+  const auto states = [&] {
+    std::map<IpAddress, std::string> found;
+    for (std::optional<link::NeighbourCursor> next = link::NeighbourCursor{}; next;) {
+      const auto page = idle.list(*next, control::kPageEntries, now_);
+      for (const auto& info : page.entries) found[info.address] = name(info.state);
+      next = page.next;
+    }
+    return found;
+  };
+  using States = std::map<IpAddress, std::string>;
+  const auto repeat = [&](const control::InterfaceRequest& request) {
+    repeat_on(idle, request, now_);
+    return states();
+  };
+  EXPECT_EQ(repeat(control::SetRequest{Mode::add, kPeer, kHardware}),
+            (States{{kPeer, "permanent"}}));
+  EXPECT_EQ(idle.get(kPeer, now_)->hardware, kHardware);
+  const States both{{kPeer, "permanent"}, {kOther, "pinned"}};
+  EXPECT_EQ(repeat(control::PinRequest{Mode::add, kOther, kHardware.gid}), both);
+  EXPECT_EQ(idle.get(kOther, now_)->pinned, kHardware.gid);
+  EXPECT_EQ(repeat(control::ListRequest{}), both);
+  EXPECT_EQ(repeat(control::FlushRequest{{.states = {"permanent"}}}), (States{{kOther, "pinned"}}));
+  EXPECT_EQ(repeat(control::DeleteRequest{kOther}), States());
 }
 
 TEST_F(AdminTest, TheManualExplainsEachCounter) {

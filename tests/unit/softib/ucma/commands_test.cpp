@@ -690,6 +690,7 @@ TEST_F(CommandsTest, AddressesMustFitTheirFamily) {
 TEST_F(CommandsTest, AnIdIsMovedFromTheChannelOfADescriptor) {
   const auto id = client.create();
   ASSERT_TRUE(client.manager.migrate(client.other_channel, client.channel, rdma_cm::IdHandle(id)));
+  EXPECT_EQ(client.listen(id), EINVAL) << "it is in another channel";
   rdma_ucm_migrate_id migrate{};
   migrate.id = id;
   migrate.fd = kOtherChannel + 1;
@@ -750,10 +751,20 @@ TEST_F(CommandsTest, ShortCommandsAndTooLittleRoomAreRefused) {
       EXPECT_EQ(code(row.response - 1, row.body), ENOSPC) << row.command;
     }
   }
+  constexpr rdma_ucm_listen kListen{65'000, 1};
+  EXPECT_EQ(client.write(RDMA_USER_CM_CMD_LISTEN, kListen, 0, sizeof kListen + 1), EINVAL)
+      << "the header says more than there is";
   EXPECT_EQ(client.write(RDMA_USER_CM_CMD_GET_OPTION, Body{}), ENOSYS);
   EXPECT_EQ(client.write(RDMA_USER_CM_CMD_JOIN_MCAST + 1, Body{}), EINVAL);
-  // Responses that librdmacm has always read in full, of an ID that there is.
+  // Responses that librdmacm has always read in full; a wildcard has no device.
   const auto id = client.create();
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  ASSERT_EQ(client.bind(id, any), 0);
+  const auto none = client.query<rdma_ucm_query_addr_resp>(id, RDMA_USER_CM_QUERY_ADDR);
+  EXPECT_EQ(none.node_guid, 0U);
+  EXPECT_EQ(none.src_size, sizeof(sockaddr_in6));
+  EXPECT_EQ(none.dst_size, 0U);
   rdma_ucm_query query{};
   query.id = id;
   std::array<std::uint8_t, 400> response{};

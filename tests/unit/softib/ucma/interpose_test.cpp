@@ -21,10 +21,12 @@
 #include "test_subnet.hpp"
 
 // What the headers of new C libraries do not declare.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 int __fxstat(int version, int fd, struct stat* status) noexcept;
 int __fxstat64(int version, int fd, struct stat64* status) noexcept;
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace softib::ucma::interposed {
 namespace {

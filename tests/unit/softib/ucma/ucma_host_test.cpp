@@ -283,47 +283,6 @@ TEST(UcmaHost, PortsOfOtherProcessesAreInUse) {
   EXPECT_EQ(device.bind(id, 6000, kSelfAddress), 0);
 }
 
-TEST(UcmaHost, CommandsThatTheKernelRefuses) {
-  Device device;
-  rdma_ucm_create_id body{};
-  body.ps = RDMA_PS_TCP;
-  rdma_ucm_create_id_resp response{};
-  body.response = address_of(response);
-  const auto good = command(RDMA_USER_CM_CMD_CREATE_ID, body, sizeof response);
-  EXPECT_EQ(device.write(std::vector(good.begin(), good.begin() + 7)), EINVAL);
-  EXPECT_EQ(device.write(std::vector(good.begin(), good.end() - 1)), EINVAL);
-  auto shorter = good;
-  shorter[4] = sizeof body - 1;
-  EXPECT_EQ(device.write(shorter), EINVAL);
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_CREATE_ID, body, 3)), ENOSPC);
-  EXPECT_EQ(device.write(command(1000, body)), EINVAL);
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_GET_OPTION, body)), ENOSYS);
-  rdma_ucm_join_mcast join{};
-  join.id = device.create();
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_JOIN_MCAST, join)), ENOSPC);
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_JOIN_MCAST, join, 4)), EINVAL);
-  EXPECT_EQ(device.write(command(RDMA_USER_CM_CMD_LEAVE_MCAST, rdma_ucm_destroy_id{}, 4)), ENOENT);
-  body.ps = 0x123;
-  EXPECT_EQ(device.write(RDMA_USER_CM_CMD_CREATE_ID, body, 4), EINVAL);
-  body.ps = RDMA_PS_TCP;
-  body.response = 16;
-  EXPECT_EQ(device.write(RDMA_USER_CM_CMD_CREATE_ID, body, 4), EFAULT);
-  EXPECT_EQ(device.write(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{65'000, 1}), ENOENT);
-  Device other;
-  EXPECT_EQ(other.write(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{device.create(), 1}), EINVAL)
-      << "an ID of another channel";
-}
-
-TEST(UcmaHost, AWildcardHasNoDevice) {
-  Device device;
-  const auto id = device.create();
-  ASSERT_EQ(device.bind(id, 0), 0);
-  const auto response = device.query<rdma_ucm_query_addr_resp>(id, RDMA_USER_CM_QUERY_ADDR);
-  EXPECT_EQ(response.node_guid, 0U);
-  EXPECT_EQ(response.src_size, sizeof(sockaddr_in));
-  EXPECT_EQ(response.dst_size, 0U);
-}
-
 TEST(UcmaHost, AConnectionOfTheProcessToItself) {
   Device server;
   Device client;

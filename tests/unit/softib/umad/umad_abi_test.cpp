@@ -19,6 +19,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/rmpp_sender.hpp"
 #include "softib/fabric/shared_file.hpp"
+#include "softib/subnet/node_attributes.hpp"
 #include "softib/umad/umad_host.hpp"
 #include "test_subnet.hpp"
 
@@ -142,6 +143,122 @@ TEST_F(UmadTest, ReceivesTheResponse) {
   EXPECT_EQ(header.transaction_id & 0xffff'ffff, 0x11U);
   EXPECT_EQ(ntohs(umad_get_mad_addr(reply.umad())->lid), TestSubnet::lid(0).value());
   EXPECT_EQ(ntohl(umad_get_mad_addr(reply.umad())->qpn), 1U);
+}
+
+TEST_F(UmadTest, ReceivesAndSendsAddressesWithAGlobalRoute) {
+  MadPacket request_seen;
+  world().responder.set([&](endpoint::Endpoint& sm, MadPacket packet) {
+    request_seen = packet;
+    packet.sl = ServiceLevel(3);
+    std::swap(packet.source, packet.destination);
+    auto& grh = packet.grh.value();
+    std::swap(grh.sgid, grh.dgid);
+    grh.traffic_class = 7;
+    grh.flow_label = 0x54321;
+    grh.hop_limit = 9;
+    respond(sm, packet);
+  });
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  auto buffer = request(0x11);
+  const Gid sm_gid(Gid::kLinkLocalPrefix, Guid(0x0002'c903'0000'0000));
+  ib_mad_addr_t route{};
+  route.grh_present = 1;
+  std::ranges::copy(sm_gid.bytes(), route.gid);
+  route.flow_label = 0x12345;  // umad_set_grh() makes it big-endian
+  route.hop_limit = 5;
+  route.traffic_class = 6;
+  umad_set_grh(buffer.umad(), &route);
+  umad_set_addr(buffer.umad(), TestSubnet::lid(0).value(), 1, 0x12, 0x8001'0000);
+  ASSERT_EQ(umad_send(port_, agent, buffer.umad(), buffer.size(), kLong, 2), 0);
+  Buffer reply;
+  int length = reply.size();
+  ASSERT_EQ(umad_recv(port_, reply.umad(), &length, kLong), agent);
+  const auto& grh = request_seen.grh.value();
+  EXPECT_EQ(grh.dgid, sm_gid);
+  EXPECT_EQ(grh.sgid, Gid(Gid::kLinkLocalPrefix, Guid(0x0002'c903'0000'0001)));
+  EXPECT_EQ(grh.flow_label, 0x12345U);
+  EXPECT_EQ(grh.hop_limit, 5);
+  EXPECT_EQ(grh.traffic_class, 6);
+  EXPECT_EQ(request_seen.sl, ServiceLevel(2));
+  EXPECT_EQ(request_seen.qkey, ipoib::wire::kGsiQKey);
+
+  ib_user_mad expected{};
+  expected.agent_id = static_cast<std::uint32_t>(agent);
+  expected.length = static_cast<std::uint32_t>(sizeof expected + 256);
+  expected.addr.qpn = htonl(1);
+  expected.addr.lid = htons(TestSubnet::lid(0).value());
+  expected.addr.sl = 3;
+  expected.addr.grh_present = 1;
+  std::ranges::copy(sm_gid.bytes(), expected.addr.gid);
+  expected.addr.flow_label = htonl(0x54321);
+  expected.addr.hop_limit = 9;
+  expected.addr.traffic_class = 7;
+  const auto* const found = static_cast<const std::uint8_t*>(reply.umad());
+  const auto* const wanted = reinterpret_cast<const std::uint8_t*>(&expected);
+  EXPECT_EQ(std::vector(found, found + sizeof expected),
+            std::vector(wanted, wanted + sizeof expected));
+}
+
+TEST_F(UmadTest, WrongArgumentsAreRefused) {
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  int length = 256;
+  Buffer buffer;
+  EXPECT_EQ(umad_send(port_, agent, nullptr, 256, 0, 0), -EINVAL);
+  EXPECT_EQ(umad_send(port_, agent, request(1).umad(), -1, 0, 0), -EINVAL);
+  errno = 0;
+  EXPECT_EQ(umad_recv(port_, nullptr, &length, 0), -EINVAL);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(umad_recv(port_, buffer.umad(), nullptr, 0), -EINVAL);
+  length = -1;
+  EXPECT_EQ(umad_recv(port_, buffer.umad(), &length, 0), -EINVAL);
+  length = 256;
+  EXPECT_EQ(umad_recv(-2, buffer.umad(), &length, 0), -EINVAL);
+  errno = 0;
+  EXPECT_EQ(umad_recv(port_, buffer.umad(), &length, 1), -ETIMEDOUT);
+  EXPECT_EQ(errno, ETIMEDOUT);
+  EXPECT_EQ(umad_recv(port_, buffer.umad(), &length, 0), -EWOULDBLOCK);
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  EXPECT_EQ(umad_unregister(-2, agent), -EINVAL);
+
+  std::array<std::uint8_t, 3> oui{0, 1, 2};
+  for (const int no_vendor : {-1, 256, int{kSa}}) {
+    EXPECT_EQ(umad_register_oui(port_, no_vendor, 0, oui.data(), nullptr), -EINVAL);
+  }
+  std::uint32_t id = 0;
+  umad_reg_attr attributes{};
+  attributes.mgmt_class = kSa;
+  attributes.mgmt_class_version = kSaVersion;
+  EXPECT_EQ(umad_register2(port_, nullptr, &id), EINVAL);
+  EXPECT_EQ(umad_register2(port_, &attributes, nullptr), EINVAL);
+  EXPECT_EQ(umad_register2(-2, &attributes, &id), EINVAL);
+
+  umad_ca_t ca;
+  umad_port_t port;
+  __be64 guid = 0;
+  std::array<char, 256> path{};
+  for (const char* const device : {"mlx5_0", "softib1"}) {
+    EXPECT_EQ(umad_get_ca(device, &ca), -ENODEV);
+    EXPECT_EQ(umad_get_port(device, 1, &port), -ENODEV);
+    EXPECT_EQ(umad_get_ca_portguids(device, &guid, 2), -ENODEV);
+    EXPECT_EQ(umad_get_issm_path(device, 1, path.data(), path.size()), -ENODEV);
+  }
+  EXPECT_EQ(umad_get_ca_portguids(fabric::kDeviceName, nullptr, 0), 0);
+  EXPECT_EQ(umad_release_ca(nullptr), -ENODEV);
+  EXPECT_EQ(umad_release_port(nullptr), -ENODEV);
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 2, path.data(), path.size()), -EINVAL);
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), 0), -EINVAL);
+  ASSERT_EQ(umad_get_issm_path(fabric::kDeviceName, 0, path.data(), path.size()), 0);
+  const int size = static_cast<int>(std::strlen(path.data()));
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), size), -EINVAL);
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), size + 1), 0);
+  EXPECT_EQ(umad_get_cas_names(nullptr, 0), 0);
+  umad_device_node only{nullptr, "a"};
+  umad_device_node* head = nullptr;
+  EXPECT_EQ(umad_sort_ca_device_list(nullptr, 0), EINVAL);
+  EXPECT_EQ(umad_sort_ca_device_list(&head, 1), 0);
+  head = &only;
+  EXPECT_EQ(umad_sort_ca_device_list(&head, 2), EINVAL);
+  EXPECT_EQ(head, &only);
 }
 
 TEST_F(UmadTest, PollsThePortAsADescriptor) {
@@ -420,11 +537,19 @@ TEST_F(UmadTest, DescribesTheDevice) {
   EXPECT_EQ(ca.node_type, 1U);
   EXPECT_EQ(ca.numports, 1);
   EXPECT_EQ(be64toh(ca.node_guid), 0x0002'c903'0000'0001U);
+  EXPECT_EQ(ca.system_guid, ca.node_guid);
+  EXPECT_STREQ(ca.fw_ver, subnet::kFirmwareVersion);
+  EXPECT_STREQ(ca.ca_type, subnet::kDeviceType);
+  EXPECT_EQ(ca.hw_ver, std::to_string(subnet::kHardwareRevision));
   EXPECT_EQ(ca.ports[0], nullptr);
   ASSERT_NE(ca.ports[1], nullptr);
   const auto& port = *ca.ports[1];
+  EXPECT_STREQ(port.ca_name, fabric::kDeviceName);
   EXPECT_EQ(port.portnum, 1);
   EXPECT_EQ(port.base_lid, 2U);
+  EXPECT_EQ(port.lmc, 0U);
+  EXPECT_EQ(port.sm_sl, 0U);
+  EXPECT_NE(port.capmask, 0U);
   EXPECT_EQ(port.sm_lid, 1U);
   EXPECT_EQ(port.state, 4U);
   EXPECT_EQ(port.phys_state, 5U);

@@ -24,6 +24,7 @@
 #include "test_subnet.hpp"
 
 // What the headers of new C libraries do not declare.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 int __xstat(int version, const char* path, struct stat* status) noexcept;
 int __xstat64(int version, const char* path, struct stat64* status) noexcept;
@@ -36,6 +37,7 @@ char* __realpath_chk(const char* path, char* resolved, std::size_t room) noexcep
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace softib::view {
 namespace {

@@ -91,6 +91,13 @@ TEST(Tree, ListsWhatIsInAFolder) {
 
 TEST(Tree, HasTheFoldersWithoutHcas) {
   const Tree tree = Tree::of({});
+  for (const auto* folder :
+       {"/dev/infiniband", "/sys/class/infiniband", "/sys/class/infiniband_verbs",
+        "/sys/class/infiniband_mad", "/sys/class/infiniband_cm", "/sys/class/misc/rdma_cm"}) {
+    const Entry* const entry = tree.find(folder);
+    ASSERT_NE(entry, nullptr) << folder;
+    EXPECT_EQ(entry->kind, Entry::Kind::folder);
+  }
   EXPECT_THAT(tree.list("/sys/class/infiniband"), IsEmpty());
   EXPECT_THAT(tree.list("/dev/infiniband"), ElementsAre(Pair("rdma_cm", Entry::Kind::device)));
   EXPECT_EQ(text(tree, "/sys/class/misc/rdma_cm/abi_version"), "4\n");
