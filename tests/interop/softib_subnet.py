@@ -149,6 +149,19 @@ class Subnet:
         return self._start(self.command(hca, *command, options=options), **more)
 
 
+def add_addresses(subnet, addresses):
+    """Gives HCAs addresses of a network interface, which it creates; needs a network of its own."""
+    def ip(*command):
+        subprocess.run(["ip", *command], check=True)
+
+    ip("link", "add", "near", "type", "veth", "peer", "name", "far")
+    for hca, address in addresses.items():
+        ip("address", "add", f"{address}/24", "dev", "near")
+        subnet.run(hca, "true", options=("--address", address))
+    for interface in ("near", "far"):
+        ip("link", "set", interface, "up")
+
+
 def free_tcp_port():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
