@@ -38,14 +38,15 @@ def need_root():
         os.execv(script, [str(script), "--status", str(SKIPPED), sys.executable, *sys.argv])
 
 
-def need_own_network():
+def need_own_network(*more):
     """Continues the calling program in a network namespace of its own, with loopback. So programs with
-    fixed port numbers do not meet those of the machine, such as another run of the same test."""
+    fixed port numbers do not meet those of the machine, such as another run of the same test.
+    `more`: options of unshare(1) for other namespaces."""
     need("ip", "unshare")
     need_root()
     if os.environ.get("SOFTIB_TEST_NETWORK") != "own":
         os.environ["SOFTIB_TEST_NETWORK"] = "own"
-        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "--net", *more, sys.executable, *sys.argv])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
