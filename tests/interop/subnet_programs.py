@@ -43,9 +43,10 @@ def start_acm(subnet, hca, mode, port):
     addresses.write_text(f"host-{hca} softib0 1 default\n")
     log = subnet.folder / f"{hca}.log"
     with open(log, "w", encoding="utf-8") as out:
-        process = subnet.start(hca, "ibacm", "-P", "-A", str(addresses), "-O", str(options), stdout=out,
-                               stderr=subprocess.STDOUT)
-    return process, log
+        subnet.start(hca, "ibacm", "-P", "-A", str(addresses), "-O", str(options), stdout=out,
+                     stderr=subprocess.STDOUT)
+    # A name that it is asked for before is not found later either.
+    wait_for("both groups", lambda: log.read_text().count("join successful") == 2)
 
 
 def ibacm_resolves_names():
