@@ -42,8 +42,8 @@ function(softib_write_version_script script readelf)
     list(JOIN names_${version} ";\n    " names)
     string(APPEND text "${version} {\n  global:\n    ${names};\n};\n")
   endforeach()
-  # C++ names are not exported. They are template instances of the standard library.
-  string(APPEND text "SOFTIB {\n  local:\n    _Z*;\n};\n")
+  # C++ names are not exported: template instances of the standard library, and what a sanitizer adds to them.
+  string(APPEND text "SOFTIB {\n  local:\n    _Z*;\n    __odr_asan*;\n};\n")
   file(CONFIGURE OUTPUT ${script} CONTENT "${text}")
 endfunction()
 

@@ -11,7 +11,7 @@ destination, which librdmacm refuses.
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, is_listening, need, need_own_network, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, add_addresses, is_listening, need, need_own_network, run_tests, wait_for
 
 need("fi_pingpong")
 need_own_network()
@@ -21,10 +21,6 @@ ITERATIONS, SIZES = 10, 6
 # After the last message both sides close; the one that is slower may find its receives flushed, and takes that
 # for a failure.
 FLUSHED = "cq_readerr: Work Request Flushed Error"
-
-
-def ip(*command):
-    subprocess.run(["ip", *command], check=True)
 
 
 def pingpong(subnet, provider, endpoint, address):
@@ -48,14 +44,8 @@ def connected_endpoints_by_gids():
 
 def endpoints_by_ip_addresses():
     addresses = {"a": "10.1.0.1", "b": "10.1.0.2"}
-    ip("link", "add", "near", "type", "veth", "peer", "name", "far")
-    for address in addresses.values():
-        ip("address", "add", f"{address}/24", "dev", "near")
-    for interface in ("near", "far"):
-        ip("link", "set", interface, "up")
     with Subnet(SOFTIB) as subnet:
-        for hca, address in addresses.items():
-            subnet.run(hca, "true", options=("--address", address))
+        add_addresses(subnet, addresses)
         pingpong(subnet, "verbs", "msg", addresses["a"])
         pingpong(subnet, "verbs;ofi_rxm", "rdm", addresses["a"])
 

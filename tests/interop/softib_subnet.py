@@ -38,14 +38,15 @@ def need_root():
         os.execv(script, [str(script), "--status", str(SKIPPED), sys.executable, *sys.argv])
 
 
-def need_own_network():
+def need_own_network(*more):
     """Continues the calling program in a network namespace of its own, with loopback. So programs with
-    fixed port numbers do not meet those of the machine, such as another run of the same test."""
+    fixed port numbers do not meet those of the machine, such as another run of the same test.
+    `more`: options of unshare(1) for other namespaces."""
     need("ip", "unshare")
     need_root()
     if os.environ.get("SOFTIB_TEST_NETWORK") != "own":
         os.environ["SOFTIB_TEST_NETWORK"] = "own"
-        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "--net", *more, sys.executable, *sys.argv])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
@@ -153,6 +154,19 @@ class Subnet:
     def start(self, hca, *command, options=(), **more):
         """Starts a program."""
         return self._start(self.command(hca, *command, options=options), **more)
+
+
+def add_addresses(subnet, addresses):
+    """Gives HCAs addresses of a network interface, which it creates; needs a network of its own."""
+    def ip(*command):
+        subprocess.run(["ip", *command], check=True)
+
+    ip("link", "add", "near", "type", "veth", "peer", "name", "far")
+    for hca, address in addresses.items():
+        ip("address", "add", f"{address}/24", "dev", "near")
+        subnet.run(hca, "true", options=("--address", address))
+    for interface in ("near", "far"):
+        ip("link", "set", interface, "up")
 
 
 def free_tcp_port():

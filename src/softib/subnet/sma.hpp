@@ -10,6 +10,7 @@
 
 #include "softib/subnet/agent_response.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
+#include "softib/subnet/multicast_groups.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnet/switch_traps.hpp"
@@ -29,8 +30,9 @@ struct SwitchSettings {
 /// The state that the agents read and write.
 struct ManagedState {
   SubnetManager& manager;
+  const MulticastGroups& groups;  ///< of the subnet's own SM
   IsManager is_manager;
-  MulticastForwardingTable multicast;
+  MulticastForwardingTable multicast;  ///< which an external SM writes
   SwitchSettings settings;
   bool link_changed = false;  ///< set by set_attribute()
 };
@@ -48,9 +50,10 @@ struct ManagedState {
 
 class SubnetManagementAgents {
  public:
-  /// `manager` and the state used by `is_manager` must outlive this object.
-  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager)
-      : state_{manager, std::move(is_manager), {}, {}, false} {}
+  /// `manager`, `groups` and the state used by `is_manager` must outlive this object.
+  SubnetManagementAgents(SubnetManager& manager, const MulticastGroups& groups,
+                         IsManager is_manager)
+      : state_{manager, groups, std::move(is_manager), {}, {}, false} {}
 
   /// Handles a packet to QP0.
   [[nodiscard]] AgentResult receive(const MadPacket& packet);

@@ -50,14 +50,18 @@ SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
 
 /// IBA 14.2.5.12: for each of 32 multicast LIDs, a bit set of 16 ports; bit i is port
 /// 16 * position + i.
-SmpData multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
+SmpData multicast_block(const ManagedState& state, const MulticastBlock& block) {
+  const bool has_own_sm = state.manager.has_own_sm();
   SmpData data;
   ipoib::ByteWriter writer(data);
   for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
+    const std::size_t group = block.group(i);
+    const NodeSet receivers =
+        has_own_sm ? state.groups.forwarding(group).receivers : state.multicast.at(group);
     std::uint16_t ports = 0;
     for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
       const auto node = block.node(bit);
-      if (node && table.at(block.group(i))[*node]) ports |= static_cast<std::uint16_t>(1U << bit);
+      if (node && receivers[*node]) ports |= static_cast<std::uint16_t>(1U << bit);
     }
     writer.u16(ports);
   }
@@ -153,8 +157,8 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
       return forwarding_block(manager, modifier);
     case smp_attribute::kMulticastForwardingTable: {
       const auto block = MulticastBlock::parse(modifier);
-      if (manager.has_own_sm() || !target.is_switch || !block) break;
-      return multicast_block(state.multicast, *block);
+      if (!target.is_switch || !block) break;
+      return multicast_block(state, *block);
     }
     case smp_attribute::kGuidInfo:
       return guid_block(node, modifier);

@@ -36,7 +36,7 @@ struct Subnet::State {
   State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager)
       : manager(std::move(config)),
         performance(std::move(counted)),
-        agents(manager, std::move(is_manager)) {}
+        agents(manager, groups, std::move(is_manager)) {}
 
   SubnetManager manager;
   MulticastGroups groups;

@@ -91,8 +91,10 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   const auto free = std::find(first, last, std::nullopt);
   const auto lid = has_own_sm() ? next_lid() : Lid();
   if (free == last || !lid) {
-    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) +
-                             " nodes, or no LID is free"};
+    return Error{ENOSPC,
+                 "the subnet is full: it has " + std::to_string(last - first) +
+                     " nodes, or no LID is free: remove unused HCAs (softib set hca NAME absent), "
+                     "or use another subnet (--subnet)"};
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   Node node{std::string(name), new_port()};

@@ -76,7 +76,7 @@ Result<ProcessSlot> ProcessSlot::take(const fabric::SubnetFolder& folder, fabric
     return slot;
   }
   return Error{EBUSY, "the HCA has " + std::to_string(QpnLayout::kSlots) +
-                          " processes, the maximum: end one of them"};
+                          " processes, the maximum: run others on another HCA (softib run --hca)"};
 }
 
 void ProcessSlot::leave(const fabric::SubnetFolder& folder, fabric::Fabric& fabric) {

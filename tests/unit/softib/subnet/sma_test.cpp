@@ -21,6 +21,7 @@ constexpr std::uint16_t kGuidInfo = 0x0014;
 constexpr std::uint16_t kPortInfo = 0x0015;
 constexpr std::uint16_t kPKeyTable = 0x0016;
 constexpr std::uint16_t kLinearForwardingTable = 0x0019;
+constexpr std::uint16_t kMulticastForwardingTable = 0x001b;
 
 class Sma : public ::testing::Test {
  protected:
@@ -125,6 +126,19 @@ TEST_F(Sma, LinearForwardingTable) {
   EXPECT_EQ(data(last)[63], 0) << "the switch";
   EXPECT_NE(status(*send_request(smp(kSwitchLid, kLinearForwardingTable, 0xc000 / 64))), 0U);
   EXPECT_NE(status(*send_request(smp(b.port().lid, kLinearForwardingTable))), 0U);
+}
+
+TEST_F(Sma, MulticastForwardingTable) {
+  const auto join = member::record(subnet.groups().front().mgid, b.gid());
+  ASSERT_TRUE(b.send_request(ipoib::wire::method::kSet, ipoib::wire::attribute::kMcMemberRecord,
+                             member::kJoin, join));
+  const auto block = *send_request(smp(kSwitchLid, kMulticastForwardingTable));
+  EXPECT_EQ(status(block), 0U);
+  EXPECT_EQ(data(block)[1], 1U << *switch_port(b.index())) << "the first group";
+  const auto ports_from_16 = *send_request(smp(kSwitchLid, kMulticastForwardingTable, 1U << 28));
+  EXPECT_EQ(data(ports_from_16)[1], 0);
+  EXPECT_NE(status(*send_request(smp(kSwitchLid, kMulticastForwardingTable, 32))), 0U);
+  EXPECT_NE(status(*send_request(smp(b.port().lid, kMulticastForwardingTable))), 0U);
 }
 
 TEST_F(Sma, DirectedRoutes) {
