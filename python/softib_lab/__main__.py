@@ -113,6 +113,8 @@ def show(options):
                          each["command"]))
         if not host["interfaces"] and not host["services"]:
             rows.append((host["name"], *["-"] * 5))
+    for each in state["faults"]:
+        rows.append(("-", f"at {each['at']:g} s", "-", each["state"], "-", each["set"]))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for row in rows:

@@ -45,6 +45,9 @@ class Keeper:
             except (FileNotFoundError, ConnectionRefusedError):
                 yield None
             else:
+                uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+                if uid != os.geteuid():
+                    raise LabError(f"the lab '{self.name}' is that of user {uid}")
                 yield connection
 
     def pid(self):
@@ -124,6 +127,8 @@ class Keeper:
     def remove(self):
         """Removes what a keeper has left that was killed."""
         is_left = self.folder.exists()
+        if is_left and self.folder.lstat().st_uid != os.geteuid():
+            raise LabError(f"{self.folder} is another user's")
         if is_left:
             kill_processes(self.folder)
             subprocess.run([f"{self.bin}/softib", "stop", self.name], env=self.environment, check=False,

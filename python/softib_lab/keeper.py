@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 from . import plan
 from .effects import END_PATIENCE, LAB_VARIABLE, Effects, Failed, Interrupted
@@ -83,6 +84,7 @@ class Keeper:
         self.lab = None
         self.file = ""
         self.effects = None
+        self.timetable = []  # of the faults, in the order of the file: [time, or None if over; what became of it]
 
     def serve(self):
         """Serves clients until the lab is taken down, or a signal comes."""
@@ -114,8 +116,14 @@ class Keeper:
         raise Ended
 
     def _serve_one(self, listener):
-        """Serves a client; returns whether the lab goes on."""
-        client, _ = listener.accept()
+        """Serves a client; returns whether the lab goes on. Without a lab, it waits only for the client
+        that has started this process."""
+        listener.settimeout(END_PATIENCE if self.lab is None else self._next_fault())
+        try:
+            client, _ = listener.accept()
+        except socket.timeout:
+            self._make_faults()
+            return self.lab is not None
         with client:
             client.settimeout(END_PATIENCE)  # of a client that says nothing or does not read
 
@@ -125,18 +133,19 @@ class Keeper:
                 line = b""
                 while not line.endswith(b"\n"):
                     if not (more := client.recv(65536)):
-                        return self.lab is not None
+                        return True
                     line += more
                 request = json.loads(line)
                 if request["do"] == "up":
                     self._up(request, client, send)
+                    return self.lab is not None
                 elif request["do"] == "show":
                     send(done=self._shown())
                 elif request["do"] == "down":
                     return False
             except OSError:  # it has gone
                 pass
-            return self.lab is not None
+            return True
 
     def _up(self, request, client, send):
         """Makes the lab that of the file. When the first time fails, there is no lab; later, hosts that
@@ -155,12 +164,18 @@ class Keeper:
                 send(step=number + 1, of=len(steps), text=str(step))
                 self.effects.do(step)
         except (Failed, Interrupted, OSError, subprocess.SubprocessError, KeyError) as error:
+            was_up = self.lab is not None
             removed = self._forget(steps)
             words = "interrupted" if isinstance(error, Interrupted) else str(error) or repr(error)
-            return send(error=words + (f"\nremoved: {', '.join(removed)}; the next up makes them again"
-                                       if removed and self.lab else ""))
+            if self.lab is None and was_up:
+                words += "\nthe lab is down"
+            elif removed:
+                words += f"\nremoved: {', '.join(removed)}; the next up makes them again"
+            return send(error=words)
         finally:
             self.effects.client = None
+        if self.lab is None or self.lab.subnet != lab.subnet or self.lab.faults != lab.faults:
+            self.timetable = [[time.monotonic() + fault.at, "due"] for fault in lab.faults]
         self.lab, self.file = lab, request["file"]
         return send(done=len(steps))
 
@@ -175,6 +190,23 @@ class Keeper:
             self.effects.remove_host(name)
         self.lab = plan.without_hosts(self.lab, removed)
         return removed
+
+    def _next_fault(self):
+        """Returns the seconds until the next fault; None if there is none."""
+        due = [when for when, _ in self.timetable if when is not None]
+        return max(0.001, min(due) - time.monotonic()) if due else None
+
+    def _make_faults(self):
+        """Makes the faults whose time has come, in the order of their times."""
+        now = time.monotonic()
+        for row, fault in sorted(zip(self.timetable, self.lab.faults if self.lab else ()),
+                                 key=lambda each: each[1].at):
+            if row[0] is not None and row[0] <= now:
+                try:
+                    self.effects.softib("set", *fault.change.split())
+                    row[:] = None, "done"
+                except Failed as error:
+                    row[:] = None, str(error)
 
     def _shown(self):
         hosts = []
@@ -195,4 +227,6 @@ class Keeper:
                         for name, command in host.services]
             hosts.append({"name": host.name, "interfaces": interfaces, "services": services})
         return {"name": self.name, "file": self.file, "folder": str(self.folder), "pid": os.getpid(),
-                "sm": self.lab.subnet.sm if self.lab else "own", "hosts": hosts}
+                "sm": self.lab.subnet.sm if self.lab else "own", "hosts": hosts,
+                "faults": [{"at": fault.at, "set": fault.change, "state": state} for fault, (_, state)
+                           in zip(self.lab.faults if self.lab else (), self.timetable)]}

@@ -63,6 +63,12 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fault:
+    at: float  # seconds after the end of `up`
+    change: str  # arguments of softib set
+
+
+@dataclasses.dataclass(frozen=True)
 class Expectation:
     line: int
     kind: str  # one of KINDS
@@ -80,6 +86,7 @@ class Lab:
     subnet: Subnet
     hosts: tuple
     expectations: tuple = ()
+    faults: tuple = ()
 
     def host(self, name):
         return next((host for host in self.hosts if host.name == name), None)
@@ -290,7 +297,18 @@ class _Reader:
                              f"the partition's MTU, {each.mtu}, exceeds that of the ports, {subnet.mtu}: set 'mtu' of "
                              "'subnet'")
         expectations = tuple(self._expectation(i, each, hosts) for i, each in enumerate(value.get("expect", ())))
-        return Lab(name, subnet, hosts, expectations)
+        faults = tuple(Fault(each["at"], self._change(i, each["set"], value["hosts"]))
+                       for i, each in enumerate(value.get("faults", ())))
+        return Lab(name, subnet, hosts, expectations, faults)
+
+    def _change(self, index, text, hosts):
+        """Checks that a change names a host; softib checks the rest when it is made."""
+        words = text.split()
+        host = {"sm": None, "partition": 2, "pkey": 2}.get(words[0], 1)
+        if host is not None and (len(words) <= host or words[host] not in {*hosts, OPENSM_HCA, "delete"}):
+            self.problem(("faults", index, "set"), f"there is no host '{words[host]}'{did_you_mean(words[host], hosts)}"
+                         if len(words) > host else f"softib set {words[0]} needs a host")
+        return text
 
     def _partitions(self, values):
         found = {DEFAULT_PARTITION: Partition(DEFAULT_PARTITION, DEFAULT_PKEY)}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests softib lab: labs from files come up, keep what does not change, and leave nothing."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -13,6 +14,11 @@ import unittest
 
 import hosts
 from hosts import program, wait_until
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -81,8 +87,16 @@ class Lab(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stdout)
         return done.stdout
 
+    def read_json(self, command, status=0):
+        """Returns what a command prints with --json, and compares it with the published schema."""
+        value = json.loads(self.softib(command, "--json", status=status))
+        if jsonschema is not None:
+            schema = json.loads((ROOT / f"docs/json/softib-lab-{command}.json").read_text(encoding="utf-8"))
+            jsonschema.Draft202012Validator(schema).validate(value)
+        return value
+
     def show(self):
-        return json.loads(self.softib("show", "--json"))
+        return self.read_json("show")
 
     def pids(self):
         """Returns (host, interface or service) -> process id."""
@@ -125,7 +139,7 @@ class Labs(Lab):
         self.assertIn(f"{self.file}:8: a pings 10.44.0.9: 0 of ", output)
         self.assertIn(f"{self.file}:9: b connects to a (10.44.0.1) port 1: [Errno 111] Connection refused", output)
         self.assertIn("2 of 5 expectations hold", output)
-        results = json.loads(self.softib("check", "--json", status=1))
+        results = self.read_json("check", status=1)
         self.assertEqual([each["ok"] for each in results], [True, True, False, False, False])
 
     def test_a_second_up_changes_only_what_differs(self):
@@ -152,6 +166,24 @@ class Labs(Lab):
         self.assertEqual(set(self.pids()), set(before))
         self.assertEqual(self.pids()["a", "ib0"], before["a", "ib0"])
         self.assertEqual(hosts.processes_with("http.server"), [])
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+
+    def test_faults_by_a_timetable(self):
+        self.write(PAIR + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
+                   "  - {at: 0.1, set: lid a none}\n")
+        self.softib("up")
+
+        def states():
+            return [each["state"] for each in self.show()["faults"]]
+        wait_until(lambda: states()[2] != "due", "the faults are made")
+        self.assertEqual(states()[:2], ["due", "done"])
+        self.assertIn("'none'", states()[2])
+        wait_until(lambda: self.show()["hosts"][0]["interfaces"][0]["state"] == "down", "a has lost its link")
+        self.assertEqual(self.show()["hosts"][1]["interfaces"][0]["state"], "up")
+        self.assertIn("no reply", self.softib("check", status=1))
+        self.write(PAIR + "faults:\n  - {at: 0, set: port a up}\n")
+        self.softib("up")
+        wait_until(lambda: states() == ["done"], "the new fault is made")
         self.assertIn("2 of 2 expectations hold", self.softib("check"))
 
     def test_a_failed_up_leaves_nothing(self):
@@ -245,4 +277,6 @@ class OrdinaryUser(Lab):
 
 
 if __name__ == "__main__":
+    if importlib.util.find_spec("yaml") is None or jsonschema is None:
+        hosts.softib_subnet.skip("python3-yaml and python3-jsonschema are not installed")
     hosts.main()

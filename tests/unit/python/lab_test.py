@@ -38,6 +38,7 @@ hosts:
   2:
     interfaces: {ib0: {addresses: [10.0.0.2/24]}}
   c:
+faults: [{at: 1.5, set: port a down}, {at: 2, set: sm restart}]
 expect:
   - {from: all, reaches: all}
   - {from: a, tcp: "2", port: 80, within: 5}
@@ -71,8 +72,9 @@ class Parser(unittest.TestCase):
         self.assertEqual((first.forward, first.routes, first.services),
                          (True, ("10.1.0.0/24 via 10.0.0.2",), (("web", "sleep 100"),)))
         self.assertEqual([(each.line, each.kind, each.sources, each.targets) for each in found.expectations], [
-            (19, "reaches", ("a", "2", "c"), ("a", "2")), (20, "tcp", ("a",), ("2",)),
-            (21, "does not reach", ("a", "c"), ("10.0.0.9",))])
+            (20, "reaches", ("a", "2", "c"), ("a", "2")), (21, "tcp", ("a",), ("2",)),
+            (22, "does not reach", ("a", "c"), ("10.0.0.9",))])
+        self.assertEqual(found.faults, (lab_file.Fault(1.5, "port a down"), lab_file.Fault(2, "sm restart")))
         self.assertEqual((found.expectations[1].port, found.expectations[1].within), (80, 5))
         self.assertEqual(found.memberships(), {(0x7fff, "a"): "full", (0x7fff, "2"): "full", (0x7fff, "c"): "full",
                                                (1, "a"): "limited"})
@@ -115,6 +117,10 @@ class Parser(unittest.TestCase):
          "  b: {interfaces: {ib0: {addresses: [^10.0.0.1/24]}}}", "a has the address 10.0.0.1"),
         ("hosts: {a: {interfaces: {ib0: {mtu: ^67}}}}", "68 to 65520 bytes"),
         ("hosts: {a: {interfaces: {ib0: {options: [^--pkey=1]}}}}", "partition decides on that"),
+        ("hosts: {left: }\nfaults: [{at: 1, set: ^port lefft down}]", "did you mean 'left'?"),
+        ("hosts: {a: }\nfaults: [{at: 1, set: ^prot a down}]", "a change as softib set takes it"),
+        ("hosts: {a: }\nfaults: [^{set: port a down}]", "the key 'at' is missing"),
+        ("hosts: {a: }\nfaults: [{at: 1, set: ^partition 1}]", "needs a host"),
         ("hosts: {a: }\nexpect: [^{from: a}]", "one of ping, tcp, reaches"),
         ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, tcp: 10.0.0.1}]", "one of ping, tcp, reaches"),
         ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, port: 3}]", "a tcp, because it has a port"),
