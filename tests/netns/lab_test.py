@@ -238,6 +238,30 @@ class Labs(Lab):
                           self.softib(command, status=1))
         self.assertEqual(self.pids(), before)
 
+    def test_wrong_command_lines(self):
+        for words, message in (
+                ([], "which of up, down, exec, show and check?"), (["chek", "x"], "did you mean check?"),
+                (["up"], "no lab file"), (["exec", "x"], "no host"), (["up", "x", "y"], "unexpected argument 'y'"),
+                (["exec", "x", "a", "id"], "the command follows --"), (["up", "x", "--", "id"], "only exec"),
+                (["up", "--json", "x"], "--json is for show and check")):
+            done = subprocess.run([program("softib"), "lab", *words], check=False, text=True, capture_output=True,
+                                  env=self.environment)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(message, done.stderr)
+        self.assertIn("No such file", subprocess.run(
+            [program("softib"), "lab", "up", self.folder / "none"], check=False, text=True, capture_output=True,
+            env=self.environment).stderr)
+
+    def test_another_name(self):
+        self.addCleanup(lambda: self.softib("down", "--subnet", "other", status=None))
+        self.softib("up", "--subnet", "other")
+        self.assertIn("'pair' is not up", self.softib("show", status=1))
+        self.assertIn("subnet other", subprocess.run(
+            [program("softib"), "show", "--subnet", "other"], check=True, text=True, capture_output=True,
+            env=self.environment).stdout)
+        self.softib("down", "--subnet", "other")
+        self.assert_nothing_left()
+
     @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
     def test_opensm_manages_the_subnet(self):
         text = twelve().replace("subnet: {", "subnet: {sm: opensm, ")
