@@ -68,7 +68,7 @@ function __softib_complete
     set -l program $words[1]
     set -l command $words[2]
     if test (count $words) = 1
-        printf '%s\n' subnet run exec show metrics set list stop
+        printf '%s\n' subnet run exec lab show metrics set list stop
         __softib_options $program
         return
     end
@@ -137,6 +137,12 @@ function __softib_complete
             __softib_set $program set $words
         case show
             printf '%s\n' nodes partitions groups counters
+        case lab
+            if test (count $words) = 2
+                printf '%s\n' up down exec show check
+            else
+                __fish_complete_path "$current"
+            end
         case stop
             command $program list --json 2>/dev/null | grep -o -e '"subnet":"[^"]*"' -e '"folder":"[^"]*"' | cut -d'"' -f4
     end

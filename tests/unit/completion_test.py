@@ -179,7 +179,7 @@ def main():
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 
-        expect("softib ", ["subnet", "run", "exec", "show", "set", "list", "stop"])
+        expect("softib ", ["subnet", "run", "exec", "lab", "show", "set", "list", "stop"])
         expect("softib --", options_of("softib"))
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
         expect("softib exec --hosts 2 ibv_devin", ["ibv_devinfo"], ["--hosts"])
@@ -195,6 +195,8 @@ def main():
         expect("softib set link a loss 1 ", ["delay"], ["off"])
         expect("softib show ", ["nodes", "partitions", "groups", "counters"])
         expect("softib show --", ["--json", "--watch", "--wide"])
+        expect("softib lab ", ["up", "down", "exec", "show", "check"], ["subnet"])
+        expect("softib lab show --", ["--json", "--dir"], ["--hca"])
         expect("softib stop ", [], ["show"])
         expect("softib run -- bas", ["bash"])
         right = True

@@ -26,6 +26,7 @@ int metrics_command(int argc, char** argv);
 int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int exec_command(int argc, char** argv);
+int lab_command(int argc, char** argv);
 int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
 

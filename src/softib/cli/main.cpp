@@ -26,6 +26,8 @@ constexpr std::array kCommands{
             softib::cli::subnet_command},
     Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
     Command{"exec", "run a command with a subnet of its own", softib::cli::exec_command},
+    Command{"lab", "run hosts with ipoibd on a subnet of their own, from a file",
+            softib::cli::lab_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters",
             softib::cli::show_command},
     Command{"metrics", "print metrics of a subnet for Prometheus", softib::cli::metrics_command},

@@ -60,6 +60,22 @@ std::string host_name() {
   return std::string(all.substr(0, all.find('.')));
 }
 
+/// Finds a file of softib from the location of this program: in a folder of the build tree, or
+/// installed.
+ipoib::Result<std::string> find_beside_program(const char* build_folder, const char* name) {
+  std::error_code failed;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  const std::array candidates{folder / ".." / build_folder / name,
+                              folder / SOFTIB_RELATIVE_LIBDIR / name,
+                              fs::path(SOFTIB_LIBDIR) / name};
+  for (const auto& candidate : candidates) {
+    if (fs::exists(candidate, failed)) return fs::weakly_canonical(candidate, failed).string();
+  }
+  return ipoib::Error{ENOENT, std::string(name) + " is neither in " +
+                                  candidates[0].lexically_normal().string() +
+                                  " nor in " SOFTIB_LIBDIR ": build or install it"};
+}
+
 }  // namespace
 
 std::string as_name(std::string_view text) {
@@ -77,18 +93,10 @@ std::string default_hca_name() {
   return is_initial_namespace() ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
 }
 
-ipoib::Result<std::string> find_libsoftib() {
-  constexpr const char* kName = "libsoftib.so";
-  std::error_code failed;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  const std::array candidates{folder / "../lib" / kName, folder / SOFTIB_RELATIVE_LIBDIR / kName,
-                              fs::path(SOFTIB_LIBDIR) / kName};
-  for (const auto& candidate : candidates) {
-    if (fs::exists(candidate, failed)) return fs::weakly_canonical(candidate, failed).string();
-  }
-  return ipoib::Error{ENOENT, "libsoftib.so is neither in " +
-                                  candidates[0].lexically_normal().string() +
-                                  " nor in " SOFTIB_LIBDIR ": build or install it"};
+ipoib::Result<std::string> find_libsoftib() { return find_beside_program("lib", "libsoftib.so"); }
+
+ipoib::Result<std::string> find_lab_program() {
+  return find_beside_program("python", "softib_lab");
 }
 
 Preload preload_of(std::string_view library, std::string_view preloads, std::string_view folders) {

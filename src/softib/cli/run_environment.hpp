@@ -16,6 +16,8 @@ namespace softib::cli {
 
 /// The path of libsoftib.so, from the location of this program: in the build tree, or installed.
 [[nodiscard]] ipoib::Result<std::string> find_libsoftib();
+/// The folder of the Python program of `softib lab`, in the same way.
+[[nodiscard]] ipoib::Result<std::string> find_lab_program();
 /// The values of the variables of ld.so(8).
 struct Preload {
   std::string libraries;  ///< LD_PRELOAD

@@ -1,0 +1,182 @@
+"""softib lab, which executes this folder: labs of hosts on an emulated subnet, from a file. See
+softib(1)."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+try:
+    import jsonschema  # noqa: F401
+    import yaml
+except ImportError as missing:
+    sys.exit(f"softib lab: Python has no module '{missing.name}': install python3-{missing.name}")
+
+from softib_lab import client, expectations, keeper, lab_file  # noqa: E402
+
+TOOLS = {"ip": "iproute2", "ping": "iputils-ping", "nsenter": "util-linux", "unshare": "util-linux",
+         "sysctl": "procps"}
+
+
+class Progress:
+    """A line on a terminal that says what is being done."""
+
+    def __init__(self):
+        self.is_shown = sys.stderr.isatty()
+
+    def show(self, number, count, text):
+        if self.is_shown:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{f'[{number}/{count}] {text}'[:width]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self):
+        if self.is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def name_of(file):
+    """Returns the name of a lab also of a file that is no valid lab, so that it can be taken down."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:
+            value = yaml.safe_load(text)
+        name = value.get("name") if isinstance(value, dict) else None
+    except (yaml.YAMLError, ValueError):
+        name = None
+    return str(name or pathlib.Path(file).stem)
+
+
+def up(options):
+    lab = lab_file.parse_file(options.file, options.name)
+    for tool, package in {**TOOLS, **({"opensm": "opensm"} if lab.subnet.sm == "opensm" else {})}.items():
+        if shutil.which(tool) is None:
+            raise client.LabError(f"{tool} is not installed: install the package {package}")
+    if not os.access("/dev/net/tun", os.W_OK):
+        raise client.LabError("/dev/net/tun is missing or not writable: modprobe tun, or ask for it in the container")
+    the_keeper = client.Keeper(lab.name, options.bin)
+    with the_keeper.connection() as connection:
+        is_running = connection is not None
+    if not is_running:
+        the_keeper.start()
+    progress = Progress()
+    try:
+        count = the_keeper.request(
+            lambda step: progress.show(step["step"], step["of"], step["text"]), do="up",
+            text=pathlib.Path(options.file).read_text(encoding="utf-8", errors="replace"),
+            file=os.path.abspath(options.file))
+    except BaseException:
+        progress.clear()
+        if not is_running:
+            the_keeper.await_end()
+        raise
+    progress.clear()
+    if count:
+        print(f"{lab.name} is up: {_count(len(lab.hosts), 'host')}, {_count(count, 'step')}")
+    else:
+        print(f"{lab.name} is up: nothing differs")
+
+
+def down(options):
+    name = options.name or name_of(options.file)
+    if not client.Keeper(name, options.bin).down():
+        raise client.LabError(f"the lab '{name}' is not up")
+    print(f"{name} is down")
+
+
+def execute(options):
+    name = options.name or name_of(options.file)
+    the_keeper = client.Keeper(name, options.bin)
+    host, *command = options.rest
+    state = the_keeper.request(do="show")
+    hosts = [each["name"] for each in state["hosts"]]
+    if host not in hosts:
+        raise client.LabError(f"{name} has no host '{host}'{lab_file.did_you_mean(host, hosts)}")
+    words = the_keeper.command(state["pid"], host, *(command or [os.environ.get("SHELL", "/bin/sh")]))
+    os.execvpe(words[0], words, the_keeper.environment)
+
+
+def show(options):
+    state = client.Keeper(options.name or name_of(options.file), options.bin).request(do="show")
+    if options.json:
+        print(json.dumps(state))
+        return
+    rows = [("HOST", "INTERFACE", "PARTITION", "STATE", "MTU", "ADDRESSES")]
+    for host in state["hosts"]:
+        for each in host["interfaces"]:
+            rows.append((host["name"], each["name"], each["partition"], each["state"], str(each["mtu"] or "-"),
+                         " ".join(each["addresses"]) or "-"))
+        for each in host["services"]:
+            status = each["exit_status"]
+            rows.append((host["name"], each["name"], "-", "runs" if status is None else f"exit {status}", "-",
+                         each["command"]))
+        if not host["interfaces"] and not host["services"]:
+            rows.append((host["name"], *["-"] * 5))
+    for each in state["faults"]:
+        rows.append(("-", f"at {each['at']:g} s", "-", each["state"], "-", each["set"]))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for row in rows:
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]])[:limit])
+
+
+def check(options):
+    lab = lab_file.parse_file(options.file, options.name)
+    the_keeper = client.Keeper(lab.name, options.bin)
+    pid = the_keeper.pid()
+    checks = expectations.checks_of(lab)
+    progress = Progress()
+    failures, results = 0, []
+
+    def on_result(each, failure):
+        nonlocal failures
+        failures += failure is not None
+        results.append({"line": each.line, "expectation": str(each), "ok": failure is None, "reason": failure})
+        if failure is not None and not options.json:
+            progress.clear()
+            print(f"{options.file}:{each.line}: {each}: {failure}")
+        progress.show(len(results), len(checks), str(each))
+    try:
+        expectations.Checker(lambda host, *words: the_keeper.command(pid, host, *words),
+                             the_keeper.environment).run(checks, on_result)
+    finally:
+        progress.clear()
+    if options.json:
+        print(json.dumps(results))
+    else:
+        print(f"{lab.name}: {len(checks) - failures} of {_count(len(checks), 'expectation')} hold")
+    return 1 if failures else 0
+
+
+def _count(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+class Options:
+    """The command line that softib has checked: SUBCOMMAND BIN NAME JSON FILE [HOST [COMMAND...]]; NAME
+    and JSON may be empty."""
+
+    def __init__(self, words):
+        self.subcommand, self.bin, self.name, self.json, self.file, *self.rest = words
+
+
+def main():
+    if sys.argv[1] == "keep":
+        return keeper.Keeper(*sys.argv[2:5]).serve()
+    options = Options(sys.argv[1:])
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+    subcommands = {"up": up, "down": down, "exec": execute, "show": show, "check": check}
+    try:
+        return subcommands[options.subcommand](options)
+    except lab_file.LabFileError as error:
+        print(error, file=sys.stderr)
+    except (client.LabError, OSError) as error:
+        print(f"softib lab {options.subcommand}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"softib lab {options.subcommand}: interrupted", file=sys.stderr)
+        return 130
+    return 1
+
+
+sys.exit(main())

@@ -1,0 +1,67 @@
+"""One TCP connection, for the expectation tcp; see the usage."""
+
+import hashlib
+import os
+import socket
+import sys
+import time
+
+USAGE = """usage: transfer.py serve ADDRESS SECONDS | send ADDRESS PORT SECONDS BYTES | connect ADDRESS PORT SECONDS
+
+serve prints its port, then the number of bytes that it has received and their SHA-256; send prints
+these of what it has sent; connect only connects, again until it succeeds."""
+
+
+def serve(address, seconds):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        server.settimeout(seconds)
+        print(server.getsockname()[1], flush=True)
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(seconds)
+            count, digest = 0, hashlib.sha256()
+            while data := connection.recv(1 << 16):
+                count += len(data)
+                digest.update(data)
+        print(count, digest.hexdigest())
+
+
+def send(address, port, seconds, count):
+    digest = hashlib.sha256()
+    with socket.create_connection((address, port), timeout=seconds) as connection:
+        left = count
+        while left > 0:
+            data = os.urandom(min(left, 1 << 16))
+            connection.sendall(data)
+            digest.update(data)
+            left -= len(data)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)  # until the server has received all
+    print(count, digest.hexdigest())
+
+
+def connect(address, port, seconds):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with socket.create_connection((address, port), timeout=max(0.1, end - time.monotonic())):
+                return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def main():
+    what, address, *numbers = sys.argv[1:]
+    try:
+        {"serve": serve, "send": send, "connect": connect}[what](address, *map(int, numbers))
+    except OSError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(USAGE)
+    main()

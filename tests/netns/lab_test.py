@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Tests softib lab: labs from files come up, keep what does not change, and leave nothing."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import hosts
+from hosts import program, wait_until
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+NOBODY = 65534
+PATIENCE = 300  # for a command: many processes start, and the machine may be busy
+PAIR = """\
+name: pair
+hosts:
+  a: {interfaces: {ib0: {addresses: [10.44.0.1/24]}}}
+  b: {interfaces: {ib0: {addresses: [10.44.0.2/24]}}}
+expect:
+  - {from: all, reaches: all}
+"""
+
+
+def twelve():
+    """A lab of 12 hosts; the even ones are limited members of a partition."""
+    lines = ["name: twelve", "subnet: {partitions: {office: {pkey: 0x22}}}", "hosts:"]
+    for i in range(1, 13):
+        membership = "full" if i % 2 else "limited"
+        lines.append(f"  h{i}: {{interfaces: {{ib0: {{partition: office, membership: {membership}, "
+                     f"addresses: [10.44.0.{i}/24]}}}}}}")
+    lines += ["expect:", "  - {from: h1, reaches: all}", "  - {from: all, reaches: h1}",
+              "  - {from: h1, tcp: [h2, h12]}", "  - {from: h3, ping: h5}", "  - {from: h2, does not reach: h4}"]
+    return "\n".join(lines)
+
+
+def network_namespaces():
+    """Returns the network namespaces of the machine's processes that can be seen."""
+    found = set()
+    for path in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            found.add(os.readlink(path))
+        except OSError:
+            continue
+    return found
+
+
+class Lab(unittest.TestCase):
+    USER = ()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="softib-lab-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.folder.chmod(0o777)
+        self.subnets = self.folder / "subnets"
+        self.subnets.mkdir()
+        self.subnets.chmod(0o777)
+        self.environment = dict(os.environ, SOFTIB_DIR=str(self.subnets))
+        self.environment.pop("SOFTIB_SUBNET", None)
+        self.file = self.write(PAIR)
+        self.addCleanup(lambda: self.softib("down", status=None))
+
+    def write(self, text):
+        file = self.folder / "lab.yaml"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def softib(self, command, *more, status=0):
+        """Runs `softib lab COMMAND FILE`, and returns what it prints on both streams."""
+        done = subprocess.run([*self.USER, program("softib"), "lab", command, self.file, *more],
+                              env=self.environment, check=False, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stdout)
+        return done.stdout
+
+    def read_json(self, command, status=0):
+        """Returns what a command prints with --json, and compares it with the published schema."""
+        value = json.loads(self.softib(command, "--json", status=status))
+        if jsonschema is not None:
+            schema = json.loads((ROOT / f"docs/json/softib-lab-{command}.json").read_text(encoding="utf-8"))
+            jsonschema.Draft202012Validator(schema).validate(value)
+        return value
+
+    def show(self):
+        return self.read_json("show")
+
+    def pids(self):
+        """Returns (host, interface or service) -> process id."""
+        return {(host["name"], each["name"]): each["pid"] for host in self.show()["hosts"]
+                for each in host["interfaces"] + host["services"]}
+
+    def assert_nothing_left(self):
+        self.assertEqual(hosts.processes_with(f"SOFTIB_DIR={self.subnets}"), [])
+        self.assertEqual(list(self.subnets.iterdir()), [])
+
+
+class Labs(Lab):
+    def test_twelve_hosts_leave_nothing(self):
+        named = subprocess.run(["ip", "netns"], check=True, capture_output=True).stdout
+        self.write(twelve())
+        self.assertIn("twelve is up: 12 hosts", self.softib("up"))
+        inside = {os.readlink(f"/proc/{pid}/ns/net") for pid in self.pids().values()}
+        self.assertEqual(len(inside), 12)
+        self.assertIn("twelve: 26 of 26 expectations hold", self.softib("check"))
+        self.assertEqual(len(self.softib("show").splitlines()), 13)
+        self.assertIn("twelve is down", self.softib("down"))
+        self.assert_nothing_left()
+        self.assertEqual(inside & network_namespaces(), set())
+        self.assertEqual(subprocess.run(["ip", "netns"], check=True, capture_output=True).stdout, named)
+
+    def test_a_command_on_a_host(self):
+        self.softib("up")
+        self.assertEqual(self.softib("exec", "b", "--", "sh", "-c", "ip -o -4 addr show ib0 | grep -c 10.44.0.2; exit 7",
+                                     status=7), "1\n")
+        self.assertEqual(self.softib("exec", "a", "--", "pwd"), f"{os.getcwd()}\n")
+        self.assertIn("softib0", self.softib("exec", "a", "--", program("softib"), "run", "--", "ibv_devices"))
+        self.assertIn("no host 'bb'; did you mean 'b'?", self.softib("exec", "bb", "--", "true", status=1))
+
+    def test_expectations_that_do_not_hold(self):
+        self.write(PAIR + "  - {from: a, does not reach: b}\n  - {from: a, ping: 10.44.0.9, count: 1}\n"
+                   "  - {from: b, tcp: a, port: 1, within: 1}\n")
+        self.softib("up")
+        output = self.softib("check", status=1)
+        self.assertIn(f"{self.file}:7: a does not reach b (10.44.0.2): it was answered", output)
+        self.assertIn(f"{self.file}:8: a pings 10.44.0.9: 0 of ", output)
+        self.assertIn(f"{self.file}:9: b connects to a (10.44.0.1) port 1: [Errno 111] Connection refused", output)
+        self.assertIn("2 of 5 expectations hold", output)
+        results = self.read_json("check", status=1)
+        self.assertEqual([each["ok"] for each in results], [True, True, False, False, False])
+
+    def test_a_second_up_changes_only_what_differs(self):
+        self.softib("up")
+        before = self.pids()
+        self.assertIn("nothing differs", self.softib("up"))
+        self.write(PAIR.replace("10.44.0.2/24]", "10.44.0.22/24], mtu: 1400") +
+                   "  - {from: c, does not reach: 10.44.0.2}\n" +
+                   "  - {from: a, tcp: c, port: 8000}\n")
+        text = self.file.read_text(encoding="utf-8").replace(
+            "expect:", "  c:\n    interfaces: {ib0: {addresses: [10.44.0.3/24]}}\n"
+            "    services: {web: python3 -m http.server 8000}\nexpect:")
+        self.write(text)
+        self.softib("up")
+        after = self.pids()
+        self.assertEqual({key: after[key] for key in before}, before, "daemons that need not end run on")
+        self.assertEqual(set(after) - set(before), {("c", "ib0"), ("c", "web")})
+        shown = {host["name"]: host["interfaces"][0] for host in self.show()["hosts"]}
+        self.assertEqual((shown["b"]["mtu"], [each for each in shown["b"]["addresses"] if "." in each]),
+                         (1400, ["10.44.0.22/24"]))
+        self.assertIn("8 of 8 expectations hold", self.softib("check"))
+        self.write(PAIR)
+        self.softib("up")
+        self.assertEqual(set(self.pids()), set(before))
+        self.assertEqual(self.pids()["a", "ib0"], before["a", "ib0"])
+        self.assertEqual(hosts.processes_with("http.server"), [])
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+
+    def test_faults_by_a_timetable(self):
+        self.write(PAIR + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
+                   "  - {at: 0.1, set: lid a none}\n")
+        self.softib("up")
+
+        def states():
+            return [each["state"] for each in self.show()["faults"]]
+        wait_until(lambda: states()[2] != "due", "the faults are made")
+        self.assertEqual(states()[:2], ["due", "done"])
+        self.assertIn("'none'", states()[2])
+        wait_until(lambda: self.show()["hosts"][0]["interfaces"][0]["state"] == "down", "a has lost its link")
+        self.assertEqual(self.show()["hosts"][1]["interfaces"][0]["state"], "up")
+        self.assertIn("no reply", self.softib("check", status=1))
+        self.write(PAIR + "faults:\n  - {at: 0, set: port a up}\n")
+        self.softib("up")
+        wait_until(lambda: states() == ["done"], "the new fault is made")
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+
+    def test_a_failed_up_leaves_nothing(self):
+        self.write(PAIR.replace("  a:", "  c: {interfaces: {ib0: {options: [--no-such-option]}}}\n  a:"))
+        output = self.softib("up", status=1)
+        self.assertIn("no-such-option", output)
+        self.assert_nothing_left()
+
+    def test_a_failed_change_removes_what_it_has_touched(self):
+        self.softib("up")
+        before = self.pids()
+        self.write(PAIR.replace("10.44.0.2/24]", "10.44.0.2/24], options: [--no-such-option]"))
+        self.assertIn("removed: b", self.softib("up", status=1))
+        self.assertEqual(self.pids(), {("a", "ib0"): before["a", "ib0"]})
+        self.write(PAIR)
+        self.softib("up")
+        self.assertEqual(self.pids()["a", "ib0"], before["a", "ib0"])
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+
+    def test_an_interrupted_up_leaves_nothing(self):
+        """On a terminal, where the steps are shown."""
+        self.write(PAIR.replace("  a:", "  c: {interfaces: {ib0: {options: [--wait, --device, none]}}}\n  a:"))
+        for number in (signal.SIGINT, signal.SIGKILL):
+            main, terminal = pty.openpty()
+            up = subprocess.Popen([program("softib"), "lab", "up", self.file], env=self.environment, stdin=terminal,
+                                  stdout=terminal, stderr=terminal, start_new_session=True,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+            os.close(terminal)
+            shown = b""
+            while b"c: set ib0 up" not in shown:
+                shown += os.read(main, 4096)
+            up.send_signal(number)
+            self.assertEqual(up.wait(PATIENCE), 130 if number == signal.SIGINT else -signal.SIGKILL)
+            os.close(main)
+            wait_until(lambda: not hosts.processes_with(f"SOFTIB_DIR={self.subnets}"), "all processes have ended")
+            self.assert_nothing_left()
+
+    def test_a_killed_keeper_leaves_what_down_removes(self):
+        self.softib("up")
+        os.kill(self.show()["pid"], signal.SIGKILL)
+        wait_until(lambda: "is not up" in self.softib("show", status=1), "the keeper has ended")
+        self.softib("down")
+        self.assert_nothing_left()
+        self.assertIn("is not up", self.softib("down", status=1))
+
+    def test_a_wrong_file_changes_nothing(self):
+        self.softib("up")
+        before = self.pids()
+        self.write(PAIR.replace("addresses", "adresses", 1))
+        for command in ("up", "check"):
+            self.assertIn(f"{self.file}:3:26: unknown key 'adresses' of an interface; did you mean 'addresses'?",
+                          self.softib(command, status=1))
+        self.assertEqual(self.pids(), before)
+
+    def test_wrong_command_lines(self):
+        for words, message in (
+                ([], "which of up, down, exec, show and check?"), (["chek", "x"], "did you mean check?"),
+                (["up"], "no lab file"), (["exec", "x"], "no host"), (["up", "x", "y"], "unexpected argument 'y'"),
+                (["exec", "x", "a", "id"], "the command follows --"), (["up", "x", "--", "id"], "only exec"),
+                (["up", "--json", "x"], "--json is for show and check")):
+            done = subprocess.run([program("softib"), "lab", *words], check=False, text=True, capture_output=True,
+                                  env=self.environment)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(message, done.stderr)
+        self.assertIn("No such file", subprocess.run(
+            [program("softib"), "lab", "up", self.folder / "none"], check=False, text=True, capture_output=True,
+            env=self.environment).stderr)
+
+    def test_another_name(self):
+        self.addCleanup(lambda: self.softib("down", "--subnet", "other", status=None))
+        self.softib("up", "--subnet", "other")
+        self.assertIn("'pair' is not up", self.softib("show", status=1))
+        self.assertIn("subnet other", subprocess.run(
+            [program("softib"), "show", "--subnet", "other"], check=True, text=True, capture_output=True,
+            env=self.environment).stdout)
+        self.softib("down", "--subnet", "other")
+        self.assert_nothing_left()
+
+    @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
+    def test_opensm_manages_the_subnet(self):
+        text = twelve().replace("subnet: {", "subnet: {sm: opensm, ")
+        lines = [line for line in text.splitlines() if not line.startswith(tuple(f"  h{i}:" for i in range(5, 13)))]
+        self.write("\n".join(lines[:-3]) + "\n  - {from: h2, does not reach: h4}\n")
+        self.softib("up")
+        self.assertIn("7 of 7 expectations hold", self.softib("check"))
+        self.write(self.file.read_text(encoding="utf-8").replace("limited", "full").replace("does not reach", "reaches"))
+        self.softib("up")
+        self.assertIn("7 of 7 expectations hold", self.softib("check"))
+
+    def test_examples(self):
+        for self.file in EXAMPLES:
+            with self.subTest(self.file.name):
+                self.softib("up")
+                self.softib("check")
+                self.softib("down")
+                self.assert_nothing_left()
+
+
+class OrdinaryUser(Lab):
+    USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+    def setUp(self):
+        may = subprocess.run([*self.USER, "unshare", "--user", "--map-root-user", "--net", "true"],
+                             check=False, capture_output=True, text=True)
+        if may.returncode != 0:
+            self.skipTest(f"user {NOBODY} may have no namespaces: {may.stderr.strip()}")
+        super().setUp()
+
+    def test_in_a_user_namespace(self):
+        self.softib("up")
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+        self.assertEqual(self.softib("exec", "a", "--", "id", "-u"), "0\n")
+        self.softib("down")
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("yaml") is None or jsonschema is None:
+        hosts.softib_subnet.skip("python3-yaml and python3-jsonschema are not installed")
+    hosts.main()

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Tests the lab file's parser and schema, and the plan of steps from one lab to another.
+
+Usage: lab_test.py FOLDER [OPTION]... with the package softib_lab
+"""
+
+import dataclasses
+import pathlib
+import sys
+import unittest
+
+try:
+    import jsonschema  # noqa: F401
+    import yaml  # noqa: F401
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+sys.path.insert(0, sys.argv.pop(1))
+from softib_lab import effects, expectations, lab_file, plan  # noqa: E402
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+FULL = """\
+name: full
+subnet:
+  mtu: 4096
+  sm: opensm
+  partitions:
+    storage: {pkey: 0x8001, mtu: 4096, rate: 40}
+hosts:
+  a:
+    forward: true
+    routes: [10.1.0.0/24 via 10.0.0.2]
+    services: {web: sleep 100}
+    interfaces:
+      ib0: {addresses: [10.0.0.1/24, "fd00::1/64"], mtu: 1500}
+      ib1: {partition: storage, membership: limited, ethernet: true, options: [--strict-arp, "no"]}
+  2:
+    interfaces: {ib0: {addresses: [10.0.0.2/24]}}
+  c:
+faults: [{at: 1.5, set: port a down}, {at: 2, set: sm restart}]
+expect:
+  - {from: all, reaches: all}
+  - {from: a, tcp: "2", port: 80, within: 5}
+  - {from: [a, c], does not reach: 10.0.0.9}
+"""
+
+
+def lab(text, name="lab.yaml"):
+    return lab_file.parse(text, name)
+
+
+def host(settings, more=""):
+    """A lab with a host a that has one interface."""
+    return lab(f"hosts:\n  a: {{interfaces: {{ib0: {{{settings}}}}}{more}}}\n")
+
+
+def words(steps):
+    return [str(step) for step in steps]
+
+
+class Parser(unittest.TestCase):
+    def test_every_key(self):
+        found = lab(FULL)
+        self.assertEqual((found.name, [each.name for each in found.hosts]), ("full", ["a", "2", "c"]))
+        self.assertEqual(found.subnet, lab_file.Subnet(4096, "opensm", (
+            lab_file.Partition("default", 0x7fff), lab_file.Partition("storage", 1, 4096, 40))))
+        first = found.hosts[0]
+        self.assertEqual(first.interfaces, (
+            lab_file.Interface("ib0", addresses=("10.0.0.1/24", "fd00::1/64"), mtu=1500),
+            lab_file.Interface("ib1", "storage", 1, "limited", ethernet=True, options=("--strict-arp", "no"))))
+        self.assertEqual((first.forward, first.routes, first.services),
+                         (True, ("10.1.0.0/24 via 10.0.0.2",), (("web", "sleep 100"),)))
+        self.assertEqual([(each.line, each.kind, each.sources, each.targets) for each in found.expectations], [
+            (20, "reaches", ("a", "2", "c"), ("a", "2")), (21, "tcp", ("a",), ("2",)),
+            (22, "does not reach", ("a", "c"), ("10.0.0.9",))])
+        self.assertEqual(found.faults, (lab_file.Fault(1.5, "port a down"), lab_file.Fault(2, "sm restart")))
+        self.assertEqual((found.expectations[1].port, found.expectations[1].within), (80, 5))
+        self.assertEqual(found.memberships(), {(0x7fff, "a"): "full", (0x7fff, "2"): "full", (0x7fff, "c"): "full",
+                                               (1, "a"): "limited"})
+
+    def test_the_name_is_that_of_the_file_unless_given(self):
+        self.assertEqual(lab("hosts: {a: }", "/x/two.hosts.yaml").name, "two.hosts")
+        self.assertEqual(lab_file.parse(FULL, "x.yaml", "other").name, "other")
+
+    # Text with a mark at the position of the error, and words of the message.
+    WRONG = [
+        ("^", "the file"),
+        ("^[]", "expected a lab"),
+        ("^name: x", "the key 'hosts' is missing"),
+        ("hosts: ^{}", "hosts by name"),
+        ("hosts:\n  a: {interfaces: {ib0: {^adresses: []}}}", "did you mean 'addresses'?"),
+        ("hosts:\n  a:\n    ^interface: {}", "unknown key 'interface' of a host; did you mean 'interfaces'?"),
+        ("hosts: {a: }\n^hosts: {b: }", "the key 'hosts' is there twice"),
+        ("hosts: {a: }\nname: ^-x", "expected a name of 1 to 63"),
+        ("hosts: {^a b: }", "expected a name of 1 to 63"),
+        ("hosts: {a: {interfaces: {^this-is-too-long: }}}", "expected an interface name"),
+        ("hosts: {a: {interfaces: {lo: ^{}}}}", "loopback"),
+        ("hosts: {a: {forward: ^1}}", "expected true or false, found 1"),
+        ("subnet: {mtu: ^1024}\nhosts: {a: }", "expected 2048 or 4096 (bytes), found 1024"),
+        ("subnet: {sm: ^opensn}\nhosts: {a: }", "did you mean 'opensm'?"),
+        ("subnet: {partitions: {x: ^{mtu: 2048}}}\nhosts: {a: }", "the key 'pkey' is missing"),
+        ("subnet: {partitions: {x: {pkey: ^0x8000}}}\nhosts: {a: {interfaces: {ib0: {partition: x}}}}", "invalid"),
+        ("subnet: {partitions: {x: {pkey: ^0xffff}}}\nhosts: {a: {interfaces: {ib0: {partition: x}}}}",
+         "the partition 'default' has the P_Key 0x7fff, too"),
+        ("subnet: {partitions: {x: ^{pkey: 1}}}\nhosts: {a: }", "no interface is in the partition 'x'"),
+        ("subnet: {partitions: {x: {pkey: 1, mtu: ^4096}}}\nhosts: {a: {interfaces: {ib0: {partition: x}}}}",
+         "exceeds that of the ports, 2048"),
+        ("subnet: {partitions: {storage: {pkey: 1}}}\n"
+         "hosts: {a: {interfaces: {ib0: {partition: storage}, ib1: {partition: ^storge}}}}",
+         "did you mean 'storage'?"),
+        ("subnet: {sm: opensm}\nhosts: {opensm: ^{}}", "the HCA of OpenSM"),
+        ("hosts: {a: {interfaces: {ib0: , ib1: ^{}}}}", "one interface in a partition"),
+        ("hosts: {a: {interfaces: {ib0: {addresses: [10.0.0.1/24, ^10.0.0.300/24]}}}}", "found '10.0.0.300/24'"),
+        ("hosts: {a: {interfaces: {ib0: {addresses: [^10.0.0.1]}}}}", "with its prefix length"),
+        ("hosts:\n  a: {interfaces: {ib0: {addresses: [10.0.0.1/24]}}}\n"
+         "  b: {interfaces: {ib0: {addresses: [^10.0.0.1/24]}}}", "a has the address 10.0.0.1"),
+        ("hosts: {a: {interfaces: {ib0: {mtu: ^67}}}}", "68 to 65520 bytes"),
+        ("hosts: {a: {interfaces: {ib0: {options: [^--pkey=1]}}}}", "partition decides on that"),
+        ("hosts: {left: }\nfaults: [{at: 1, set: ^port lefft down}]", "did you mean 'left'?"),
+        ("hosts: {a: }\nfaults: [{at: 1, set: ^prot a down}]", "a change as softib set takes it"),
+        ("hosts: {a: }\nfaults: [^{set: port a down}]", "the key 'at' is missing"),
+        ("hosts: {a: }\nfaults: [{at: 1, set: ^partition 1}]", "needs a host"),
+        ("hosts: {a: }\nexpect: [^{from: a}]", "one of ping, tcp, reaches"),
+        ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, tcp: 10.0.0.1}]", "one of ping, tcp, reaches"),
+        ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, port: 3}]", "a tcp, because it has a port"),
+        ("hosts: {left: }\nexpect: [{from: ^lefft, ping: 10.0.0.1}]", "did you mean 'left'?"),
+        ("hosts: {a: }\nexpect: [{from: a, ping: [10.0.0.1, ^b]}]", "there is no host 'b'"),
+        ("hosts: {a: , b: }\nexpect: [{from: a, ping: ^b}]", "b has no address"),
+        ("hosts: {a: }\nexpect: [{from: a, tcp: ^10.0.0.1}]", "no host has the address 10.0.0.1"),
+        ("hosts: {a: [}^", "no valid YAML"),
+        ("hosts: {a: ^&x {services: *x}}", "an alias contains itself"),
+    ]
+
+    def test_each_error_has_its_position(self):
+        for marked, message in self.WRONG:
+            before = marked[:marked.index("^")]
+            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+            with self.assertRaises(lab_file.LabFileError, msg=marked) as caught:
+                lab(marked.replace("^", "", 1))
+            if "no valid YAML" not in message:
+                self.assertIn((line, column), [(each.line, each.column) for each in caught.exception.problems],
+                              (marked, str(caught.exception)))
+            self.assertIn(message, str(caught.exception))
+            self.assertTrue(str(caught.exception).startswith("lab.yaml:"), caught.exception)
+
+    def test_all_errors_are_reported(self):
+        with self.assertRaises(lab_file.LabFileError) as caught:
+            lab("subnet: {mtu: 1}\nhosts:\n  a: {forwarded: true}\n")
+        self.assertEqual([each.line for each in caught.exception.problems], [1, 3])
+
+    def test_examples(self):
+        names = sorted(EXAMPLES.glob("*.yaml"))
+        self.assertGreaterEqual(len(names), 3)
+        for path in names:
+            found = lab_file.parse_file(path)
+            self.assertTrue(expectations.checks_of(found), path)
+
+
+class Plan(unittest.TestCase):
+    def test_a_new_lab(self):
+        self.assertEqual(words(plan.plan(None, host("addresses: [10.0.0.1/24], mtu: 1500", ", services: {s: x}"))), [
+            "start the subnet", "a: add", "a: start ipoibd for ib0", "a: give ib0 the address 10.0.0.1/24",
+            "a: set ib0 up", "a: set the MTU of ib0 to 1500", "a: wait until ib0 is ready", "a: start the service s"])
+
+    def test_the_same_lab(self):
+        self.assertEqual(plan.plan(lab(FULL), lab(FULL)), [])
+
+    def test_no_lab(self):
+        self.assertEqual(words(plan.plan(host("", ", services: {s: x}"), None)), [
+            "a: end the service s", "a: end ipoibd of ib0", "a: remove", "end the subnet"])
+
+    def test_only_what_differs_changes(self):
+        old = host("addresses: [10.0.0.1/24]")
+        for new, expected in (
+                (host("addresses: [10.0.0.2/24]"),
+                 ["a: take the address 10.0.0.1/24 from ib0", "a: give ib0 the address 10.0.0.2/24",
+                  "a: wait until ib0 is ready"]),
+                (host("addresses: [10.0.0.1/24], mtu: 1500"),
+                 ["a: set the MTU of ib0 to 1500", "a: wait until ib0 is ready"]),
+                (host("addresses: [10.0.0.1/24]", ", routes: [1.0.0.0/8 via 10.0.0.9]"),
+                 ["a: add the route 1.0.0.0/8 via 10.0.0.9"]),
+                (host("addresses: [10.0.0.1/24]", ", forward: true"), ["a: forward packets"]),
+                (host("addresses: [10.0.0.1/24]", ", services: {s: x}"), ["a: start the service s"]),
+                (host("addresses: [10.0.0.1/24], ethernet: true"),
+                 ["a: end ipoibd of ib0", "a: start ipoibd for ib0", "a: give ib0 the address 10.0.0.1/24",
+                  "a: set ib0 up", "a: wait until ib0 is ready"])):
+            self.assertEqual(words(plan.plan(old, new)), expected)
+
+    def test_without_an_mtu_the_daemon_starts_again(self):
+        steps = words(plan.plan(host("mtu: 1500"), host("")))
+        self.assertEqual(steps[:2], ["a: end ipoibd of ib0", "a: start ipoibd for ib0"])
+
+    def test_hosts_come_and_go(self):
+        old, new = lab("hosts: {a: , b: }"), lab("hosts: {b: , c: }")
+        old = dataclasses.replace(old, name=new.name)
+        self.assertEqual(words(plan.plan(old, new)), ["a: remove", "c: add", "change memberships of partitions"])
+        step = plan.plan(old, new)[-1]
+        self.assertEqual(dict(step.changes), {(0x7fff, "c"): "full"})
+
+    def test_a_membership_changes(self):
+        text = "subnet: {partitions: {x: {pkey: 1}}}\nhosts:\n  a: {interfaces: {ib0: {partition: x%s}}}\n"
+        steps = plan.plan(lab(text % ""), lab(text % ", membership: limited"))
+        change = next(step for step in steps if isinstance(step, plan.SetMemberships))
+        self.assertEqual(dict(change.changes), {(1, "a"): "limited"})
+        self.assertEqual(words(steps)[0], "a: end ipoibd of ib0")
+
+    def test_a_changed_subnet_is_a_new_lab(self):
+        steps = words(plan.plan(lab("hosts: {a: }"), lab("subnet: {mtu: 4096}\nhosts: {a: }")))
+        self.assertEqual(steps, ["a: remove", "end the subnet", "start the subnet", "a: add"])
+
+    def test_routes_return_when_their_address_has_gone(self):
+        route = ", routes: [1.0.0.0/8 via 10.0.0.9]"
+        steps = words(plan.plan(host("addresses: [10.0.0.1/24]", route), host("addresses: [10.0.0.2/24]", route)))
+        self.assertIn("a: add the route 1.0.0.0/8 via 10.0.0.9", steps)
+
+
+class Partitions(unittest.TestCase):
+    def test_options_of_softib(self):
+        found = lab(FULL)
+        self.assertEqual(effects.partition_options(found.subnet, found.memberships()),
+                         ["0x7fff=full", "0x1=limited:a,mtu=4096,rate=40"])
+
+    def test_file_of_opensm(self):
+        found = lab(FULL)
+        self.assertEqual(effects.opensm_partitions(found.subnet, found.memberships(), {"a": "0xa", "2": "0x2"}),
+                         "Default=0x7fff,ipoib:ALL=full;\nstorage=0x1,ipoib,mtu=5,rate=7:0xa=limited;\n")
+
+
+class Expectations(unittest.TestCase):
+    def test_each_pair_is_checked(self):
+        found = [(str(each), each.address, each.server) for each in expectations.checks_of(lab(FULL))]
+        self.assertEqual(found, [
+            ("a reaches 2 (10.0.0.2)", "10.0.0.2", "2"), ("2 reaches a (10.0.0.1)", "10.0.0.1", "a"),
+            ("c reaches a (10.0.0.1)", "10.0.0.1", "a"), ("c reaches 2 (10.0.0.2)", "10.0.0.2", "2"),
+            ("a connects to 2 (10.0.0.2) port 80", "10.0.0.2", "2"),
+            ("a does not reach 10.0.0.9", "10.0.0.9", ""), ("c does not reach 10.0.0.9", "10.0.0.9", "")])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
