@@ -104,7 +104,7 @@ int lab_command(int argc, char** argv) {
   const std::string python =
       std::filesystem::exists(kSystemPython, failed) ? kSystemPython : "python3";
   std::vector<std::string> command{
-      "python3", "-B", *program, words[0], self.parent_path().string(), name, json ? "json" : ""};
+      python, "-B", *program, words[0], self.parent_path().string(), name, json ? "json" : ""};
   command.insert(command.end(), words.begin() + 1, words.end());
   for (auto* const* word = separator + 1; word < argv + argc; ++word) command.emplace_back(*word);
   return fail(execute_lab(std::move(command)));
