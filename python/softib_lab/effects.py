@@ -85,12 +85,12 @@ class Process:
 class Effects:
     """What a lab consists of, and how each step changes it."""
 
-    def __init__(self, name, folder, bin_folder, work_folder):
-        """`folder` is for logs, `work_folder` where services run."""
+    def __init__(self, name, folder, bin_folder):
+        """`folder` is for logs."""
         self.name = name
         self.folder = pathlib.Path(folder)
         self.bin = pathlib.Path(bin_folder)
-        self.work_folder = work_folder
+        self.work_folder = None  # where services run
         self.environment = dict(os.environ, SOFTIB_SUBNET=name)
         self.client = None  # a socket; readable when the client has gone
         self.subnet = None

@@ -169,7 +169,7 @@ class Labs(Lab):
         self.assertIn("2 of 2 expectations hold", self.softib("check"))
 
     def test_faults_by_a_timetable(self):
-        self.write(PAIR + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
+        self.write(PAIR.replace("all}", "all, within: 2}") + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
                    "  - {at: 0.1, set: lid a none}\n")
         self.softib("up")
 
