@@ -276,9 +276,11 @@ class Labs(Lab):
     def test_examples(self):
         for self.file in EXAMPLES:
             with self.subTest(self.file.name):
-                self.softib("up")
-                self.softib("check")
-                self.softib("down")
+                try:
+                    self.softib("up")
+                    self.softib("check")
+                finally:
+                    self.softib("down", status=None)
                 self.assert_nothing_left()
 
 
