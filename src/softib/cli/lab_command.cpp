@@ -21,7 +21,6 @@ namespace softib::cli {
 
 namespace po = boost::program_options;
 using ipoib::Error;
-using ipoib::Result;
 
 namespace {
 
