@@ -18,7 +18,7 @@ except ImportError as missing:
 from softib_lab import client, expectations, keeper, lab_file  # noqa: E402
 
 TOOLS = {"ip": "iproute2", "ping": "iputils-ping", "nsenter": "util-linux", "unshare": "util-linux",
-         "sysctl": "procps"}
+         "sysctl": "procps", "ipoibd": "ipoibd", "ibarp": "ipoibd"}
 
 
 class Progress:
@@ -50,8 +50,9 @@ def name_of(file):
 
 def up(options):
     lab = lab_file.parse_file(options.file, options.name)
+    path = f"{options.bin}:{os.environ['PATH']}"
     for tool, package in {**TOOLS, **({"opensm": "opensm"} if lab.subnet.sm == "opensm" else {})}.items():
-        if shutil.which(tool) is None:
+        if shutil.which(tool, path=path) is None:
             raise client.LabError(f"{tool} is not installed: install the package {package}")
     if not os.access("/dev/net/tun", os.W_OK):
         raise client.LabError("/dev/net/tun is missing or not writable: modprobe tun, or ask for it in the container")

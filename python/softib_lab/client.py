@@ -45,7 +45,7 @@ class Keeper:
             except (FileNotFoundError, ConnectionRefusedError):
                 yield None
             else:
-                uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+                _, uid = _peer_of(connection)
                 if uid != os.geteuid():
                     raise LabError(f"the lab '{self.name}' is that of user {uid}")
                 yield connection
@@ -55,7 +55,7 @@ class Keeper:
         with self.connection() as connection:
             if connection is None:
                 raise LabError(f"the lab '{self.name}' is not up: softib lab up starts it")
-            return _peer_of(connection)
+            return _peer_of(connection)[0]
 
     def request(self, on_step=None, **request):
         """Sends a request, and returns "done" of the response. At Ctrl-C tells the keeper, and waits until
@@ -115,7 +115,7 @@ class Keeper:
         """Takes the lab down. Returns whether there was one, or what a killed one has left."""
         with self.connection() as connection:
             if connection is not None:
-                process = os.pidfd_open(_peer_of(connection))
+                process = os.pidfd_open(_peer_of(connection)[0])
                 try:
                     connection.sendall(b'{"do": "down"}\n')
                     select.select([process], [], [])  # until it has ended
@@ -146,8 +146,9 @@ class Keeper:
 
 
 def _peer_of(connection):
-    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid
+    """Returns process and user at the other end."""
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
 
 
 def _explanation():

@@ -85,12 +85,12 @@ class Process:
 class Effects:
     """What a lab consists of, and how each step changes it."""
 
-    def __init__(self, name, folder, bin_folder, work_folder):
-        """`folder` is for logs, `work_folder` where services run."""
+    def __init__(self, name, folder, bin_folder):
+        """`folder` is for logs."""
         self.name = name
         self.folder = pathlib.Path(folder)
         self.bin = pathlib.Path(bin_folder)
-        self.work_folder = work_folder
+        self.work_folder = None  # where services run
         self.environment = dict(os.environ, SOFTIB_SUBNET=name)
         self.client = None  # a socket; readable when the client has gone
         self.subnet = None
@@ -110,6 +110,11 @@ class Effects:
 
     def run_on(self, host, *command, check=True):
         return self.run(*namespace_command(host, *command), check=check)
+
+    def program(self, name):
+        """Returns a program of this project: the one beside softib, else that in the PATH."""
+        path = self.bin / name
+        return path if path.exists() else name
 
     def softib(self, *arguments):
         return self.run(self.bin / "softib", *arguments)
@@ -144,7 +149,7 @@ class Effects:
         link = self.link(host, interface)
         if link is None or link["operstate"] != "UP":
             return False
-        done = self.run_on(host, self.bin / "ibarp", "--json", "info", "-i", interface, check=False)
+        done = self.run_on(host, self.program("ibarp"), "--json", "info", "-i", interface, check=False)
         return done.returncode == 0 and all(
             group["membership"] not in ("absent", "joining")
             for each in json.loads(done.stdout) for group in each["groups"])
@@ -214,7 +219,7 @@ class Effects:
         interface = step.interface
         self.daemons[step.host, interface.name] = self.start(
             f"{step.host}-{interface.name}",
-            *namespace_command(step.host, self.bin / "ipoibd", f"--softib={self.name}/{step.host}", "--pkey",
+            *namespace_command(step.host, self.program("ipoibd"), f"--softib={self.name}/{step.host}", "--pkey",
                                f"{interface.pkey:#x}", "--name", interface.name,
                                *(["--ethernet"] if interface.ethernet else []), *interface.options))
 

@@ -129,6 +129,7 @@ class Keeper:
 
             def send(**value):
                 client.sendall(json.dumps(value).encode() + b"\n")
+            tried = False  # to make a lab
             try:
                 line = b""
                 while not line.endswith(b"\n"):
@@ -137,15 +138,15 @@ class Keeper:
                     line += more
                 request = json.loads(line)
                 if request["do"] == "up":
+                    tried = True
                     self._up(request, client, send)
-                    return self.lab is not None
                 elif request["do"] == "show":
                     send(done=self._shown())
                 elif request["do"] == "down":
                     return False
             except OSError:  # it has gone
                 pass
-            return True
+            return self.lab is not None or not tried
 
     def _up(self, request, client, send):
         """Makes the lab that of the file. When the first time fails, there is no lab; later, hosts that
@@ -155,7 +156,8 @@ class Keeper:
         except LabFileError as error:
             return send(error=str(error))
         if self.effects is None:
-            self.effects = Effects(self.name, self.folder, self.bin, os.path.dirname(request["file"]))
+            self.effects = Effects(self.name, self.folder, self.bin)
+        self.effects.work_folder = os.path.dirname(request["file"])
         steps = plan.plan(self.lab, lab)
         self.effects.client = client
         try:

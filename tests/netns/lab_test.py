@@ -169,7 +169,7 @@ class Labs(Lab):
         self.assertIn("2 of 2 expectations hold", self.softib("check"))
 
     def test_faults_by_a_timetable(self):
-        self.write(PAIR + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
+        self.write(PAIR.replace("all}", "all, within: 2}") + "faults:\n  - {at: 3600, set: port b down}\n  - {at: 0, set: port a down}\n"
                    "  - {at: 0.1, set: lid a none}\n")
         self.softib("up")
 
@@ -276,9 +276,11 @@ class Labs(Lab):
     def test_examples(self):
         for self.file in EXAMPLES:
             with self.subTest(self.file.name):
-                self.softib("up")
-                self.softib("check")
-                self.softib("down")
+                try:
+                    self.softib("up")
+                    self.softib("check")
+                finally:
+                    self.softib("down", status=None)
                 self.assert_nothing_left()
 
 

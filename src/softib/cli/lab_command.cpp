@@ -21,7 +21,6 @@ namespace softib::cli {
 
 namespace po = boost::program_options;
 using ipoib::Error;
-using ipoib::Result;
 
 namespace {
 
@@ -104,7 +103,7 @@ int lab_command(int argc, char** argv) {
   const std::string python =
       std::filesystem::exists(kSystemPython, failed) ? kSystemPython : "python3";
   std::vector<std::string> command{
-      "python3", "-B", *program, words[0], self.parent_path().string(), name, json ? "json" : ""};
+      python, "-B", *program, words[0], self.parent_path().string(), name, json ? "json" : ""};
   command.insert(command.end(), words.begin() + 1, words.end());
   for (auto* const* word = separator + 1; word < argv + argc; ++word) command.emplace_back(*word);
   return fail(execute_lab(std::move(command)));
