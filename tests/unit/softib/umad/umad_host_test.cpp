@@ -64,7 +64,6 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   ASSERT_EQ(host.send(port, agent, {kSmLid, {}, Qpn(1)}, request, {std::chrono::seconds(1), 0}), 0);
   ASSERT_TRUE(sent);
 
-  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   MadPacket flood = *sent;
   flood.slid = Lid(9);
   flood.dlid = kHostLid;
@@ -157,7 +156,6 @@ TEST(UmadHost, SendsTheLastAckBeforeTheMessageIsReadable) {
   message[3] |= ipoib::wire::method::kResponse;
   RmppSender sender(std::move(message), ipoib::wire::kSaHeaderSize);
   response.mad = sender.sendable().front();
-  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   EXPECT_TRUE(engine.receive_mad(response));
   EXPECT_EQ(sent.size(), 2U);
   EXPECT_TRUE(is_readable(port));
