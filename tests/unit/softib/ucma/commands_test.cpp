@@ -93,7 +93,8 @@ class Process {
   /// The response to a command, which has room for `out` bytes of it.
   template <class Response, class Body>
   Response ask(std::uint32_t number, Body body, std::size_t out = sizeof(Response)) {
-    Response response{};
+    Response response;
+    std::memset(&response, 0, sizeof response);  // one has an array without a size at its end
     body.response = reinterpret_cast<std::uint64_t>(&response);
     EXPECT_EQ(write(number, body, out), 0);
     return response;
