@@ -38,8 +38,9 @@ def own_run():
                 new.symlink_to(os.readlink(entry.path))
             elif entry.is_dir():
                 new.mkdir(exist_ok=True)  # mount makes its own
-                subprocess.run(["mount", "--rbind", f"/proc/self/fd/{old}/{entry.name}", new], check=True,
-                               pass_fds=[old])
+                # The canonical name would be that in the new /run.
+                subprocess.run(["mount", "--no-canonicalize", "--rbind", f"/proc/self/fd/{old}/{entry.name}", new],
+                               check=True, pass_fds=[old])
     finally:
         os.close(old)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

@@ -110,6 +110,15 @@ class Labs(Lab):
         named = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout.split()
         self.assertNotIn("h1", named, "only the lab sees the names of its hosts")
 
+    def test_in_the_systems_folder(self):
+        """/run, of which the lab has its own, with the folder of subnets in it."""
+        script = 'mount -t tmpfs run /run && for verb in up check down; do "$0" lab "$verb" "$1" || exit; done'
+        environment = {name: value for name, value in self.environment.items() if name != "SOFTIB_DIR"}
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, program("softib"), self.file], check=False,
+                              env=environment, text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pair: 2 of 2 expectations hold\npair is down\n", done.stdout)
+
     def test_a_command_on_a_host(self):
         self.softib("up")
         self.assertEqual(self.softib("exec", "b", "--", "sh", "-c", "ip -o -4 addr show ib0 | grep -c 10.44.0.2; exit 7",
