@@ -9,7 +9,7 @@ import time
 USAGE = """usage: transfer.py serve ADDRESS SECONDS | send ADDRESS PORT SECONDS BYTES | connect ADDRESS PORT SECONDS
 
 serve prints its port, then the number of bytes that it has received and their SHA-256; send prints
-these of what it has sent; connect only connects, again until it succeeds."""
+these of what it has sent; connect only connects. Both try again until a server answers."""
 
 
 def serve(address, seconds):
@@ -27,9 +27,21 @@ def serve(address, seconds):
         print(count, digest.hexdigest())
 
 
+def connected(address, port, seconds):
+    """Returns a connection; tries again until there is one."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection((address, port), timeout=max(0.1, end - time.monotonic()))
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
 def send(address, port, seconds, count):
     digest = hashlib.sha256()
-    with socket.create_connection((address, port), timeout=seconds) as connection:
+    with connected(address, port, seconds) as connection:
         left = count
         while left > 0:
             data = os.urandom(min(left, 1 << 16))
@@ -42,15 +54,7 @@ def send(address, port, seconds, count):
 
 
 def connect(address, port, seconds):
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            with socket.create_connection((address, port), timeout=max(0.1, end - time.monotonic())):
-                return
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+    connected(address, port, seconds).close()
 
 
 def main():

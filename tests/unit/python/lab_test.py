@@ -6,7 +6,9 @@ Usage: lab_test.py FOLDER [OPTION]... with the package softib_lab
 
 import dataclasses
 import pathlib
+import socket
 import sys
+import threading
 import unittest
 
 try:
@@ -17,7 +19,7 @@ except ImportError as error:
     sys.exit(77)
 
 sys.path.insert(0, sys.argv.pop(1))
-from softib_lab import effects, expectations, lab_file, plan  # noqa: E402
+from softib_lab import effects, expectations, lab_file, plan, transfer  # noqa: E402
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 FULL = """\
@@ -235,6 +237,14 @@ class Expectations(unittest.TestCase):
             ("c reaches a (10.0.0.1)", "10.0.0.1", "a"), ("c reaches 2 (10.0.0.2)", "10.0.0.2", "2"),
             ("a connects to 2 (10.0.0.2) port 80", "10.0.0.2", "2"),
             ("a does not reach 10.0.0.9", "10.0.0.9", ""), ("c does not reach 10.0.0.9", "10.0.0.9", "")])
+
+    def test_a_transfer_waits_for_its_server(self):
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))  # refuses connections until it listens
+            later = threading.Timer(0.3, server.listen)
+            later.start()
+            transfer.connected(*server.getsockname(), 60).close()
+            later.join()
 
 
 if __name__ == "__main__":
