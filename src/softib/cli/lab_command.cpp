@@ -67,6 +67,7 @@ std::string fault_of(const std::vector<std::string>& words, bool has_command, bo
 /// Executes the Python program; returns only if that fails.
 Error execute_lab(std::vector<std::string> words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());

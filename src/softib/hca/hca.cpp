@@ -147,10 +147,11 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& wanted) {
     return Error{EINVAL,
                  "work requests, scatter elements, inline data or headers exceed the HCA's limits"};
   }
-  if (qps_.is_full())
+  if (qps_.is_full()) {
     return Error{ENOMEM, "a process can have " + std::to_string(kMaxQueuePairs) +
                              " queue pairs on an HCA: use several HCAs (softib run --hca A,B) or "
                              "processes"};
+  }
   if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, free_inline(cap));
   auto& qp = qps_.add(config, dependencies_);
   change_users(config, [](auto& users) { ++users; });
