@@ -32,7 +32,8 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
 # They compile and link in half the time; llvm-16 has the symbolizer.
 sanitizer_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 mold)
 check_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 python3-clang-16)
-lint_packages=(clang-16 clang-format-16 clang-tidy-22)
+# clang-tidy 22 does not search system headers, which takes a third of the time. It is a security update.
+lint_packages=(clang-16 clang-format-16 'clang-tidy-22|clang-tidy-16')
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
