@@ -50,9 +50,8 @@ def name_of(file):
 
 def up(options):
     lab = lab_file.parse_file(options.file, options.name)
-    path = f"{options.bin}:{os.environ['PATH']}"
     for tool, package in {**TOOLS, **({"opensm": "opensm"} if lab.subnet.sm == "opensm" else {})}.items():
-        if shutil.which(tool, path=path) is None:
+        if shutil.which(tool) is None:
             raise client.LabError(f"{tool} is not installed: install the package {package}")
     if not os.access("/dev/net/tun", os.W_OK):
         raise client.LabError("/dev/net/tun is missing or not writable: modprobe tun, or ask for it in the container")
@@ -166,7 +165,9 @@ def main():
     if sys.argv[1] == "keep":
         return keeper.Keeper(*sys.argv[2:5]).serve()
     options = Options(sys.argv[1:])
-    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+    # ipoibd is for administrators, as ip is: their folders may be missing from an ordinary user's PATH.
+    os.environ["PATH"] = ":".join([options.bin, f"{options.bin}/../sbin", os.environ.get("PATH", "/usr/bin:/bin"),
+                                   "/usr/local/sbin", "/usr/sbin", "/sbin"])
     subcommands = {"up": up, "down": down, "exec": execute, "show": show, "check": check}
     try:
         return subcommands[options.subcommand](options)

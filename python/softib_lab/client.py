@@ -33,8 +33,6 @@ class Keeper:
         self.process = None  # the keeper, if this process has started it
         self.environment = dict(os.environ, SOFTIB_SUBNET=name)
         self.environment[LAB_VARIABLE] = str(self.folder)
-        if self.bin not in self.environment["PATH"].split(":"):
-            self.environment["PATH"] = f"{self.bin}:{self.environment['PATH']}"
 
     @contextlib.contextmanager
     def connection(self):
