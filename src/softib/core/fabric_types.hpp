@@ -34,6 +34,23 @@ using NodeIndex = std::uint16_t;
 inline constexpr NodeIndex kSubnetNode = 0;
 using NodeSet = std::bitset<kMaxNodes>;
 
+/// Number of a switch in its subnet.
+using SwitchIndex = std::uint16_t;
+inline constexpr std::size_t kMaxSwitches = 1024;
+/// Number of a port of a switch. 0 is the switch's own port. The switch of a subnet without a
+/// topology has a port for each node; SMPs only reach its ports up to 254 (IBA 18.2.1).
+using SwitchPort = std::uint16_t;
+inline constexpr SwitchPort kMaxSwitchPort = kMaxNodes;
+/// Ports 1 to kMaxSwitchPort; bit i is port i + 1.
+using PortSet = std::bitset<kMaxSwitchPort>;
+
+/// The port of a switch to which a node is connected.
+struct Attachment {
+  SwitchIndex switch_index = 0;
+  SwitchPort port = 0;
+  friend bool operator==(const Attachment&, const Attachment&) = default;
+};
+
 /// PortState (IBA 14.2.5.6).
 enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 };
 

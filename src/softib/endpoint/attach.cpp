@@ -39,7 +39,7 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
                                "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
     }
-    if (record && *node == kSubnetNode && wanted->name == subnet::kSwitchName) {
+    if (record && *node == kSubnetNode && wanted->name != subnet::kSmName) {
       return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
     // The subnet process says what is wrong with another port.

@@ -3,8 +3,10 @@
 #include "softib/fabric/fabric.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -18,8 +20,8 @@ using ipoib::Result;
 
 namespace {
 
-/// The size of the mapping in whole pages.
-constexpr std::size_t kMappedBytes = (sizeof(FabricLayout) + 4095) / 4096 * 4096;
+/// The size of a mapping in whole pages.
+constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 Error unusable(const std::string& path, const std::string& why) {
   return Error{EINVAL, path + " is not usable: " + why +
@@ -40,23 +42,31 @@ Result<Fabric> Fabric::open(const std::string& path, const Fabric* known) {
   const auto file = open_shared(path, IfMissing::fail);
   if (!file) return Error{file.error().code, "cannot open " + path + ": " + file.error().message};
   struct stat status {};
-  if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
-    return unusable(path, "its size is not that of a fabric file of this version");
-  }
+  FabricHeader header{};
+  const bool is_read = ::fstat(file->get(), &status) == 0 &&
+                       ::pread(file->get(), &header, sizeof header, 0) == ssize_t{sizeof header};
+  if (!is_read) return unusable(path, "it is too short for a fabric file");
   const bool is_known = known != nullptr && known->is_file(file->get()) && !known->is_lost();
   if (is_known) return *known;
-  auto mapped = map_file(file->get(), kMappedBytes);
+  if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
+  const SwitchCount count{header.switches, header.ports};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  const bool is_this_version =
+      header.version == kFabricVersion && count.switches >= 1 && count.switches <= kMaxSwitches &&
+      count.ports <= kMaxSwitchPort && header.size == file_bytes(count);
+  if (!is_this_version) return unusable(path, "it has another version");
+  if (size != header.size) return unusable(path, "its size is not what it says");
+  auto mapped = map_file(file->get(), whole_pages(size));
   if (!mapped) {
     return Error{mapped.error().code, "cannot map " + path + ": " + mapped.error().message};
   }
-  Fabric fabric(std::static_pointer_cast<FabricLayout>(*mapped), status.st_dev, status.st_ino);
-  const auto& header = fabric.layout_->header;
-  if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
-  if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {
-    return unusable(path, "it has another version");
-  }
-  return fabric;
+  return Fabric(std::static_pointer_cast<FabricLayout>(*mapped), count, status.st_dev,
+                status.st_ino);
 }
+
+Fabric::Fabric(std::shared_ptr<FabricLayout> layout, const SwitchCount& count, dev_t device,
+               ino_t inode)
+    : layout_(std::move(layout)), count_(count), device_(device), inode_(inode) {}
 
 bool Fabric::is_file(int fd) const {
   struct stat status {};
@@ -94,11 +104,97 @@ std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
   return std::nullopt;
 }
 
-std::optional<NodeIndex> Fabric::node_at(Lid lid) const {
-  if (!ipoib::is_unicast(lid)) return std::nullopt;
-  const std::uint16_t entry = layout_->lids[lid.value()].load(std::memory_order_acquire);
-  if (entry == 0 || entry > kMaxNodes) return std::nullopt;
-  return static_cast<NodeIndex>(entry - 1);
+SwitchIndex Fabric::switch_of(NodeIndex node) const {
+  const auto found = this->node(node);
+  const bool is_valid = found && found->attachment.switch_index < count_.switches;
+  return is_valid ? found->attachment.switch_index : SwitchIndex{0};
+}
+
+PublishedSwitch& Fabric::switch_at(SwitchIndex at) const {
+  auto* const first = reinterpret_cast<std::byte*>(layout_.get() + 1);
+  return *reinterpret_cast<PublishedSwitch*>(first + at * switch_bytes(count_));
+}
+
+PublishedPort& Fabric::port_at(SwitchIndex at, SwitchPort port) const {
+  return reinterpret_cast<PublishedPort*>(&switch_at(at) + 1)[port];
+}
+
+std::atomic<std::uint64_t>* Fabric::row_at(SwitchIndex at, std::size_t group) const {
+  auto* const rows = reinterpret_cast<std::atomic<std::uint64_t>*>(
+      &port_at(at, count_.ports) + 1);
+  return rows + group * row_words(count_);
+}
+
+std::optional<SwitchPort> Fabric::exit(SwitchIndex at, Lid lid) const {
+  const auto entry = switch_at(at).routes[lid.value()].load(std::memory_order_acquire);
+  if (entry == 0 || entry > count_.ports + 1) return std::nullopt;
+  return static_cast<SwitchPort>(entry - 1);
+}
+
+subnet::Peer Fabric::peer(SwitchIndex at, SwitchPort port) const {
+  return decode_peer(port_at(at, port).peer.load(std::memory_order_acquire), count_);
+}
+
+template <class Visit>
+void Fabric::for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const {
+  const auto* const row = row_at(at, group);
+  for (std::size_t word = 0; word < row_words(count_); ++word) {
+    for (auto bits = row[word].load(std::memory_order_acquire); bits != 0; bits &= bits - 1) {
+      const auto exit = word * 64 + static_cast<std::size_t>(__builtin_ctzll(bits)) + 1;
+      if (exit <= count_.ports) visit(static_cast<SwitchPort>(exit));
+    }
+  }
+}
+
+subnet::Route Fabric::route(SwitchIndex from, Lid dlid, bool subnet_management) const {
+  if (!ipoib::is_unicast(dlid)) return {subnet::RouteEnd::no_entry, from};
+  return subnet::follow(*this, from, dlid, subnet_management);
+}
+
+std::optional<NodeIndex> Fabric::node_at(SwitchIndex from, Lid dlid) const {
+  const auto way = route(from, dlid, false);
+  if (way.end == subnet::RouteEnd::node) return way.index;
+  return way.end == subnet::RouteEnd::switch_ ? std::optional(kSubnetNode) : std::nullopt;
+}
+
+void Fabric::count_route(SwitchIndex from, Lid dlid, std::size_t packets, std::size_t bytes) {
+  (void)subnet::follow(*this, from, dlid, false, [&](SwitchIndex at, SwitchPort exit) {
+    auto& port = port_at(at, exit);
+    port.packets.fetch_add(packets, std::memory_order_relaxed);
+    port.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  });
+}
+
+void Fabric::count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets) {
+  port_at(at, exit).discards.fetch_add(packets, std::memory_order_relaxed);
+}
+
+NodeSet Fabric::receivers(SwitchIndex from, Lid mlid, std::size_t packets, std::size_t bytes,
+                          bool& has_looped) {
+  has_looped = false;
+  const bool is_group = ipoib::is_multicast(mlid) && subnet::group_index(mlid) < kMaxGroups;
+  if (!is_group) return {};
+  return subnet::spread(*this, from, subnet::group_index(mlid), has_looped,
+                        [&](SwitchIndex at, SwitchPort exit) {
+                          auto& port = port_at(at, exit);
+                          port.packets.fetch_add(packets, std::memory_order_relaxed);
+                          port.bytes.fetch_add(bytes, std::memory_order_relaxed);
+                        });
+}
+
+NodeSet Fabric::all_receivers(Lid mlid) const {
+  const bool is_group = ipoib::is_multicast(mlid) && subnet::group_index(mlid) < kMaxGroups;
+  return is_group ? subnet::all_receivers(*this, subnet::group_index(mlid)) : NodeSet();
+}
+
+subnet::PerformanceCounters Fabric::cable_counters(SwitchIndex at, SwitchPort port) const {
+  subnet::PerformanceCounters counters;
+  if (at >= count_.switches || port > count_.ports) return counters;
+  const auto& counted = port_at(at, port);
+  counters.transmit_packets = counted.packets.load(std::memory_order_relaxed);
+  counters.transmit_data = counted.bytes.load(std::memory_order_relaxed) / 4;
+  counters.transmit_discards = counted.discards.load(std::memory_order_relaxed);
+  return counters;
 }
 
 PortState Fabric::port_state(NodeIndex node) const {
@@ -119,9 +215,25 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
     if (auto found = node(i)) all.nodes.push_back({i, std::move(*found)});
   }
-  for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {
-    const Lid lid(static_cast<std::uint16_t>(i));
-    if (const auto led_to = node_at(lid)) all.routes.push_back({lid, *led_to});
+  for (SwitchIndex at = 0; at < count_.switches; ++at) {
+    auto& entry = all.switches.emplace_back();
+    PublishedNode::Value words;
+    if (switch_at(at).node.read(words)) entry.node = decode(words).value_or(subnet::Node{});
+    entry.cables.resize(count_.ports + std::size_t{1}, PortState::down);
+    for (SwitchPort port = 1; port <= count_.ports; ++port) {
+      if (const auto peer = this->peer(at, port); peer.kind == subnet::Peer::Kind::switch_port) {
+        entry.cables[port] = peer.state;
+      }
+    }
+    for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {
+      const Lid lid(static_cast<std::uint16_t>(i));
+      if (const auto port = exit(at, lid)) entry.routes.set(lid, port);
+    }
+    for (std::size_t i = 0; i < kMaxGroups; ++i) {
+      PortSet exits;
+      for_each_exit(at, i, [&](SwitchPort port) { exits.set(port - std::size_t{1}); });
+      entry.groups.set(i, exits);
+    }
   }
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
     const auto found = group(subnet::group_lid(i));

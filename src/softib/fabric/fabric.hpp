@@ -1,12 +1,13 @@
 // The fabric file: the forwarding state of a subnet in shared memory. Every process forwards by it.
 //
-// The subnet process is the only writer of nodes, LIDs and groups. Nodes and groups are
+// The subnet process is the only writer of nodes, switches and groups. Nodes and groups are
 // PublishedRecords, so readers never see half a change, even after the writer was killed. An HCA
 // process writes only the epoch and the occupied bit of the slot whose lock it holds, and counters.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,11 +18,21 @@
 #include "ipoib/result.hpp"
 #include "softib/fabric/mapped_file.hpp"
 #include "softib/fabric/port_counters.hpp"
-#include "softib/subnet/subnet_types.hpp"
+#include "softib/subnet/performance.hpp"
+#include "softib/subnet/switches.hpp"
 
 namespace softib::fabric {
 
 struct FabricLayout;
+struct PublishedPort;
+struct PublishedSwitch;
+
+/// The switches of a subnet, and the highest number of their ports.
+struct SwitchCount {
+  std::uint16_t switches = 1;
+  std::uint16_t ports = kMaxSwitchPort;
+  friend bool operator==(const SwitchCount&, const SwitchCount&) = default;
+};
 
 /// A mapped fabric file; copies share the mapping. All functions may be called from any thread and
 /// never block.
@@ -42,14 +53,40 @@ class Fabric {
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   /// The node with an IP address, default addresses included.
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
-  [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
+  /// The switch to which a node is connected. The switch that is node 0 itself is the first one.
+  [[nodiscard]] SwitchIndex switch_of(NodeIndex node) const;
+  /// The way of a packet that enters a switch from a node; see subnet::follow(). For a LID that is
+  /// no unicast LID, RouteEnd::no_entry.
+  [[nodiscard]] subnet::Route route(SwitchIndex from, Lid dlid, bool subnet_management) const;
+  /// The node that a packet to `dlid` arrives at, which for a LID of a switch is node 0.
+  [[nodiscard]] std::optional<NodeIndex> node_at(SwitchIndex from, Lid dlid) const;
+  /// The nodes that a multicast packet arrives at; see subnet::spread(). Counts `packets` and
+  /// `bytes` on the cables between switches.
+  [[nodiscard]] NodeSet receivers(SwitchIndex from, Lid mlid, std::size_t packets,
+                                  std::size_t bytes, bool& has_looped);
+  /// Counts packets that took the route on the cables between switches.
+  void count_route(SwitchIndex from, Lid dlid, std::size_t packets, std::size_t bytes);
+  /// Counts packets that a switch could not send.
+  void count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets);
+  /// What a port of a switch has sent to another switch, and discarded.
+  [[nodiscard]] subnet::PerformanceCounters cable_counters(SwitchIndex at, SwitchPort port) const;
   /// The state of a node's port; `down` for a node that does not exist.
   [[nodiscard]] PortState port_state(NodeIndex node) const;
-  /// Returns the receivers of a multicast LID; for an unused LID, a zero MGID without receivers.
-  /// Returns nullopt if the record changes faster than it can be read.
+  /// Returns the members of a multicast LID as the subnet's own SM knows them; for an unused LID, a
+  /// zero MGID without receivers. Returns nullopt if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::GroupForwarding> group(Lid mlid) const;
-  /// All nodes, routes and groups: what a new subnet process adopts.
+  /// The nodes to which the tables forward a multicast LID.
+  [[nodiscard]] NodeSet all_receivers(Lid mlid) const;
+  /// All nodes, switches and groups: what a new subnet process adopts.
   [[nodiscard]] subnet::SubnetSnapshot snapshot() const;
+
+  /// The tables, for subnet::follow() and subnet::spread().
+  [[nodiscard]] SwitchIndex size() const { return count_.switches; }
+  [[nodiscard]] const SwitchCount& switches() const { return count_; }
+  [[nodiscard]] std::optional<SwitchPort> exit(SwitchIndex at, Lid lid) const;
+  [[nodiscard]] subnet::Peer peer(SwitchIndex at, SwitchPort port) const;
+  template <class Visit>
+  void for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const;
 
   /// Bit i is set while a process has slot i, and after it was killed until the slot is reclaimed.
   [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
@@ -63,11 +100,16 @@ class Fabric {
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
 
  private:
-  Fabric(std::shared_ptr<FabricLayout> layout, dev_t device, ino_t inode)
-      : layout_(std::move(layout)), device_(device), inode_(inode) {}
+  Fabric(std::shared_ptr<FabricLayout> layout, const SwitchCount& count, dev_t device, ino_t inode);
 
  protected:
+  [[nodiscard]] PublishedSwitch& switch_at(SwitchIndex at) const;
+  [[nodiscard]] PublishedPort& port_at(SwitchIndex at, SwitchPort port) const;
+  [[nodiscard]] std::atomic<std::uint64_t>* row_at(SwitchIndex at, std::size_t group) const;
+
   std::shared_ptr<FabricLayout> layout_;
+  /// Read from the file when it was opened: what is there later is not trusted.
+  SwitchCount count_;
 
  private:
   dev_t device_;
@@ -77,17 +119,18 @@ class Fabric {
 /// The writing side, for the subnet process, which holds the subnet's lock.
 class FabricWriter : public Fabric {
  public:
-  /// Maps the file, and creates it if there is none. Fails if the file is not a fabric file of this
-  /// version; the operator then has to remove the folder.
-  [[nodiscard]] static ipoib::Result<FabricWriter> create_or_adopt(const std::string& path);
+  /// Maps the file, and creates it for these switches if there is none. Fails if the file is not a
+  /// fabric file of this version, or has other switches; the operator then has to remove the folder.
+  [[nodiscard]] static ipoib::Result<FabricWriter> create_or_adopt(
+      const std::string& path, const SwitchCount& switches = SwitchCount());
 
   /// Whether the file existed; snapshot() returns what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
   void set_node(NodeIndex index, const subnet::Node& node);
   /// Epochs and counters of the index stay, so QPNs of dead processes are not reused soon.
   void remove_node(NodeIndex index);
-  /// Sets or clears the node that a unicast LID leads to. The node need not exist.
-  void set_route(Lid lid, std::optional<NodeIndex> node);
+  /// Writes what has changed in a switch.
+  void set_switch(const subnet::Switch& from, const subnet::SwitchChanges& changes);
   void set_group(Lid mlid, const subnet::GroupForwarding& forwarding);
 
  private:

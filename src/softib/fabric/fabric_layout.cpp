@@ -21,7 +21,8 @@ constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
 constexpr std::size_t kQpErrorsWord = kFaultsWord + std::tuple_size_v<LinkFaults::Words>;
-constexpr std::size_t kAddressesWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
+constexpr std::size_t kAttachmentWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
+constexpr std::size_t kAddressesWord = kAttachmentWord + 1;
 static_assert(kAddressesWord + 2 * kMaxNodeAddresses == kNodeWords);
 
 template <class T>
@@ -87,6 +88,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
   }
   std::ranges::copy(port.faults.words(), words.begin() + kFaultsWord);
   std::ranges::copy(port.qp_errors.words(), words.begin() + kQpErrorsWord);
+  words[kAttachmentWord] =
+      std::uint64_t{node.attachment.switch_index} | std::uint64_t{node.attachment.port} << 16;
   for (std::size_t i = 0; i < std::min(node.addresses.size(), kMaxNodeAddresses); ++i) {
     std::ranges::copy(words_of(node.addresses[i]), words.begin() + kAddressesWord + 2 * i);
   }
@@ -131,6 +134,8 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   }
   port.faults = LinkFaults::of_words({words[kFaultsWord], words[kFaultsWord + 1]});
   port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
+  node.attachment = {field<SwitchIndex>(words[kAttachmentWord], 0),
+                     field<SwitchPort>(words[kAttachmentWord], 16)};
   for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
     const auto pair = address_words(words, i);
     if (pair[0] == 0 && pair[1] == 0) break;
@@ -147,6 +152,26 @@ bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
     if (address_words(words, i) == wanted) return true;
   }
   return false;
+}
+
+std::uint64_t encode(const subnet::Peer& peer) {
+  return std::uint64_t{peer.index} | std::uint64_t{peer.port} << 16 |
+         std::uint64_t{static_cast<std::uint8_t>(peer.kind)} << 32 |
+         std::uint64_t{static_cast<std::uint8_t>(peer.state)} << 40;
+}
+
+subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count) {
+  using subnet::Peer;
+  Peer peer;
+  peer.kind = static_cast<Peer::Kind>(field<std::uint8_t>(word, 32));
+  peer.index = field<std::uint16_t>(word, 0);
+  peer.port = field<SwitchPort>(word, 16);
+  peer.state = static_cast<PortState>(field<std::uint8_t>(word, 40));
+  const bool is_node = peer.kind == Peer::Kind::node && peer.index < kMaxNodes;
+  const bool is_switch = peer.kind == Peer::Kind::switch_port && peer.index < count.switches &&
+                         peer.port <= count.ports && peer.state >= PortState::down &&
+                         peer.state <= PortState::active;
+  return is_node || is_switch ? peer : Peer{};
 }
 
 PublishedGroup::Value encode(const subnet::GroupForwarding& group) {

@@ -6,19 +6,20 @@
 #include <cstdint>
 #include <optional>
 
+#include "softib/fabric/fabric.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/fabric/published_record.hpp"
-#include "softib/subnet/forwarding_tables.hpp"
+#include "softib/subnet/route.hpp"
 #include "softib/subnet/subnet_types.hpp"
 
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 10;
+inline constexpr std::uint32_t kFabricVersion = 11;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
-/// errors of its queue pairs 2, IP addresses 2 each.
-inline constexpr std::size_t kNodeWords = 25 + 2 * kMaxNodeAddresses;
+/// errors of its queue pairs 2, attachment 1, IP addresses 2 each.
+inline constexpr std::size_t kNodeWords = 26 + 2 * kMaxNodeAddresses;
 /// The word with the port state in its low 8 bits, which are 0 if there is no such node.
 inline constexpr std::size_t kNodePortWord = 11;
 /// Words of a group's record: MGID 2, receivers 16.
@@ -30,7 +31,8 @@ using PublishedGroup = PublishedRecord<kGroupWords>;
 struct FabricHeader {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t reserved;
+  std::uint16_t switches;
+  std::uint16_t ports;  ///< of each switch
   std::uint64_t size;
 };
 
@@ -41,14 +43,47 @@ struct alignas(64) NodeSlots {
   std::array<std::atomic<std::uint64_t>, kPortCounters> counters;
 };
 
+/// A port of a switch.
+struct PublishedPort {
+  /// | state 8 | kind 8 | port 16 | index 16 |: what it is connected to
+  std::atomic<std::uint64_t> peer;
+  /// Of packets that processes have sent through it to another switch.
+  std::atomic<std::uint64_t> packets;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> discards;
+};
+
+/// What precedes the ports and the multicast table of a switch, whose size depends on the ports.
+struct alignas(64) PublishedSwitch {
+  PublishedNode node;
+  /// By LID: exit port + 1, or 0 for none.
+  std::array<std::atomic<std::uint16_t>, subnet::kUnicastLids> routes;
+};
+
 struct FabricLayout {
   alignas(64) FabricHeader header;
   std::array<PublishedNode, kMaxNodes> nodes;
   std::array<PublishedGroup, kMaxGroups> groups;
-  /// By LID: node index + 1, or 0 for none.
-  std::array<std::atomic<std::uint16_t>, subnet::kUnicastLids> lids;
   std::array<NodeSlots, kMaxNodes> slots;
 };
+
+/// Words of a row of a multicast table.
+[[nodiscard]] constexpr std::size_t row_words(const SwitchCount& count) {
+  return (count.ports + std::size_t{63}) / 64;
+}
+/// Bytes of a switch: PublishedSwitch, a PublishedPort for each of ports 0 and up, the rows of the
+/// multicast table.
+[[nodiscard]] constexpr std::size_t switch_bytes(const SwitchCount& count) {
+  const std::size_t size = sizeof(PublishedSwitch) +
+                           (count.ports + std::size_t{1}) * sizeof(PublishedPort) +
+                           kMaxGroups * row_words(count) * sizeof(std::uint64_t);
+  return (size + 63) / 64 * 64;
+}
+/// Bytes of the file: FabricLayout, the switches.
+[[nodiscard]] constexpr std::size_t file_bytes(const SwitchCount& count) {
+  return sizeof(FabricLayout) + count.switches * switch_bytes(count);
+}
+static_assert(sizeof(FabricLayout) % 64 == 0 && sizeof(PublishedSwitch) % 64 == 0);
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std::uint64_t>) == 8);
@@ -58,6 +93,9 @@ static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std:
 [[nodiscard]] bool has_address(const PublishedNode::Value& words, const IpAddress& address);
 /// Returns nullopt for an empty or invalid record.
 [[nodiscard]] std::optional<subnet::Node> decode(const PublishedNode::Value& words);
+[[nodiscard]] std::uint64_t encode(const subnet::Peer& peer);
+/// Returns a port without a peer for an invalid word, or for one with an index or port too large.
+[[nodiscard]] subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count);
 [[nodiscard]] PublishedGroup::Value encode(const subnet::GroupForwarding& group);
 [[nodiscard]] subnet::GroupForwarding decode(const PublishedGroup::Value& words);
 

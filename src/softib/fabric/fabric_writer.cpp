@@ -19,8 +19,6 @@ using ipoib::Result;
 
 namespace {
 
-std::uint16_t entry_of(NodeIndex node) { return static_cast<std::uint16_t>(node + 1); }
-
 Error failure(const std::string& what, int code) {
   return Error{code, what + ": " + std::strerror(code)};
 }
@@ -28,19 +26,22 @@ Error failure(const std::string& what, int code) {
 /// Creates the file under a temporary name and renames it when it is complete, so no process opens
 /// an incomplete one. Allocates its pages now, so that a full file system cannot cause SIGBUS
 /// later.
-Result<void> create(const std::string& path) {
+Result<void> create(const std::string& path, const SwitchCount& count) {
   const std::string draft = path + ".new";
   ::unlink(draft.c_str());  // left by a process that was killed
   const auto file = open_shared(draft, IfMissing::create);
   if (!file)
     return Error{file.error().code, "cannot create " + draft + ": " + file.error().message};
-  if (const int code = ::posix_fallocate(file->get(), 0, sizeof(FabricLayout)); code != 0) {
+  if (const int code = ::posix_fallocate(file->get(), 0, off_t(file_bytes(count)));
+      code != 0) {
     return failure("cannot allocate " + draft, code);
   }
   FabricHeader header{};
   header.magic = kFabricMagic;
   header.version = kFabricVersion;
-  header.size = sizeof(FabricLayout);
+  header.switches = count.switches;
+  header.ports = count.ports;
+  header.size = file_bytes(count);
   if (::pwrite(file->get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
       ::rename(draft.c_str(), path.c_str()) != 0) {
     return failure("cannot create " + path, errno);
@@ -50,14 +51,19 @@ Result<void> create(const std::string& path) {
 
 }  // namespace
 
-Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path) {
+Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path,
+                                                   const SwitchCount& switches) {
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists) {
-    if (const auto created = create(path); !created) return created.error();
+    if (const auto created = create(path, switches); !created) return created.error();
   }
   auto fabric = Fabric::open(path);
   if (!fabric) return fabric.error();
+  if (fabric->switches() != switches) {
+    return Error{EINVAL, path + " is of a subnet with another topology; end its programs, and remove "
+                                "it with `softib stop`"};
+  }
   return FabricWriter(std::move(*fabric), exists);
 }
 
@@ -67,12 +73,37 @@ void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
 
 void FabricWriter::remove_node(NodeIndex index) { layout_->nodes[index].publish({}); }
 
-/// Sets a route. Only entries that differ are stored, since other processes forward by them
-/// meanwhile.
-void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {
-  if (!ipoib::is_unicast(lid) || node_at(lid) == node) return;
-  layout_->lids[lid.value()].store(node ? entry_of(*node) : std::uint16_t{0},
-                                   std::memory_order_release);
+/// Other processes forward by the entries meanwhile, so each is stored at once, and only if it
+/// differs.
+void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchChanges& changes) {
+  PublishedSwitch& to = switch_at(changes.index);
+  if (changes.ports) {
+    to.node.publish(encode(from.node));
+    for (SwitchPort port = 1; port < from.ports.size() && port <= count_.ports; ++port) {
+      port_at(changes.index, port).peer.store(encode(from.ports[port].peer),
+                                              std::memory_order_release);
+    }
+  }
+  for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {
+    const Lid lid(static_cast<std::uint16_t>(i));
+    if (!changes.routes[i / subnet::kBlockLids] || from.routes.at(lid) == exit(changes.index, lid)) {
+      continue;
+    }
+    const auto exit = from.routes.at(lid);
+    to.routes[i].store(static_cast<std::uint16_t>(exit ? *exit + 1 : 0), std::memory_order_release);
+  }
+  for (std::size_t group = 0; group < kMaxGroups; ++group) {
+    if (!changes.groups[group / subnet::kBlockGroups]) continue;
+    const PortSet& exits = from.groups.at(group);
+    auto* const row = row_at(changes.index, group);
+    for (std::size_t word = 0; word < row_words(count_); ++word) {
+      std::uint64_t bits = 0;
+      for (std::size_t bit = 0; bit < 64 && word * 64 + bit < exits.size(); ++bit) {
+        bits |= std::uint64_t{exits[word * 64 + bit]} << bit;
+      }
+      row[word].store(bits, std::memory_order_release);
+    }
+  }
 }
 
 void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding) {

@@ -7,6 +7,7 @@ namespace {
 constexpr std::array<std::string_view, kPortCounters> kNames{
     "sent_packets",        "sent_bytes",          "received_packets",     "received_bytes",
     "multicast_copies",    "drop_malformed",      "drop_port_not_active", "drop_unknown_lid",
+    "drop_routing_loop",
     "drop_empty_place",  // drop_empty_slot, by its name since the first release
     "drop_congested",      "drop_lost_peer",      "drop_no_receiver",     "drop_unknown_qp",
     "drop_qkey",           "drop_pkey",           "drop_no_receive",      "drop_not_attached",
@@ -28,7 +29,7 @@ subnet::PerformanceCounters performance_counters(const PortCounterValues& values
   subnet::PerformanceCounters counters;
   counters.symbol_errors = of(PortCounter::drop_icrc);
   counters.receive_errors = of(PortCounter::drop_malformed) + of(PortCounter::drop_icrc);
-  counters.relay_errors = of(PortCounter::drop_unknown_lid);
+  counters.relay_errors = of(PortCounter::drop_unknown_lid) + of(PortCounter::drop_routing_loop);
   counters.transmit_discards = of(PortCounter::drop_port_not_active) +
                                of(PortCounter::drop_congested) + of(PortCounter::drop_lost_peer) +
                                of(PortCounter::drop_link_fault);

@@ -18,6 +18,7 @@ enum class PortCounter : std::uint8_t {
   drop_malformed,        ///< not a UD packet, or inconsistent lengths
   drop_port_not_active,  ///< our port or the destination's
   drop_unknown_lid,      ///< no node, or no group, has the destination LID
+  drop_routing_loop,     ///< the tables of the switches lead in a circle
   drop_empty_slot,       ///< no process has the slot that the destination QPN names
   drop_congested,        ///< the receiver has not read what was sent before, or there was no memory
   drop_lost_peer,        ///< the receiver died before it read the packet

@@ -1,4 +1,6 @@
 // The part of SubnetManager for subnets with an external SM.
+#include <cassert>
+
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
@@ -7,24 +9,32 @@ void SubnetManager::adopt_configured(const std::vector<SubnetSnapshot::NodeEntry
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);
-    const bool is_switch = entry.index == kSubnetNode;
-    if (is_switch && entry.node.name == kSwitchName) {
-      switch_ = entry.node;
-    } else if (!is_switch && !nodes_[entry.index]) {
-      (void)insert(entry.index, entry.node);
-    }
+    // Node 0 is the first switch, and adopted as such.
+    if (entry.index != kSubnetNode) (void)insert(entry.index, entry.node);
   }
-  routes_.mark_all_changed();
 }
 
-void SubnetManager::set_port(NodeIndex index, const PortAttributes& port) {
-  nodes_[index]->port = port;
+Node& SubnetManager::writable(const Node& node) {
+  if (node.switch_index) return switches_[*node.switch_index].node;
+  const auto index = find(node.name);
+  assert(index);
+  return *nodes_[*index];
+}
+
+void SubnetManager::set_port(const Node& node, const PortAttributes& port) {
+  Node& written = writable(node);
+  if (written.switch_index) {
+    written.port = port;
+    switches_[*written.switch_index].has_changed = true;
+    if (*written.switch_index == 0) changed_.set(kSubnetNode);
+    return;
+  }
+  const NodeIndex index = *find(node.name);
+  const bool have_lids_changed = written.port.lid != port.lid || written.port.lmc != port.lmc;
+  if (have_lids_changed) release_lids(written);
+  written.port = port;
+  if (have_lids_changed) claim_lids(index);
   changed_.set(index);
-}
-
-void SubnetManager::set_switch_port(const PortAttributes& port) {
-  switch_.port = port;
-  changed_.set(kSubnetNode);
 }
 
 }  // namespace softib::subnet

@@ -10,7 +10,6 @@ using ipoib::wire::NodeInfo;
 using ipoib::wire::NodeRecord;
 using ipoib::wire::PortInfo;
 
-constexpr std::uint8_t kUsualSwitchPorts = 36;
 constexpr std::uint8_t kPhysicalPolling = 2;
 constexpr std::uint8_t kPhysicalDisabled = 3;
 constexpr std::uint8_t kPhysicalLinkUp = 5;
@@ -33,11 +32,19 @@ PortInfo link_info(const PortAttributes& port) {
   return info;
 }
 
-/// The PortInfo of an external port of the switch.
-PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
-  const Node* peer = manager.node(static_cast<NodeIndex>(port - 1));
-  PortAttributes attributes = peer != nullptr ? peer->port : manager.the_switch().port;
-  if (peer == nullptr) attributes.state = PortState::down;
+/// The PortInfo of an external port of a switch.
+PortInfo external_port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
+  const ExternalPort& external = manager.switches()[*node.switch_index].ports[port];
+  PortAttributes attributes = node.port;
+  attributes.state = PortState::down;
+  if (external.peer.kind == Peer::Kind::node) {
+    attributes = manager.node(external.peer.index)->port;
+  } else if (external.peer.kind == Peer::Kind::switch_port) {
+    attributes.state = external.peer.state;
+    attributes.width = external.width;
+    attributes.speed = external.speed;
+    attributes.mtu = external.mtu;
+  }
   PortInfo info = link_info(attributes);
   info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
   info.guid_capability = 0;
@@ -47,24 +54,20 @@ PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
 
 }  // namespace
 
-std::optional<std::uint8_t> switch_port(NodeIndex node) {
-  if (node >= kMaxSwitchPorts) return std::nullopt;
-  return static_cast<std::uint8_t>(node + 1);
+std::optional<std::uint8_t> switch_port(const Node& node) {
+  const SwitchPort port = node.attachment.port;
+  return port <= kMaxNumberedPort ? std::optional(static_cast<std::uint8_t>(port)) : std::nullopt;
 }
 
-std::uint8_t switch_port_count(const SubnetManager& manager) {
-  std::size_t last = 0;
-  for (std::size_t i = 0; i < kMaxSwitchPorts; ++i) {
-    if (manager.node(static_cast<NodeIndex>(i)) != nullptr) last = i + 1;
-  }
-  return static_cast<std::uint8_t>(std::max<std::size_t>(last, kUsualSwitchPorts));
+std::uint8_t switch_port_count(const SubnetManager& manager, const Node& node) {
+  return static_cast<std::uint8_t>(manager.switches()[*node.switch_index].port_count);
 }
 
 NodeInfo node_info(const SubnetManager& manager, const Node& node) {
-  const bool is_switch = &node == &manager.the_switch();
+  const bool is_switch = node.switch_index.has_value();
   NodeInfo info;
   info.type = is_switch ? NodeInfo::kSwitch : NodeInfo::kChannelAdapter;
-  info.ports = is_switch ? switch_port_count(manager) : node.port.number;
+  info.ports = is_switch ? switch_port_count(manager, node) : node.port.number;
   info.system_image_guid = info.node_guid = node.port.node_guid;
   info.port_guid = node.port.port_guid;
   info.partition_capacity = kPKeyTableSize;
@@ -78,7 +81,8 @@ NodeInfo node_info(const SubnetManager& manager, const Node& node) {
 std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node) {
   static_assert(kMaxNodeName < NodeRecord::kDescriptionSize);
   std::array<char, NodeRecord::kDescriptionSize> description{};
-  std::copy(node.name.begin(), node.name.end(), description.begin());
+  const std::string& text = node.description.empty() ? node.name : node.description;
+  std::copy_n(text.begin(), std::min(text.size(), description.size()), description.begin());
   return description;
 }
 
@@ -114,8 +118,8 @@ PortInfo port_info(const PortAttributes& port) {
 }
 
 PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
-  if (&node == &manager.the_switch() && port != 0) return external_port_info(manager, port);
-  const bool is_switch = &node == &manager.the_switch();
+  const bool is_switch = node.switch_index.has_value();
+  if (is_switch && port != 0) return external_port_info(manager, node, port);
   PortInfo info = port_info(is_switch ? node.port : port_of_hca(node.port, port).value());
   info.local_port = port;
   return info;

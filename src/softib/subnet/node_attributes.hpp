@@ -23,9 +23,11 @@ inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;
 inline constexpr std::uint32_t kCapabilitySystemImageGuid = 1U << 11;
 inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 
-/// The switch port that a node is connected to; nullopt if its number would be too large.
-[[nodiscard]] std::optional<std::uint8_t> switch_port(NodeIndex node);
-[[nodiscard]] std::uint8_t switch_port_count(const SubnetManager& manager);
+/// The number of the switch port that a node is connected to; nullopt if management packets cannot
+/// name it.
+[[nodiscard]] std::optional<std::uint8_t> switch_port(const Node& node);
+/// The highest number of a port of the switch that `node` is.
+[[nodiscard]] std::uint8_t switch_port_count(const SubnetManager& manager, const Node& node);
 
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(

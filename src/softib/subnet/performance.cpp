@@ -89,13 +89,24 @@ void write_class_port_info(ipoib::MutableBytes data) {
 
 }  // namespace
 
-/// The counters without offsets. A switch port has received what its node has sent.
-PerformanceCounters PerformanceAgents::raw(const Port& port) const {
-  auto counters = source_ ? source_(port.node) : PerformanceCounters{};
+/// The counters without offsets. A switch port has received what its peer has sent.
+PerformanceCounters PerformanceAgents::raw(const Port& port, const SubnetManager& manager) const {
   if (!port.of_switch) {
+    auto counters = source_ ? source_(port.index) : PerformanceCounters{};
     counters.relay_errors = 0;
     return counters;
   }
+  const Peer at = manager.switches().peer(port.index, port.number);
+  if (at.kind == Peer::Kind::none) return {};
+  if (at.kind == Peer::Kind::switch_port) {
+    if (!cables_) return {};
+    auto counters = cables_(port.index, port.number);
+    const auto from_peer = cables_(at.index, at.port);
+    counters.receive_data = from_peer.transmit_data;
+    counters.receive_packets = from_peer.transmit_packets;
+    return counters;
+  }
+  const auto counters = source_ ? source_(at.index) : PerformanceCounters{};
   PerformanceCounters peer;
   peer.relay_errors = counters.relay_errors;
   peer.transmit_data = counters.receive_data;
@@ -109,8 +120,8 @@ AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManag
   const auto header = MadHeader::parse(packet.mad);
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
   if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
-  const bool is_switch = packet.dlid == manager.the_switch().port.lid;
-  // The table of an external SM may refer to nodes that do not exist, and to the switch as node 0.
+  const Switch* const at = manager.switch_at(packet.dlid);
+  const bool is_switch = at != nullptr;
   const auto index = manager.node_at(packet.dlid);
   const Node* const node = manager.node(index);
   if (const auto refused = refuse(is_switch, node, packet)) return {*refused, 0, {}, 0};
@@ -134,11 +145,12 @@ AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManag
   // Port 0 of the switch has no counters.
   const std::uint8_t number = data[kPortOffset];
   const bool is_port =
-      is_switch ? number <= switch_port_count(manager) : number == node->port.number;
+      is_switch ? number <= switch_port_count(manager, at->node) : number == node->port.number;
   if (!is_port) return make_response(packet, *header, mad_status::kInvalidField);
-  const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *index, is_switch};
-  const bool is_counted = !is_switch || manager.node(port.node) != nullptr;
-  const PerformanceCounters now = is_counted ? raw(port) : PerformanceCounters{};
+  const Port port = is_switch ? Port{true, *at->node.switch_index, number} : Port{false, *index, 0};
+  const bool is_counted =
+      !is_switch || manager.switches().peer(port.index, number).kind != Peer::Kind::none;
+  const PerformanceCounters now = is_counted ? raw(port, manager) : PerformanceCounters{};
   if (is_set && is_counted) {
     const auto selected = ipoib::load_be<std::uint16_t>(&data[kSelectOffset]);
     for (const auto& field : fields) {

@@ -32,21 +32,26 @@ class PerformanceAgents {
  public:
   /// The counters of a node's port since the node was created.
   using Source = std::function<PerformanceCounters(NodeIndex)>;
+  /// What a port of a switch has sent to another switch, and discarded.
+  using CableSource = std::function<PerformanceCounters(SwitchIndex, SwitchPort)>;
 
-  explicit PerformanceAgents(Source source) : source_(std::move(source)) {}
+  explicit PerformanceAgents(Source source, CableSource cables = {})
+      : source_(std::move(source)), cables_(std::move(cables)) {}
 
   /// Handles a packet of this class to QP1 of any node.
   [[nodiscard]] AgentResult handle(const MadPacket& packet, const SubnetManager& manager);
 
  private:
   struct Port {
-    NodeIndex node = 0;
     bool of_switch = false;
+    std::uint16_t index = 0;  ///< of the switch or the node
+    SwitchPort number = 0;    ///< of the switch's port
     auto operator<=>(const Port&) const = default;
   };
-  [[nodiscard]] PerformanceCounters raw(const Port& port) const;
+  [[nodiscard]] PerformanceCounters raw(const Port& port, const SubnetManager& manager) const;
 
   Source source_;
+  CableSource cables_;
   /// Subtracted from the raw counters, because they were set to other values.
   std::map<Port, PerformanceCounters> offsets_;
 };

@@ -93,9 +93,9 @@ SaResponse query_ports(const SaRequest& request, const SubnetManager& manager) {
   RecordTable found(PortInfoRecord::kSize);
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
-    const bool is_switch = node == &manager.the_switch();
+    const bool is_switch = node->switch_index.has_value();
     // The subnet knows only the connected port of an HCA.
-    const unsigned last = is_switch ? switch_port_count(manager) : node->port.number;
+    const unsigned last = is_switch ? switch_port_count(manager, *node) : node->port.number;
     for (unsigned port = is_switch ? 0 : last; port <= last; ++port) {
       PortInfoRecord record;
       record.lid = node->port.lid;

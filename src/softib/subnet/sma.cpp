@@ -34,7 +34,7 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
   if (!is_smp) return {};
   if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
   if (header->method == smp_method::kTrapRepress) {
-    const bool is_our_trap = traps_.repress(header->transaction_id);
+    const bool is_our_trap = repress(header->transaction_id);
     return {is_our_trap ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response, 0, {}, 0};
   }
   const NodeIndex sender = MadRoute::of(header->transaction_id).node;
@@ -48,7 +48,7 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
     case SmpRoute::found:
       break;
   }
-  if (state_.manager.has_own_sm() || target.is_switch || !is_for_manager(*header)) {
+  if (state_.manager.has_own_sm() || target.is_switch() || !is_for_manager(*header)) {
     const bool is_allowed = is_authorised(target, *header, m_key_of(packet.mad));
     return is_allowed ? respond(packet, *header, target)
                       : AgentResult{AgentOutcome::wrong_m_key, 0, {}, 0};
@@ -71,7 +71,7 @@ AgentResult SubnetManagementAgents::respond(const MadPacket& packet, const MadHe
     if (is_set) {
       const std::span<const std::uint8_t> mad(packet.mad);
       status = set_attribute(target, header, mad.subspan<kSmpDataOffset, kSmpDataSize>(), state_);
-      if (std::exchange(state_.link_changed, false)) link_changed();
+      for (const auto index : std::exchange(state_.link_changes, {})) link_changed(index);
     }
     // The response to SubnSet() contains the new value.
     std::uint16_t get_status = 0;
@@ -86,14 +86,37 @@ AgentResult SubnetManagementAgents::respond(const MadPacket& packet, const MadHe
   return result;
 }
 
-void SubnetManagementAgents::link_changed() {
+void SubnetManagementAgents::link_changed(SwitchIndex index) {
   if (state_.manager.has_own_sm()) return;
-  state_.settings.links_changed = true;
-  traps_.links_changed();
+  Switch& at = state_.manager.switches()[index];
+  at.settings.links_changed = true;
+  at.traps.links_changed();
 }
 
-std::optional<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
-  return traps_.on_time(state_.manager.the_switch().port, now);
+bool SubnetManagementAgents::repress(std::uint64_t transaction_id) {
+  Switches& switches = state_.manager.switches();
+  for (SwitchIndex i = 0; i < switches.size(); ++i) {
+    if (switches[i].traps.repress(transaction_id)) return true;
+  }
+  return false;
+}
+
+ipoib::TimePoint SubnetManagementAgents::next_deadline() const {
+  const Switches& switches = state_.manager.switches();
+  auto first = ipoib::kNever;
+  for (SwitchIndex i = 0; i < switches.size(); ++i) {
+    first = std::min(first, switches[i].traps.next_deadline());
+  }
+  return first;
+}
+
+std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
+  Switches& switches = state_.manager.switches();
+  std::vector<MadPacket> due;
+  for (SwitchIndex i = 0; i < switches.size(); ++i) {
+    if (auto trap = switches[i].traps.on_time(switches[i].node.port, now)) due.push_back(*trap);
+  }
+  return due;
 }
 
 }  // namespace softib::subnet

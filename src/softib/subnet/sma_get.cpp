@@ -17,15 +17,14 @@ namespace {
 ///
 ///   | linear 16, random 16, multicast capacity 16 | top 16 | default ports 24 | life time 5,
 ///     links changed 1, - 2 | ...
-SmpData switch_info(const ManagedState& state) {
-  const SwitchSettings& settings = state.settings;
-  const auto own_top = state.manager.the_switch().port.lid.value();
+SmpData switch_info(const SubnetManager& manager, SwitchIndex index) {
+  const SwitchSettings& settings = manager.switches()[index].settings;
   SmpData data{};
   ipoib::ByteWriter writer(data);
   writer.u16(ipoib::kFirstMulticastLid.value());
   writer.u16(0);
   writer.u16(kMaxGroups);
-  writer.u16(state.manager.has_own_sm() ? own_top : settings.linear_top);
+  writer.u16(manager.has_own_sm() ? kSwitchLid.value() : settings.linear_top);
   writer.u8(settings.default_port);
   writer.u8(settings.default_primary_port);
   writer.u8(settings.default_not_primary_port);
@@ -35,33 +34,26 @@ SmpData switch_info(const ManagedState& state) {
 }
 
 /// IBA 14.2.5.10: for each of a block of 64 LIDs, the port.
-SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
+SmpData forwarding_block(const LinearForwardingTable& routes, std::uint32_t block) {
   SmpData data;
   for (std::size_t i = 0; i < data.size(); ++i) {
-    const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
-    const auto index = manager.node_at(lid);
-    data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
-    const bool is_switch =
-        manager.has_own_sm() ? lid == manager.the_switch().port.lid : index == kSubnetNode;
-    if (is_switch) data[i] = 0;
+    const auto exit = routes.at(Lid(static_cast<std::uint16_t>(block * data.size() + i)));
+    data[i] = exit && *exit <= kMaxNumberedPort ? static_cast<std::uint8_t>(*exit) : kNoPort;
   }
   return data;
 }
 
 /// IBA 14.2.5.12: for each of 32 multicast LIDs, a bit set of 16 ports; bit i is port
 /// 16 * position + i.
-SmpData multicast_block(const ManagedState& state, const MulticastBlock& block) {
-  const bool has_own_sm = state.manager.has_own_sm();
+SmpData multicast_block(const MulticastForwardingTable& groups, const MulticastBlock& block) {
   SmpData data;
   ipoib::ByteWriter writer(data);
   for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
-    const std::size_t group = block.group(i);
-    const NodeSet receivers =
-        has_own_sm ? state.groups.forwarding(group).receivers : state.multicast.at(group);
+    const PortSet& exits = groups.at(block.group(i));
     std::uint16_t ports = 0;
     for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
-      const auto node = block.node(bit);
-      if (node && receivers[*node]) ports |= static_cast<std::uint16_t>(1U << bit);
+      const auto at = block.in_set(bit);
+      if (at && exits[*at]) ports |= static_cast<std::uint16_t>(1U << bit);
     }
     writer.u16(ports);
   }
@@ -96,12 +88,13 @@ std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget
                                       std::uint32_t port, std::uint64_t m_key) {
   const SubnetManager& manager = state.manager;
   // On an HCA, 0 is the port that received the packet.
-  if (port == 0 && !target.is_switch) port = target.entry_port;
-  const auto ports = target.is_switch ? switch_port_count(manager) : target.node->port.number;
+  if (port == 0 && !target.is_switch()) port = target.entry_port;
+  const auto ports =
+      target.is_switch() ? switch_port_count(manager, *target.node) : target.node->port.number;
   if (port > ports) return std::nullopt;
   auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
   info.local_port = target.entry_port;
-  const bool is_manager = !target.is_switch && state.is_manager && state.is_manager(target.index);
+  const bool is_manager = !target.is_switch() && state.is_manager && state.is_manager(target.index);
   if (is_manager) info.capability_mask |= kCapabilityIsSm;
   const ManagementKey& key = target.node->key;
   if (key.protection == 0 || key.admits(m_key)) info.m_key = key.value;
@@ -143,6 +136,8 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
   const bool is_sm = manager.has_own_sm() && &node == manager.node(kSubnetNode);
   const std::uint32_t modifier = header.attribute_modifier;
   status = mad_status::kInvalidField;
+  const Switch* const at =
+      target.is_switch() ? &manager.switches()[*node.switch_index] : nullptr;
   switch (header.attribute_id) {
     case smp_attribute::kNodeDescription:
       return node_description_data(node);
@@ -151,14 +146,15 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case ipoib::wire::attribute::kPortInfo:
       return port_info_data(state, target, modifier, m_key);
     case smp_attribute::kSwitchInfo:
-      return target.is_switch ? std::optional(switch_info(state)) : std::nullopt;
+      return at != nullptr ? std::optional(switch_info(manager, *node.switch_index))
+                           : std::nullopt;
     case smp_attribute::kLinearForwardingTable:
-      if (!target.is_switch || modifier >= kUnicastBlocks) return std::nullopt;
-      return forwarding_block(manager, modifier);
+      if (at == nullptr || modifier >= kUnicastBlocks) return std::nullopt;
+      return forwarding_block(at->routes, modifier);
     case smp_attribute::kMulticastForwardingTable: {
       const auto block = MulticastBlock::parse(modifier);
-      if (!target.is_switch || !block) break;
-      return multicast_block(state, *block);
+      if (at == nullptr || !block) break;
+      return multicast_block(at->groups, *block);
     }
     case smp_attribute::kGuidInfo:
       return guid_block(node, modifier);

@@ -51,48 +51,62 @@ bool is_link_change(PortState before, PortState now) {
   return before != now && (now == PortState::down || now == PortState::init);
 }
 
-/// Sets an external port of the switch, of which only the link state is written.
-std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, ManagedState& state) {
-  const Node* peer = state.manager.node(index);
-  PortAttributes port = peer != nullptr ? peer->port : PortAttributes{};
+/// Sets an external port of a switch. Of one to an HCA, only the link state is written; of one to
+/// another switch, the MTU, too.
+std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const PortInfo& wanted,
+                                ManagedState& state) {
+  SubnetManager& manager = state.manager;
+  const Peer peer = manager.switches().peer(index, number);
+  const Node* const node = peer.kind == Peer::Kind::node ? manager.node(peer.index) : nullptr;
+  PortAttributes port = node != nullptr ? node->port : PortAttributes{};
+  const bool is_cable = peer.kind == Peer::Kind::switch_port;
+  if (is_cable) port.state = peer.state;
   const auto next = next_state(port, wanted);
   if (!next) return mad_status::kInvalidField;
-  if (peer == nullptr || port.state == *next) return kOk;
-  state.link_changed = is_link_change(port.state, *next);
+  if (is_cable) {
+    if (!is_mtu(wanted.neighbor_mtu)) return mad_status::kInvalidField;
+    manager.switches().set_cable_mtu(index, number, wanted.neighbor_mtu);
+  }
+  if (peer.kind == Peer::Kind::none || port.state == *next) return kOk;
+  if (is_link_change(port.state, *next)) {
+    state.link_changes.push_back(index);
+    if (is_cable) state.link_changes.push_back(peer.index);
+  }
+  if (is_cable) {
+    (void)manager.set_cable(index, number, *next);
+    return kOk;
+  }
   port.set_state(*next);
-  state.manager.set_port(index, port);
+  manager.set_port(*node, port);
   return kOk;
 }
 
 std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, ManagedState& state) {
   PortAttributes port = target.node->port;
-  const auto next = target.is_switch ? port.state : next_state(port, wanted);
+  const bool is_switch = target.is_switch();
+  const auto next = is_switch ? port.state : next_state(port, wanted);
   // Port 0 of a switch has no link and thus no NeighborMTU.
   const bool has_mtu =
-      target.is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
+      is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
   const bool has_lanes = wanted.operational_vls <= 1;
   const bool has_lids = ipoib::is_unicast(wanted.lid) && ipoib::is_unicast(wanted.sm_lid) &&
                         wanted.lid == ipoib::base_lid(wanted.lid, wanted.lmc);
   if (!next || !has_mtu || !has_lanes || !has_lids) {
     return mad_status::kInvalidField;
   }
-  state.link_changed = is_link_change(port.state, *next);
+  if (is_link_change(port.state, *next)) {
+    state.link_changes.push_back(target.node->attachment.switch_index);
+  }
   port.set_state(*next);
   port.gid_prefix = wanted.gid_prefix;
   port.lid = wanted.lid;
   port.lmc = wanted.lmc;
   port.sm_lid = wanted.sm_lid;
   port.sm_sl = wanted.sm_sl;
-  if (!target.is_switch) port.mtu = wanted.neighbor_mtu;
+  if (!is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
-  const ManagementKey key{wanted.m_key, wanted.m_key_protection};
-  if (target.is_switch) {
-    state.manager.set_switch_port(port);
-    state.manager.set_switch_m_key(key);
-  } else {
-    state.manager.set_port(target.index, port);
-    state.manager.set_m_key(target.index, key);
-  }
+  state.manager.set_port(*target.node, port);
+  state.manager.set_m_key(*target.node, {wanted.m_key, wanted.m_key_protection});
   return kOk;
 }
 
@@ -100,25 +114,23 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpVi
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
   // An HCA has only the connected port.
-  const bool is_port = target.is_switch ? number <= switch_port_count(state.manager)
-                                        : number == 0 || number == target.node->port.number;
+  const bool is_port = target.is_switch()
+                           ? number <= switch_port_count(state.manager, *target.node)
+                           : number == 0 || number == target.node->port.number;
   if (!wanted || !is_port) return mad_status::kInvalidField;
-  if (!target.is_switch || number == 0) return set_end_port(target, *wanted, state);
-  return set_external_port(static_cast<NodeIndex>(number - 1), *wanted, state);
+  if (!target.is_switch() || number == 0) return set_end_port(target, *wanted, state);
+  return set_external_port(*target.node->switch_index, static_cast<std::uint8_t>(number), *wanted,
+                           state);
 }
 
 std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
                         ManagedState& state) {
-  // There is one block, and only port 0 of the switch has a table.
+  // There is one block, and only port 0 of a switch has a table.
   if (modifier != 0) return mad_status::kInvalidField;
   PortAttributes port = target.node->port;
   ipoib::ByteReader reader(data);
   for (auto& key : port.pkeys) key = PKey(reader.u16());
-  if (target.is_switch) {
-    state.manager.set_switch_port(port);
-  } else {
-    state.manager.set_port(target.index, port);
-  }
+  state.manager.set_port(*target.node, port);
   return kOk;
 }
 
@@ -139,15 +151,12 @@ std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
   return kOk;
 }
 
-std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manager) {
+std::uint16_t set_routes(std::uint32_t block, SmpView data, LinearForwardingTable& routes) {
   if (block >= kUnicastBlocks) return mad_status::kInvalidField;
   for (std::size_t i = 0; i < data.size(); ++i) {
-    const std::uint8_t port = data[i];
-    // Port 0 is the switch itself; port 1 is not connected.
-    std::optional<NodeIndex> node;
-    if (port == 0) node = kSubnetNode;
-    if (port > 1 && port <= kMaxSwitchPorts) node = static_cast<NodeIndex>(port - 1);
-    manager.routes().set(Lid(static_cast<std::uint16_t>(block * data.size() + i)), node);
+    const bool is_port = data[i] <= kMaxNumberedPort;
+    routes.set(Lid(static_cast<std::uint16_t>(block * data.size() + i)),
+               is_port ? std::optional<SwitchPort>(data[i]) : std::nullopt);
   }
   return kOk;
 }
@@ -158,11 +167,11 @@ std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwa
   ipoib::ByteReader reader(data);
   for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
     const std::uint16_t ports = reader.u16();
-    NodeSet receivers = table.at(block->group(i));
+    PortSet exits = table.at(block->group(i));
     for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
-      if (const auto node = block->node(bit)) receivers[*node] = (ports >> bit & 1) != 0;
+      if (const auto at = block->in_set(bit)) exits[*at] = (ports >> bit & 1) != 0;
     }
-    table.set(block->group(i), receivers);
+    table.set(block->group(i), exits);
   }
   return kOk;
 }
@@ -183,14 +192,15 @@ std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, Sm
     default:
       break;
   }
-  if (!target.is_switch) return mad_status::kUnsupportedMethodAttribute;
+  if (!target.is_switch()) return mad_status::kUnsupportedMethodAttribute;
+  Switch& at = state.manager.switches()[*target.node->switch_index];
   switch (header.attribute_id) {
     case smp_attribute::kSwitchInfo:
-      return set_switch_info(data, state.settings);
+      return set_switch_info(data, at.settings);
     case smp_attribute::kLinearForwardingTable:
-      return set_routes(modifier, data, state.manager);
+      return set_routes(modifier, data, at.routes);
     case smp_attribute::kMulticastForwardingTable:
-      return set_multicast(modifier, data, state.multicast);
+      return set_multicast(modifier, data, at.groups);
     default:
       return mad_status::kUnsupportedMethodAttribute;
   }

@@ -39,20 +39,27 @@ bool is_valid_directed_route(const MadPacket& packet, const MadHeader& header) {
 
 /// Follows one cable. Returns false if there is none, or it is down.
 bool take_hop(std::uint8_t exit, const SubnetManager& manager, SmpTarget& target) {
-  if (target.is_switch) {
-    const Node* next = exit == 0 ? nullptr : manager.node(static_cast<NodeIndex>(exit - 1));
-    if (exit > switch_port_count(manager) || next == nullptr || is_down(*next)) return false;
-    target.node = next;
-    target.index = static_cast<NodeIndex>(exit - 1);
-    target.is_switch = false;
-    target.entry_port = next->port.number;
+  const Switches& switches = manager.switches();
+  if (!target.is_switch()) {
+    const auto port = switch_port(*target.node);
+    if (exit != target.node->port.number || !port || is_down(*target.node)) return false;
+    target.node = &switches[target.node->attachment.switch_index].node;
+    target.entry_port = *port;
     return true;
   }
-  const auto port = switch_port(target.index);
-  if (exit != target.node->port.number || !port || is_down(*target.node)) return false;
-  target.node = &manager.the_switch();
-  target.is_switch = true;
-  target.entry_port = *port;
+  const SwitchIndex from = *target.node->switch_index;
+  if (exit == 0 || exit > switches[from].port_count) return false;
+  const Peer peer = switches.peer(from, exit);
+  if (peer.kind == Peer::Kind::switch_port && carries(peer.state, true)) {
+    target.node = &switches[peer.index].node;
+    target.entry_port = static_cast<std::uint8_t>(peer.port);
+    return true;
+  }
+  const Node* const next = peer.kind == Peer::Kind::node ? manager.node(peer.index) : nullptr;
+  if (next == nullptr || is_down(*next)) return false;
+  target.node = next;
+  target.index = peer.index;
+  target.entry_port = next->port.number;
   return true;
 }
 
@@ -66,19 +73,25 @@ bool walk(const MadPacket& packet, std::size_t hops, const SubnetManager& manage
 }
 
 /// Finds the destination of a LID-routed packet. A port reaches itself even if it is down.
-bool find(Lid lid, NodeIndex sender, const SubnetManager& manager, SmpTarget& target) {
+bool find(Lid lid, const SubnetManager& manager, SmpTarget& target) {
   if (!ipoib::is_unicast(lid)) return false;
   if (target.node->port.has(lid)) return true;
-  if (lid == manager.the_switch().port.lid) {
-    target = {&manager.the_switch(), true, 0, 0, {}};
-    return true;
+  if (is_down(*target.node)) return false;
+  const Switches& switches = manager.switches();
+  std::uint8_t entry = switch_port(*target.node).value_or(0);
+  const Route route =
+      follow(switches, target.node->attachment.switch_index, lid, true,
+             [&](SwitchIndex at, SwitchPort exit) {
+               entry = static_cast<std::uint8_t>(switches.peer(at, exit).port);
+             });
+  if (route.end == RouteEnd::switch_) {
+    target = {&switches[route.index].node, 0, entry, {}};
+    return target.node->port.has(lid);
   }
-  const auto index = manager.node_at(lid);
-  const Node* const node = manager.node(index);
-  if (node == nullptr || !node->port.has(lid) || (*index != sender && is_down(*node))) {
-    return false;
-  }
-  target = {node, false, *index, node->port.number, {}};
+  const Node* const node =
+      route.end == RouteEnd::node ? manager.node(static_cast<NodeIndex>(route.index)) : nullptr;
+  if (node == nullptr || !node->port.has(lid) || is_down(*node)) return false;
+  target = {node, route.index, node->port.number, {}};
   return true;
 }
 
@@ -95,13 +108,13 @@ bool is_directed(const MadHeader& header) {
 SmpRoute resolve_target(const MadPacket& packet, const MadHeader& header, NodeIndex sender,
                         const SubnetManager& manager, SmpTarget& target) {
   const Node* const from = manager.node(sender);
-  target = {from, false, sender, from->port.number, {}};
+  target = {from, sender, from->port.number, {}};
   if (is_directed(header)) {
     if (!is_valid_directed_route(packet, header)) return SmpRoute::invalid;
     return walk(packet, hop_count(header), manager, target) ? SmpRoute::found
                                                             : SmpRoute::unreachable;
   }
-  return find(packet.dlid, sender, manager, target) ? SmpRoute::found : SmpRoute::unreachable;
+  return find(packet.dlid, manager, target) ? SmpRoute::found : SmpRoute::unreachable;
 }
 
 void write_return_path(const SmpTarget& target, const MadHeader& header, MadPacket::Bytes& mad) {

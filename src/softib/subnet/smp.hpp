@@ -1,7 +1,7 @@
 // Subnet management packets (IBA 14.2.1): their layout and routing.
 //
-// There is one switch, with node i on port i + 1. A LID-routed packet is for the node with its
-// DLID. A directed route (IBA 14.2.2) starts at the sender, which the transaction ID identifies.
+// A LID-routed packet follows the tables of the switches. A directed route (IBA 14.2.2) names the
+// exit port of each hop. Both start at the sender, which the transaction ID identifies.
 #pragma once
 
 #include <array>
@@ -38,13 +38,14 @@ inline constexpr std::uint8_t kTrap = 0x05;
 inline constexpr std::uint8_t kTrapRepress = 0x07;
 }  // namespace smp_method
 
-/// The destination of a packet: a node or the switch, and the port that received it.
+/// The destination of a packet: an HCA or a switch, and the port that received it.
 struct SmpTarget {
   const Node* node = nullptr;  ///< never null
-  bool is_switch = false;
-  NodeIndex index = 0;  ///< of the node
+  NodeIndex index = 0;         ///< of the node; of a switch, of no meaning
   std::uint8_t entry_port = 1;
   std::array<std::uint8_t, kMaxHops + 1> return_path{};
+
+  [[nodiscard]] bool is_switch() const { return node->switch_index.has_value(); }
 };
 
 /// The M_Key of a packet.

@@ -10,6 +10,7 @@
 #include "softib/subnet/sma.hpp"
 #include "softib/subnet/subnet_administrator.hpp"
 #include "softib/subnet/subnet_manager.hpp"
+#include "wire/cm_messages.hpp"
 
 namespace softib::subnet {
 
@@ -33,10 +34,11 @@ Result<void> require_own_sm(const SubnetManager& manager) {
 }  // namespace
 
 struct Subnet::State {
-  State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager)
+  State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager,
+        PerformanceAgents::CableSource cables)
       : manager(std::move(config)),
-        performance(std::move(counted)),
-        agents(manager, groups, std::move(is_manager)) {}
+        performance(std::move(counted), std::move(cables)),
+        agents(manager, std::move(is_manager)) {}
 
   SubnetManager manager;
   MulticastGroups groups;
@@ -48,13 +50,16 @@ struct Subnet::State {
   std::vector<ForwardedMad> forwarded;
   /// Ports that came into service (true) or went out of it, not yet reported.
   std::vector<std::pair<Gid, bool>> service_changes;
+  /// Groups whose members have changed since the last call of take_changes().
+  std::bitset<kMaxGroups> changed_groups;
 
   [[nodiscard]] const Node& own_node() const;
   void adopt_groups(const SubnetSnapshot& before, TimePoint now);
-  void adopt_tables(const SubnetSnapshot& before);
+  void route_groups();
+  void route_all_groups();
   void create_permanent_groups();
   void add_service_change(const Gid& gid, bool in_service);
-  void end_service(NodeIndex index, const Gid& gid);
+  void end_service(NodeIndex index, const Gid& gid, SwitchIndex at);
   void on_state_change(NodeIndex index, PortState before);
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
@@ -65,7 +70,7 @@ struct Subnet::State {
 /// The node whose port the subnet process uses.
 const Node& Subnet::State::own_node() const {
   const Node* const own = manager.has_own_sm() ? manager.node(kSubnetNode) : nullptr;
-  return own != nullptr ? *own : manager.the_switch();
+  return own != nullptr ? *own : manager.switches()[0].node;
 }
 
 void Subnet::State::create_permanent_groups() {
@@ -82,19 +87,20 @@ void Subnet::State::add_service_change(const Gid& gid, bool in_service) {
 }
 
 /// Ends the memberships and subscriptions of a port that is down.
-void Subnet::State::end_service(NodeIndex index, const Gid& gid) {
+void Subnet::State::end_service(NodeIndex index, const Gid& gid, SwitchIndex at) {
   groups.remove(index);
   administrator.remove(index);
   add_service_change(gid, false);
-  agents.link_changed();
+  agents.link_changed(at);
 }
 
 void Subnet::State::on_state_change(NodeIndex index, PortState before) {
   const PortAttributes& port = manager.node(index)->port;
   if (port.state == before) return;
-  agents.link_changed();
+  const SwitchIndex at = manager.node(index)->attachment.switch_index;
+  agents.link_changed(at);
   if (port.state == PortState::active) add_service_change(port.gid(), true);
-  if (before == PortState::active) end_service(index, port.gid());
+  if (before == PortState::active) end_service(index, port.gid(), at);
 }
 
 void Subnet::State::report_events(TimePoint now) {
@@ -116,21 +122,19 @@ void Subnet::State::report_events(TimePoint now) {
   }
 }
 
-Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager)
-    : state_(
-          std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager))) {
+Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager,
+               PerformanceAgents::CableSource cables)
+    : state_(std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager),
+                                     std::move(cables))) {
   state_->create_permanent_groups();
 }
 Subnet::~Subnet() = default;
 
 void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
   State& s = *state_;
-  s.manager.adopt(before.nodes);
-  if (s.manager.has_own_sm()) {
-    s.adopt_groups(before, now);
-  } else {
-    s.adopt_tables(before);
-  }
+  // With an external SM, the switches keep their tables, so it does not notice the restart.
+  s.manager.adopt(before);
+  if (s.manager.has_own_sm()) s.adopt_groups(before, now);
 }
 
 void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
@@ -145,12 +149,21 @@ void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
   create_permanent_groups();
 }
 
-/// The switch keeps its tables, so the external SM does not notice the restart.
-void Subnet::State::adopt_tables(const SubnetSnapshot& before) {
-  for (const auto& route : before.routes) manager.routes().set(route.lid, route.node);
-  for (const auto& group : before.groups) {
-    if (group_index(group.mlid) >= kMaxGroups) continue;
-    agents.multicast().set(group_index(group.mlid), group.forwarding.receivers);
+void Subnet::State::route_all_groups() {
+  if (!manager.has_own_sm()) return;
+  for (std::size_t i = 0; i < kMaxGroups; ++i) {
+    const auto group = groups.forwarding(i);
+    if (group != GroupForwarding{}) manager.route_group(i, group.receivers);
+  }
+}
+
+/// Writes the routes of groups that have other members than before.
+void Subnet::State::route_groups() {
+  const auto changed = groups.take_changed();
+  if (changed.none() || !manager.has_own_sm()) return;
+  changed_groups |= changed;
+  for (std::size_t i = 0; i < kMaxGroups; ++i) {
+    if (changed[i]) manager.route_group(i, groups.forwarding(i).receivers);
   }
 }
 
@@ -159,7 +172,7 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
   auto added = state_->manager.add(name, port);
   if (!added || !is_new) return added;
   state_->add_service_change(state_->manager.node(*added)->port.gid(), true);
-  state_->agents.link_changed();
+  state_->agents.link_changed(state_->manager.node(*added)->attachment.switch_index);
   return added;
 }
 
@@ -167,8 +180,9 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
   if (index == kSubnetNode) return sm_port_is_fixed();
   const Node* found = node(index);
   const Gid gid = found != nullptr ? found->port.gid() : Gid();
+  const SwitchIndex at = found != nullptr ? found->attachment.switch_index : SwitchIndex{0};
   auto removed = state_->manager.remove(index);
-  if (removed) state_->end_service(index, gid);
+  if (removed) state_->end_service(index, gid, at);
   return removed;
 }
 
@@ -202,6 +216,23 @@ Result<void> Subnet::set_lid(NodeIndex index, Lid lid) {
 Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
   if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   return state_->manager.set_mtu(index, mtu);
+}
+
+Result<void> Subnet::set_cable(SwitchIndex at, SwitchPort port, bool up) {
+  SubnetManager& manager = state_->manager;
+  const bool is_cable = at < manager.switches().size() &&
+                        manager.switches().peer(at, port).kind == Peer::Kind::switch_port;
+  if (!is_cable) {
+    return ipoib::Error{ENOENT, "port " + std::to_string(port) + " has no cable to a switch"};
+  }
+  const Peer peer = manager.switches().peer(at, port);
+  const bool is_up = peer.state != PortState::down;
+  if (up == is_up) return {};
+  (void)manager.set_cable(at, port, up ? manager.link_up_state() : PortState::down);
+  state_->agents.link_changed(at);
+  state_->agents.link_changed(peer.index);
+  state_->route_all_groups();
+  return {};
 }
 
 Result<void> Subnet::set_faults(NodeIndex index, const LinkFaults& faults) {
@@ -265,12 +296,27 @@ std::optional<NodeIndex> Subnet::find(std::string_view name) const {
 const Node* Subnet::node(NodeIndex index) const {
   const SubnetManager& manager = state_->manager;
   const bool is_switch = !manager.has_own_sm() && index == kSubnetNode;
-  return is_switch ? &manager.the_switch() : manager.node(index);
+  return is_switch ? &manager.switches()[0].node : manager.node(index);
 }
 Management Subnet::management() const {
   return state_->manager.has_own_sm() ? Management::own : Management::external_sm;
 }
 std::optional<NodeIndex> Subnet::node_at(Lid lid) const { return state_->manager.node_at(lid); }
+const Switches& Subnet::switches() const { return state_->manager.switches(); }
+
+std::optional<NodeIndex> Subnet::route(NodeIndex from, Lid dlid) const {
+  if (!ipoib::is_unicast(dlid)) return std::nullopt;
+  const Route route = follow(switches(), node(from)->attachment.switch_index, dlid, false);
+  return route.end == RouteEnd::node ? std::optional<NodeIndex>(route.index) : std::nullopt;
+}
+
+NodeSet Subnet::receivers(NodeIndex from, Lid mlid) {
+  state_->route_groups();
+  if (!ipoib::is_multicast(mlid) || group_index(mlid) >= kMaxGroups) return {};
+  bool has_looped = false;
+  return spread(switches(), node(from)->attachment.switch_index, group_index(mlid), has_looped,
+                [](SwitchIndex, SwitchPort) {});
+}
 const std::vector<Partition>& Subnet::partitions() const { return state_->manager.partitions(); }
 
 const std::vector<PortMtu>& Subnet::port_mtus() const { return state_->manager.port_mtus(); }
@@ -280,8 +326,8 @@ GroupForwarding Subnet::forwarding(Lid mlid) const {
   const bool is_known = ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
   if (!is_known) return {};
   if (state_->manager.has_own_sm()) return state_->groups.forwarding(group_index(mlid));
-  // With an external SM, only the switch's table is known.
-  return {Gid(), state_->agents.multicast().at(group_index(mlid))};
+  // With an external SM, only the tables are known.
+  return {Gid(), all_receivers(switches(), group_index(mlid))};
 }
 
 std::vector<GroupView> Subnet::groups() const {
@@ -308,6 +354,7 @@ std::vector<GroupView> Subnet::groups() const {
 
 void Subnet::receive(const MadPacket& packet, TimePoint now) {
   state_->report_events(now);
+  state_->route_groups();
   if (packet.destination == kSmiQpn) {
     state_->send(state_->agents.receive(packet));
   } else {
@@ -398,9 +445,9 @@ void Subnet::on_time(TimePoint now) {
 }
 
 void Subnet::State::send_traps(TimePoint now) {
-  const auto trap = agents.on_time(now);
-  if (!trap) return;
-  if (const auto to = manager.node_at(trap->dlid)) forwarded.push_back({*to, *trap});
+  for (const auto& trap : agents.on_time(now)) {
+    if (const auto to = manager.node_at(trap.dlid)) forwarded.push_back({*to, trap});
+  }
 }
 
 std::vector<MadPacket> Subnet::take_outgoing() { return std::exchange(state_->outgoing, {}); }
@@ -410,8 +457,9 @@ std::vector<ForwardedMad> Subnet::take_forwarded_mads() {
 }
 
 SubnetChanges Subnet::take_changes() {
-  return SubnetChanges{state_->manager.take_changed(), state_->manager.routes().take_changed(),
-                       state_->groups.take_changed() | state_->agents.multicast().take_changed()};
+  state_->route_groups();
+  return SubnetChanges{state_->manager.take_changed(), state_->manager.switches().take_changes(),
+                       std::exchange(state_->changed_groups, {})};
 }
 
 }  // namespace softib::subnet

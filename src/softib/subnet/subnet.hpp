@@ -22,6 +22,7 @@
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/performance.hpp"
 #include "softib/subnet/subnet_types.hpp"
+#include "softib/subnet/switches.hpp"
 
 namespace softib::subnet {
 
@@ -36,9 +37,10 @@ inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
 
 class Subnet {
  public:
-  /// `counters` returns the counters of ports, `is_manager` whether an SM runs on a node.
+  /// `counters` returns the counters of nodes, `cables` those of ports between switches, and
+  /// `is_manager` whether an SM runs on a node.
   explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {},
-                  IsManager is_manager = {});
+                  IsManager is_manager = {}, PerformanceAgents::CableSource cables = {});
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
   ~Subnet();
@@ -63,6 +65,9 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// `mtu` is an IBA code. Groups that the port is in keep their MTU.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
+  /// Sets the state of a cable between two switches: with the own SM `active` or `down`, else
+  /// `init` or `down`. Fails with ENOENT if there is no cable.
+  [[nodiscard]] ipoib::Result<void> set_cable(SwitchIndex at, SwitchPort port, bool up);
   /// Sets the faults of the link of an HCA.
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.
@@ -86,9 +91,16 @@ class Subnet {
   [[nodiscard]] Management management() const;
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
-  /// The destination node of a unicast LID, regardless of its port state.
+  /// The node that has the LID, regardless of its port state.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// The receivers of a multicast LID.
+  /// The switches with their tables.
+  [[nodiscard]] const Switches& switches() const;
+  /// The node that a packet of `from`, which must exist, arrives at by the tables, regardless of
+  /// its port state; nullopt if it arrives at none.
+  [[nodiscard]] std::optional<NodeIndex> route(NodeIndex from, Lid dlid) const;
+  /// The nodes that a multicast packet of `from`, which must exist, arrives at by the tables.
+  [[nodiscard]] NodeSet receivers(NodeIndex from, Lid mlid);
+  /// The members of a multicast LID. With an external SM, those that the tables name.
   [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] const std::vector<Partition>& partitions() const;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "softib/subnet/partition.hpp"
+#include "softib/topology/topology.hpp"
 
 namespace softib::subnet {
 
@@ -33,6 +35,8 @@ struct SubnetConfig {
   std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
   std::vector<PortMtu>
       port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
+  /// nullopt: one switch, to which any HCA is connected when it is added.
+  std::optional<topology::Topology> topology{};
 };
 
 }  // namespace softib::subnet

@@ -34,32 +34,63 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed) {
 }  // namespace
 
 SubnetManager::SubnetManager(SubnetConfig config)
-    : config_(std::move(config)), nodes_(kMaxNodes), last_lid_(0) {
-  switch_.name = kSwitchName;
-  switch_.port = new_port();
-  switch_.port.state = PortState::active;
-  // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
-  switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName, 1).node;
-  switch_.port.pkeys[0] = ipoib::kDefaultPKey;
-  if (!has_own_sm()) {
+    : config_(std::move(config)), nodes_(kMaxNodes), by_lid_(kUnicastLids), last_lid_(0) {
+  set_up_switches();
+  if (has_own_sm()) {
+    const auto sm = add(kSmName);
+    assert(sm && *sm == kSubnetNode);
+    (void)sm;
+    announce_sm();
+  } else {
     changed_.set(kSubnetNode);
-    return;
   }
-  switch_.port.lid = kSwitchLid;
-  const auto sm = add(kSmName);
-  assert(sm && *sm == kSubnetNode);
-  (void)sm;
-  announce_sm();
+  add_topology();
 }
 
-void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
-  if (!has_own_sm()) return adopt_configured(nodes);
-  for (const auto& entry : nodes) {
+void SubnetManager::set_up_switches() {
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    Node& node = switches_[i].node;
+    // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
+    Guid guid = node.port.node_guid;
+    if (guid == Guid()) guid = make_guids(node.name, 1).node;
+    node.port = new_port();
+    node.port.node_guid = node.port.port_guid = guid;
+    node.port.state = PortState::active;
+    node.port.pkeys[0] = ipoib::kDefaultPKey;
+    if (!has_own_sm()) continue;
+    node.port.lid = Lid(static_cast<std::uint16_t>(kSwitchLid.value() - i));
+  }
+  if (!has_own_sm()) return;
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    for (SwitchPort port = 1; port < switches_[i].ports.size(); ++port) {
+      if (switches_.peer(i, port).kind != Peer::Kind::switch_port) continue;
+      switches_.set_cable(i, port, link_up_state());
+    }
+  }
+  routing_.cables_changed();
+  route_all();
+}
+
+/// Adds the HCAs of the topology, so that an SM finds them before programs run on them.
+void SubnetManager::add_topology() {
+  if (!config_.topology) return;
+  for (const auto& hca : config_.topology->hcas) {
+    if (switches_.place_of(hca.name) != nullptr) (void)add(hca.name);
+  }
+}
+
+void SubnetManager::adopt(const SubnetSnapshot& before) {
+  switches_.adopt(before.switches, !has_own_sm());
+  for (NodeIndex i = kSubnetNode + 1; i < kMaxNodes; ++i) {
+    if (nodes_[i]) forget(i);  // an HCA of the topology
+  }
+  if (!has_own_sm()) return adopt_configured(before.nodes);
+  for (const auto& entry : before.nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);
     Node node = entry.node;
     if (entry.index == kSubnetNode && node.name == kSmName && nodes_[kSubnetNode]) {
-      (void)remove(kSubnetNode);
+      forget(kSubnetNode);
     }
     node.port.mtu = mtu_of(node.name);
     if (nodes_[entry.index]) continue;
@@ -68,7 +99,8 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   }
   if (!nodes_[kSubnetNode]) (void)add(kSmName);
   announce_sm();
-  routes_.mark_all_changed();
+  routing_.cables_changed();
+  route_all();
 }
 
 Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
@@ -82,14 +114,28 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
     return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
   }
   if (!is_valid_name(name)) return invalid_name("HCA", name);
-  if (name == kSwitchName) {
-    return Error{EINVAL, "'" + std::string(name) + "' is the switch, not an HCA"};
+  if (switches_.find(name)) {
+    return Error{EINVAL, "'" + std::string(name) + "' is a switch, not an HCA"};
   }
-  // An external SM only finds nodes that have a port of the switch.
+  const auto* const place = switches_.place_of(name);
+  if (place != nullptr && port != 0 && port != place->port) {
+    return Error{EINVAL, "the HCA '" + std::string(name) + "' is connected by its port " +
+                             std::to_string(place->port)};
+  }
+  if (place != nullptr) port = place->port;
+  // Without a topology, an external SM only finds nodes that have a numbered port of the switch.
+  const bool are_all_found = has_own_sm() || config_.topology;
   const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSubnetNode + 1);
-  const auto last = has_own_sm() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
+  const auto last = are_all_found ? nodes_.end() : nodes_.begin() + kMaxNumberedPort;
   const auto free = std::find(first, last, std::nullopt);
   const auto lid = has_own_sm() ? next_lid() : Lid();
+  const auto attachment =
+      free == last ? std::nullopt
+                   : switches_.port_for(name, static_cast<NodeIndex>(free - nodes_.begin()));
+  if (free != last && !attachment) {
+    return Error{ENOSPC, "no switch of the topology has a free port for '" + std::string(name) +
+                             "': choose one of its HCAs (softib show)"};
+  }
   if (free == last || !lid) {
     return Error{ENOSPC,
                  "the subnet is full: it has " + std::to_string(last - first) +
@@ -100,7 +146,16 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   Node node{std::string(name), new_port()};
   node.port.mtu = mtu_of(name);
   if (port != 0) node.port.number = port;
-  const Guids guids = make_guids(name, node.port.number);
+  node.attachment = *attachment;
+  Guids guids = make_guids(name, node.port.number);
+  if (place != nullptr) {
+    node.description = place->hca->description;
+    const auto& wanted = place->hca->guid;
+    const Guid port_guid = place->hca->port_guids[node.port.number - 1U];
+    const Guids given{wanted,
+                      port_guid == Guid() ? Guid(wanted.value() + node.port.number) : port_guid};
+    if (wanted != Guid() && !is_taken(given)) guids = given;
+  }
   node.port.node_guid = guids.node;
   node.port.port_guid = guids.port;
   if (has_own_sm()) {
@@ -120,13 +175,19 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   const Node* node = find_node(index, error);
   if (node == nullptr) return error;
   std::erase_if(config_.port_mtus, [&](const PortMtu& each) { return each.hca == node->name; });
-  by_name_.erase(node->name);
-  by_guid_.erase(node->port.port_guid);
-  if (has_own_sm()) release_lids(node->port);
+  forget(index);
+  return {};
+}
+
+void SubnetManager::forget(NodeIndex index) {
+  const Node& node = *nodes_[index];
+  by_name_.erase(node.name);
+  by_guid_.erase(node.port.port_guid);
+  release_lids(node);
+  switches_.disconnect(node.attachment);
   nodes_[index].reset();
   update_end_ports();
   changed_.set(index);
-  return {};
 }
 
 Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
@@ -164,7 +225,7 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
                              std::to_string(1U << node->port.lmc) + " if the LMC is " +
                              std::to_string(node->port.lmc)};
   }
-  release_lids(node->port);
+  release_lids(*node);
   if (!is_free(lid, node->port.lmc)) {
     claim_lids(index);
     return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is in use, or not a unicast LID"};
@@ -192,7 +253,7 @@ PortAttributes SubnetManager::new_port() const {
 /// Writes the SM's LID to every port.
 void SubnetManager::announce_sm() {
   const Lid lid = nodes_[kSubnetNode]->port.lid;
-  switch_.port.sm_lid = lid;
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) switches_[i].node.port.sm_lid = lid;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i] || nodes_[i]->port.sm_lid == lid) continue;
     nodes_[i]->port.sm_lid = lid;
@@ -302,7 +363,18 @@ std::optional<NodeIndex> SubnetManager::find(Guid port_guid) const {
   return found->second;
 }
 
-std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const { return routes_.at(lid); }
+std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const {
+  if (!ipoib::is_unicast(lid) || by_lid_[lid.value()] == 0) return std::nullopt;
+  return static_cast<NodeIndex>(by_lid_[lid.value()] - 1);
+}
+
+const Switch* SubnetManager::switch_at(Lid lid) const {
+  if (!ipoib::is_unicast(lid)) return nullptr;
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (switches_[i].node.port.has(lid)) return &switches_[i];
+  }
+  return nullptr;
+}
 
 NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
 
@@ -312,15 +384,22 @@ SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8
     const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
     const std::uint64_t guid = kOui << kOuiShift | station;
     const Guids guids{Guid(guid), Guid(guid + port)};
-    const bool is_taken = by_guid_.contains(guids.port) || switch_.port.node_guid == guids.node;
-    if (!is_taken) return guids;
+    if (!is_taken(guids)) return guids;
   }
+}
+
+bool SubnetManager::is_taken(const Guids& guids) const {
+  if (by_guid_.contains(guids.port)) return true;
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (switches_[i].node.port.node_guid == guids.node) return true;
+  }
+  return false;
 }
 
 std::optional<Lid> SubnetManager::next_lid() const {
   // LIDs are taken in ascending order, so that the LID of a removed node is not reused soon.
   const std::uint32_t size = 1U << config_.lmc;
-  const std::uint32_t blocks = kSwitchLid.value() / size - 1;
+  const std::uint32_t blocks = (kSwitchLid.value() - switches_.size() + 1U) / size - 1;
   for (std::uint32_t step = 0; step < blocks; ++step) {
     const std::uint32_t block = (last_lid_.value() / size + step) % blocks + 1;
     const Lid lid(static_cast<std::uint16_t>(block * size));
@@ -332,27 +411,64 @@ std::optional<Lid> SubnetManager::next_lid() const {
 bool SubnetManager::is_free(Lid lid, std::uint8_t lmc) const {
   for (std::uint32_t bits = 0; bits < 1U << lmc; ++bits) {
     const Lid each(static_cast<std::uint16_t>(lid.value() + bits));
-    if (!ipoib::is_unicast(each) || each == kSwitchLid || routes_.at(each)) return false;
+    const bool is_of_switch = each.value() + switches_.size() > kSwitchLid.value();
+    if (!ipoib::is_unicast(each) || is_of_switch || node_at(each)) return false;
   }
   return lid == ipoib::base_lid(lid, lmc);
 }
 
 void SubnetManager::claim_lids(NodeIndex index) {
-  const PortAttributes& port = nodes_[index]->port;
-  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
-    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), index);
+  const Node& node = *nodes_[index];
+  if (!ipoib::is_unicast(node.port.lid)) return;
+  for (std::uint32_t bits = 0; bits < 1U << node.port.lmc; ++bits) {
+    const Lid lid = node.port.source_lid(static_cast<std::uint8_t>(bits));
+    by_lid_[lid.value()] = static_cast<std::uint16_t>(index + 1);
+    if (has_own_sm()) routing_.set_route(lid, node.attachment);
   }
 }
 
-void SubnetManager::release_lids(const PortAttributes& port) {
-  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
-    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), std::nullopt);
+/// An external SM may have given a LID of the node to another one since.
+void SubnetManager::release_lids(const Node& node) {
+  if (!ipoib::is_unicast(node.port.lid)) return;
+  for (std::uint32_t bits = 0; bits < 1U << node.port.lmc; ++bits) {
+    const Lid lid = node.port.source_lid(static_cast<std::uint8_t>(bits));
+    const auto owner = node_at(lid);
+    if (!owner || this->node(*owner) != &node) continue;
+    by_lid_[lid.value()] = 0;
+    if (has_own_sm()) routing_.clear_route(lid);
   }
+}
+
+/// Writes all unicast routes of the own SM again.
+void SubnetManager::route_all() {
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    routing_.set_route(switches_[i].node.port.lid, {i, 0});
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i]) claim_lids(static_cast<NodeIndex>(i));
+  }
+}
+
+bool SubnetManager::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
+  if (!switches_.set_cable(index, port, state)) return false;
+  if (has_own_sm()) {
+    routing_.cables_changed();
+    route_all();
+  }
+  return true;
+}
+
+void SubnetManager::route_group(std::size_t group, const NodeSet& receivers) {
+  std::vector<Attachment> ports;
+  for (auto i = receivers._Find_first(); i < receivers.size(); i = receivers._Find_next(i)) {
+    if (nodes_[i]) ports.push_back(nodes_[i]->attachment);
+  }
+  routing_.set_group(group, ports);
 }
 
 bool SubnetManager::insert(NodeIndex index, Node node) {
   if (!is_valid_name(node.name) || by_name_.contains(node.name) ||
-      by_guid_.contains(node.port.port_guid)) {
+      by_guid_.contains(node.port.port_guid) || !switches_.is_free(node.attachment)) {
     return false;
   }
   by_name_[node.name] = index;
@@ -362,8 +478,9 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
   std::erase_if(node.addresses, [&](const auto& address) { return node_with(address) != nullptr; });
+  switches_.connect(node.attachment, index);
   nodes_[index] = std::move(node);
-  if (has_own_sm()) claim_lids(index);
+  claim_lids(index);
   update_end_ports();
   changed_.set(index);
   return true;
@@ -374,7 +491,7 @@ void SubnetManager::update_end_ports() {
   for (const auto& node : nodes_) {
     if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);
   }
-  end_ports_.push_back(&switch_);
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) end_ports_.push_back(&switches_[i].node);
 }
 
 Node* SubnetManager::find_node(NodeIndex index, Error& error) {

@@ -1,5 +1,5 @@
-// The subnet manager: nodes with their GUIDs, LIDs, port states and P_Key tables, and the switch's
-// linear forwarding table. take_changed() returns what has changed.
+// The subnet manager: nodes with their GUIDs, LIDs, port states and P_Key tables, and the switches.
+// take_changed() returns which nodes have changed.
 //
 // With an external SM it assigns nothing: ports and tables have their power-on values until the
 // agents write them (set_port() and others), and node 0 is not used.
@@ -13,20 +13,24 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
-#include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/port_values.hpp"
+#include "softib/subnet/routing.hpp"
 #include "softib/subnet/subnet_types.hpp"
+#include "softib/subnet/switches.hpp"
 
 namespace softib::subnet {
 
 class SubnetManager {
  public:
   explicit SubnetManager(SubnetConfig config);
+  SubnetManager(const SubnetManager&) = delete;
+  SubnetManager& operator=(const SubnetManager&) = delete;
 
   /// Takes over the nodes of an earlier subnet process with their index, GUIDs, LID, LMC and port
-  /// state. Skips nodes whose index, name, GUID or LID is already in use.
-  void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
+  /// state, and the state of its switches. Skips nodes whose index, name, GUID or LID is already in
+  /// use.
+  void adopt(const SubnetSnapshot& before);
   [[nodiscard]] bool has_own_sm() const { return config_.management == Management::own; }
   /// State of a port whose link has come up.
   [[nodiscard]] PortState link_up_state() const {
@@ -53,12 +57,15 @@ class SubnetManager {
   /// A real SM may do so whenever it writes the table.
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t to);
   /// Writes by an external SM.
-  void set_port(NodeIndex index, const PortAttributes& port);
-  void set_switch_port(const PortAttributes& port);
-  void set_m_key(NodeIndex index, const ManagementKey& key) { nodes_[index]->key = key; }
-  void set_switch_m_key(const ManagementKey& key) { switch_.key = key; }
-  [[nodiscard]] LinearForwardingTable& routes() { return routes_; }
-  [[nodiscard]] const LinearForwardingTable& routes() const { return routes_; }
+  void set_port(const Node& node, const PortAttributes& port);
+  void set_m_key(const Node& node, const ManagementKey& key) { writable(node).key = key; }
+  /// Sets the state of a cable between switches. Returns whether it has changed. The own SM then
+  /// routes again; it needs the receivers of the groups, so the caller routes those.
+  bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Routes a multicast LID to these nodes; for the own SM.
+  void route_group(std::size_t group, const NodeSet& receivers);
+  [[nodiscard]] Switches& switches() { return switches_; }
+  [[nodiscard]] const Switches& switches() const { return switches_; }
   /// Asks the clients of every HCA to register again (IBA 14.4.11).
   void request_reregistration();
 
@@ -68,10 +75,11 @@ class SubnetManager {
   }
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
+  /// The node that has the LID.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// The switch, which has a LID and a GUID but is no node.
-  [[nodiscard]] const Node& the_switch() const { return switch_; }
-  /// All ports visible to an SM: the nodes whose port is not down, by index, and the switch.
+  /// The switch that has the LID.
+  [[nodiscard]] const Switch* switch_at(Lid lid) const;
+  /// All ports visible to an SM: the nodes whose port is not down, by index, and the switches.
   [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
   [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
@@ -89,16 +97,22 @@ class SubnetManager {
   [[nodiscard]] std::uint8_t mtu_of(std::string_view hca) const;
   void adopt_configured(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] Guids make_guids(std::string_view name, std::uint8_t port) const;
+  [[nodiscard]] bool is_taken(const Guids& guids) const;
+  [[nodiscard]] Node& writable(const Node& node);
+  void set_up_switches();
+  void add_topology();
   [[nodiscard]] std::optional<Lid> next_lid() const;
   /// Whether a port with this LMC may have `lid` as its base LID.
   [[nodiscard]] bool is_free(Lid lid, std::uint8_t lmc) const;
   void claim_lids(NodeIndex index);
-  void release_lids(const PortAttributes& port);
+  void release_lids(const Node& node);
+  void route_all();
   void announce_sm();
   [[nodiscard]] std::array<PKey, kPKeyTableSize> pkey_table(
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
   void assign_pkeys(NodeIndex index);
   bool insert(NodeIndex index, Node node);
+  void forget(NodeIndex index);
   /// The node that the operator has given the address; null if there is none.
   [[nodiscard]] const Node* node_with(const IpAddress& address) const;
   void update_end_ports();
@@ -108,8 +122,9 @@ class SubnetManager {
   std::vector<std::optional<Node>> nodes_;
   std::map<std::string, NodeIndex, std::less<>> by_name_;
   std::unordered_map<Guid, NodeIndex> by_guid_;
-  LinearForwardingTable routes_;
-  Node switch_;
+  std::vector<std::uint16_t> by_lid_;  ///< node + 1, or 0
+  Switches switches_{config_};
+  Routing routing_{switches_};
   std::vector<const Node*> end_ports_;
   Lid last_lid_;
   NodeSet changed_;

@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,13 @@ namespace softib::subnet {
 /// Returns whether an SM runs on a node.
 using IsManager = std::function<bool(NodeIndex)>;
 
-/// The LID of the switch.
+/// The LID of the first switch if the subnet has its own SM; the other switches have those below.
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
+/// The switch of a subnet without a topology.
 inline constexpr const char* kSwitchName = "softib-switch";
-/// Maximum number of ports of a switch. Nodes beyond it are on the subnet without a port number.
-inline constexpr std::size_t kMaxSwitchPorts = 254;
+/// Maximum number of ports of a switch that management packets can name (IBA 18.2.1).
+inline constexpr SwitchPort kMaxNumberedPort = 254;
 
 /// The M_Key of a port (IBA 14.2.4), which an SM must know. It is not in the fabric file.
 struct ManagementKey {
@@ -31,14 +33,18 @@ struct ManagementKey {
   [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
 };
 
+/// An HCA with its connected port, or a switch with its port 0.
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName bytes
   PortAttributes port;
+  Attachment attachment{};                    ///< of an HCA
+  std::optional<SwitchIndex> switch_index{};  ///< of a switch
+  std::string description{};                  ///< NodeDescription; empty: the name
   ManagementKey key{};
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 
-/// Forwarding of a multicast group.
+/// A multicast group as its members want it; with an external SM, only its tables tell.
 struct GroupForwarding {
   Gid mgid;           ///< zero: no group has this MLID
   NodeSet receivers;  ///< members except send-only members
@@ -61,22 +67,32 @@ struct SubnetSnapshot {
     Lid mlid;
     GroupForwarding forwarding;
   };
-  struct RouteEntry {
-    Lid lid;
-    NodeIndex node = 0;
+  struct SwitchEntry {
+    Node node;
+    std::vector<PortState> cables;  ///< by port, of those between switches
+    LinearForwardingTable routes;
+    MulticastForwardingTable groups;
   };
   std::vector<NodeEntry> nodes;
-  std::vector<RouteEntry> routes;
+  std::vector<SwitchEntry> switches;
   std::vector<GroupEntry> groups;
+};
+
+/// What has changed in a switch.
+struct SwitchChanges {
+  SwitchIndex index = 0;
+  bool ports = false;
+  LidBlocks routes;
+  GroupBlocks groups;
 };
 
 /// Records that the publisher must write again. A changed node may have been removed.
 struct SubnetChanges {
   NodeSet nodes;
-  LidSet lids;                     ///< LIDs with another route
+  std::vector<SwitchChanges> switches;
   std::bitset<kMaxGroups> groups;  ///< by group_index(mlid)
 
-  [[nodiscard]] bool any() const { return nodes.any() || lids.any() || groups.any(); }
+  [[nodiscard]] bool any() const { return nodes.any() || !switches.empty() || groups.any(); }
 };
 
 /// A group with its parameters and members, for display.

@@ -18,12 +18,12 @@ constexpr std::uint32_t kProducerSwitch = 2;
 }  // namespace
 
 void SwitchTraps::links_changed() {
-  ++number_;
+  number_ = (number_ + 1) % (1U << kNumberBits);
   due_ = ipoib::TimePoint();
 }
 
 bool SwitchTraps::repress(std::uint64_t transaction_id) {
-  if (due_ == ipoib::kNever || transaction_id != number_) return false;
+  if (due_ == ipoib::kNever || transaction_id != this->transaction_id()) return false;
   due_ = ipoib::kNever;
   return true;
 }
@@ -42,7 +42,7 @@ std::optional<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib:
   header.class_version = kSmpClassVersion;
   header.method = smp_method::kTrap;
   header.attribute_id = ipoib::wire::attribute::kNotice;
-  header.transaction_id = number_;
+  header.transaction_id = transaction_id();
   header.emit(packet.mad);
   ipoib::ByteWriter writer(ipoib::MutableBytes(packet.mad).subspan(kSmpDataOffset));
   writer.u8(kGenericUrgent);

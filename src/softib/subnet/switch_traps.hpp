@@ -15,6 +15,8 @@ inline constexpr ipoib::Duration kTrapInterval = std::chrono::seconds(1);
 
 class SwitchTraps {
  public:
+  explicit SwitchTraps(SwitchIndex index = 0) : index_(index) {}
+
   /// Starts a new trap, which replaces one that is being repeated.
   void links_changed();
   /// Ends the trap with this transaction ID. Returns false if there is none.
@@ -26,7 +28,15 @@ class SwitchTraps {
   [[nodiscard]] std::optional<MadPacket> on_time(const PortAttributes& port, ipoib::TimePoint now);
 
  private:
-  std::uint32_t number_ = 0;  ///< transaction ID; its high half means node 0
+  /// | 0: the traps are of node 0 | switch 12 | number 20 |
+  [[nodiscard]] std::uint64_t transaction_id() const {
+    return std::uint64_t{index_} << kNumberBits | number_;
+  }
+  static constexpr unsigned kNumberBits = 20;
+  static_assert(kMaxSwitches <= 1U << (32 - kNumberBits));
+
+  SwitchIndex index_;
+  std::uint32_t number_ = 0;
   ipoib::TimePoint due_ = ipoib::kNever;
 };
 

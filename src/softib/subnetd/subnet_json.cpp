@@ -133,10 +133,13 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
 /// The groups in the forwarding table, without MGIDs where an external SM manages the groups.
 json::array forwarded_groups(const fabric::Fabric& fabric) {
   json::array groups;
-  for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {
-    json::object group{{"mlid", hex(mlid.value(), 4)},
-                       {"receivers", names(forwarding.receivers, fabric)}};
-    if (!forwarding.mgid.is_zero()) group["mgid"] = forwarding.mgid.to_string();
+  for (std::size_t i = 0; i < kMaxGroups; ++i) {
+    const Lid mlid = subnet::group_lid(i);
+    const auto known = fabric.group(mlid).value_or(subnet::GroupForwarding());
+    const NodeSet receivers = known.receivers | fabric.all_receivers(mlid);
+    if (known.mgid.is_zero() && receivers.none()) continue;
+    json::object group{{"mlid", hex(mlid.value(), 4)}, {"receivers", names(receivers, fabric)}};
+    if (!known.mgid.is_zero()) group["mgid"] = known.mgid.to_string();
     groups.push_back(std::move(group));
   }
   return groups;

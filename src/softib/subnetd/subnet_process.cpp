@@ -52,11 +52,20 @@ T value_or_throw(Result<T>&& result) {
 void check_management(const fabric::SubnetFolder& folder, const std::optional<subnet::Node>& node,
                       subnet::Management management) {
   const bool is_own = management == subnet::Management::own;
-  if (!node || node->name == (is_own ? subnet::kSmName : subnet::kSwitchName)) return;
+  if (!node || (node->name == subnet::kSmName) == is_own) return;
   throw std::runtime_error("the subnet in " + folder.path() + " was started " +
                            (is_own ? "without" : "with") +
                            " a subnet manager of its own; end its programs, and remove it with "
                            "`softib stop`");
+}
+
+/// The highest port number is that of the switch with most ports, and one for the SM.
+fabric::SwitchCount switch_count(const subnet::SubnetConfig& config) {
+  if (!config.topology) return {};
+  SwitchPort ports = 0;
+  for (const auto& each : config.topology->switches) ports = std::max<SwitchPort>(ports, each.ports);
+  return {static_cast<std::uint16_t>(config.topology->switches.size()),
+          static_cast<std::uint16_t>(ports + 1)};
 }
 
 /// Takes the lock. First removes what ended subnets have left, this one included, so a new process
@@ -79,11 +88,13 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       lock_(take_lock(folder_)),
       new_folder_(folder_),
       config_(choose_config(options.config)),
-      fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
+      fabric_(value_or_throw(
+          fabric::FabricWriter::create_or_adopt(folder_.fabric(), switch_count(config_)))),
       subnet_(
           config_,
           [this](NodeIndex node) { return fabric::performance_counters(fabric_.counters(node)); },
-          [this](NodeIndex node) { return has_open_issm(folder_, node); }),
+          [this](NodeIndex node) { return has_open_issm(folder_, node); },
+          [this](SwitchIndex at, SwitchPort port) { return fabric_.cable_counters(at, port); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();
   publish();
@@ -204,17 +215,15 @@ void SubnetProcess::publish() {
     publish_node(index);
     wake(index);
   }
-  const bool have_routes_changed = changes.lids.any();
-  for (std::size_t index = 0; index < subnet::kUnicastLids && have_routes_changed; ++index) {
-    const Lid lid(static_cast<std::uint16_t>(index));
-    if (changes.lids[index]) fabric_.set_route(lid, subnet_.node_at(lid));
+  for (const auto& change : changes.switches) {
+    fabric_.set_switch(subnet_.switches()[change.index], change);
   }
   for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
     if (!changes.groups[index]) continue;
     fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
   }
   for (const auto& packet : subnet_.take_outgoing()) {
-    if (const auto node = fabric_.node_at(packet.dlid)) memberships_.note(*node, packet);
+    if (const auto node = subnet_.node_at(packet.dlid)) memberships_.note(*node, packet);
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     if (endpoint_) endpoint_->send_mad(packet.emit(bytes));
   }
@@ -240,7 +249,7 @@ void SubnetProcess::wake_again() {
 
 /// Called by the engine thread.
 bool SubnetProcess::receive_mad(const MadPacket& packet) {
-  const NodeIndex from = fabric_.node_at(packet.slid).value_or(kUnknownSender);
+  const NodeIndex from = fabric_.node_at(0, packet.slid).value_or(kUnknownSender);
   const std::lock_guard guard(queue_mutex_);
   if (!queue_.push(from, packet)) {
     endpoint_->count(fabric::PortCounter::drop_mad_full);

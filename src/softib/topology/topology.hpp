@@ -10,8 +10,6 @@
 
 namespace softib::topology {
 
-/// Maximum number of switches of a subnet.
-inline constexpr std::size_t kMaxSwitches = 1024;
 /// Highest port number of a switch (IBA 18.2.1).
 inline constexpr unsigned kMaxSwitchPorts = 254;
 

@@ -38,13 +38,13 @@ std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
 /// The node that a MAD goes to. A subnet management response is routed by its transaction ID only,
 /// since the requester may have no LID.
 std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader& header,
-                                        const fabric::Fabric& fabric) {
+                                        const fabric::Fabric& fabric, SwitchIndex from) {
   if (!header.is_response() && packet.dlid == Lid()) return std::nullopt;
   if (!header.is_response() && is_served_by_subnet(header.management_class)) return kSubnetNode;
   if (header.is_response() && is_smp(header.management_class)) {
     return MadRoute::of(header.transaction_id).node;
   }
-  return fabric.node_at(packet.dlid);
+  return fabric.node_at(from, packet.dlid);
 }
 
 /// Whether a subnet management packet stays on its node and so needs no link (IBA 14.2.2: a hop
@@ -99,11 +99,13 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return done;
   }
-  if (const auto node = reachable_node(first.dlid, count_packets(batch))) {
-    done = try_deliver({*node, QpnLayout::slot(first.destination)}, {packets.data(), done});
-  }
+  const auto to = reachable_node(first.dlid, count_packets(batch));
+  if (to) done = try_deliver({to->node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   std::uint64_t bytes = 0;
   for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
+  if (to && to->is_counted) {
+    fabric_.count_route(at_, first.dlid, count_packets(batch.first(done)), bytes);
+  }
   count(fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
   count(fabric::PortCounter::sent_bytes, bytes);
   return done;
@@ -124,7 +126,7 @@ std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
 }
 
 bool Router::has_untaken(Lid dlid, Qpn destination) {
-  const auto node = fabric_.node_at(dlid);
+  const auto node = fabric_.node_at(at_, dlid);
   return node && wire_.has_untaken({*node, QpnLayout::slot(destination)});
 }
 
@@ -151,27 +153,43 @@ void Router::send_to_same(Packets packets, SendMode mode) {
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_bytes, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {
-    multicast(packets, mode);
+    multicast(packets, bytes, mode);
   } else {
-    unicast(packets, mode);
+    unicast(packets, bytes, mode);
   }
 }
 
-void Router::unicast(Packets packets, SendMode mode) {
+void Router::unicast(Packets packets, std::uint64_t bytes, SendMode mode) {
   const auto& first = *packets.front();
-  const auto node = reachable_node(first.dlid, count_packets(packets));
-  if (node) deliver({*node, QpnLayout::slot(first.destination)}, packets, mode);
+  const auto to = reachable_node(first.dlid, count_packets(packets));
+  if (!to) return;
+  if (to->is_counted) fabric_.count_route(at_, first.dlid, count_packets(packets), bytes);
+  deliver({to->node, QpnLayout::slot(first.destination)}, packets, mode);
 }
 
 /// Returns the node with this LID; nullopt, and counts the packets, if they cannot get there.
-std::optional<NodeIndex> Router::reachable_node(Lid dlid, std::size_t packets) {
-  const auto node = fabric_.node_at(dlid);
-  if (!node) {
-    count(fabric::PortCounter::drop_unknown_lid, packets);
-    return std::nullopt;
+std::optional<Router::Destination> Router::reachable_node(Lid dlid, std::size_t packets) {
+  using subnet::RouteEnd;
+  const auto way = fabric_.route(at_, dlid, false);
+  switch (way.end) {
+    case RouteEnd::node:
+    case RouteEnd::switch_: {
+      const NodeIndex node = way.end == RouteEnd::node ? way.index : kSubnetNode;
+      if (fabric_.port_state(node) == PortState::active) return Destination{node, way.cables != 0};
+      count(fabric::PortCounter::drop_port_not_active, packets);
+      break;
+    }
+    case RouteEnd::link_down:
+      fabric_.count_discards(way.index, way.exit, packets);
+      count(fabric::PortCounter::drop_port_not_active, packets);
+      break;
+    case RouteEnd::no_entry:
+      count(fabric::PortCounter::drop_unknown_lid, packets);
+      break;
+    case RouteEnd::loop:
+      count(fabric::PortCounter::drop_routing_loop, packets);
+      break;
   }
-  if (fabric_.port_state(*node) == PortState::active) return node;
-  count(fabric::PortCounter::drop_port_not_active, packets);
   return std::nullopt;
 }
 
@@ -188,12 +206,16 @@ void Router::send_mads(Packets packets) {
   }
 }
 
-void Router::multicast(Packets packets, SendMode mode) {
-  const auto group = fabric_.group(packets.front()->dlid);
-  if (!group || *group == subnet::GroupForwarding{})
+void Router::multicast(Packets packets, std::uint64_t bytes, SendMode mode) {
+  const Lid mlid = packets.front()->dlid;
+  bool has_looped = false;
+  const NodeSet receivers = fabric_.receivers(at_, mlid, count_packets(packets), bytes, has_looped);
+  if (has_looped) count(fabric::PortCounter::drop_routing_loop, count_packets(packets));
+  if (receivers.none() && fabric_.group(mlid) == subnet::GroupForwarding{})
     return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
-  for (NodeIndex node = 0; node < kMaxNodes; ++node) {
-    if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
+  for (auto i = receivers._Find_first(); i < receivers.size(); i = receivers._Find_next(i)) {
+    const auto node = static_cast<NodeIndex>(i);
+    if (fabric_.port_state(node) != PortState::active) continue;
     count(fabric::PortCounter::multicast_copies,
           deliver_to_all(node, [&](ProcessAddress to) { return deliver(to, packets, mode); }));
   }
@@ -276,9 +298,9 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(fabric::PortCounter::drop_malformed);
   const bool smp = is_smp(header->management_class);
-  const auto node = destination_of(*packet, *header, fabric_);
+  const auto node = destination_of(*packet, *header, fabric_, at_);
   if (!node) return count(fabric::PortCounter::drop_unknown_lid);
-  const bool local = smp && is_local_smp(*packet, *header, fabric_.node_at(packet->dlid) == node_);
+  const bool local = smp && is_local_smp(*packet, *header, fabric_.node_at(at_, packet->dlid) == node_);
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
@@ -337,7 +359,7 @@ bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
 
 void Router::watch_sender(const MadPacket& packet) {
   const auto slot = watched_sender(packet);
-  const auto node = slot ? fabric_.node_at(packet.slid) : std::nullopt;
+  const auto node = slot ? fabric_.node_at(at_, packet.slid) : std::nullopt;
   if (node) wire_.watch({*node, *slot});
 }
 

@@ -16,7 +16,7 @@ class Router {
  public:
   /// All references must outlive the router. `node` is the sending node; drops count for it.
   Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node)
-      : folder_(folder), fabric_(fabric), wire_(wire), node_(node) {}
+      : folder_(folder), fabric_(fabric), wire_(wire), node_(node), at_(fabric.switch_of(node)) {}
 
   /// Sends packets to queue pairs: unicast to the process that the destination QPN names, multicast
   /// to every process of every node in the group, the sender's own included.
@@ -40,12 +40,17 @@ class Router {
 
  private:
   using Packets = std::span<const OutgoingPacket* const>;
-  [[nodiscard]] std::optional<NodeIndex> reachable_node(Lid dlid, std::size_t packets);
+  /// Where packets of one destination go.
+  struct Destination {
+    NodeIndex node = 0;
+    bool is_counted = false;  ///< by the cables between switches
+  };
+  [[nodiscard]] std::optional<Destination> reachable_node(Lid dlid, std::size_t packets);
   void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode);
   void send_to_same(Packets packets, SendMode mode);
-  void unicast(Packets packets, SendMode mode);
+  void unicast(Packets packets, std::uint64_t bytes, SendMode mode);
   void send_mads(Packets packets);
-  void multicast(Packets packets, SendMode mode);
+  void multicast(Packets packets, std::uint64_t bytes, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
   bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
@@ -66,6 +71,7 @@ class Router {
   fabric::Fabric& fabric_;
   Wire& wire_;
   const NodeIndex node_;
+  const SwitchIndex at_;  ///< the switch of the sending node
 };
 
 }  // namespace softib::transport

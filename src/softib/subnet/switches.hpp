@@ -1,0 +1,103 @@
+// The switches of the subnet with their ports, cables and tables.
+//
+// Both ends of a cable share one state. The state of a node's cable is that of the node's port.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "softib/subnet/route.hpp"
+#include "softib/subnet/subnet_types.hpp"
+#include "softib/subnet/switch_traps.hpp"
+
+namespace softib::subnet {
+
+/// The writable fields of SwitchInfo (IBA 14.2.5.4).
+struct SwitchSettings {
+  std::uint16_t linear_top = 0;
+  std::uint8_t default_port = 0;
+  std::uint8_t default_primary_port = 0;      ///< for multicast
+  std::uint8_t default_not_primary_port = 0;  ///< for multicast
+  std::uint8_t life_time = 0;                 ///< 5 bits
+  bool links_changed = false;
+};
+
+/// A port of a switch. Width, speed and MTU are those of a cable to another switch; of the cable to
+/// a node, those of the node.
+struct ExternalPort {
+  Peer peer;
+  std::uint8_t width = 2;  ///< IBA LinkWidthActive
+  std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
+  std::uint8_t mtu = 4;    ///< IBA code
+};
+
+struct Switch {
+  Node node;  ///< its port is port 0
+  std::vector<ExternalPort> ports;  ///< by number; entry 0 is not used
+  SwitchPort port_count = 0;        ///< that NodeInfo shows
+  SwitchSettings settings;
+  LinearForwardingTable routes;
+  MulticastForwardingTable groups;
+  SwitchTraps traps;
+  bool has_changed = false;  ///< ports, since the last call of take_changes()
+};
+
+class Switches {
+ public:
+  /// One switch with a port for each node if there is no topology. `config` must outlive this
+  /// object.
+  explicit Switches(const SubnetConfig& config);
+
+  [[nodiscard]] SwitchIndex size() const { return static_cast<SwitchIndex>(all_.size()); }
+  [[nodiscard]] Switch& operator[](SwitchIndex index) { return all_[index]; }
+  [[nodiscard]] const Switch& operator[](SwitchIndex index) const { return all_[index]; }
+  /// The HCA of the topology with this name; null if there is none.
+  struct Place {
+    Attachment at;
+    const topology::Hca* hca;
+    std::uint8_t port;  ///< of the HCA
+  };
+  [[nodiscard]] const Place* place_of(std::string_view hca) const;
+  /// Where to connect a new node; nullopt if no port is free. An HCA of the topology has its port;
+  /// the node of the SM gets a port of its own if none is free.
+  [[nodiscard]] std::optional<Attachment> port_for(std::string_view hca, NodeIndex node);
+  /// Whether there is such a port, and nothing is connected to it.
+  [[nodiscard]] bool is_free(const Attachment& at) const;
+  /// Requires is_free(`at`).
+  void connect(const Attachment& at, NodeIndex node);
+  void disconnect(const Attachment& at);
+  /// Sets the state of a cable between switches, at both ends. Returns whether it has changed.
+  bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Sets the MTU of a cable between switches; an IBA code.
+  void set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mtu);
+  void adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, bool with_tables);
+
+  /// The tables, for follow() and spread().
+  [[nodiscard]] std::optional<SwitchPort> exit(SwitchIndex at, Lid lid) const {
+    return all_[at].routes.at(lid);
+  }
+  template <class Visit>
+  void for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const {
+    const PortSet& exits = all_[at].groups.at(group);
+    for (auto bit = exits._Find_first(); bit < exits.size(); bit = exits._Find_next(bit)) {
+      visit(static_cast<SwitchPort>(bit + 1));
+    }
+  }
+  [[nodiscard]] Peer peer(SwitchIndex at, SwitchPort port) const {
+    const auto& ports = all_[at].ports;
+    return port < ports.size() ? ports[port].peer : Peer{};
+  }
+  [[nodiscard]] std::optional<SwitchIndex> find(std::string_view name) const;
+  [[nodiscard]] const Switch* find(Guid guid) const;  ///< null: none
+  [[nodiscard]] std::vector<SwitchChanges> take_changes();
+
+ private:
+  std::vector<Switch> all_;
+  std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
+  bool has_topology_;
+};
+
+}  // namespace softib::subnet
