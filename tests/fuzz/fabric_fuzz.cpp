@@ -24,26 +24,29 @@ const std::string& path() {
   return one;
 }
 
-/// The offset of a write: in the records of the first nodes and groups, or anywhere.
+const fabric::SwitchCount kSwitches{3, 100};
+
+/// The offset of a write: in the records of the first nodes and groups, in the switches, or
+/// anywhere.
 std::size_t offset(ByteReader& in) {
   constexpr std::array<std::size_t, 5> kParts{
       0, offsetof(fabric::FabricLayout, nodes), offsetof(fabric::FabricLayout, groups),
-      offsetof(fabric::FabricLayout, lids), offsetof(fabric::FabricLayout, slots)};
+      offsetof(fabric::FabricLayout, slots), sizeof(fabric::FabricLayout)};
   constexpr std::size_t kPart = 2048;
   const std::size_t part = in.u8();
   const std::size_t at = in.u24();
   return part < kParts.size() * 50 ? kParts[part % kParts.size()] + at % kPart
-                                   : at % sizeof(fabric::FabricLayout);
+                                   : at % fabric::file_bytes(kSwitches);
 }
 
 /// A valid file, and pieces of the input written over parts of it: | offset 32 | size 8 | bytes |.
 void write_file(ByteReader in) {
-  { (void)fabric::FabricWriter::create_or_adopt(path()); }
+  { (void)fabric::FabricWriter::create_or_adopt(path(), kSwitches); }
   std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
   while (in.left() > 0) {
     const std::size_t at = offset(in);
     const std::size_t size =
-        std::min<std::size_t>({in.u8(), in.left(), sizeof(fabric::FabricLayout) - at});
+        std::min<std::size_t>({in.u8(), in.left(), fabric::file_bytes(kSwitches) - at});
     const auto bytes = in.take(size);
     file.seekp(static_cast<std::streamoff>(at));
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
@@ -61,10 +64,14 @@ void look_at(const fabric::Fabric& fabric) {
     (void)fabric.port_state(i);
   }
   for (std::uint32_t lid = 0; lid < 0x10000; lid += 37) {
-    const auto node = fabric.node_at(Lid(static_cast<std::uint16_t>(lid)));
+    const auto from = static_cast<SwitchIndex>(lid % kSwitches.switches);
+    const auto node = fabric.node_at(from, Lid(static_cast<std::uint16_t>(lid)));
     require(!node || *node < kMaxNodes);
   }
-  for (std::size_t i = 0; i < kMaxGroups; ++i) (void)fabric.group(subnet::group_lid(i));
+  for (std::size_t i = 0; i < kMaxGroups; ++i) {
+    (void)fabric.group(subnet::group_lid(i));
+    (void)fabric.all_receivers(subnet::group_lid(i));
+  }
   (void)fabric.snapshot();
 }
 
@@ -73,13 +80,17 @@ void look_at(const fabric::Fabric& fabric) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   write_file(ByteReader({data, size}));
   if (const auto fabric = fabric::Fabric::open(path())) look_at(*fabric);
-  if (auto writer = fabric::FabricWriter::create_or_adopt(path())) {
-    const auto nodes = writer->snapshot().nodes;
-    for (const auto& entry : nodes) {
-      const Lid lid = entry.node.port.lid;
-      writer->set_route(lid, entry.index);
-      if (is_unicast(lid)) require(writer->node_at(lid) == entry.index);
-    }
+  if (auto writer = fabric::FabricWriter::create_or_adopt(path(), kSwitches)) {
+    const auto before = writer->snapshot();
+    const auto& nodes = before.nodes;
+    subnet::Switch restored;
+    restored.ports.resize(kSwitches.ports + 1U);
+    restored.ports[7].peer = {subnet::Peer::Kind::node, 5, 0, PortState::down};
+    restored.routes = before.switches.at(1).routes;
+    restored.routes.set(Lid(9), SwitchPort{7});
+    restored.routes.mark_all_changed();
+    writer->set_switch(restored, {1, true, restored.routes.take_changed(), {}});
+    require(writer->node_at(1, Lid(9)) == NodeIndex{5});
     for (const auto& entry : nodes) {
       writer->remove_node(entry.index);
       require(!writer->node(entry.index));

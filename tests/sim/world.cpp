@@ -130,10 +130,13 @@ void World::send(ConstBytes bytes, Lid dlid) {
 }
 
 void World::deliver(Packet packet, Lid dlid) {
+  constexpr std::size_t kSlidOffset = 6;  // of the LRH (IBA 7.7)
+  const Lid slid(load_be<std::uint16_t>(packet->data() + kSlidOffset));
+  const auto from = subnet_.node_at(slid).value_or(softib::kSubnetNode);
   softib::NodeSet nodes;
   if (is_multicast(dlid)) {
-    nodes = subnet_.forwarding(dlid).receivers;
-  } else if (const auto node = subnet_.node_at(dlid)) {
+    nodes = subnet_.receivers(from, dlid);
+  } else if (const auto node = subnet_.route(from, dlid)) {
     nodes.set(*node);
   }
   for_each_on(nodes, [&](Member& member) {

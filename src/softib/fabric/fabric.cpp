@@ -51,9 +51,9 @@ Result<Fabric> Fabric::open(const std::string& path, const Fabric* known) {
   if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   const SwitchCount count{header.switches, header.ports};
   const auto size = static_cast<std::size_t>(status.st_size);
-  const bool is_this_version =
-      header.version == kFabricVersion && count.switches >= 1 && count.switches <= kMaxSwitches &&
-      count.ports <= kMaxSwitchPort && header.size == file_bytes(count);
+  const bool is_this_version = header.version == kFabricVersion && count.switches >= 1 &&
+                               count.switches <= kMaxSwitches && count.ports <= kMaxSwitchPort &&
+                               header.size == file_bytes(count);
   if (!is_this_version) return unusable(path, "it has another version");
   if (size != header.size) return unusable(path, "its size is not what it says");
   auto mapped = map_file(file->get(), whole_pages(size));
@@ -120,8 +120,7 @@ PublishedPort& Fabric::port_at(SwitchIndex at, SwitchPort port) const {
 }
 
 std::atomic<std::uint64_t>* Fabric::row_at(SwitchIndex at, std::size_t group) const {
-  auto* const rows = reinterpret_cast<std::atomic<std::uint64_t>*>(
-      &port_at(at, count_.ports) + 1);
+  auto* const rows = reinterpret_cast<std::atomic<std::uint64_t>*>(&port_at(at, count_.ports) + 1);
   return rows + group * row_words(count_);
 }
 

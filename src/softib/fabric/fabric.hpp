@@ -120,7 +120,8 @@ class Fabric {
 class FabricWriter : public Fabric {
  public:
   /// Maps the file, and creates it for these switches if there is none. Fails if the file is not a
-  /// fabric file of this version, or has other switches; the operator then has to remove the folder.
+  /// fabric file of this version, or has other switches; the operator then has to remove the
+  /// folder.
   [[nodiscard]] static ipoib::Result<FabricWriter> create_or_adopt(
       const std::string& path, const SwitchCount& switches = SwitchCount());
 

@@ -32,8 +32,7 @@ Result<void> create(const std::string& path, const SwitchCount& count) {
   const auto file = open_shared(draft, IfMissing::create);
   if (!file)
     return Error{file.error().code, "cannot create " + draft + ": " + file.error().message};
-  if (const int code = ::posix_fallocate(file->get(), 0, off_t(file_bytes(count)));
-      code != 0) {
+  if (const int code = ::posix_fallocate(file->get(), 0, off_t(file_bytes(count))); code != 0) {
     return failure("cannot allocate " + draft, code);
   }
   FabricHeader header{};
@@ -61,8 +60,9 @@ Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path,
   auto fabric = Fabric::open(path);
   if (!fabric) return fabric.error();
   if (fabric->switches() != switches) {
-    return Error{EINVAL, path + " is of a subnet with another topology; end its programs, and remove "
-                                "it with `softib stop`"};
+    return Error{EINVAL, path +
+                             " is of a subnet with another topology; end its programs, and remove "
+                             "it with `softib stop`"};
   }
   return FabricWriter(std::move(*fabric), exists);
 }
@@ -80,13 +80,14 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
   if (changes.ports) {
     to.node.publish(encode(from.node));
     for (SwitchPort port = 1; port < from.ports.size() && port <= count_.ports; ++port) {
-      port_at(changes.index, port).peer.store(encode(from.ports[port].peer),
-                                              std::memory_order_release);
+      port_at(changes.index, port)
+          .peer.store(encode(from.ports[port].peer), std::memory_order_release);
     }
   }
   for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {
     const Lid lid(static_cast<std::uint16_t>(i));
-    if (!changes.routes[i / subnet::kBlockLids] || from.routes.at(lid) == exit(changes.index, lid)) {
+    if (!changes.routes[i / subnet::kBlockLids] ||
+        from.routes.at(lid) == exit(changes.index, lid)) {
       continue;
     }
     const auto exit = from.routes.at(lid);

@@ -145,8 +145,8 @@ std::vector<const Node*> find_ends(const Query& query, const End& end,
   };
   if (end.by_gid || end.by_lid) {
     const auto index = end.by_gid ? manager.find(end.gid.guid()) : manager.node_at(end.lid);
-    const Switch* const at = end.by_gid ? manager.switches().find(end.gid.guid())
-                                        : manager.switch_at(end.lid);
+    const Switch* const at =
+        end.by_gid ? manager.switches().find(end.gid.guid()) : manager.switch_at(end.lid);
     add(index ? manager.node(*index) : at != nullptr ? &at->node : nullptr);
   } else {
     for (const Node* node : manager.end_ports()) add(node);

@@ -19,7 +19,8 @@ namespace softib::subnet {
 struct ManagedState {
   SubnetManager& manager;
   IsManager is_manager;
-  std::vector<SwitchIndex> link_changes;  ///< the switches that set_attribute() has changed links of
+  std::vector<SwitchIndex>
+      link_changes;  ///< the switches that set_attribute() has changed links of
 };
 
 /// Reads an attribute of a node. On failure returns nullopt and sets `status`.

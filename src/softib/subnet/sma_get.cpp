@@ -136,8 +136,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
   const bool is_sm = manager.has_own_sm() && &node == manager.node(kSubnetNode);
   const std::uint32_t modifier = header.attribute_modifier;
   status = mad_status::kInvalidField;
-  const Switch* const at =
-      target.is_switch() ? &manager.switches()[*node.switch_index] : nullptr;
+  const Switch* const at = target.is_switch() ? &manager.switches()[*node.switch_index] : nullptr;
   switch (header.attribute_id) {
     case smp_attribute::kNodeDescription:
       return node_description_data(node);
@@ -146,8 +145,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case ipoib::wire::attribute::kPortInfo:
       return port_info_data(state, target, modifier, m_key);
     case smp_attribute::kSwitchInfo:
-      return at != nullptr ? std::optional(switch_info(manager, *node.switch_index))
-                           : std::nullopt;
+      return at != nullptr ? std::optional(switch_info(manager, *node.switch_index)) : std::nullopt;
     case smp_attribute::kLinearForwardingTable:
       if (at == nullptr || modifier >= kUnicastBlocks) return std::nullopt;
       return forwarding_block(at->routes, modifier);

@@ -114,9 +114,8 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpVi
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
   // An HCA has only the connected port.
-  const bool is_port = target.is_switch()
-                           ? number <= switch_port_count(state.manager, *target.node)
-                           : number == 0 || number == target.node->port.number;
+  const bool is_port = target.is_switch() ? number <= switch_port_count(state.manager, *target.node)
+                                          : number == 0 || number == target.node->port.number;
   if (!wanted || !is_port) return mad_status::kInvalidField;
   if (!target.is_switch() || number == 0) return set_end_port(target, *wanted, state);
   return set_external_port(*target.node->switch_index, static_cast<std::uint8_t>(number), *wanted,

@@ -79,11 +79,10 @@ bool find(Lid lid, const SubnetManager& manager, SmpTarget& target) {
   if (is_down(*target.node)) return false;
   const Switches& switches = manager.switches();
   std::uint8_t entry = switch_port(*target.node).value_or(0);
-  const Route route =
-      follow(switches, target.node->attachment.switch_index, lid, true,
-             [&](SwitchIndex at, SwitchPort exit) {
-               entry = static_cast<std::uint8_t>(switches.peer(at, exit).port);
-             });
+  const Route route = follow(switches, target.node->attachment.switch_index, lid, true,
+                             [&](SwitchIndex at, SwitchPort exit) {
+                               entry = static_cast<std::uint8_t>(switches.peer(at, exit).port);
+                             });
   if (route.end == RouteEnd::switch_) {
     target = {&switches[route.index].node, 0, entry, {}};
     return target.node->port.has(lid);

@@ -73,9 +73,9 @@ struct SubnetSnapshot {
     LinearForwardingTable routes;
     MulticastForwardingTable groups;
   };
-  std::vector<NodeEntry> nodes;
-  std::vector<SwitchEntry> switches;
-  std::vector<GroupEntry> groups;
+  std::vector<NodeEntry> nodes{};
+  std::vector<SwitchEntry> switches{};
+  std::vector<GroupEntry> groups{};
 };
 
 /// What has changed in a switch.

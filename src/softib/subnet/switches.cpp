@@ -72,8 +72,8 @@ std::optional<Attachment> Switches::port_for(std::string_view hca, NodeIndex nod
     const auto& ports = all_[i].ports;
     for (SwitchPort port = 1; port < ports.size(); ++port) {
       const Attachment at{i, port};
-      const bool is_reserved = std::ranges::any_of(
-          places_, [&](const auto& entry) { return entry.second.at == at; });
+      const bool is_reserved =
+          std::ranges::any_of(places_, [&](const auto& entry) { return entry.second.at == at; });
       if (ports[port].peer.kind == Peer::Kind::none && !is_reserved) return at;
     }
   }
@@ -84,8 +84,7 @@ std::optional<Attachment> Switches::port_for(std::string_view hca, NodeIndex nod
 }
 
 bool Switches::is_free(const Attachment& at) const {
-  return at.switch_index < size() && at.port != 0 &&
-         at.port < all_[at.switch_index].ports.size() &&
+  return at.switch_index < size() && at.port != 0 && at.port < all_[at.switch_index].ports.size() &&
          peer(at.switch_index, at.port).kind == Peer::Kind::none;
 }
 
@@ -123,19 +122,21 @@ void Switches::set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mt
 void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, bool with_tables) {
   for (SwitchIndex i = 0; i < size(); ++i) {
     Switch& own = all_[i];
+    if (i < before.size() && before[i].node.name == own.node.name) {
+      const auto& known = before[i];
+      own.node.port = known.node.port;
+      for (SwitchPort port = 1; port < std::min(own.ports.size(), known.cables.size()); ++port) {
+        Peer& peer = own.ports[port].peer;
+        if (peer.kind == Peer::Kind::switch_port) peer.state = known.cables[port];
+      }
+      if (with_tables) {
+        own.routes = known.routes;
+        own.groups = known.groups;
+      }
+    }
     own.has_changed = true;
     own.routes.mark_all_changed();
     own.groups.mark_all_changed();
-    if (i >= before.size() || before[i].node.name != own.node.name) continue;
-    own.node.port = before[i].node.port;
-    for (SwitchPort port = 1; port < own.ports.size() && port < before[i].cables.size(); ++port) {
-      if (own.ports[port].peer.kind == Peer::Kind::switch_port) {
-        own.ports[port].peer.state = before[i].cables[port];
-      }
-    }
-    if (!with_tables) continue;
-    own.routes = before[i].routes;
-    own.groups = before[i].groups;
   }
 }
 

@@ -35,7 +35,7 @@ struct ExternalPort {
 };
 
 struct Switch {
-  Node node;  ///< its port is port 0
+  Node node;                        ///< its port is port 0
   std::vector<ExternalPort> ports;  ///< by number; entry 0 is not used
   SwitchPort port_count = 0;        ///< that NodeInfo shows
   SwitchSettings settings;

@@ -63,7 +63,8 @@ void check_management(const fabric::SubnetFolder& folder, const std::optional<su
 fabric::SwitchCount switch_count(const subnet::SubnetConfig& config) {
   if (!config.topology) return {};
   SwitchPort ports = 0;
-  for (const auto& each : config.topology->switches) ports = std::max<SwitchPort>(ports, each.ports);
+  for (const auto& each : config.topology->switches)
+    ports = std::max<SwitchPort>(ports, each.ports);
   return {static_cast<std::uint16_t>(config.topology->switches.size()),
           static_cast<std::uint16_t>(ports + 1)};
 }

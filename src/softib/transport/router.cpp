@@ -100,7 +100,8 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
     return done;
   }
   const auto to = reachable_node(first.dlid, count_packets(batch));
-  if (to) done = try_deliver({to->node, QpnLayout::slot(first.destination)}, {packets.data(), done});
+  if (to)
+    done = try_deliver({to->node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   std::uint64_t bytes = 0;
   for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
   if (to && to->is_counted) {
@@ -300,7 +301,8 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   const bool smp = is_smp(header->management_class);
   const auto node = destination_of(*packet, *header, fabric_, at_);
   if (!node) return count(fabric::PortCounter::drop_unknown_lid);
-  const bool local = smp && is_local_smp(*packet, *header, fabric_.node_at(at_, packet->dlid) == node_);
+  const bool local =
+      smp && is_local_smp(*packet, *header, fabric_.node_at(at_, packet->dlid) == node_);
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }

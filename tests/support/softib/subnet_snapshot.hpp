@@ -11,9 +11,13 @@ namespace softib::subnet {
     const auto index = static_cast<NodeIndex>(i);
     if (const Node* node = subnet.node(index)) snapshot.nodes.push_back({index, *node});
   }
-  for (std::size_t i = 0; i < kUnicastLids; ++i) {
-    const Lid lid(static_cast<std::uint16_t>(i));
-    if (const auto node = subnet.node_at(lid)) snapshot.routes.push_back({lid, *node});
+  for (SwitchIndex i = 0; i < subnet.switches().size(); ++i) {
+    const Switch& from = subnet.switches()[i];
+    auto& entry = snapshot.switches.emplace_back();
+    entry.node = from.node;
+    for (const auto& port : from.ports) entry.cables.push_back(port.peer.state);
+    entry.routes = from.routes;
+    entry.groups = from.groups;
   }
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
     const GroupForwarding group = subnet.forwarding(group_lid(i));

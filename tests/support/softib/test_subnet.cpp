@@ -27,9 +27,21 @@ TestSubnet::TestSubnet(NodeIndex hosts) : folder_(root_ / "subnet"), fabric_(mak
     node.port.state = PortState::active;
     node.port.pkeys[0] = ipoib::kDefaultPKey;
     if (!folder_.create_node(i)) throw std::runtime_error("cannot make " + folder_.node(i));
+    node.attachment = {0, static_cast<SwitchPort>(i + 1)};
     fabric_.set_node(i, node);
-    fabric_.set_route(node.port.lid, i);
+    switches_.connect(node.attachment, i);
+    switches_[0].routes.set(node.port.lid, node.attachment.port);
   }
+  publish_switch();
+}
+
+void TestSubnet::publish_switch() {
+  for (const auto& change : switches_.take_changes()) fabric_.set_switch(switches_[0], change);
+}
+
+void TestSubnet::set_route(Lid lid, NodeIndex node) {
+  switches_[0].routes.set(lid, static_cast<SwitchPort>(node + 1));
+  publish_switch();
 }
 
 std::unique_ptr<endpoint::Endpoint> TestSubnet::attach(NodeIndex node) const {
@@ -68,8 +80,14 @@ void TestSubnet::set_faults(NodeIndex index, const LinkFaults& faults) {
 void TestSubnet::set_group(Lid mlid, std::initializer_list<NodeIndex> receivers) {
   subnet::GroupForwarding group;
   group.mgid = Gid(0xff12'401b'ffff'0000ULL, Guid(mlid.value()));
-  for (const auto node : receivers) group.receivers.set(node);
+  PortSet exits;
+  for (const auto node : receivers) {
+    group.receivers.set(node);
+    exits.set(node);
+  }
   fabric_.set_group(mlid, group);
+  switches_[0].groups.set(subnet::group_index(mlid), exits);
+  publish_switch();
 }
 
 }  // namespace softib::test

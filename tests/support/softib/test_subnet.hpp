@@ -28,11 +28,17 @@ class TestSubnet {
   /// Sets the faults of a node's link, without waking its processes.
   void set_faults(NodeIndex node, const LinkFaults& faults);
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
+  /// Adds a LID to a node.
+  void set_route(Lid lid, NodeIndex node);
 
  private:
+  void publish_switch();
+
   TemporaryFolder root_;
   fabric::SubnetFolder folder_;
   fabric::FabricWriter fabric_;
+  subnet::SubnetConfig config_;
+  subnet::Switches switches_{config_};
 };
 
 /// Removes the folder of a TestSubnet that is never destroyed, when the process ends.

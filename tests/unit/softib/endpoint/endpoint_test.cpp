@@ -501,8 +501,13 @@ TEST(DeepFolder, SocketPathsHaveNoLengthLimit) {
   node.port.lid = Lid(2);
   node.port.state = PortState::active;
   ASSERT_TRUE(folder.create_node(1));
+  node.attachment = {0, 2};
   fabric->set_node(1, node);
-  fabric->set_route(Lid(2), 1);
+  const subnet::SubnetConfig config;
+  subnet::Switches switches(config);
+  switches.connect(node.attachment, 1);
+  switches[0].routes.set(node.port.lid, node.attachment.port);
+  for (const auto& change : switches.take_changes()) fabric->set_switch(switches[0], change);
   auto endpoint = Endpoint::attach_node(folder, 1);
   ASSERT_TRUE(endpoint) << endpoint.error().message;
   Mailbox mailbox;

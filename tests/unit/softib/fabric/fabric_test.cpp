@@ -59,8 +59,15 @@ class FabricTest : public testing::Test {
     EXPECT_TRUE(opened) << opened.error().message;
     return std::move(*opened);
   }
+  void publish(FabricWriter& out) {
+    for (const auto& change : switches_.take_changes()) {
+      out.set_switch(switches_[change.index], change);
+    }
+  }
   TemporaryFolder folder_;
   std::string path_ = folder_ / "fabric";
+  subnet::SubnetConfig config_;
+  subnet::Switches switches_{config_};
 };
 
 TEST_F(FabricTest, NodesAreFoundByTheirAddresses) {
@@ -129,8 +136,8 @@ TEST_F(FabricTest, IsEmptyBeforeAnythingIsPublished) {
   EXPECT_FALSE(out.adopted());
   EXPECT_FALSE(in.node(5));
   EXPECT_FALSE(in.find("host1"));
-  EXPECT_FALSE(in.node_at(Lid(7)));
-  EXPECT_FALSE(in.node_at(Lid(0xc000)));
+  EXPECT_FALSE(in.node_at(0, Lid(7)));
+  EXPECT_FALSE(in.node_at(0, Lid(0xc000)));
   EXPECT_EQ(in.port_state(5), PortState::down);
   EXPECT_EQ(in.group(Lid(0xc000)), subnet::GroupForwarding{});
   EXPECT_EQ(in.occupied(5), 0U);
@@ -151,15 +158,20 @@ TEST_F(FabricTest, NothingBehindATableIsRead) {
   auto out = writer();
   out.set_occupied(0, 0, true);
   out.count(0, PortCounter{}, 5);
-  EXPECT_FALSE(out.node_at(Lid(subnet::kUnicastLids)));
+  EXPECT_FALSE(out.node_at(0, Lid(subnet::kUnicastLids)));
   EXPECT_EQ(out.epoch(0, QpnLayout::kSlots), 0U);
 }
 
 /// Every process may write to the file.
 TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
   auto out = writer();
-  out.set_route(Lid(7), kMaxNodes);
-  EXPECT_FALSE(out.node_at(Lid(7)));
+  for (const auto& peer :
+       {subnet::Peer{subnet::Peer::Kind::node, kMaxNodes, 0, PortState::down},
+        subnet::Peer{subnet::Peer::Kind::switch_port, 1, 1, PortState::active},
+        subnet::Peer{subnet::Peer::Kind::switch_port, 0, kMaxSwitchPort + 1, PortState::active},
+        subnet::Peer{static_cast<subnet::Peer::Kind>(3), 0, 1, PortState::active}}) {
+    EXPECT_EQ(decode_peer(encode(peer), out.switches()), subnet::Peer{});
+  }
   for (const unsigned state : {0U, 5U, 255U}) {
     auto host = make_node("host1", 7);
     host.port.state = static_cast<PortState>(state);
@@ -183,22 +195,45 @@ TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
 
 TEST_F(FabricTest, RoutesLidsToNodes) {
   auto out = writer();
-  out.set_route(Lid(7), 5);
-  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{5});
-  out.set_route(Lid(7), 6);
-  out.set_route(Lid(9), 5);
-  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{6});
-  EXPECT_EQ(reader().node_at(Lid(9)), NodeIndex{5});
-  out.set_route(Lid(7), std::nullopt);
-  EXPECT_FALSE(reader().node_at(Lid(7)));
+  for (NodeIndex node = 5; node < 7; ++node)
+    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node);
+  switches_[0].routes.set(Lid(7), SwitchPort{6});
+  publish(out);
+  EXPECT_EQ(reader().node_at(0, Lid(7)), NodeIndex{5});
+  switches_[0].routes.set(Lid(7), SwitchPort{7});
+  switches_[0].routes.set(Lid(9), SwitchPort{6});
+  publish(out);
+  EXPECT_EQ(reader().node_at(0, Lid(7)), NodeIndex{6});
+  EXPECT_EQ(reader().node_at(0, Lid(9)), NodeIndex{5});
+  switches_[0].routes.set(Lid(7), std::nullopt);
+  switches_[0].routes.set(Lid(9), SwitchPort{0});
+  switches_[0].routes.set(Lid(10), SwitchPort{8});
+  publish(out);
+  EXPECT_FALSE(reader().node_at(0, Lid(7)));
+  EXPECT_EQ(reader().node_at(0, Lid(9)), kSubnetNode) << "the switch";
+  EXPECT_FALSE(reader().node_at(0, Lid(10))) << "nothing is connected";
 }
 
 TEST_F(FabricTest, RoutesUnicastLidsOnly) {
-  auto out = writer();
+  const auto out = writer();
   for (const Lid lid : {Lid(), Lid(0xc000), ipoib::kPermissiveLid}) {
-    out.set_route(lid, 5);
-    EXPECT_FALSE(out.node_at(lid));
+    EXPECT_FALSE(out.node_at(0, lid));
   }
+}
+
+TEST_F(FabricTest, SpreadsMulticastToThePortsOfItsRow) {
+  auto out = writer();
+  for (const std::uint16_t node : std::initializer_list<std::uint16_t>{0, 5, 63, 64, 1023}) {
+    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node);
+  }
+  switches_[0].groups.set(33, PortSet().set(0).set(5).set(7).set(64).set(1023));
+  publish(out);
+  bool has_looped = true;
+  EXPECT_EQ(reader().receivers(0, Lid(0xc000 + 33), 1, 1, has_looped),
+            NodeSet().set(0).set(5).set(64).set(1023));
+  EXPECT_FALSE(has_looped);
+  EXPECT_TRUE(reader().receivers(0, Lid(0xc000 + 32), 1, 1, has_looped).none());
+  EXPECT_TRUE(reader().receivers(0, subnet::group_lid(kMaxGroups), 1, 1, has_looped).none());
 }
 
 TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
@@ -329,7 +364,7 @@ TEST_F(FabricTest, RefusesAFileOfAnotherSize) {
 
 TEST_F(FabricTest, RefusesAFileOfAnotherKind) {
   std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, sizeof(FabricLayout));
+  std::filesystem::resize_file(path_, file_bytes({}));
   const auto opened = Fabric::open(path_);
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("not a fabric file"));

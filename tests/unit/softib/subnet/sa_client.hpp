@@ -50,6 +50,7 @@ class SaClient {
   }
 
   [[nodiscard]] NodeIndex index() const { return index_; }
+  [[nodiscard]] const Node& node() const { return *subnet_.node(index_); }
   [[nodiscard]] const PortAttributes& port() const { return subnet_.node(index_)->port; }
   [[nodiscard]] Gid gid() const { return port().gid(); }
   void trust(bool trusted) { sm_key_ = trusted ? 1 : 0; }

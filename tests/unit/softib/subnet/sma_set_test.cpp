@@ -265,20 +265,22 @@ TEST_F(SmaSet, SetPKeyTable) {
 
 TEST_F(SmaSet, UnicastFollowsTheForwardingTable) {
   bring_up();
-  EXPECT_EQ(subnet.node_at(kHostLid), host);
-  EXPECT_EQ(subnet.node_at(kSwitchAt), NodeIndex{0});
-  EXPECT_FALSE(subnet.node_at(Lid(4)));
+  EXPECT_EQ(subnet.route(manager, kHostLid), host);
+  EXPECT_FALSE(subnet.route(manager, kSwitchAt)) << "it ends at the switch";
+  EXPECT_FALSE(subnet.route(manager, Lid(4)));
   SmpData block;
   block.fill(255);
   block[kHostLid.value()] = 1;  // not connected
   block[4] = 3;
   ASSERT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0, block), 0U);
-  EXPECT_FALSE(subnet.node_at(kHostLid));
-  EXPECT_EQ(subnet.node_at(Lid(4)), host);
-  EXPECT_EQ(subnet.take_changes().lids.count(), 4U);
+  EXPECT_FALSE(subnet.route(manager, kHostLid));
+  EXPECT_EQ(subnet.route(manager, Lid(4)), host);
+  const auto changes = subnet.take_changes();
+  ASSERT_EQ(changes.switches.size(), 1U);
+  EXPECT_EQ(changes.switches[0].routes, LidBlocks(1));
   const auto read = send_request(smp(kSwitch, kGet, smp_attribute::kLinearForwardingTable)).value();
   EXPECT_EQ(data(read)[4], 3);
-  EXPECT_EQ(data(read)[3], 255);
+  EXPECT_EQ(data(read)[3], 1);
 }
 
 TEST_F(SmaSet, MulticastFollowsTheForwardingTable) {
@@ -286,13 +288,16 @@ TEST_F(SmaSet, MulticastFollowsTheForwardingTable) {
   ipoib::store_be(&block[2], std::uint16_t{1U << 2 | 1U << 3 | 1});
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, block), 0U);
   const Lid mlid(0xc000 + 33);
+  EXPECT_EQ(subnet.receivers(manager, mlid), NodeSet().set(manager).set(host));
   EXPECT_EQ(subnet.forwarding(mlid).receivers, NodeSet().set(manager).set(host));
-  EXPECT_TRUE(subnet.take_changes().groups[33]);
+  EXPECT_TRUE(subnet.take_changes().switches[0].groups[33 / kBlockGroups]);
   // Another position of the block: ports 240 to 255.
+  const auto exits = [&] { return subnet.switches()[0].groups.at(33); };
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1, block), 0U);
-  EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 5U);
+  EXPECT_EQ(exits(), PortSet().set(2 - 1).set(3 - 1).set(240 - 1).set(242 - 1).set(243 - 1));
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, {}), 0U);
-  EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 3U);
+  EXPECT_EQ(exits(), PortSet().set(240 - 1).set(242 - 1).set(243 - 1));
+  EXPECT_TRUE(subnet.receivers(manager, mlid).none()) << "nothing is connected there";
   const auto read =
       send_request(smp(kSwitch, kGet, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1))
           .value();
@@ -428,7 +433,8 @@ TEST_F(SmaSet, RouteToAMissingNodeIsHarmless) {
   EXPECT_FALSE(send_request(counters(kSwitchAt, kHostLid, 1))) << "the switch is no requester";
   EXPECT_EQ(subnet.counters().drop_source, 1U);
   ASSERT_TRUE(subnet.remove_hca(host));
-  EXPECT_EQ(subnet.node_at(kHostLid), host) << "the table is unchanged";
+  EXPECT_TRUE(subnet.switches().exit(0, kHostLid)) << "the table is unchanged";
+  EXPECT_FALSE(subnet.route(manager, kHostLid));
   EXPECT_FALSE(send_request(counters(kManagerLid, kHostLid, 1)));
   EXPECT_EQ(subnet.counters().drop_destination, 1U);
   EXPECT_FALSE(send_request(counters(kHostLid, kSwitchAt, 1)));
@@ -446,7 +452,7 @@ TEST_F(SmaSet, SettersOfSmDecisionsAreRefused) {
 }
 
 TEST_F(SmaSet, SwitchPortsAreBounded) {
-  for (std::size_t i = 3; i < kMaxSwitchPorts; ++i) {
+  for (std::size_t i = 3; i < kMaxNumberedPort; ++i) {
     ASSERT_TRUE(subnet.add_hca("n" + std::to_string(i)));
   }
   EXPECT_EQ(subnet.add_hca("more").error().code, ENOSPC);
@@ -464,10 +470,11 @@ TEST_F(SmaSet, NewProcessKeepsTheConfiguration) {
   for (const NodeIndex node : {NodeIndex{0}, manager, host}) {
     EXPECT_EQ(after.node(node)->port, subnet.node(node)->port);
   }
-  EXPECT_EQ(after.node_at(kHostLid), host);
+  EXPECT_EQ(after.route(manager, kHostLid), host);
   EXPECT_EQ(after.forwarding(Lid(0xc000)), subnet.forwarding(Lid(0xc000)));
   const auto changes = after.take_changes();
-  EXPECT_TRUE(changes.lids.all());
+  ASSERT_EQ(changes.switches.size(), 1U);
+  EXPECT_TRUE(changes.switches[0].routes.all());
   EXPECT_EQ(changes.nodes.count(), 4U) << "also one that cannot be adopted";
 }
 

@@ -120,7 +120,7 @@ TEST_F(Sma, SwitchAttributes) {
 TEST_F(Sma, LinearForwardingTable) {
   ASSERT_TRUE(subnet.set_lid(b.index(), Lid(64 + 5)));
   const auto block = *send_request(smp(kSwitchLid, kLinearForwardingTable, 1));
-  EXPECT_EQ(data(block)[5], switch_port(b.index()));
+  EXPECT_EQ(data(block)[5], switch_port(b.node()));
   EXPECT_EQ(data(block)[6], 255) << "no route";
   const auto last = *send_request(smp(kSwitchLid, kLinearForwardingTable, 0xbfff / 64));
   EXPECT_EQ(data(last)[63], 0) << "the switch";
@@ -134,7 +134,7 @@ TEST_F(Sma, MulticastForwardingTable) {
                              member::kJoin, join));
   const auto block = *send_request(smp(kSwitchLid, kMulticastForwardingTable));
   EXPECT_EQ(status(block), 0U);
-  EXPECT_EQ(data(block)[1], 1U << *switch_port(b.index())) << "the first group";
+  EXPECT_EQ(data(block)[1], 1U << *switch_port(b.node())) << "the first group";
   const auto ports_from_16 = *send_request(smp(kSwitchLid, kMulticastForwardingTable, 1U << 28));
   EXPECT_EQ(data(ports_from_16)[1], 0);
   EXPECT_NE(status(*send_request(smp(kSwitchLid, kMulticastForwardingTable, 32))), 0U);
@@ -154,7 +154,7 @@ TEST_F(Sma, DirectedRoutes) {
   const auto peer = *send_request(directed({1, to_b}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(peer))->port_guid, b.port().port_guid);
   const auto and_back =
-      *send_request(directed({1, to_b, 1, switch_port(a.index()).value()}, kNodeInfo));
+      *send_request(directed({1, to_b, 1, switch_port(a.node()).value()}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(and_back))->port_guid, a.port().port_guid);
 }
 

@@ -187,12 +187,12 @@ TEST(SubnetManager, AdoptedPortKeepsItsLmc) {
   SubnetManager before{config};
   const auto a = before.add("a").value();
   SubnetManager manager{SubnetConfig{}};
-  manager.adopt({{0, *before.node(0)}, {a, *before.node(a)}});
+  manager.adopt({.nodes = {{0, *before.node(0)}, {a, *before.node(a)}}});
   EXPECT_EQ(manager.node(a)->port.lmc, 1);
   EXPECT_EQ(manager.node_at(Lid(5)), a);
   EXPECT_EQ(manager.node(0)->port.lid, before.node(0)->port.lid) << "also that of the SM";
   EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(6));
-  EXPECT_EQ(manager.the_switch().port.sm_lid, manager.node(0)->port.lid);
+  EXPECT_EQ(manager.switches()[0].node.port.sm_lid, manager.node(0)->port.lid);
 }
 
 TEST(SubnetManager, LidsMustBeUnicastAndUnused) {
@@ -346,7 +346,7 @@ TEST(SubnetManager, AdoptionKeepsNodes) {
   for (NodeIndex i : {NodeIndex{0}, a, b}) entries.push_back({i, *before.node(i)});
 
   SubnetManager after{SubnetConfig{}};
-  after.adopt(entries);
+  after.adopt({.nodes = entries});
   EXPECT_EQ(after.find("a"), a);
   EXPECT_EQ(after.node(a)->port.state, PortState::down);
   EXPECT_EQ(after.node_at(Lid(0x99)), b);
@@ -380,13 +380,14 @@ TEST(SubnetManager, AddressesAreOfOneNodeAndBounded) {
 TEST(SubnetManager, AdoptionKeepsAddressesOfOneNode) {
   const auto entry = [](NodeIndex index, const char* name) {
     SubnetSnapshot::NodeEntry made{index, Node{name, PortAttributes{}}};
+    made.node.attachment = {0, static_cast<SwitchPort>(index + 1)};
     made.node.port.port_guid = Guid(index);
     made.node.port.lid = Lid(index);
     made.node.addresses = {ipoib::parse_ip_address("10.1.0.1").value()};
     return made;
   };
   SubnetManager manager{SubnetConfig{}};
-  manager.adopt({entry(3, "a"), entry(4, "b")});
+  manager.adopt({.nodes = {entry(3, "a"), entry(4, "b")}});
   EXPECT_EQ(manager.node(3)->addresses.size(), 1U);
   EXPECT_TRUE(manager.node(4)->addresses.empty());
 }
@@ -395,14 +396,15 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
   SubnetManager manager{SubnetConfig{}};
   const auto entry = [](NodeIndex index, const std::string& name, Guid guid, Lid lid) {
     SubnetSnapshot::NodeEntry made{index, Node{name, PortAttributes{}}};
+    made.node.attachment = {0, static_cast<SwitchPort>(index + 1)};
     made.node.port.port_guid = guid;
     made.node.port.lid = lid;
     return made;
   };
-  manager.adopt({entry(3, "a", Guid(3), Lid(3)), entry(4, "a", Guid(4), Lid(4)),
-                 entry(5, "c", Guid(3), Lid(5)), entry(6, "d", Guid(6), Lid(3)),
-                 entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
-                 entry(kMaxNodes, "f", Guid(9), Lid(9))});
+  manager.adopt({.nodes = {entry(3, "a", Guid(3), Lid(3)), entry(4, "a", Guid(4), Lid(4)),
+                           entry(5, "c", Guid(3), Lid(5)), entry(6, "d", Guid(6), Lid(3)),
+                           entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
+                           entry(kMaxNodes, "f", Guid(9), Lid(9))}});
   EXPECT_EQ(manager.find("a"), NodeIndex{3});
   EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so only the SM and the switch";
   const auto changed = manager.take_changed();

@@ -83,7 +83,7 @@ TEST_F(SubnetProcessTest, PublishesChangesBeforeItResponds) {
   ASSERT_TRUE(request(folder_, control::SetPort{"a", PortState::down}));
   EXPECT_EQ(fabric.port_state(node), PortState::down);
   ASSERT_TRUE(request(folder_, control::SetLid{"a", Lid(0x55)}));
-  EXPECT_EQ(fabric.node_at(Lid(0x55)), node);
+  EXPECT_EQ(fabric.node_at(0, Lid(0x55)), node);
   ASSERT_TRUE(
       request(folder_, control::SetPartition{"a", PKey(0x12), subnet::Membership::limited}));
   EXPECT_EQ(fabric.node(node)->port.pkeys[1], PKey(0x0012));

@@ -1,0 +1,233 @@
+// Subnets of several switches with the subnet's own SM.
+#include "softib/subnet/routing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "sa_client.hpp"
+#include "subnet_snapshot.hpp"
+#include "two_level_tree.hpp"
+
+namespace softib::subnet {
+namespace {
+
+constexpr SwitchIndex kLeaf1 = 0;
+constexpr SwitchIndex kLeaf2 = 1;
+constexpr SwitchIndex kSpine1 = 2;
+constexpr SwitchIndex kSpine2 = 3;
+
+SubnetConfig tree_config() {
+  SubnetConfig config;
+  config.topology = test::two_level_tree();
+  return config;
+}
+
+class RoutingTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] NodeIndex host(int number) const {
+    return subnet.find("host-" + std::to_string(number)).value();
+  }
+  [[nodiscard]] Lid lid(NodeIndex node) const { return subnet.node(node)->port.lid; }
+  /// The switches that a packet passes after the first one.
+  [[nodiscard]] std::vector<SwitchIndex> way(NodeIndex from, NodeIndex to) const {
+    std::vector<SwitchIndex> passed;
+    const auto route = follow(subnet.switches(), subnet.node(from)->attachment.switch_index,
+                              lid(to), false, [&](SwitchIndex at, SwitchPort exit) {
+                                passed.push_back(subnet.switches().peer(at, exit).index);
+                              });
+    EXPECT_EQ(route.end, RouteEnd::node);
+    EXPECT_EQ(route.index, to);
+    return passed;
+  }
+  /// Joins these hosts to a group, and returns its MLID.
+  Lid join(std::initializer_list<int> hosts) {
+    const Gid mgid = *Gid::parse("ff12:601b:ffff::1:ff00:1");
+    for (const int number : hosts) {
+      SaClient client(subnet, "host-" + std::to_string(number));
+      EXPECT_TRUE(client.send_request(ipoib::wire::method::kSet,
+                                      ipoib::wire::attribute::kMcMemberRecord, member::kCreate,
+                                      member::record(mgid, client.gid())));
+    }
+    for (const auto& group : subnet.groups()) {
+      if (group.mgid == mgid) return group.mlid;
+    }
+    return Lid();
+  }
+
+  Subnet subnet{tree_config()};
+};
+
+TEST_F(RoutingTest, HostsOfTheTopologyAreThereWithoutPrograms) {
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(subnet.node(host(i))->port.state, PortState::active);
+    EXPECT_TRUE(ipoib::is_unicast(lid(host(i))));
+  }
+  EXPECT_EQ(subnet.node(host(3))->attachment, (Attachment{kLeaf2, 1}));
+}
+
+TEST_F(RoutingTest, EveryPairTalksByAShortestPath) {
+  for (int from = 1; from <= 4; ++from) {
+    for (int to = 1; to <= 4; ++to) {
+      const bool is_same_leaf = (from - 1) / 2 == (to - 1) / 2;
+      EXPECT_EQ(way(host(from), host(to)).size(), is_same_leaf ? 0U : 2U) << from << " " << to;
+    }
+  }
+}
+
+TEST_F(RoutingTest, PathsAreSpreadOverTheSpines) {
+  EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);
+}
+
+TEST_F(RoutingTest, AllReachTheSubnetManager) {
+  for (int i = 1; i <= 4; ++i) {
+    (void)way(host(i), kSubnetNode);
+    (void)way(kSubnetNode, host(i));
+  }
+}
+
+TEST_F(RoutingTest, SwitchesHaveLidsOfTheirOwn) {
+  for (SwitchIndex i = 0; i < subnet.switches().size(); ++i) {
+    const Lid own = subnet.switches()[i].node.port.lid;
+    EXPECT_EQ(own.value(), kSwitchLid.value() - i);
+    for (SwitchIndex from = 0; from < subnet.switches().size(); ++from) {
+      const auto route = follow(subnet.switches(), from, own, false);
+      EXPECT_EQ(route.end, RouteEnd::switch_);
+      EXPECT_EQ(route.index, i);
+    }
+  }
+}
+
+TEST_F(RoutingTest, RoutesAroundACableThatFails) {
+  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
+  for (const int to : {3, 4}) {
+    EXPECT_EQ(way(host(1), host(to))[0], kSpine2);
+    EXPECT_EQ(way(host(to), host(1))[0], kSpine2);
+  }
+  ASSERT_TRUE(subnet.set_cable(kSpine1, 1, true)) << "the other end of it";
+  EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);
+}
+
+TEST_F(RoutingTest, ThereIsNoRouteToAPartThatIsCutOff) {
+  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
+  ASSERT_TRUE(subnet.set_cable(kLeaf1, 4, false));
+  EXPECT_FALSE(subnet.route(host(1), lid(host(3))));
+  EXPECT_FALSE(subnet.route(host(3), lid(host(1))));
+  EXPECT_EQ(subnet.route(host(1), lid(host(2))), host(2));
+}
+
+TEST_F(RoutingTest, AMulticastPacketArrivesOnceAtEachMember) {
+  const Lid mlid = join({1, 2, 4});
+  const auto members = NodeSet().set(host(1)).set(host(2)).set(host(4));
+  for (int from = 1; from <= 4; ++from) {
+    std::map<std::pair<SwitchIndex, SwitchPort>, int> cables;
+    bool has_looped = true;
+    const auto at = subnet.node(host(from))->attachment.switch_index;
+    EXPECT_EQ(subnet.receivers(host(from), mlid), members) << from;
+    EXPECT_EQ(spread(subnet.switches(), at, group_index(mlid), has_looped,
+                     [&](SwitchIndex s, SwitchPort exit) { ++cables[{s, exit}]; }),
+              members);
+    EXPECT_FALSE(has_looped);
+    EXPECT_EQ(cables.size(), 2U) << "up and down again";
+    for (const auto& [cable, packets] : cables) EXPECT_EQ(packets, 1);
+  }
+}
+
+TEST_F(RoutingTest, MulticastStaysAtTheLeafOfItsMembers) {
+  const Lid mlid = join({1, 2});
+  bool has_looped = false;
+  int cables = 0;
+  (void)spread(subnet.switches(), kLeaf1, group_index(mlid), has_looped,
+               [&](SwitchIndex, SwitchPort) { ++cables; });
+  EXPECT_EQ(cables, 0);
+}
+
+TEST_F(RoutingTest, MulticastFollowsTheCables) {
+  const Lid mlid = join({1, 3});
+  for (const SwitchPort port : {SwitchPort{3}, SwitchPort{4}}) {
+    ASSERT_TRUE(subnet.set_cable(kLeaf1, port, false));
+    EXPECT_TRUE(subnet.receivers(host(1), mlid)[host(3)]) << "over the other spine";
+    ASSERT_TRUE(subnet.set_cable(kLeaf1, port, true));
+  }
+}
+
+TEST_F(RoutingTest, AnHcaThatTheTopologyDoesNotNameGetsAFreePort) {
+  EXPECT_EQ(subnet.node(kSubnetNode)->attachment, (Attachment{kSpine1, 3})) << "the SM";
+  const auto added = subnet.add_hca("more").value();
+  EXPECT_EQ(subnet.node(added)->attachment, (Attachment{kSpine1, 4}));
+  EXPECT_EQ(subnet.route(host(1), lid(added)), added);
+}
+
+TEST_F(RoutingTest, TheSubnetManagerGetsAPortOfItsOwnIfNoneIsFree) {
+  SubnetConfig config = tree_config();
+  for (const SwitchIndex spine : {kSpine1, kSpine2}) config.topology->switches[spine].ports = 2;
+  Subnet full(config);
+  EXPECT_EQ(full.node(kSubnetNode)->attachment, (Attachment{kSpine1, 3}));
+  EXPECT_EQ(full.switches()[kSpine1].port_count, 3);
+  const auto from = full.find("host-1").value();
+  EXPECT_EQ(full.route(from, full.node(kSubnetNode)->port.lid), kSubnetNode);
+}
+
+TEST_F(RoutingTest, NoMoreHcasThanFreePorts) {
+  // The spines have two free ports each, of which the SM has taken one.
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(subnet.add_hca("more-" + std::to_string(i)));
+  EXPECT_EQ(subnet.add_hca("too-many").error().code, ENOSPC);
+  ASSERT_TRUE(subnet.remove_hca(host(2)));
+  EXPECT_EQ(subnet.add_hca("too-many").error().code, ENOSPC) << "that port is host-2's";
+  ASSERT_TRUE(subnet.add_hca("host-2"));
+  EXPECT_EQ(subnet.node(host(2))->attachment, (Attachment{kLeaf1, 2}));
+}
+
+TEST_F(RoutingTest, ANewProcessKeepsLidsPortsAndCables) {
+  ASSERT_TRUE(subnet.set_lid(host(2), Lid(77)));
+  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
+  Subnet after(tree_config());
+  after.adopt(snapshot_of(subnet), kStart);
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(after.find("host-" + std::to_string(i)), host(i));
+    EXPECT_EQ(after.node(host(i))->port.lid, lid(host(i)));
+    EXPECT_EQ(after.node(host(i))->attachment, subnet.node(host(i))->attachment);
+  }
+  EXPECT_EQ(after.switches().peer(kSpine1, 1).state, PortState::down);
+  EXPECT_EQ(after.route(host(3), Lid(77)), host(2));
+}
+
+/// Each switch forwards by what it has, even in a circle.
+TEST_F(RoutingTest, LoopsInTheTablesEnd) {
+  SubnetConfig config = tree_config();
+  Switches switches(config);
+  for (const auto& [at, exit] : {std::pair<SwitchIndex, SwitchPort>{kLeaf1, 3}, {kSpine1, 1}}) {
+    switches.set_cable(at, exit, PortState::active);
+    switches[at].routes.set(Lid(9), exit);
+    switches[at].groups.set(0, PortSet().set(exit - std::size_t{1}));
+  }
+  EXPECT_EQ(follow(switches, kLeaf1, Lid(9), false).end, RouteEnd::loop);
+  switches[kLeaf1].groups.set(0, PortSet().set(2).set(3));
+  switches[kLeaf2].groups.set(0, PortSet().set(2).set(3));
+  switches[kSpine1].groups.set(0, PortSet().set(0).set(1));
+  switches[kSpine2].groups.set(0, PortSet().set(0).set(1));
+  for (const SwitchIndex leaf : {kLeaf1, kLeaf2}) {
+    for (const SwitchPort port : {SwitchPort{3}, SwitchPort{4}}) {
+      switches.set_cable(leaf, port, PortState::active);
+    }
+  }
+  bool has_looped = false;
+  unsigned copies = 0;
+  (void)spread(switches, kLeaf1, 0, has_looped, [&](SwitchIndex, SwitchPort) { ++copies; });
+  EXPECT_TRUE(has_looped);
+  EXPECT_LT(copies, kMaxSwitchCopies);
+}
+
+TEST_F(RoutingTest, ManagementPacketsPassACableThatIsNotActive) {
+  SubnetConfig config = tree_config();
+  Switches switches(config);
+  switches[kLeaf1].routes.set(Lid(9), SwitchPort{3});
+  switches[kSpine1].routes.set(Lid(9), SwitchPort{0});
+  EXPECT_EQ(follow(switches, kLeaf1, Lid(9), true).end, RouteEnd::switch_);
+  EXPECT_EQ(follow(switches, kLeaf1, Lid(9), false).end, RouteEnd::link_down);
+  switches.set_cable(kLeaf1, 3, PortState::down);
+  EXPECT_EQ(follow(switches, kLeaf1, Lid(9), true).end, RouteEnd::link_down);
+}
+
+}  // namespace
+}  // namespace softib::subnet
