@@ -57,6 +57,8 @@ struct Subnet::State {
   void adopt_groups(const SubnetSnapshot& before, TimePoint now);
   void route_groups();
   void route_all_groups();
+  [[nodiscard]] std::vector<Attachment> find_cables(const CableEnd& from,
+                                                    const std::optional<CableEnd>& to) const;
   void create_permanent_groups();
   void add_service_change(const Gid& gid, bool in_service);
   void end_service(NodeIndex index, const Gid& gid, SwitchIndex at);
@@ -218,18 +220,99 @@ Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
   return state_->manager.set_mtu(index, mtu);
 }
 
-Result<void> Subnet::set_cable(SwitchIndex at, SwitchPort port, bool up) {
-  SubnetManager& manager = state_->manager;
-  const bool is_cable = at < manager.switches().size() &&
-                        manager.switches().peer(at, port).kind == Peer::Kind::switch_port;
-  if (!is_cable) {
-    return ipoib::Error{ENOENT, "port " + std::to_string(port) + " has no cable to a switch"};
+/// The ports of switches whose cable has the ends `from` and `to`.
+std::vector<Attachment> Subnet::State::find_cables(const CableEnd& from,
+                                                   const std::optional<CableEnd>& to) const {
+  const Switches& switches = manager.switches();
+  const auto is_node = [&](const Peer& peer, const CableEnd& end) {
+    const Node* const node = peer.kind == Peer::Kind::node ? manager.node(peer.index) : nullptr;
+    return node != nullptr && node->name == end.name &&
+           (end.port == 0 || end.port == node->port.number);
+  };
+  const auto is_port = [&](SwitchIndex at, SwitchPort port, const CableEnd& end) {
+    return switches[at].node.name == end.name && (end.port == 0 || end.port == port);
+  };
+  std::vector<Attachment> found;
+  for (SwitchIndex at = 0; at < switches.size(); ++at) {
+    for (SwitchPort port = 1; port < switches[at].ports.size(); ++port) {
+      const Peer peer = switches.peer(at, port);
+      if (peer.kind == Peer::Kind::none) continue;
+      const auto is_other = [&](const CableEnd& end) {
+        return peer.kind == Peer::Kind::switch_port ? is_port(peer.index, peer.port, end)
+                                                    : is_node(peer, end);
+      };
+      const bool is_of_node = is_node(peer, from) && (!to || is_port(at, port, *to));
+      const bool is_of_switch = is_port(at, port, from) && (!to || is_other(*to));
+      if (is_of_node || is_of_switch) found.push_back({at, port});
+    }
   }
-  const Peer peer = manager.switches().peer(at, port);
-  const bool is_up = peer.state != PortState::down;
-  if (up == is_up) return {};
-  (void)manager.set_cable(at, port, up ? manager.link_up_state() : PortState::down);
-  state_->agents.link_changed(at);
+  return found;
+}
+
+Result<void> Subnet::set_cable(const CableEnd& from, const std::optional<CableEnd>& to,
+                               CableState state) {
+  const auto found = state_->find_cables(from, to);
+  const auto text = [](const CableEnd& end) {
+    return end.port == 0 ? end.name : end.name + '[' + std::to_string(end.port) + ']';
+  };
+  const std::string which = text(from) + (to ? " to " + text(*to) : "");
+  if (found.empty()) return ipoib::Error{ENOENT, "there is no cable of " + which};
+  if (found.size() > 1) {
+    return ipoib::Error{EINVAL, std::to_string(found.size()) + " cables are of " + which +
+                                    ": name the port, as in " + from.name + '[' +
+                                    std::to_string(found[0].port) + ']'};
+  }
+  ExternalPort& port = state_->manager.switches()[found[0].switch_index].ports[found[0].port];
+  const bool was_plugged_in = std::exchange(port.is_plugged_in, state == CableState::up);
+  if (state == CableState::flap) {
+    if (auto done = set_link(found[0]); !done) return done;
+    port.is_plugged_in = was_plugged_in;
+  }
+  return set_link(found[0]);
+}
+
+Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
+  Switches& switches = state_->manager.switches();
+  const auto index = switches.find(name);
+  if (!index) return ipoib::Error{ENOENT, "there is no switch '" + std::string(name) + "'"};
+  Switch& at = switches[*index];
+  const auto set_present = [&](bool present) -> Result<void> {
+    if ((at.node.port.state != PortState::down) == present) return {};
+    state_->manager.set_present(*index, present);
+    for (SwitchPort port = 1; port < at.ports.size(); ++port) {
+      if (at.ports[port].peer.kind == Peer::Kind::none) continue;
+      if (auto done = set_link({*index, port}); !done) return done;
+    }
+    return {};
+  };
+  if (state != SwitchState::present) {
+    if (auto done = set_present(false); !done) return done;
+  }
+  return state == SwitchState::absent ? Result<void>() : set_present(true);
+}
+
+/// Lets a cable come up if it is plugged in and both ends are there, else go down.
+Result<void> Subnet::set_link(const Attachment& at) {
+  SubnetManager& manager = state_->manager;
+  Switches& switches = manager.switches();
+  const ExternalPort& port = switches[at.switch_index].ports[at.port];
+  const Peer peer = port.peer;
+  const auto is_there = [&](SwitchIndex index) {
+    return switches[index].node.port.state != PortState::down;
+  };
+  bool is_up = port.is_plugged_in && is_there(at.switch_index);
+  if (peer.kind == Peer::Kind::node) {
+    const PortAttributes& node = manager.node(peer.index)->port;
+    const bool is_known = node.failed || (node.state != PortState::down) == is_up;
+    return is_known ? Result<void>()
+                    : set_port_state(peer.index, is_up ? PortState::active : PortState::down);
+  }
+  const ExternalPort& other = switches[peer.index].ports[peer.port];
+  is_up = is_up && other.is_plugged_in && is_there(peer.index);
+  if ((peer.state != PortState::down) == is_up) return {};
+  (void)manager.set_cable(at.switch_index, at.port,
+                          is_up ? manager.link_up_state() : PortState::down);
+  state_->agents.link_changed(at.switch_index);
   state_->agents.link_changed(peer.index);
   state_->route_all_groups();
   return {};

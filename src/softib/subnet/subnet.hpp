@@ -65,9 +65,12 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// `mtu` is an IBA code. Groups that the port is in keep their MTU.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
-  /// Sets the state of a cable between two switches: with the own SM `active` or `down`, else
-  /// `init` or `down`. Fails with ENOENT if there is no cable.
-  [[nodiscard]] ipoib::Result<void> set_cable(SwitchIndex at, SwitchPort port, bool up);
+  /// Lets a cable come up or go down. `to` may be left out if `from` names one cable. Fails with
+  /// ENOENT if there is no such cable, and EINVAL if there are several.
+  [[nodiscard]] ipoib::Result<void> set_cable(const CableEnd& from,
+                                              const std::optional<CableEnd>& to, CableState state);
+  /// Fails with ENOENT if there is no switch of that name.
+  [[nodiscard]] ipoib::Result<void> set_switch(std::string_view name, SwitchState state);
   /// Sets the faults of the link of an HCA.
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.
@@ -127,6 +130,8 @@ class Subnet {
 
  private:
   struct State;
+  [[nodiscard]] ipoib::Result<void> set_link(const Attachment& at);
+
   std::unique_ptr<State> state_;
 };
 

@@ -458,6 +458,30 @@ bool SubnetManager::set_cable(SwitchIndex index, SwitchPort port, PortState stat
   return true;
 }
 
+void SubnetManager::set_present(SwitchIndex index, bool present) {
+  Switch& at = switches_[index];
+  const PortAttributes before = at.node.port;
+  at.node.port = new_port();
+  at.node.port.node_guid = before.node_guid;
+  at.node.port.port_guid = before.port_guid;
+  at.node.port.state = present ? PortState::active : PortState::down;
+  at.node.port.pkeys[0] = ipoib::kDefaultPKey;
+  at.node.key = {};
+  at.settings = {};
+  at.has_changed = true;
+  if (index == 0) changed_.set(kSubnetNode);
+  if (has_own_sm()) {
+    at.node.port.lid = before.lid;
+    at.node.port.sm_lid = before.sm_lid;
+    update_end_ports();
+    return;
+  }
+  for (std::size_t i = 0; i < kUnicastLids; ++i) {
+    at.routes.set(Lid(static_cast<std::uint16_t>(i)), std::nullopt);
+  }
+  for (std::size_t i = 0; i < kMaxGroups; ++i) at.groups.set(i, {});
+}
+
 void SubnetManager::route_group(std::size_t group, const NodeSet& receivers) {
   std::vector<Attachment> ports;
   for (auto i = receivers._Find_first(); i < receivers.size(); i = receivers._Find_next(i)) {
@@ -491,7 +515,9 @@ void SubnetManager::update_end_ports() {
   for (const auto& node : nodes_) {
     if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);
   }
-  for (SwitchIndex i = 0; i < switches_.size(); ++i) end_ports_.push_back(&switches_[i].node);
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (switches_[i].node.port.state != PortState::down) end_ports_.push_back(&switches_[i].node);
+  }
 }
 
 Node* SubnetManager::find_node(NodeIndex index, Error& error) {

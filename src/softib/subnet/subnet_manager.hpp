@@ -62,6 +62,8 @@ class SubnetManager {
   /// Sets the state of a cable between switches. Returns whether it has changed. The own SM then
   /// routes again; it needs the receivers of the groups, so the caller routes those.
   bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Lets a switch lose its power, or start again without what an external SM has written.
+  void set_present(SwitchIndex index, bool present);
   /// Routes a multicast LID to these nodes; for the own SM.
   void route_group(std::size_t group, const NodeSet& receivers);
   [[nodiscard]] Switches& switches() { return switches_; }

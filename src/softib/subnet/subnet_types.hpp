@@ -86,6 +86,15 @@ struct SwitchChanges {
   GroupBlocks groups;
 };
 
+/// One end of a cable, as an operator names it.
+struct CableEnd {
+  std::string name;     ///< of a switch or an HCA
+  SwitchPort port = 0;  ///< 0: any
+};
+enum class CableState : std::uint8_t { up, down, flap };  ///< flap: down and up again
+/// A switch that is absent has lost its power, and with it its tables; reset is absent and present.
+enum class SwitchState : std::uint8_t { present, absent, reset };
+
 /// Records that the publisher must write again. A changed node may have been removed.
 struct SubnetChanges {
   NodeSet nodes;

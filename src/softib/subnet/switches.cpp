@@ -127,7 +127,9 @@ void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, boo
       own.node.port = known.node.port;
       for (SwitchPort port = 1; port < std::min(own.ports.size(), known.cables.size()); ++port) {
         Peer& peer = own.ports[port].peer;
-        if (peer.kind == Peer::Kind::switch_port) peer.state = known.cables[port];
+        if (peer.kind != Peer::Kind::switch_port) continue;
+        peer.state = known.cables[port];
+        own.ports[port].is_plugged_in = peer.state != PortState::down;
       }
       if (with_tables) {
         own.routes = known.routes;

@@ -32,10 +32,12 @@ struct ExternalPort {
   std::uint8_t width = 2;  ///< IBA LinkWidthActive
   std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
   std::uint8_t mtu = 4;    ///< IBA code
+  /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
+  bool is_plugged_in = true;
 };
 
 struct Switch {
-  Node node;                        ///< its port is port 0
+  Node node;  ///< its port is port 0, which is down while the switch is absent
   std::vector<ExternalPort> ports;  ///< by number; entry 0 is not used
   SwitchPort port_count = 0;        ///< that NodeInfo shows
   SwitchSettings settings;

@@ -99,18 +99,18 @@ TEST_F(RoutingTest, SwitchesHaveLidsOfTheirOwn) {
 }
 
 TEST_F(RoutingTest, RoutesAroundACableThatFails) {
-  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::down));
   for (const int to : {3, 4}) {
     EXPECT_EQ(way(host(1), host(to))[0], kSpine2);
     EXPECT_EQ(way(host(to), host(1))[0], kSpine2);
   }
-  ASSERT_TRUE(subnet.set_cable(kSpine1, 1, true)) << "the other end of it";
+  ASSERT_TRUE(subnet.set_cable({"leaf-1"}, CableEnd{"spine-1"}, CableState::up));
   EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);
 }
 
 TEST_F(RoutingTest, ThereIsNoRouteToAPartThatIsCutOff) {
-  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
-  ASSERT_TRUE(subnet.set_cable(kLeaf1, 4, false));
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, CableEnd{"spine-1", 1}, CableState::down));
+  ASSERT_TRUE(subnet.set_cable({"spine-2"}, CableEnd{"leaf-1"}, CableState::down));
   EXPECT_FALSE(subnet.route(host(1), lid(host(3))));
   EXPECT_FALSE(subnet.route(host(3), lid(host(1))));
   EXPECT_EQ(subnet.route(host(1), lid(host(2))), host(2));
@@ -145,9 +145,9 @@ TEST_F(RoutingTest, MulticastStaysAtTheLeafOfItsMembers) {
 TEST_F(RoutingTest, MulticastFollowsTheCables) {
   const Lid mlid = join({1, 3});
   for (const SwitchPort port : {SwitchPort{3}, SwitchPort{4}}) {
-    ASSERT_TRUE(subnet.set_cable(kLeaf1, port, false));
+    ASSERT_TRUE(subnet.set_cable({"leaf-1", port}, {}, CableState::down));
     EXPECT_TRUE(subnet.receivers(host(1), mlid)[host(3)]) << "over the other spine";
-    ASSERT_TRUE(subnet.set_cable(kLeaf1, port, true));
+    ASSERT_TRUE(subnet.set_cable({"leaf-1", port}, {}, CableState::up));
   }
 }
 
@@ -180,7 +180,7 @@ TEST_F(RoutingTest, NoMoreHcasThanFreePorts) {
 
 TEST_F(RoutingTest, ANewProcessKeepsLidsPortsAndCables) {
   ASSERT_TRUE(subnet.set_lid(host(2), Lid(77)));
-  ASSERT_TRUE(subnet.set_cable(kLeaf1, 3, false));
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::down));
   Subnet after(tree_config());
   after.adopt(snapshot_of(subnet), kStart);
   for (int i = 1; i <= 4; ++i) {
@@ -190,6 +190,45 @@ TEST_F(RoutingTest, ANewProcessKeepsLidsPortsAndCables) {
   }
   EXPECT_EQ(after.switches().peer(kSpine1, 1).state, PortState::down);
   EXPECT_EQ(after.route(host(3), Lid(77)), host(2));
+}
+
+TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
+  EXPECT_EQ(subnet.set_cable({"leaf-1"}, {}, CableState::down).error().code, EINVAL);
+  EXPECT_EQ(subnet.set_cable({"leaf-1", 9}, {}, CableState::down).error().code, ENOENT);
+  EXPECT_EQ(subnet.set_cable({"leaf-1"}, CableEnd{"leaf-2"}, CableState::down).error().code,
+            ENOENT);
+  EXPECT_EQ(subnet.set_cable({"nobody"}, {}, CableState::down).error().code, ENOENT);
+  ASSERT_TRUE(subnet.set_cable({"host-1"}, {}, CableState::down));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 1}, CableEnd{"host-1", 1}, CableState::up));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
+  const auto losses = subnet.node(host(1))->port.losses;
+  ASSERT_TRUE(subnet.set_cable({"host-1"}, CableEnd{"leaf-1"}, CableState::flap));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
+  EXPECT_EQ(subnet.node(host(1))->port.losses, losses + 1);
+}
+
+TEST_F(RoutingTest, RoutesAroundASwitchThatIsAbsent) {
+  ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::absent));
+  for (const int to : {3, 4}) EXPECT_EQ(way(host(1), host(to))[0], kSpine2);
+  ASSERT_TRUE(subnet.set_cable({"leaf-1"}, CableEnd{"spine-1"}, CableState::up))
+      << "it stays down until the switch is there";
+  EXPECT_EQ(subnet.switches().peer(kLeaf1, 3).state, PortState::down);
+  ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::present));
+  EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);
+  EXPECT_EQ(subnet.set_switch("spine-9", SwitchState::absent).error().code, ENOENT);
+}
+
+TEST_F(RoutingTest, HostsOfAnAbsentSwitchAreCutOff) {
+  const Lid mlid = join({1, 3});
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::reset));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
+  EXPECT_EQ(subnet.node(host(1))->port.losses, 1);
+  EXPECT_FALSE(subnet.forwarding(mlid).receivers[host(1)]) << "its port was down";
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::absent));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
+  EXPECT_FALSE(subnet.route(host(3), lid(host(1))).has_value() &&
+               subnet.node(host(1))->port.state == PortState::active);
 }
 
 /// Each switch forwards by what it has, even in a circle.
