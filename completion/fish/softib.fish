@@ -136,7 +136,7 @@ function __softib_complete
         case set
             __softib_set $program set $words
         case show
-            printf '%s\n' nodes partitions groups counters
+            printf '%s\n' nodes switches partitions groups counters
         case lab
             if test (count $words) = 2
                 printf '%s\n' up down exec show check

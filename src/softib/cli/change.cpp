@@ -91,6 +91,26 @@ class Arguments {
     if (!address) refuse_value(word, "IP address", "IPv4 or IPv6");
     return address.value_or(IpAddress());
   }
+  /// Takes an end of a cable: NAME or NAME[PORT].
+  subnet::CableEnd cable_end() {
+    auto word = take("END");
+    subnet::CableEnd end;
+    const auto bracket = word.find('[');
+    end.name = word.substr(0, bracket);
+    if (bracket != std::string::npos) {
+      const bool is_closed = word.back() == ']';
+      const auto digits = std::string_view(word).substr(bracket + 1);
+      const auto port = number(digits.substr(0, digits.size() - (is_closed ? 1 : 0)));
+      if (!is_closed || !port || *port == 0 || *port > kMaxSwitchPort) {
+        refuse_value(word, "end of a cable", "NAME or NAME[PORT]");
+      }
+      end.port = port.value_or(0);
+    }
+    if (!refused_ && !is_valid_name(end.name)) refuse(invalid_name("end", end.name).message);
+    return end;
+  }
+  /// Whether two arguments or more are left.
+  [[nodiscard]] bool has_two() const { return next_ + 2 <= words_.size(); }
   [[nodiscard]] bool is_empty() const { return next_ == words_.size() || refused_; }
   /// Takes an argument with `parse`, which returns an optional value.
   template <class Parse>
@@ -213,6 +233,22 @@ Result<control::Request> read_pkey(Arguments& words) {
   return words.done(change);
 }
 
+Result<control::Request> read_cable(Arguments& words) {
+  control::SetCable change;
+  change.from = words.cable_end();
+  if (words.has_two()) change.to = words.cable_end();
+  change.state = words.state("state of a cable", "up|down|flap", control::parse_cable_state);
+  return words.done(change);
+}
+
+Result<control::Request> read_switch(Arguments& words) {
+  control::SetSwitch change;
+  change.name = words.take("SWITCH");
+  change.state =
+      words.state("state of a switch", "present|absent|reset", control::parse_switch_state);
+  return words.done(change);
+}
+
 Result<control::Request> read_sm(Arguments& words) {
   (void)words.state("change of the subnet manager", "restart", [](std::string_view word) {
     return word == "restart" ? std::optional(true) : std::nullopt;
@@ -256,6 +292,12 @@ constexpr std::array kChanges{
            "the\npartition with its groups",
            read_partition},
     Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
+    Change{"cable", "END [END] up|down|flap",
+           "let a cable fail or come up again. END: an HCA,\nor a switch, with [PORT] if it has "
+           "several\ncables (to the other END)",
+           read_cable},
+    Change{"switch", "SWITCH present|absent|reset",
+           "let a switch lose its power, and start again\nwithout its tables", read_switch},
     Change{"sm", "restart",
            "let the subnet manager forget groups and\nsubscriptions and ask all clients to "
            "register\nagain",

@@ -25,12 +25,12 @@ constexpr double kLeastInterval = 0.1;  ///< seconds
 constexpr double kMostInterval = 86400;
 
 constexpr std::string_view kShowUsage =
-    "usage: softib show [OPTION]... [nodes|partitions|groups|counters]\n"
+    "usage: softib show [OPTION]... [nodes|switches|partitions|groups|counters]\n"
     "       softib show --cm [OPTION]...\n\n"
     "Prints a subnet in brief, or one section of it with all columns: nodes with ports and\n"
-    "processes, partitions, groups with members, or counters. If the subnet process is not\n"
-    "running but programs still use the subnet, prints their forwarding state and exits with "
-    "1.\n\n"
+    "processes, switches with their cables, partitions, groups with members, or counters. If the\n"
+    "subnet process is not running but programs still use the subnet, prints their forwarding\n"
+    "state and exits with 1.\n\n"
     "With --cm, prints the listeners and connections of the programs that use the RDMA CM.\n\n";
 
 po::options_description show_options() {
@@ -132,7 +132,8 @@ int show_command(int argc, char** argv) {
   for (const auto& word : arguments_of(*options, "section")) {
     view.section = parse_section(word);
     if (!view.section) {
-      return fail_usage("show", "'" + word + "' is not nodes, partitions, groups or counters");
+      return fail_usage("show",
+                        "'" + word + "' is not nodes, switches, partitions, groups or counters");
     }
   }
   if (view.cm && (view.wide || view.section)) {

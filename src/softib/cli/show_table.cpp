@@ -22,8 +22,9 @@ using ipoib::table::Table;
 
 using ipoib::table::Align;
 
-constexpr std::array<std::pair<std::string_view, Section>, 4> kSections{
+constexpr std::array<std::pair<std::string_view, Section>, 5> kSections{
     {{"nodes", Section::nodes},
+     {"switches", Section::switches},
      {"partitions", Section::partitions},
      {"groups", Section::groups},
      {"counters", Section::counters}}};
@@ -141,6 +142,29 @@ Table nodes(const json::object& subnet) {
                                  })};
     if (has_faults) row.push_back(faults(node));
     table.add(std::move(row));
+  }
+  return table;
+}
+
+/// A row for each cable.
+Table switches(const json::object& subnet) {
+  Table table({{"SWITCH"},
+               {"LID", Align::right},
+               {"PORT", Align::right},
+               {"STATE"},
+               {"TO"},
+               {"SENT", Align::right},
+               {"DISCARDS", Align::right}});
+  for (const auto& value : list(subnet, "switches")) {
+    const auto& at = value.as_object();
+    for (const auto& each : list(at, "ports")) {
+      const auto& port = each.as_object();
+      const bool is_cable = port.contains("to");
+      table.add(
+          {text(at, "name"), text(at, "lid"), text(port, "port"), text(port, "state"),
+           is_cable ? text(port, "to") + '[' + text(port, "to_port") + ']' : text(port, "hca"),
+           text(port, "sent_packets"), text(port, "discards")});
+    }
   }
   return table;
 }
@@ -267,10 +291,48 @@ Table brief_groups(const json::object& subnet) {
   return table;
 }
 
+/// A row for each switch; nothing for the only switch of a subnet.
+Table brief_switches(const json::object& subnet) {
+  Table table({{"LID"},
+               {"SWITCH"},
+               {"STATE"},
+               {"HCAS", Align::right},
+               {"CABLES", Align::right},
+               {"DOWN", Align::right},
+               {"SENT", Align::right},
+               {"DISCARDS", Align::right}});
+  const auto& all = list(subnet, "switches");
+  if (all.size() < 2) return table;
+  for (const auto& value : all) {
+    const auto& at = value.as_object();
+    const auto& ports = list(at, "ports");
+    const auto number_of = [&](auto is_counted) {
+      return std::to_string(std::ranges::count_if(
+          ports, [&](const json::value& port) { return is_counted(port.as_object()); }));
+    };
+    const auto sum_of = [&](std::string_view key) {
+      std::uint64_t sum = 0;
+      for (const auto& port : ports) {
+        const auto* const counted = port.as_object().if_contains(key);
+        if (counted != nullptr) sum += counted->to_number<std::uint64_t>();
+      }
+      return std::to_string(sum);
+    };
+    table.add({text(at, "lid"), brief_name(text(at, "name")), text(at, "state"),
+               number_of([](const json::object& port) { return port.contains("hca"); }),
+               number_of([](const json::object& port) { return port.contains("to"); }),
+               number_of([](const json::object& port) { return text(port, "state") == "down"; }),
+               sum_of("sent_packets"), sum_of("discards")});
+  }
+  return table;
+}
+
 Table table_of(const json::object& subnet, Section section) {
   switch (section) {
     case Section::nodes:
       return nodes(subnet);
+    case Section::switches:
+      return switches(subnet);
     case Section::partitions:
       return partitions(subnet);
     case Section::groups:
@@ -298,7 +360,8 @@ std::optional<Section> parse_section(std::string_view text) {
 
 std::string show_brief(const json::object& subnet) {
   std::string out = heading(subnet);
-  for (const Table& table : {brief_nodes(subnet), brief_partitions(subnet), brief_groups(subnet)}) {
+  for (const Table& table : {brief_nodes(subnet), brief_switches(subnet), brief_partitions(subnet),
+                             brief_groups(subnet)}) {
     if (!table.empty()) out += '\n' + table.text(kBriefWidth);
   }
   return out;
@@ -326,6 +389,9 @@ json::object json_of_section(const json::object& subnet, Section section) {
   switch (section) {
     case Section::nodes:
       copy("nodes");
+      break;
+    case Section::switches:
+      copy("switches");
       break;
     case Section::partitions:
       copy("partitions");

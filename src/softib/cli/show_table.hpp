@@ -12,7 +12,7 @@ namespace softib::cli {
 /// The width of the brief form.
 inline constexpr std::size_t kBriefWidth = 80;
 
-enum class Section : std::uint8_t { nodes, partitions, groups, counters };
+enum class Section : std::uint8_t { nodes, switches, partitions, groups, counters };
 [[nodiscard]] std::optional<Section> parse_section(std::string_view text);
 
 // In the functions below, `subnet` comes from subnetd::subnet_json().

@@ -34,6 +34,15 @@ constexpr std::array<std::pair<subnet::Membership, std::string_view>, 3> kMember
      {subnet::Membership::limited, "limited"},
      {subnet::Membership::full, "full"}}};
 
+constexpr std::array<std::pair<subnet::CableState, std::string_view>, 3> kCableStates{
+    {{subnet::CableState::up, "up"},
+     {subnet::CableState::down, "down"},
+     {subnet::CableState::flap, "flap"}}};
+constexpr std::array<std::pair<subnet::SwitchState, std::string_view>, 3> kSwitchStates{
+    {{subnet::SwitchState::present, "present"},
+     {subnet::SwitchState::absent, "absent"},
+     {subnet::SwitchState::reset, "reset"}}};
+
 template <class Value, std::size_t N>
 std::string_view name_of(const std::array<std::pair<Value, std::string_view>, N>& names,
                          Value value) {
@@ -62,11 +71,13 @@ class Members {
     if (value == nullptr || !value->is_string()) return invalid(key), std::string();
     return std::string(value->get_string());
   }
-  std::string hca() {
-    auto name = text("hca");
-    if (!is_valid_name(name)) invalid("hca");
+  std::string hca() { return valid_name("hca"); }
+  std::string valid_name(std::string_view key) {
+    auto name = text(key);
+    if (!is_valid_name(name)) invalid(key);
     return name;
   }
+  [[nodiscard]] bool has(std::string_view key) const { return object_.contains(key); }
   template <class Number = std::uint16_t>
   Number number(std::string_view key, std::int64_t most = std::numeric_limits<Number>::max()) {
     const auto* value = object_.if_contains(key);
@@ -172,6 +183,22 @@ json::object content(const MovePKey& request) {
           {"pkey", subnet::pkey_text(request.pkey)},
           {"index", request.index}};
 }
+json::object content(const SetCable& request) {
+  json::object object{{"command", "set-cable"},
+                      {"from", request.from.name},
+                      {"from_port", request.from.port},
+                      {"state", name_of(kCableStates, request.state)}};
+  if (request.to) {
+    object["to"] = request.to->name;
+    object["to_port"] = request.to->port;
+  }
+  return object;
+}
+json::object content(const SetSwitch& request) {
+  return {{"command", "set-switch"},
+          {"switch", request.name},
+          {"state", name_of(kSwitchStates, request.state)}};
+}
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
 json::object content(const Stop&) { return {{"command", "stop"}}; }
 
@@ -198,6 +225,13 @@ std::optional<PortState> parse_port_state(std::string_view text) {
 }
 std::optional<subnet::Membership> parse_membership(std::string_view text) {
   return value_of(kMemberships, text);
+}
+
+std::optional<subnet::CableState> parse_cable_state(std::string_view text) {
+  return value_of(kCableStates, text);
+}
+std::optional<subnet::SwitchState> parse_switch_state(std::string_view text) {
+  return value_of(kSwitchStates, text);
 }
 
 std::string emit(const Request& request) {
@@ -243,6 +277,19 @@ Result<Request> parse_request(std::string_view line) {
   if (command == "fail-qps") {
     constexpr auto kLast = ipoib::kMulticastQpn.value() - 1;
     FailQps request{members.hca(), Qpn(members.number<std::uint32_t>("qpn", kLast))};
+    return members.done(request);
+  }
+  if (command == "set-cable") {
+    SetCable request{{members.valid_name("from"), members.number("from_port", kMaxSwitchPort)},
+                     std::nullopt,
+                     members.one_of("state", kCableStates)};
+    if (members.has("to")) {
+      request.to = {members.valid_name("to"), members.number("to_port", kMaxSwitchPort)};
+    }
+    return members.done(request);
+  }
+  if (command == "set-switch") {
+    SetSwitch request{members.valid_name("switch"), members.one_of("state", kSwitchStates)};
     return members.done(request);
   }
   if (command == "add-address") return members.done(AddAddress{members.hca(), members.address()});

@@ -14,6 +14,9 @@
 //                                                                   none, limited, full
 //   {"command":"delete-partition","pkey":"0x0012"}
 //   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
+//   {"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1","to_port":1,
+//   "state":"down"}             up, down, flap; a port of 0 is any; without to: any other end
+//   {"command":"set-switch","switch":"leaf-1","state":"absent"}     present, absent, reset
 //   {"command":"restart-sm"}
 //   {"command":"stop"}                                              ends the subnet process
 //
@@ -24,6 +27,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -32,6 +36,7 @@
 #include "softib/core/link_faults.hpp"
 #include "softib/core/node_addresses.hpp"
 #include "softib/subnet/partition.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::control {
 
@@ -82,12 +87,21 @@ struct MovePKey {
   PKey pkey;
   std::uint16_t index = 0;
 };
+struct SetCable {
+  subnet::CableEnd from;
+  std::optional<subnet::CableEnd> to;
+  subnet::CableState state = subnet::CableState::up;
+};
+struct SetSwitch {
+  std::string name;
+  subnet::SwitchState state = subnet::SwitchState::present;
+};
 struct RestartSm {};
 struct Stop {};
 
 using Request =
     std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress, DeleteAddress,
-                 SetPartition, DeletePartition, MovePKey, RestartSm, Stop>;
+                 SetPartition, DeletePartition, MovePKey, SetCable, SetSwitch, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);
@@ -111,5 +125,7 @@ using Request =
 [[nodiscard]] std::optional<HcaState> parse_hca_state(std::string_view text);
 [[nodiscard]] std::optional<PortState> parse_port_state(std::string_view text);
 [[nodiscard]] std::optional<subnet::Membership> parse_membership(std::string_view text);
+[[nodiscard]] std::optional<subnet::CableState> parse_cable_state(std::string_view text);
+[[nodiscard]] std::optional<subnet::SwitchState> parse_switch_state(std::string_view text);
 
 }  // namespace softib::control

@@ -104,6 +104,12 @@ std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
   return std::nullopt;
 }
 
+std::optional<subnet::Node> Fabric::switch_node(SwitchIndex at) const {
+  PublishedNode::Value words;
+  if (at >= count_.switches || !switch_at(at).node.read(words)) return std::nullopt;
+  return decode(words);
+}
+
 SwitchIndex Fabric::switch_of(NodeIndex node) const {
   const auto found = this->node(node);
   const bool is_valid = found && found->attachment.switch_index < count_.switches;
@@ -216,8 +222,7 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
   }
   for (SwitchIndex at = 0; at < count_.switches; ++at) {
     auto& entry = all.switches.emplace_back();
-    PublishedNode::Value words;
-    if (switch_at(at).node.read(words)) entry.node = decode(words).value_or(subnet::Node{});
+    entry.node = switch_node(at).value_or(subnet::Node{});
     entry.cables.resize(count_.ports + std::size_t{1}, PortState::down);
     for (SwitchPort port = 1; port <= count_.ports; ++port) {
       if (const auto peer = this->peer(at, port); peer.kind == subnet::Peer::Kind::switch_port) {

@@ -53,6 +53,8 @@ class Fabric {
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   /// The node with an IP address, default addresses included.
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
+  /// The record of a switch, with its port 0; nullopt as node().
+  [[nodiscard]] std::optional<subnet::Node> switch_node(SwitchIndex at) const;
   /// The switch to which a node is connected. The switch that is node 0 itself is the first one.
   [[nodiscard]] SwitchIndex switch_of(NodeIndex node) const;
   /// The way of a packet that enters a switch from a node; see subnet::follow(). For a LID that is

@@ -31,7 +31,7 @@ using subnet::SubnetConfig;
 
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 json::object stored_form(const Partition& partition) {
   json::array members;
@@ -46,6 +46,40 @@ json::object stored_form(const Partition& partition) {
           {"members", std::move(members)}};
 }
 
+json::object stored_form(const topology::End& end) {
+  return {{"switch", end.is_switch}, {"index", end.index}, {"port", end.port}};
+}
+
+json::object stored_form(const topology::Topology& topology) {
+  json::array switches;
+  for (const auto& each : topology.switches) {
+    switches.push_back({{"name", each.name},
+                        {"description", each.description},
+                        {"guid", each.guid.value()},
+                        {"ports", each.ports}});
+  }
+  json::array hcas;
+  for (const auto& each : topology.hcas) {
+    json::array guids;
+    for (const auto& guid : each.port_guids) guids.emplace_back(guid.value());
+    hcas.push_back({{"name", each.name},
+                    {"description", each.description},
+                    {"guid", each.guid.value()},
+                    {"ports", each.ports},
+                    {"port_guids", std::move(guids)}});
+  }
+  json::array cables;
+  for (const auto& each : topology.cables) {
+    cables.push_back({{"a", stored_form(each.a)},
+                      {"b", stored_form(each.b)},
+                      {"width", each.width},
+                      {"speed", each.speed},
+                      {"extended_speed", each.extended_speed}});
+  }
+  return {
+      {"switches", std::move(switches)}, {"hcas", std::move(hcas)}, {"cables", std::move(cables)}};
+}
+
 json::object stored_form(const SubnetConfig& config) {
   json::array partitions;
   for (const auto& partition : config.partitions) partitions.push_back(stored_form(partition));
@@ -53,7 +87,10 @@ json::object stored_form(const SubnetConfig& config) {
   for (const auto& port : config.port_mtus) {
     port_mtus.push_back({{"hca", port.hca}, {"mtu", ipoib::wire::mtu_bytes(port.mtu)}});
   }
+  json::value topology;
+  if (config.topology) topology = stored_form(*config.topology);
   return {{"version", kVersion},
+          {"topology", std::move(topology)},
           {"sm", config.management == Management::own ? "own" : "none"},
           {"mtu", ipoib::wire::mtu_bytes(config.mtu)},
           {"lmc", config.lmc},
@@ -86,8 +123,55 @@ Partition partition_of(const json::object& object) {
   return partition;
 }
 
+template <class Number>
+Number number_of(const json::object& object, const char* key) {
+  return json::value_to<Number>(object.at(key));
+}
+
+topology::End end_of(const json::value& value) {
+  const auto& object = value.as_object();
+  return {object.at("switch").as_bool(), number_of<std::uint16_t>(object, "index"),
+          number_of<std::uint8_t>(object, "port")};
+}
+
+topology::Topology topology_of(const json::object& object) {
+  topology::Topology topology;
+  const auto text = [](const json::object& of, const char* key) {
+    return json::value_to<std::string>(of.at(key));
+  };
+  for (const auto& value : object.at("switches").as_array()) {
+    const auto& each = value.as_object();
+    topology.switches.push_back({text(each, "name"), text(each, "description"),
+                                 Guid(number_of<std::uint64_t>(each, "guid")),
+                                 number_of<std::uint8_t>(each, "ports")});
+  }
+  for (const auto& value : object.at("hcas").as_array()) {
+    const auto& each = value.as_object();
+    topology::Hca hca{text(each, "name"),
+                      text(each, "description"),
+                      Guid(number_of<std::uint64_t>(each, "guid")),
+                      number_of<std::uint8_t>(each, "ports"),
+                      {}};
+    for (std::size_t i = 0; i < hca.port_guids.size(); ++i) {
+      hca.port_guids[i] =
+          Guid(json::value_to<std::uint64_t>(each.at("port_guids").as_array().at(i)));
+    }
+    topology.hcas.push_back(std::move(hca));
+  }
+  for (const auto& value : object.at("cables").as_array()) {
+    const auto& each = value.as_object();
+    topology.cables.push_back(
+        {end_of(each.at("a")), end_of(each.at("b")), number_of<std::uint8_t>(each, "width"),
+         number_of<std::uint8_t>(each, "speed"), number_of<std::uint8_t>(each, "extended_speed")});
+  }
+  return topology;
+}
+
 SubnetConfig config_of(const json::object& object) {
   SubnetConfig config;
+  if (const auto& topology = object.at("topology"); !topology.is_null()) {
+    config.topology = topology_of(topology.as_object());
+  }
   if (object.at("sm").as_string() == "none") config.management = Management::external_sm;
   config.mtu = ipoib::wire::mtu_code(json::value_to<std::uint32_t>(object.at("mtu")));
   config.lmc = json::value_to<std::uint8_t>(object.at("lmc"));

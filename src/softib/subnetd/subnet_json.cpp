@@ -76,12 +76,59 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"pkeys", std::move(pkeys)}};
 }
 
+/// A switch with the ports that something is connected to.
+json::object describe_switch(SwitchIndex index, const fabric::Fabric& fabric) {
+  json::object object{{"switch", index}};
+  if (const auto node = fabric.switch_node(index)) {
+    object["name"] = node->name;
+    object["lid"] = node->port.lid.value();
+    object["guid"] = hex(node->port.node_guid.value(), 16);
+    object["state"] =
+        control::name(node->port.state == PortState::down ? control::HcaState::absent
+                                                          : control::HcaState::present);
+  }
+  json::array ports;
+  for (SwitchPort number = 1; number <= fabric.switches().ports; ++number) {
+    using Kind = subnet::Peer::Kind;
+    const auto peer = fabric.peer(index, number);
+    if (peer.kind == Kind::none) continue;
+    json::object port{{"port", number}};
+    if (peer.kind == Kind::node) {
+      const auto node = fabric.node(peer.index);
+      port["hca"] = node ? node->name : std::string();
+      port["state"] = control::name(fabric.port_state(peer.index));
+    } else {
+      const auto other = fabric.switch_node(peer.index);
+      const auto counters = fabric.cable_counters(index, number);
+      port["to"] = other ? other->name : std::string();
+      port["to_port"] = peer.port;
+      port["state"] = control::name(peer.state);
+      port["sent_packets"] = counters.transmit_packets;
+      port["sent_bytes"] = counters.transmit_data * 4;
+      port["discards"] = counters.transmit_discards;
+    }
+    ports.push_back(std::move(port));
+  }
+  object["ports"] = std::move(ports);
+  return object;
+}
+
+json::array switches(const fabric::Fabric& fabric) {
+  json::array list;
+  for (SwitchIndex i = 0; i < fabric.size(); ++i) list.push_back(describe_switch(i, fabric));
+  return list;
+}
+
 json::array nodes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
   json::array list;
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     const auto node = fabric.node(index);
     if (!node) continue;
     json::object object = describe(*node, index);
+    const bool is_switch = node->attachment.port == 0;
+    const auto at = fabric.switch_node(node->attachment.switch_index);
+    object["switch"] = at && !is_switch ? at->name : std::string();
+    object["switch_port"] = node->attachment.port;
     object["processes"] = processes(fabric, folder, index);
     object["counters"] = counters(fabric, index);
     list.push_back(std::move(object));
@@ -182,6 +229,7 @@ json::object subnet_json(const subnet::Subnet& subnet, const fabric::Fabric& fab
           {"running", true},
           {"sm", is_own ? "own" : "none"},
           {"nodes", nodes(fabric, folder)},
+          {"switches", switches(fabric)},
           {"partitions", std::move(partitions)},
           {"groups", std::move(groups)},
           {"sa", describe(subnet.counters())}};
@@ -192,6 +240,7 @@ json::object subnet_json(const fabric::Fabric& fabric, const fabric::SubnetFolde
           {"folder", folder.path()},
           {"running", false},
           {"nodes", nodes(fabric, folder)},
+          {"switches", switches(fabric)},
           {"groups", forwarded_groups(fabric)}};
 }
 

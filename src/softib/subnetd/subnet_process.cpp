@@ -448,6 +448,16 @@ struct SubnetProcess::Commands {
       return process.subnet_.move_pkey(node, what.pkey, what.index);
     });
   }
+  Result<json::object> operator()(const control::SetCable& what) const {
+    const auto done = process.subnet_.set_cable(what.from, what.to, what.state);
+    if (!done) return done.error();
+    return json::object();
+  }
+  Result<json::object> operator()(const control::SetSwitch& what) const {
+    const auto done = process.subnet_.set_switch(what.name, what.state);
+    if (!done) return done.error();
+    return json::object();
+  }
   Result<json::object> operator()(const control::RestartSm&) const {
     const auto restarted = process.subnet_.restart_sm(ipoib::monotonic_now());
     if (!restarted) return restarted.error();

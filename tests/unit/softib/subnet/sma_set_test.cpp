@@ -7,6 +7,8 @@
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/switch_traps.hpp"
 #include "subnet_snapshot.hpp"
+#include "two_level_tree.hpp"
+#include "wire/node_record.hpp"
 #include "wire/port_info.hpp"
 
 namespace softib::subnet {
@@ -35,7 +37,11 @@ class SmaSet : public ::testing::Test {
  protected:
   using Path = std::vector<std::uint8_t>;
 
-  SmaSet() : manager(subnet.add_hca("sm").value()), host(subnet.add_hca("a").value()) {}
+  SmaSet() : SmaSet(external_sm_config(), "sm", "a") {}
+  SmaSet(const SubnetConfig& config, const char* manager_name, const char* host_name)
+      : subnet(config),
+        manager(subnet.add_hca(manager_name).value()),
+        host(subnet.add_hca(host_name).value()) {}
 
   MadPacket smp(const Path& path, std::uint8_t method, std::uint16_t attribute,
                 std::uint32_t modifier = 0, const SmpData& data = {}) {
@@ -130,7 +136,7 @@ class SmaSet : public ::testing::Test {
   const Path kSelf{};
   const Path kSwitch{1};
   const Path kHost{1, 3};
-  Subnet subnet{external_sm_config()};
+  Subnet subnet;
   NodeIndex manager;
   NodeIndex host;
 };
@@ -476,6 +482,164 @@ TEST_F(SmaSet, NewProcessKeepsTheConfiguration) {
   ASSERT_EQ(changes.switches.size(), 1U);
   EXPECT_TRUE(changes.switches[0].routes.all());
   EXPECT_EQ(changes.nodes.count(), 4U) << "also one that cannot be adopted";
+}
+
+// Several switches.
+
+SubnetConfig external_tree() {
+  SubnetConfig config = external_sm_config();
+  config.topology = test::two_level_tree();
+  return config;
+}
+
+/// The SM is on host-1, the host is host-3 at the other leaf.
+class SmaSetTree : public SmaSet {
+ protected:
+  SmaSetTree() : SmaSet(external_tree(), "host-1", "host-3") {}
+
+  /// Brings up the way from the SM to the host over spine-1, with LIDs and routes to and fro.
+  void bring_up_tree() {
+    ASSERT_EQ(set(kSelf, wanted(kManagerLid)), 0U);
+    ASSERT_EQ(set(kFarHost, wanted(kHostLid)), 0U);
+    for (const auto& [path, lid] : kSwitches) ASSERT_EQ(set(path, wanted(lid)), 0U);
+    for (const auto state : {PortState::armed, PortState::active}) {
+      ASSERT_EQ(set(kSelf, wanted(kManagerLid, state)), 0U);
+      ASSERT_EQ(set({1}, wanted(Lid(), state), 3), 0U);
+      ASSERT_EQ(set({1, 3}, wanted(Lid(), state), 2), 0U);
+      ASSERT_EQ(set(kFarHost, wanted(kHostLid, state)), 0U);
+    }
+    const std::array<std::pair<SwitchPort, SwitchPort>, 3> exits{{{1, 3}, {1, 2}, {3, 1}}};
+    for (std::size_t i = 0; i < exits.size(); ++i) {
+      SmpData block;
+      block.fill(255);
+      block[kManagerLid.value()] = static_cast<std::uint8_t>(exits[i].first);
+      block[kHostLid.value()] = static_cast<std::uint8_t>(exits[i].second);
+      block[kSwitches[i].second.value()] = 0;
+      ASSERT_EQ(set(kSwitches[i].first, smp_attribute::kLinearForwardingTable, 0, block), 0U);
+    }
+    subnet.on_time(kStart);
+    (void)subnet.take_forwarded_mads();
+  }
+  unsigned port_state(const Path& path, std::uint32_t number) {
+    return port_info(path, number).port_state;
+  }
+
+  const Path kFarHost{1, 3, 2, 1};
+  /// leaf-1, spine-1, leaf-2
+  const std::vector<std::pair<Path, Lid>> kSwitches{
+      {{1}, Lid(10)}, {{1, 3}, Lid(11)}, {{1, 3, 2}, Lid(12)}};
+};
+
+TEST_F(SmaSetTree, DirectedRoutesPassSwitches) {
+  const auto read = send_request(smp(kFarHost, kGet, attribute::kNodeInfo)).value();
+  EXPECT_EQ(ipoib::wire::NodeInfo::parse(data(read))->port_guid, port(host).port_guid);
+  const std::vector<std::uint8_t> way_back(read.mad.begin() + 193, read.mad.begin() + 197);
+  EXPECT_EQ(way_back, (std::vector<std::uint8_t>{1, 1, 3, 1})) << "the entry ports";
+  for (const auto& [path, lid] : kSwitches) {
+    const auto info = ipoib::wire::NodeInfo::parse(
+        data(send_request(smp(path, kGet, attribute::kNodeInfo)).value()));
+    EXPECT_EQ(info->type, ipoib::wire::NodeInfo::kSwitch);
+    EXPECT_EQ(info->ports, 4);
+  }
+  EXPECT_FALSE(send_request(smp({1, 5}, kGet, attribute::kNodeInfo))) << "there is no port 5";
+  EXPECT_FALSE(send_request(smp({1, 3, 3}, kGet, attribute::kNodeInfo))) << "no cable";
+}
+
+TEST_F(SmaSetTree, BothEndsOfACableShareItsState) {
+  EXPECT_EQ(port_state({1}, 3), 2U);
+  ASSERT_EQ(set({1}, wanted(Lid(), PortState::armed), 3), 0U);
+  EXPECT_EQ(port_state({1, 3}, 1), 3U);
+  ASSERT_EQ(set({1, 3}, wanted(Lid(), PortState::active), 1), 0U);
+  EXPECT_EQ(port_state({1}, 3), 4U);
+  EXPECT_EQ(port_info({1}, 3).neighbor_mtu, 4);
+  EXPECT_EQ(port_state({1}, 4), 2U) << "another cable";
+}
+
+TEST_F(SmaSetTree, PacketsFollowTheTablesOfEachSwitch) {
+  bring_up_tree();
+  EXPECT_EQ(subnet.route(manager, kHostLid), host);
+  EXPECT_EQ(subnet.route(host, kManagerLid), manager);
+  auto by_lid = smp(kSelf, kGet, attribute::kNodeInfo);
+  by_lid.mad[1] = ipoib::wire::mgmt_class::kSubnLid;
+  by_lid.dlid = kHostLid;
+  const auto there = send_request(by_lid).value();
+  EXPECT_EQ(ipoib::wire::NodeInfo::parse(data(there))->port_guid, port(host).port_guid);
+  by_lid.dlid = Lid(11);
+  EXPECT_FALSE(send_request(by_lid)) << "leaf-1 has no route to it";
+
+  SmpData block;
+  block.fill(255);
+  ASSERT_EQ(set({1, 3}, smp_attribute::kLinearForwardingTable, 0, block), 0U);
+  EXPECT_FALSE(subnet.route(manager, kHostLid));
+  by_lid.dlid = kHostLid;
+  EXPECT_FALSE(send_request(by_lid));
+}
+
+TEST_F(SmaSetTree, BothSwitchesReportACableThatFails) {
+  bring_up_tree();
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::down));
+  EXPECT_FALSE(subnet.route(manager, kHostLid));
+  subnet.on_time(kStart);
+  const auto traps = subnet.take_forwarded_mads();
+  ASSERT_EQ(traps.size(), 2U);
+  EXPECT_EQ(traps[0].packet.slid, Lid(10));
+  EXPECT_EQ(traps[1].packet.slid, Lid(11));
+  for (const auto& trap : traps) {
+    EXPECT_EQ(trap.to, manager);
+    MadPacket heard = trap.packet;
+    heard.mad[3] = smp_method::kTrapRepress;
+    subnet.receive(heard, kStart);
+  }
+  EXPECT_EQ(subnet.counters().report_acknowledged, 2U);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::up));
+  EXPECT_EQ(port_state({1}, 3), 2U) << "the SM has to bring it up";
+}
+
+TEST_F(SmaSetTree, ASwitchThatLostItsPowerHasLostItsTables) {
+  bring_up_tree();
+  ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::reset));
+  EXPECT_FALSE(subnet.switches().exit(2, kHostLid));
+  EXPECT_EQ(port_info({1, 3}).lid, Lid());
+  EXPECT_EQ(port_state({1}, 3), 2U);
+}
+
+TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
+  Subnet counted(external_tree(), {}, {}, [](SwitchIndex at, SwitchPort number) {
+    PerformanceCounters counters;
+    counters.transmit_packets = at * 100U + number;
+    counters.transmit_discards = 7;
+    return counters;
+  });
+  const auto request = [&](const MadPacket& packet) {
+    counted.receive(packet, kStart);
+    return counted.take_outgoing();
+  };
+  ASSERT_FALSE(request(smp(kSelf, kGet, attribute::kNodeInfo)).empty());
+  const auto set_lid = [&](const Path& path, Lid lid, PortState state) {
+    SmpData value{};
+    wanted(lid, state).emit(value);
+    ASSERT_EQ(status(request(smp(path, kSet, attribute::kPortInfo, 0, value)).at(0)), 0U);
+  };
+  set_lid(kSelf, kManagerLid, PortState::armed);
+  set_lid(kSelf, kManagerLid, PortState::active);
+  set_lid({1}, Lid(10), PortState::armed);
+  const auto response = request(counters(kManagerLid, Lid(10), 3)).at(0);
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 32]), 3U) << "sent by leaf-1";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 36]), 201U) << "sent by spine-1";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&response.mad[64 + 14]), 7U);
+}
+
+TEST_F(SmaSetTree, NewProcessKeepsTheSwitches) {
+  bring_up_tree();
+  Subnet after(external_tree());
+  after.adopt(snapshot_of(subnet), kStart);
+  EXPECT_EQ(after.route(manager, kHostLid), host);
+  for (SwitchIndex i = 0; i < subnet.switches().size(); ++i) {
+    EXPECT_EQ(after.switches()[i].node.port, subnet.switches()[i].node.port);
+  }
+  EXPECT_EQ(after.switches().peer(0, 3).state, PortState::active);
+  EXPECT_EQ(after.switches().peer(0, 4).state, PortState::init);
 }
 
 }  // namespace
