@@ -293,8 +293,8 @@ constexpr std::array kChanges{
            read_partition},
     Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
     Change{"cable", "END [END] up|down|flap",
-           "let a cable fail or come up again. END: an HCA,\nor a switch, with [PORT] if it has "
-           "several\ncables (to the other END)",
+           "let a cable fail or come up again. END: an\nHCA, or a switch, with [PORT] if it has\n"
+           "several cables (to the other END)",
            read_cable},
     Change{"switch", "SWITCH present|absent|reset",
            "let a switch lose its power, and start again\nwithout its tables", read_switch},

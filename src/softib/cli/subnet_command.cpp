@@ -23,6 +23,7 @@
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/subnetd/subnet_process.hpp"
+#include "softib/topology/net_loader.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::cli {
@@ -49,6 +50,12 @@ po::options_description subnet_options() {
       "who manages the subnet: own; or none, for an external subnet manager such as OpenSM on one "
       "of its HCAs, which finds switch and HCAs in their state after power-on; --mtu is then the "
       "maximum MTU of their ports")(
+      "topology", po::value<std::string>()->value_name("FILE|SHAPE"),
+      "switches, HCAs and cables: a net file of ibsim, the output of ibnetdiscover, or a shape "
+      "such "
+      "as fat-tree:4 (softib topology --help). Its HCAs are on the subnet from the start, and "
+      "programs take them by name (softib run --hca); default: one switch, to which HCAs are "
+      "connected as programs name them")(
       "lmc", po::value<unsigned>()->default_value(0)->value_name("N"),
       "each HCA's port has 2^N LIDs, with paths between all of them: 0 to 7")(
       "grh-required", po::bool_switch(),
@@ -68,12 +75,31 @@ po::options_description subnet_options() {
   return options;
 }
 
+/// Reads a topology, and says on the standard error what of it is left out.
+ipoib::Result<topology::Topology> read_topology(const std::string& source) {
+  auto file = topology::load_topology(source);
+  if (!file) return ipoib::Error{file.error().code, "--topology: " + file.error().message};
+  for (const auto& remark : file->remarks)
+    std::fprintf(stderr, "softib subnet: %s\n", remark.c_str());
+  if (file->more_remarks != 0) {
+    std::fprintf(stderr, "softib subnet: and %zu more remarks\n", file->more_remarks);
+  }
+  const auto& [switches, hcas, cables] = file->topology;
+  if (switches.empty()) return ipoib::Error{EINVAL, "--topology: " + source + " has no switch"};
+  const auto is_reserved = [](const auto& each) { return each.name == subnet::kSmName; };
+  if (std::ranges::any_of(switches, is_reserved) || std::ranges::any_of(hcas, is_reserved)) {
+    return ipoib::Error{EINVAL, "--topology: '" + std::string(subnet::kSmName) +
+                                    "' is the subnet manager's own HCA; rename that of " + source};
+  }
+  return std::move(file->topology);
+}
+
 /// The configuration in the options; nullopt if no option is given that describes the subnet.
 ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variables_map& options) {
   const auto is_given = [&](const char* name) {
     return options.contains(name) && !options[name].defaulted();
   };
-  const std::array names{"partition", "mtu", "sm", "lmc", "grh-required", "seed"};
+  const std::array names{"partition", "mtu", "sm", "lmc", "grh-required", "seed", "topology"};
   if (std::none_of(names.begin(), names.end(), is_given)) {
     return std::optional<subnet::SubnetConfig>();
   }
@@ -99,6 +125,11 @@ ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variabl
     return ipoib::Error{EINVAL,
                         "--partition and --lmc need --sm own: an external subnet manager decides "
                         "on them"};
+  }
+  if (options.contains("topology")) {
+    auto topology = read_topology(options["topology"].as<std::string>());
+    if (!topology) return topology.error();
+    config.topology = std::move(*topology);
   }
   if (options.contains("partition")) {
     const auto& texts = options["partition"].as<std::vector<std::string>>();

@@ -63,14 +63,40 @@ std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t hav
                                                                                : std::nullopt;
 }
 
+std::uint8_t slower_of(std::uint8_t a, std::uint8_t b) { return compare_rates(a, b) < 0 ? a : b; }
+
+/// What the cables of the path between two ports carry.
+struct Capacity {
+  std::uint8_t mtu;   ///< IBA code
+  std::uint8_t rate;  ///< IBA code
+};
+
+/// Returns nullopt if there is no path.
+std::optional<Capacity> capacity(const Node& from, const Node& to, const Switches& switches) {
+  Capacity least{std::min(from.port.mtu, to.port.mtu),
+                 slower_of(port_rate(from.port), port_rate(to.port))};
+  if (&from == &to) return least;
+  const auto way = follow(switches, from.switch_index.value_or(from.attachment.switch_index),
+                          to.port.lid, false, [&](SwitchIndex at, SwitchPort exit) {
+                            const ExternalPort& cable = switches[at].ports[exit];
+                            PortAttributes port;
+                            port.width = cable.width;
+                            port.speed = cable.speed;
+                            least.mtu = std::min(least.mtu, cable.mtu);
+                            least.rate = slower_of(least.rate, port_rate(port));
+                          });
+  const bool arrives = way.end == (to.switch_index ? RouteEnd::switch_ : RouteEnd::node);
+  return arrives ? std::optional(least) : std::nullopt;
+}
+
 /// The values common to all paths between two ports; nullopt if they do not satisfy the query.
-std::optional<PathRecord> route(const Query& query, const Node& from, const Node& to) {
+std::optional<PathRecord> route(const Query& query, const Node& from, const Node& to,
+                                const Switches& switches) {
   const bool is_loopback = &from == &to;
-  const auto mtu = choose_mtu(query, std::min(from.port.mtu, to.port.mtu));
-  const std::uint8_t slower = compare_rates(port_rate(from.port), port_rate(to.port)) < 0
-                                  ? port_rate(from.port)
-                                  : port_rate(to.port);
-  const auto rate = choose_rate(query, slower);
+  const auto least = capacity(from, to, switches);
+  if (!least) return std::nullopt;
+  const auto mtu = choose_mtu(query, least->mtu);
+  const auto rate = choose_rate(query, least->rate);
   // "For loopback paths, PacketLifeTime shall be zero" (IBA 15.2.5.16).
   const auto lifetime = choose_lifetime(query, is_loopback ? std::uint8_t{0} : kSubnetTimeout);
   const PKey only = query.has(PathRecord::kPKey) ? query.wanted.pkey : PKey();
@@ -168,7 +194,7 @@ SaResponse unicast_paths(const Query& query, const SubnetManager& manager) {
   const auto targets = find_ends(query, target, manager);
   for (const Node* from : find_ends(query, source, manager)) {
     for (const Node* to : targets) {
-      const auto record = route(query, *from, *to);
+      const auto record = route(query, *from, *to, manager.switches());
       if (record) add_paths(*record, Lids(source, *from), Lids(target, *to), limit, found);
       if (found.is_full() || (record && !is_table)) return found;
     }

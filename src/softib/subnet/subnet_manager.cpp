@@ -150,6 +150,8 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   Guids guids = make_guids(name, node.port.number);
   if (place != nullptr) {
     node.description = place->hca->description;
+    node.port.width = place->cable->width;
+    node.port.speed = place->cable->speed;
     const auto& wanted = place->hca->guid;
     const Guid port_guid = place->hca->port_guids[node.port.number - 1U];
     const Guids given{wanted,

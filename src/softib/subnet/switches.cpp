@@ -52,7 +52,7 @@ Switches::Switches(const SubnetConfig& config) : has_topology_(config.topology.h
       const auto& [at, end] =
           cable.a.is_switch ? std::tie(cable.a, cable.b) : std::tie(cable.b, cable.a);
       const auto& hca = topology.hcas[end.index];
-      places_.try_emplace(hca.name, Place{{at.index, at.port}, &hca, end.port});
+      places_.try_emplace(hca.name, Place{{at.index, at.port}, &hca, end.port, &cable});
     }
   }
 }

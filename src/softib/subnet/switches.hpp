@@ -61,6 +61,7 @@ class Switches {
     Attachment at;
     const topology::Hca* hca;
     std::uint8_t port;  ///< of the HCA
+    const topology::Cable* cable;
   };
   [[nodiscard]] const Place* place_of(std::string_view hca) const;
   /// Where to connect a new node; nullopt if no port is free. An HCA of the topology has its port;

@@ -18,6 +18,7 @@
 #include "softib/control/protocol.hpp"
 #include "softib/core/name.hpp"
 #include "softib/fabric/shared_file.hpp"
+#include "softib/topology/check.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::subnetd {
@@ -218,6 +219,7 @@ bool is_valid(const SubnetConfig& config) {
          !partitions.empty() && partitions.size() <= subnet::kMaxPartitions &&
          keys.size() == partitions.size() && keys.contains(ipoib::kDefaultPKey.value()) &&
          subnet::check_mtus(partitions, config.mtu) && are_valid(config.port_mtus) &&
+         (!config.topology || topology::check(*config.topology)) &&
          std::all_of(partitions.begin(), partitions.end(),
                      [](const auto& partition) { return is_valid(partition); });
 }

@@ -22,7 +22,7 @@
 namespace softib::subnetd {
 
 /// Longest file, in bytes, which the largest configuration fits into.
-inline constexpr std::size_t kMaxStoredOptions = 8U << 20;
+inline constexpr std::size_t kMaxStoredOptions = 64U << 20;
 
 [[nodiscard]] std::string emit_options(const subnet::SubnetConfig& config);
 /// Parses options. Fails with EINVAL unless emit_options() returns this text for some configuration

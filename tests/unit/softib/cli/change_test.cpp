@@ -53,6 +53,13 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("address delete fd01::0:1 delete")),
             R"({"command":"delete-address","hca":"delete","address":"fd01::1"})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
+  EXPECT_EQ(parsed(words("cable host-1 down")),
+            R"({"command":"set-cable","from":"host-1","from_port":0,"state":"down"})");
+  EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1[0x10] flap")),
+            R"({"command":"set-cable","from":"leaf-1","from_port":3,"state":"flap",)"
+            R"("to":"spine-1","to_port":16})");
+  EXPECT_EQ(parsed(words("switch leaf-1 absent")),
+            R"({"command":"set-switch","switch":"leaf-1","state":"absent"})");
 }
 
 TEST(Change, AcceptsTheLimitsOfEachValue) {
@@ -147,12 +154,17 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("address a 10.1")), HasSubstr("'10.1' is not a valid IP address"));
   EXPECT_THAT(parsed(words("address a 10.1.0.1 off")), HasSubstr("unexpected argument 'off'"));
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
+  for (const char* end : {"a[0]", "a[1", "a[]", "a[x]", "a[1]b", "a[1025]"}) {
+    EXPECT_THAT(parsed({"cable", end, "up"}), HasSubstr("(NAME or NAME[PORT])")) << end;
+  }
+  EXPECT_THAT(parsed(words("cable a b c up")), HasSubstr("'c' is not a valid state of a cable"));
+  EXPECT_THAT(parsed(words("switch a off")), HasSubstr("(present|absent|reset)"));
 }
 
 TEST(Change, ListsTheChangesForAnUnknownOne) {
   EXPECT_EQ(parsed({}),
             "no change is given; changes: hca, port, lid, mtu, link, qp, address, partition, "
-            "pkey, sm");
+            "pkey, cable, switch, sm");
   EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
 }
 
@@ -163,7 +175,7 @@ TEST(Change, HelpHasEachChangeInEightyColumns) {
     EXPECT_LE(line.size(), 80U) << line;
     if (!line.starts_with("   ")) ++changes;
   }
-  EXPECT_EQ(changes, 10U);
+  EXPECT_EQ(changes, 12U);
 }
 
 }  // namespace

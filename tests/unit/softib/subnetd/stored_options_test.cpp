@@ -8,6 +8,7 @@
 
 #include "softib/control/protocol.hpp"
 #include "temporary_folder.hpp"
+#include "two_level_tree.hpp"
 
 namespace softib::subnetd {
 namespace {
@@ -35,6 +36,7 @@ void expect_equal(const subnet::SubnetConfig& found, const subnet::SubnetConfig&
   EXPECT_EQ(found.grh_required, wanted.grh_required);
   EXPECT_EQ(found.seed, wanted.seed);
   EXPECT_EQ(found.port_mtus, wanted.port_mtus);
+  EXPECT_EQ(found.topology, wanted.topology);
 }
 
 TEST(StoredOptions, AreReadAsTheyWereWritten) {
@@ -43,6 +45,19 @@ TEST(StoredOptions, AreReadAsTheyWereWritten) {
   subnet::SubnetConfig external;
   external.management = subnet::Management::external_sm;
   expect_equal(parse_options(emit_options(external)).value(), external);
+  subnet::SubnetConfig tree;
+  tree.topology = test::two_level_tree();
+  tree.topology->hcas[1].description = "a host with blanks";
+  tree.topology->hcas[1].guid = Guid(0x1234);
+  tree.topology->hcas[1].port_guids[0] = Guid(0xffff'ffff'ffff'fff1);
+  expect_equal(parse_options(emit_options(tree)).value(), tree);
+}
+
+TEST(StoredOptions, OfAnInvalidTopologyAreRefused) {
+  subnet::SubnetConfig tree;
+  tree.topology = test::two_level_tree();
+  tree.topology->cables[0].b.index = 4;
+  EXPECT_FALSE(parse_options(emit_options(tree))) << "there is no such HCA";
 }
 
 /// Replaces the first `from` in the text of config().
@@ -55,9 +70,9 @@ std::string changed(const std::string& from, const std::string& to) {
 
 TEST(StoredOptions, ThatAreInvalidAreRefused) {
   for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"\"version\":2", "\"version\":1"},
-           {"\"version\":2", "\"version\":\"2\""},
-           {"\"version\":2", "\"verse\":2"},
+           {"\"version\":3", "\"version\":1"},
+           {"\"version\":3", "\"version\":\"2\""},
+           {"\"version\":3", "\"verse\":2"},
            {"\"sm\":\"own\"", "\"sm\":\"me\""},
            {"\"mtu\":4096", "\"mtu\":1024"},
            {"\"mtu\":4096", "\"mtu\":2049"},
@@ -86,7 +101,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
     const auto parsed = parse_options(changed(from, to));
     EXPECT_FALSE(parsed) << from << " -> " << to;
   }
-  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":2})"}) {
+  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":3})"}) {
     EXPECT_FALSE(parse_options(text)) << text;
   }
   EXPECT_FALSE(parse_options(std::string(100'000, '[')));
@@ -94,7 +109,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
 
 TEST(StoredOptions, OfAnotherVersionAreCalledSo) {
   for (const char* version : {"\"version\":1", "\"version\":\"2\"", "\"verse\":2"}) {
-    const auto parsed = parse_options(changed("\"version\":2", version));
+    const auto parsed = parse_options(changed("\"version\":3", version));
     ASSERT_FALSE(parsed) << version;
     EXPECT_THAT(parsed.error().message, testing::HasSubstr("another version")) << version;
   }
