@@ -1,0 +1,255 @@
+// One of many programs, each on an HCA of its own, of which every pair exchanges a datagram and a
+// message of a reliable connection.
+//
+// Usage: fabric_mesh OWN-INDEX PROGRAMS    (below `softib run --hca`)
+//
+// It writes a line with its LID, the number of its UD queue pair and those of its connections, one
+// for each program. It reads one line of each program, in their order:
+//
+//   LID UD-QPN RC-QPN       of the other program, the connection that is for this one
+//
+// Then it connects, writes "ready", reads a line, sends, and writes "ok" when it has received from
+// all. It writes what is missing if its input ends before that.
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kMessage = 256;  // bytes
+constexpr std::size_t kGrh = 40;
+constexpr std::uint32_t kQKey = 0x11111111;
+
+[[noreturn]] void fail(const std::string& what) {
+  std::cout << "failed: " << what << ": " << std::strerror(errno) << std::endl;
+  std::exit(1);
+}
+
+template <class T>
+T* need(T* value, const char* what) {
+  if (value == nullptr) fail(what);
+  return value;
+}
+
+void need(int result, const char* what) {
+  if (result != 0) fail(what);
+}
+
+struct Program {
+  std::uint16_t lid = 0;
+  std::uint32_t ud = 0;
+  std::uint32_t rc = 0;
+  ibv_qp* connection = nullptr;
+  ibv_ah* address = nullptr;
+};
+
+/// What `from` sends to `to`.
+std::string text(const char* service, unsigned from, unsigned to) {
+  return std::string(service) + " from " + std::to_string(from) + " to " + std::to_string(to);
+}
+
+class Mesh {
+ public:
+  Mesh(unsigned self, unsigned programs) : self_(self), all_(programs) {
+    ibv_device** const devices = need(ibv_get_device_list(nullptr), "devices");
+    context_ = need(ibv_open_device(need(devices[0], "device")), "open");
+    ibv_free_device_list(devices);
+    pd_ = need(ibv_alloc_pd(context_), "protection domain");
+    // A receive buffer for each message, of both services, and one to send from.
+    memory_.resize((2 * all_.size() + 2) * (kMessage + kGrh));
+    region_ =
+        need(ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE), "memory");
+    const auto entries = static_cast<int>(2 * all_.size());
+    sent_ = need(ibv_create_cq(context_, entries, nullptr, nullptr, 0), "completion queue");
+    received_ = need(ibv_create_cq(context_, entries, nullptr, nullptr, 0), "completion queue");
+    datagrams_ = make(IBV_QPT_UD);
+    for (auto& program : all_) program.connection = make(IBV_QPT_RC);
+  }
+
+  void introduce() {
+    ibv_port_attr port;
+    need(ibv_query_port(context_, 1, &port), "port");
+    std::cout << port.lid << ' ' << datagrams_->qp_num;
+    for (const auto& program : all_) std::cout << ' ' << program.connection->qp_num;
+    std::cout << std::endl;
+    for (auto& program : all_) std::cin >> program.lid >> program.ud >> program.rc;
+    if (!std::cin) fail("input");
+  }
+
+  void connect() {
+    start(datagrams_);
+    for (unsigned i = 0; i < all_.size(); ++i) {
+      post_receive(datagrams_, i);
+      if (i == self_) continue;
+      start(all_[i].connection, all_[i]);
+      post_receive(all_[i].connection, static_cast<unsigned>(all_.size()) + i);
+      ibv_ah_attr to{};
+      to.dlid = all_[i].lid;
+      to.port_num = 1;
+      all_[i].address = need(ibv_create_ah(pd_, &to), "address handle");
+    }
+    std::cout << "ready" << std::endl;
+    std::string go;
+    std::cin >> go;
+  }
+
+  void exchange() {
+    for (unsigned i = 0; i < all_.size(); ++i) {
+      if (i == self_) continue;
+      send(all_[i].connection, text("RC", self_, i), all_[i]);
+      send(datagrams_, text("UD", self_, i), all_[i]);
+    }
+    std::vector<std::string> missing(2 * all_.size());
+    std::size_t left = 0;
+    for (unsigned i = 0; i < all_.size(); ++i) {
+      if (i == self_) continue;
+      missing[i] = text("UD", i, self_);
+      missing[all_.size() + i] = text("RC", i, self_);
+      left += 2;
+    }
+    while (left > 0) {
+      ibv_wc completion;
+      if (ibv_poll_cq(received_, 1, &completion) > 0) {
+        if (completion.status != IBV_WC_SUCCESS) fail(ibv_wc_status_str(completion.status));
+        left -= take(completion, missing) ? 1 : 0;
+      } else if (has_input_ended()) {
+        for (const auto& each : missing) {
+          if (!each.empty()) std::cout << "missing: " << each << std::endl;
+        }
+        std::exit(1);
+      }
+    }
+    std::cout << "ok" << std::endl;
+    std::string end;
+    std::cin >> end;  // the others may still need answers
+  }
+
+ private:
+  [[nodiscard]] ibv_qp* make(ibv_qp_type type) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = sent_;
+    wanted.recv_cq = received_;
+    wanted.qp_type = type;
+    const auto messages = type == IBV_QPT_UD ? static_cast<std::uint32_t>(all_.size()) : 1U;
+    wanted.cap = {messages, messages, 1, 1, 0};
+    return need(ibv_create_qp(pd_, &wanted), "queue pair");
+  }
+  void start(ibv_qp* qp) const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    to.qkey = kQKey;
+    need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+         "INIT");
+    to.qp_state = IBV_QPS_RTR;
+    need(ibv_modify_qp(qp, &to, IBV_QP_STATE), "RTR");
+    to.qp_state = IBV_QPS_RTS;
+    need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+  }
+  void start(ibv_qp* qp, const Program& peer) const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    need(ibv_modify_qp(qp, &to,
+                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+         "INIT");
+    to.qp_state = IBV_QPS_RTR;
+    to.ah_attr.dlid = peer.lid;
+    to.ah_attr.port_num = 1;
+    to.path_mtu = IBV_MTU_1024;
+    to.dest_qp_num = peer.rc;
+    to.min_rnr_timer = 12;
+    to.max_dest_rd_atomic = 1;
+    need(ibv_modify_qp(qp, &to,
+                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+         "RTR");
+    to.qp_state = IBV_QPS_RTS;
+    to.timeout = 17;
+    to.retry_cnt = to.rnr_retry = 7;
+    to.max_rd_atomic = 1;
+    need(ibv_modify_qp(qp, &to,
+                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+         "RTS");
+  }
+  [[nodiscard]] char* buffer(unsigned index) { return &memory_[index * (kMessage + kGrh)]; }
+  void post_receive(ibv_qp* qp, unsigned index) {
+    ibv_sge to{reinterpret_cast<std::uintptr_t>(buffer(index)), kMessage + kGrh, region_->lkey};
+    ibv_recv_wr request{index, nullptr, &to, 1};
+    ibv_recv_wr* bad = nullptr;
+    need(ibv_post_recv(qp, &request, &bad), "receive");
+  }
+  /// Sends and waits for the completion, so one buffer is enough.
+  void send(ibv_qp* qp, const std::string& what, const Program& to) {
+    char* const from = buffer(static_cast<unsigned>(2 * all_.size()));
+    std::memset(from, 0, kMessage);
+    std::memcpy(from, what.data(), what.size());
+    ibv_sge part{reinterpret_cast<std::uintptr_t>(from), kMessage, region_->lkey};
+    ibv_send_wr request{};
+    request.sg_list = &part;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    if (qp == datagrams_) {
+      request.wr.ud.ah = to.address;
+      request.wr.ud.remote_qpn = to.ud;
+      request.wr.ud.remote_qkey = kQKey;
+    }
+    ibv_send_wr* bad = nullptr;
+    need(ibv_post_send(qp, &request, &bad), "send");
+    ibv_wc completion;
+    while (ibv_poll_cq(sent_, 1, &completion) == 0) {
+      if (has_input_ended()) fail("no completion of: " + what);
+    }
+    if (completion.status != IBV_WC_SUCCESS) {
+      fail(what + ": " + ibv_wc_status_str(completion.status));
+    }
+  }
+  /// Removes a message from those that are missing. Returns whether it was there.
+  bool take(const ibv_wc& completion, std::vector<std::string>& missing) {
+    const auto index = static_cast<unsigned>(completion.wr_id);
+    const bool is_datagram = index < all_.size();
+    const std::string found = buffer(index) + (is_datagram ? kGrh : 0);
+    for (auto& each : missing) {
+      if (each != found || found.empty()) continue;
+      each.clear();
+      return true;
+    }
+    fail("unexpected: " + found);
+  }
+  /// Waits a little. The driver closes the input when its patience is over.
+  static bool has_input_ended() {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    return ::poll(&input, 1, 1) > 0;
+  }
+
+  unsigned self_;
+  std::vector<Program> all_;
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  std::vector<char> memory_;
+  ibv_mr* region_ = nullptr;
+  ibv_cq* sent_ = nullptr;
+  ibv_cq* received_ = nullptr;
+  ibv_qp* datagrams_ = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  Mesh mesh(static_cast<unsigned>(std::atoi(argv[1])), static_cast<unsigned>(std::atoi(argv[2])));
+  mesh.introduce();
+  mesh.connect();
+  mesh.exchange();
+}
