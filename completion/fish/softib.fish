@@ -35,8 +35,8 @@ function __softib_set
     end
     switch (count $given):"$given[1]"
         case '0:*'
-            printf '%s\n' hca port lid mtu link qp address partition pkey sm
-        case 1:hca 1:port 1:lid 1:mtu 1:link 1:qp 1:address 2:pkey
+            printf '%s\n' hca port lid mtu link qp address partition pkey cable switch sm
+        case 1:hca 1:port 1:lid 1:mtu 1:link 1:qp 1:address 1:cable 2:pkey
             __softib_hcas $argv[1]
         case 1:sm
             echo restart
@@ -45,6 +45,10 @@ function __softib_set
             echo delete
         case 2:hca
             printf '%s\n' present absent failed
+        case 2:cable 3:cable
+            printf '%s\n' up down flap
+        case 2:switch
+            printf '%s\n' present absent reset
         case 2:port
             printf '%s\n' up down init armed
         case 2:mtu
@@ -121,6 +125,9 @@ function __softib_complete
             return
         case --mtu
             printf '%s\n' 2048 4096
+            return
+        case --topology
+            __fish_complete_path $current
             return
         case --lmc
             seq 0 7
