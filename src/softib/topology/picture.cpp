@@ -30,12 +30,12 @@ std::string ports_text(const Topology& topology, const Cable& cable) {
          rate_text(cable);
 }
 
-/// The text with what ends a string of Graphviz, or a control character, made harmless.
+/// A string of Graphviz. Other than printable ASCII characters become '?'.
 std::string dot_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    out += c >= ' ' && c <= '~' ? c : '?';
   }
   return out + '"';
 }
@@ -48,7 +48,8 @@ std::string xml_text(std::string_view text) {
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      // Of other encodings than ASCII only a title can be, which may be no valid UTF-8.
+      default: out += c >= ' ' && c <= '~' ? c : '?';
     }
   }
   return out;
