@@ -37,7 +37,8 @@ constexpr std::array<std::string_view, 6> kFormats{"summary", "net", "ibnetdisco
 po::options_description topology_options() {
   po::options_description options("Options");
   options.add_options()(
-      "format,f", po::value<std::string>()->default_value("summary", "summary")->value_name("FORMAT"),
+      "format,f",
+      po::value<std::string>()->default_value("summary", "summary")->value_name("FORMAT"),
       "summary, net (file of ibsim), ibnetdiscover (its output), dot (Graphviz), svg or json")(
       "output,o", po::value<std::string>()->value_name("FILE"),
       "replace FILE in one step instead of printing");
@@ -88,8 +89,7 @@ int topology_command(int argc, char** argv) {
   }
   const auto text = text_in(format, *file, title_of(sources[0]));
   if (!options->contains("output")) return print(text);
-  const auto written =
-      ipoib::program::replace_file((*options)["output"].as<std::string>(), text);
+  const auto written = ipoib::program::replace_file((*options)["output"].as<std::string>(), text);
   return written ? kSuccess : fail(written.error());
 }
 
