@@ -72,7 +72,7 @@ function __softib_complete
     set -l program $words[1]
     set -l command $words[2]
     if test (count $words) = 1
-        printf '%s\n' subnet run exec lab show metrics set list stop
+        printf '%s\n' subnet run exec lab show metrics set list stop topology
         __softib_options $program
         return
     end
@@ -114,7 +114,10 @@ function __softib_complete
         case --dir
             __fish_complete_directories $current
             return
-        case --capture
+        case --format -f
+            printf '%s\n' summary net ibnetdiscover dot svg json
+            return
+        case --capture --output -o
             __fish_complete_path $current
             return
         case --sm
@@ -150,6 +153,9 @@ function __softib_complete
             else
                 __fish_complete_path "$current"
             end
+        case topology
+            printf '%s\n' fat-tree: torus: dragonfly: line: star:
+            __fish_complete_path "$current"
         case stop
             command $program list --json 2>/dev/null | grep -o -e '"subnet":"[^"]*"' -e '"folder":"[^"]*"' | cut -d'"' -f4
     end

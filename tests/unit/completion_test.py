@@ -140,7 +140,7 @@ def main():
         expect("ibarp ", commands_of(help_of("ibarp")))
         expect("ibarp --", options_of("ibarp"))
         expect("ipoibd --", options_of("ipoibd"))
-        for command in ("subnet", "run", "exec", "show", "metrics", "set", "list", "stop"):
+        for command in ("subnet", "run", "exec", "show", "metrics", "set", "list", "stop", "topology"):
             expect(f"softib {command} --", options_of("softib", command))
 
         expect("ibarp monitor ", ["neighbours", "link", "groups", "stations", "stats", "all", "dev"], ["show"])
@@ -179,7 +179,7 @@ def main():
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 
-        expect("softib ", ["subnet", "run", "exec", "lab", "show", "set", "list", "stop"])
+        expect("softib ", ["subnet", "run", "exec", "lab", "show", "set", "list", "stop", "topology"])
         expect("softib --", options_of("softib"))
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
         expect("softib exec --hosts 2 ibv_devin", ["ibv_devinfo"], ["--hosts"])
@@ -198,6 +198,8 @@ def main():
         expect("softib lab ", ["up", "down", "exec", "show", "check"], ["subnet"])
         expect("softib lab show --", ["--json", "--dir"], ["--hca"])
         expect("softib stop ", [], ["show"])
+        expect("softib topology --format ", ["net", "svg", "json"], ["show"])
+        expect("softib topology --", ["--format", "--output"], ["--hca"])
         expect("softib run -- bas", ["bash"])
         right = True
         for shell in SHELLS:

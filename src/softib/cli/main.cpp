@@ -35,6 +35,8 @@ constexpr std::array kCommands{
             softib::cli::set_command},
     Command{"list", "print the running subnets", softib::cli::list_command},
     Command{"stop", "end a running subnet", softib::cli::stop_command},
+    Command{"topology", "check, convert or draw a topology of switches and HCAs",
+            softib::cli::topology_command},
 };
 
 std::string suggestion(std::string_view word) {

@@ -16,8 +16,8 @@ namespace {
 using ipoib::Error;
 using ipoib::Result;
 
-constexpr unsigned kMostWidth = 16;        ///< LinkWidthActive: 2x
-constexpr unsigned kMostSpeed = 4;         ///< LinkSpeedActive: QDR
+constexpr unsigned kMostWidth = 16;         ///< LinkWidthActive: 2x
+constexpr unsigned kMostSpeed = 4;          ///< LinkSpeedActive: QDR
 constexpr unsigned kMostExtendedSpeed = 8;  ///< LinkSpeedExtActive: NDR
 
 Error invalid(std::string why) { return {EINVAL, std::move(why)}; }
@@ -31,7 +31,8 @@ class Nodes {
   Result<void> add(const Node& node, std::string_view kind, unsigned max_ports) {
     if (!is_valid_name(node.name)) return invalid_name(kind, node.name);
     const std::string who = std::string(kind) + " " + quoted(node.name);
-    if (!names_.insert(node.name).second) return invalid("two nodes are named " + quoted(node.name));
+    if (!names_.insert(node.name).second)
+      return invalid("two nodes are named " + quoted(node.name));
     if (!is_valid_description(node.description)) {
       return invalid("the description of " + who + " is not at most " +
                      std::to_string(kMaxDescription) + " printable characters without quotes");
@@ -147,9 +148,8 @@ Topology canonical(Topology topology) {
   for (auto& cable : topology.cables) {
     if (cable.b < cable.a) std::swap(cable.a, cable.b);
   }
-  std::ranges::sort(topology.cables, {}, [](const Cable& cable) {
-    return std::pair(cable.a, cable.b);
-  });
+  std::ranges::sort(topology.cables, {},
+                    [](const Cable& cable) { return std::pair(cable.a, cable.b); });
   return topology;
 }
 

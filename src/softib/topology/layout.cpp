@@ -20,7 +20,15 @@ constexpr int kTop = 56;         // the line with the counts
 constexpr int kGap = 18;         // between two switches
 constexpr int kRowHeight = 110;  // between two levels
 constexpr int kHostDrop = 48;    // from a switch to its HCAs
-constexpr int kNameHeight = static_cast<int>(kMaxShownName) * kCharacterWidth + 12;
+constexpr int kBehindHost = 12;  // from the middle of an HCA to its name
+
+/// The space for the longest of the names that are shown.
+template <class Nodes>
+int name_space(const Nodes& nodes) {
+  std::size_t longest = 0;
+  for (const auto& each : nodes) longest = std::max(longest, each.name.size());
+  return static_cast<int>(std::min(longest, kMaxShownName)) * kCharacterWidth;
+}
 
 /// Owns the layout while it is made.
 class LayoutMaker {
@@ -34,11 +42,9 @@ class LayoutMaker {
     std::ranges::replace(levels_, 0U, 1U);
     out_.switches.resize(topology.switches.size());
     out_.hcas.resize(topology.hcas.size());
-    out_.above.resize(topology.hcas.size());
-    std::size_t longest = 1;
-    for (const auto& each : topology.switches) longest = std::max(longest, each.name.size());
-    out_.switch_width =
-        static_cast<int>(std::min(longest, kMaxShownName)) * kCharacterWidth + kGap;
+    out_.name_angles.assign(topology.hcas.size(), 90);
+    out_.switch_width = name_space(topology.switches) + kGap;
+    name_height_ = name_space(topology.hcas) + kBehindHost + kMargin;
     assign_hosts();
   }
 
@@ -111,7 +117,7 @@ class LayoutMaker {
       y -= kRowHeight;
     }
     out_.height = kTop + kSwitchHeight + static_cast<int>(highest) * kRowHeight - kRowHeight +
-                  kHostDrop + kNameHeight;
+                  kHostDrop + name_height_;
   }
 
   /// Sorts a row by the middle of the lower neighbours of each switch.
@@ -157,8 +163,8 @@ class LayoutMaker {
     // The width of a switch counts most where the circle goes up and down.
     const double wide = radius + out_.switch_width / 2.0;
     const double host_drop = kHostDrop + out_.switch_width / 2.0;
-    const int middle_x = static_cast<int>(wide + host_drop) + kNameHeight + kMargin;
-    const int middle_y = static_cast<int>(radius + host_drop) + kNameHeight + kTop;
+    const int middle_x = static_cast<int>(wide + host_drop) + name_height_;
+    const int middle_y = static_cast<int>(radius + host_drop) + name_height_ + kTop;
     double at = 0;
     for (std::size_t i = 0; i < out_.switches.size(); ++i) {
       const double turn = 2 * std::numbers::pi / around;
@@ -169,10 +175,9 @@ class LayoutMaker {
       const double step = kHostSpace / outer;
       double host_angle = angle - step * (static_cast<double>(hosts_[i].size()) - 1) / 2;
       for (const auto host : hosts_[i]) {
-        out_.hcas[host] = {
-            middle_x + static_cast<int>((wide + host_drop) * std::cos(host_angle)),
-            middle_y + static_cast<int>(outer * std::sin(host_angle))};
-        out_.above[host] = std::sin(host_angle) < 0;
+        out_.hcas[host] = {middle_x + static_cast<int>((wide + host_drop) * std::cos(host_angle)),
+                           middle_y + static_cast<int>(outer * std::sin(host_angle))};
+        out_.name_angles[host] = static_cast<int>(std::lround(host_angle * 180 / std::numbers::pi));
         host_angle += step;
       }
       at += space_of(i);
@@ -182,14 +187,14 @@ class LayoutMaker {
   }
 
   void add_alone() {
+    if (alone_.empty()) return;
     int x = kMargin + kHostSize;
     for (const auto host : alone_) {
       out_.hcas[host] = {x, out_.height + kHostSize};
       x += kHostSpace;
     }
-    if (alone_.empty()) return;
     out_.width = std::max(out_.width, x + kMargin);
-    out_.height += kNameHeight + 2 * kHostSize;
+    out_.height += name_height_ + kHostSize;
   }
 
   const Topology& topology_;
@@ -197,6 +202,7 @@ class LayoutMaker {
   std::vector<unsigned> levels_;
   std::vector<std::vector<std::size_t>> hosts_;  ///< of each switch
   std::vector<std::size_t> alone_;
+  int name_height_ = 0;  ///< from an HCA to the edge of the picture
   Layout out_;
 };
 

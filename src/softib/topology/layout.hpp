@@ -13,12 +13,12 @@ struct Point {
   friend bool operator==(const Point&, const Point&) = default;
 };
 
-/// Sizes in pixels.
+/// Sizes in pixels, and of names in characters.
 inline constexpr int kSwitchHeight = 24;
 inline constexpr int kHostSize = 10;
-inline constexpr int kHostSpace = 16;     ///< between the middles of two HCAs of a switch
+inline constexpr int kHostSpace = 16;      ///< between the middles of two HCAs of a switch
 inline constexpr int kCharacterWidth = 7;  ///< of the font, at most
-inline constexpr std::size_t kMaxShownName = 18;  ///< characters
+inline constexpr std::size_t kMaxShownName = 18;
 
 /// Middles of the nodes, by their index. No two switches overlap.
 struct Layout {
@@ -27,7 +27,8 @@ struct Layout {
   int switch_width = 0;
   std::vector<Point> switches;
   std::vector<Point> hcas;
-  std::vector<bool> above;  ///< of HCAs: outside of the upper half of a circle
+  /// Where the names of the HCAs go: degrees, 0 is to the right, 90 down.
+  std::vector<int> name_angles;
   bool is_circle = false;
 };
 

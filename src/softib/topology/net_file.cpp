@@ -29,12 +29,18 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 /// What ibsim takes a port to permit that runs at this width, such as 4 of 4xQDR.
 std::optional<std::uint8_t> enabled_width(unsigned lanes) {
   switch (lanes) {
-    case 1: return 1;
-    case 2: return 16;
-    case 4: return 1 | 2;
-    case 8: return 4;
-    case 12: return 1 | 2 | 8;
-    default: return std::nullopt;
+    case 1:
+      return 1;
+    case 2:
+      return 16;
+    case 4:
+      return 1 | 2;
+    case 8:
+      return 4;
+    case 12:
+      return 1 | 2 | 8;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -45,9 +51,9 @@ struct SpeedName {
 };
 /// FDR10 is a rate of one vendor, which is QDR to others.
 constexpr std::array kSpeedNames{
-    SpeedName{"SDR", 1, 0}, SpeedName{"DDR", 3, 0}, SpeedName{"QDR", 7, 0},
-    SpeedName{"FDR10", 7, 0}, SpeedName{"FDR", 7, 1}, SpeedName{"EDR", 7, 3},
-    SpeedName{"HDR", 7, 7}, SpeedName{"NDR", 7, 15},
+    SpeedName{"SDR", 1, 0},   SpeedName{"DDR", 3, 0},  SpeedName{"QDR", 7, 0},
+    SpeedName{"FDR10", 7, 0}, SpeedName{"FDR", 7, 1},  SpeedName{"EDR", 7, 3},
+    SpeedName{"HDR", 7, 7},   SpeedName{"NDR", 7, 15},
 };
 
 /// The GUIDs of nodes of one kind: a base that the file gives, counted up node by node.
@@ -234,8 +240,8 @@ class NetReader {
     std::size_t& count = is_switch ? switches_ : hcas_;
     const std::size_t most = is_switch ? kMaxSwitches : kMaxHcas;
     if (count == most) {
-      return fail(header->at, "more than " + std::to_string(most) +
-                                  (is_switch ? " switches" : " HCAs"));
+      return fail(header->at,
+                  "more than " + std::to_string(most) + (is_switch ? " switches" : " HCAs"));
     }
     ++count;
     NetNode node;
@@ -243,8 +249,7 @@ class NetReader {
     node.at = header->at;
     node.id = with_module(header->id);
     const auto id_guid = guid_of_node_id(header->id);
-    node.id_is_name =
-        is_valid_name(header->id) && module_.empty() && (ids_are_names_ || !id_guid);
+    node.id_is_name = is_valid_name(header->id) && module_.empty() && (ids_are_names_ || !id_guid);
     node.description = description_in(line);
     node.guid = take_guid(guids, ids_are_names_ ? std::nullopt : id_guid,
                           is_switch ? 1 : header->ports + 1);
@@ -327,18 +332,14 @@ class NetReader {
     if (!line.eat('=')) return fail(line, "expected '='");
     const auto value = parse_c_number(value_in(line));
     if (!value || *value < least || *value > most) {
-      return fail(line, "expected a number from " + std::to_string(least) + " to " +
-                            std::to_string(most));
+      return fail(
+          line, "expected a number from " + std::to_string(least) + " to " + std::to_string(most));
     }
     out = static_cast<std::uint8_t>(*value);
     return true;
   }
-  bool parse_width(NetLine& line) {
-    return parse_default(line, 1, kMaxEnabledWidth, rates_.width);
-  }
-  bool parse_speed(NetLine& line) {
-    return parse_default(line, 1, kMaxEnabledSpeed, rates_.speed);
-  }
+  bool parse_width(NetLine& line) { return parse_default(line, 1, kMaxEnabledWidth, rates_.width); }
+  bool parse_speed(NetLine& line) { return parse_default(line, 1, kMaxEnabledSpeed, rates_.speed); }
   bool parse_extended_speed(NetLine& line) {
     return parse_default(line, 0, kMaxEnabledExtendedSpeed, rates_.extended_speed);
   }
@@ -366,8 +367,8 @@ class NetReader {
     const auto path = line.quoted();
     if (!path || path->empty()) return fail(at, "expected the name of a file in double quotes");
     if (depth_ == kMaxIncludeDepth) {
-      return fail(at, "files include each other more than " + std::to_string(kMaxIncludeDepth) +
-                          " deep");
+      return fail(
+          at, "files include each other more than " + std::to_string(kMaxIncludeDepth) + " deep");
     }
     if (++includes_ > kMaxIncludes) {
       return fail(at, "more than " + std::to_string(kMaxIncludes) + " files are included");
@@ -408,8 +409,8 @@ class NetReader {
       return fail(name_at, is_alias ? "expected an alias in double quotes"
                                     : "expected the ID of a node in double quotes");
     }
-    NetPort& entry = node.port_lines.try_emplace(*port, NetPort{{}, false, rates_of_port(node)})
-                         .first->second;
+    NetPort& entry =
+        node.port_lines.try_emplace(*port, NetPort{{}, false, rates_of_port(node)}).first->second;
     const bool named = is_alias ? add_alias(name_at, *name, *port, entry)
                                 : add_far_end(line, name_at, *name, entry);
     return named && parse_options(line, entry.rates);
@@ -510,7 +511,8 @@ class NetReader {
         if (number > kMaxEnabledExtendedSpeed) return false;
         rates.extended_speed = static_cast<std::uint8_t>(number);
         return true;
-      default: return true;
+      default:
+        return true;
     }
   }
 
@@ -544,7 +546,7 @@ class NetReader {
 
   bool ids_are_names_ = false;  ///< the file is net_writer's
   std::string module_;
-  EnabledRates rates_;  ///< of the ports of the nodes that follow
+  EnabledRates rates_;                   ///< of the ports of the nodes that follow
   GuidSequence switch_guids_{0x200000};  // the bases of ibsim
   GuidSequence hca_guids_{0x100000};
   std::size_t switches_ = 0;

@@ -28,10 +28,10 @@ namespace softib::topology {
 
 /// Bytes of a file and all that it includes: enough for 1024 switches of 254 ports.
 inline constexpr std::size_t kMaxNetBytes = std::size_t{48} << 20;
-inline constexpr std::size_t kMaxNetLine = 4096;     ///< bytes of a line
-inline constexpr std::size_t kMaxIncludeDepth = 9;   ///< as of ibsim
-inline constexpr std::size_t kMaxIncludes = 256;     ///< of a file and those that it includes
-inline constexpr std::size_t kMaxRemarks = 100;      ///< the others are counted
+inline constexpr std::size_t kMaxNetLine = 4096;    ///< bytes of a line
+inline constexpr std::size_t kMaxIncludeDepth = 9;  ///< as of ibsim
+inline constexpr std::size_t kMaxIncludes = 256;    ///< of a file and those that it includes
+inline constexpr std::size_t kMaxRemarks = 100;     ///< the others are counted
 
 /// What a file says, and what of it the topology does not have.
 struct NetFile {

@@ -42,8 +42,8 @@ std::optional<std::uint64_t> parse_c_number(std::string_view text) {
 std::optional<Guid> parse_guid(std::string_view text) {
   const auto joined = without_colons(text);
   if (joined) text = *joined;
-  const bool is_number = is_hexadecimal(text) ||
-                         (std::ranges::all_of(text, is_digit) && text.size() != kGuidDigits);
+  const bool is_number =
+      is_hexadecimal(text) || (std::ranges::all_of(text, is_digit) && text.size() != kGuidDigits);
   const auto value =
       is_number ? parse_c_number(text) : ipoib::parse_number<std::uint64_t>(text, 16);
   if (!value) return std::nullopt;

@@ -26,14 +26,15 @@ std::uint8_t greatest(unsigned bits, const std::array<std::uint8_t, kSize>& desc
   return 0;
 }
 
-constexpr std::array<std::uint8_t, 5> kWidths{8, 4, 2, 16, 1};  // 12x, 8x, 4x, 2x, 1x
-constexpr std::array<std::uint8_t, 3> kSpeeds{4, 2, 1};         // QDR, DDR, SDR
+constexpr std::array<std::uint8_t, 5> kWidths{8, 4, 2, 16, 1};      // 12x, 8x, 4x, 2x, 1x
+constexpr std::array<std::uint8_t, 3> kSpeeds{4, 2, 1};             // QDR, DDR, SDR
 constexpr std::array<std::uint8_t, 4> kExtendedSpeeds{8, 4, 2, 1};  // NDR, HDR, EDR, FDR
 
 /// Makes a topology of the records. Owns what is not finished of it.
 class Linker {
  public:
-  explicit Linker(NetRecords records) : records_(std::move(records)), ends_(records_.nodes.size()) {}
+  explicit Linker(NetRecords records)
+      : records_(std::move(records)), ends_(records_.nodes.size()) {}
 
   Result<NetFile> run() {
     add_names();
@@ -93,8 +94,8 @@ class Linker {
     }
     if (node.kind == NetNode::Kind::switch_node) {
       ends_[number] = {true, static_cast<std::uint16_t>(topology_.switches.size()), 0};
-      topology_.switches.push_back({names_[number], node.description, node.guid,
-                                    static_cast<std::uint8_t>(node.ports)});
+      topology_.switches.push_back(
+          {names_[number], node.description, node.guid, static_cast<std::uint8_t>(node.ports)});
       return add_port_guid(node, node.guid);
     }
     Hca hca{names_[number], node.description, node.guid,
@@ -165,8 +166,8 @@ class Linker {
     }
     const auto& back = *line->second.far_end;
     const auto found = records_.by_id.find(back.node);
-    const bool is_back = !back.is_alias && found != records_.by_id.end() &&
-                         Place{found->second, back.port} == near;
+    const bool is_back =
+        !back.is_alias && found != records_.by_id.end() && Place{found->second, back.port} == near;
     if (is_back) return {};
     return error(far.at, who + " has a cable to " +
                              (back.is_alias ? shown(back.node) : port_of(back.port, back.node)) +
@@ -184,14 +185,13 @@ class Linker {
     if (!far.is_alias && there < near) return {};  // added from there
     for (const auto& [node, end_port] : {near, there}) {
       if (!ends_[node].is_switch && end_port > kMaxHcaPorts) {
-        records_.remark(far.at, "the cable of " + port_of(end_port, records_.nodes[node].id) +
-                                    " is skipped");
+        records_.remark(
+            far.at, "the cable of " + port_of(end_port, records_.nodes[node].id) + " is skipped");
         return {};
       }
     }
     const auto rates = rates_of(there);
-    Cable cable{end_of(near), end_of(there),
-                greatest(line.rates.width & rates.width, kWidths),
+    Cable cable{end_of(near), end_of(there), greatest(line.rates.width & rates.width, kWidths),
                 greatest(line.rates.speed & rates.speed, kSpeeds),
                 greatest(line.rates.extended_speed & rates.extended_speed, kExtendedSpeeds)};
     if (cable.width == 0 || cable.speed == 0) {
@@ -241,12 +241,11 @@ void NetRecords::remark(const Position& at, const std::string& text) {
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 64;
   std::string out(text.substr(0, kMost));
-  std::ranges::replace_if(out, [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(
+      out, [](char c) { return c < ' ' || c > '~'; }, '?');
   return "\"" + out + (text.size() > kMost ? "...\"" : "\"");
 }
 
-ipoib::Result<NetFile> link_records(NetRecords records) {
-  return Linker(std::move(records)).run();
-}
+ipoib::Result<NetFile> link_records(NetRecords records) { return Linker(std::move(records)).run(); }
 
 }  // namespace softib::topology

@@ -33,7 +33,7 @@ struct Position {
 /// What a port line says of the other end.
 struct FarEnd {
   Position at;
-  std::string node;   ///< the ID with its module, or the alias
+  std::string node;  ///< the ID with its module, or the alias
   bool is_alias = false;
   unsigned port = 0;  ///< not of an alias
 };

@@ -26,16 +26,15 @@ std::string counts(const Topology& topology) {
 
 std::string ports_text(const Topology& topology, const Cable& cable) {
   return name_of(topology, cable.a) + '[' + std::to_string(cable.a.port) + "] to " +
-         name_of(topology, cable.b) + '[' + std::to_string(cable.b.port) + "], " +
-         rate_text(cable);
+         name_of(topology, cable.b) + '[' + std::to_string(cable.b.port) + "], " + rate_text(cable);
 }
 
-/// The text with what ends a string of Graphviz, or a control character, made harmless.
+/// A string of Graphviz. Other than printable ASCII characters become '?'.
 std::string dot_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    out += c >= ' ' && c <= '~' ? c : '?';
   }
   return out + '"';
 }
@@ -44,11 +43,21 @@ std::string xml_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      // Of other encodings than ASCII only a title can be, which may be no valid UTF-8.
+      default:
+        out += c >= ' ' && c <= '~' ? c : '?';
     }
   }
   return out;
@@ -60,19 +69,24 @@ std::string shown_name(const std::string& name) {
   return xml_text(name.substr(0, kMaxShownName - 1)) + "&#8230;";
 }
 
+// Without variables, which some programs that show pictures do not know.
 constexpr std::string_view kStyle = R"(<style>
-svg { --back: #ffffff; --text: #1f2937; --line: #64748b; --switch: #dbeafe; --hca: #fdba74; --edge: #475569; }
-@media (prefers-color-scheme: dark) {
-svg { --back: #0f172a; --text: #e2e8f0; --line: #94a3b8; --switch: #1e3a8a; --hca: #c2410c; --edge: #94a3b8; }
-}
-.back { fill: var(--back); }
-text { fill: var(--text); font: 11px Helvetica, Arial, sans-serif; }
+text { fill: #1f2937; font: 11px Helvetica, Arial, sans-serif; }
+.back { fill: #ffffff; }
 .head { font-size: 14px; font-weight: bold; }
-.cables { fill: none; stroke: var(--line); }
-.count { text-anchor: middle; stroke: var(--back); stroke-width: 3px; paint-order: stroke; }
-.switch rect { fill: var(--switch); stroke: var(--edge); }
+.cables { fill: none; stroke: #64748b; }
+.count { text-anchor: middle; stroke: #ffffff; stroke-width: 3px; paint-order: stroke; }
+.switch rect { fill: #dbeafe; stroke: #475569; }
 .switch text { text-anchor: middle; }
-.hca rect { fill: var(--hca); stroke: var(--edge); }
+.hca rect { fill: #fdba74; stroke: #475569; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e2e8f0; }
+.back { fill: #0f172a; }
+.cables { stroke: #94a3b8; }
+.count { stroke: #0f172a; }
+.switch rect { fill: #1e3a8a; stroke: #94a3b8; }
+.hca rect { fill: #c2410c; stroke: #94a3b8; }
+}
 </style>
 )";
 
@@ -82,12 +96,11 @@ class SvgWriter {
   explicit SvgWriter(const Topology& topology) : topology_(topology), layout_(lay_out(topology)) {}
 
   std::string run(std::string_view title) {
-    const std::string size =
-        std::to_string(layout_.width) + ' ' + std::to_string(layout_.height);
+    const std::string size = std::to_string(layout_.width) + ' ' + std::to_string(layout_.height);
     out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" +
            std::to_string(layout_.width) + "\" height=\"" + std::to_string(layout_.height) +
-           "\" role=\"img\">\n<title>" + xml_text(title) + "</title>\n<desc>" +
-           counts(topology_) + "</desc>\n";
+           "\" role=\"img\">\n<title>" + xml_text(title) + "</title>\n<desc>" + counts(topology_) +
+           "</desc>\n";
     out_ += kStyle;
     out_ += "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n";
     out_ += "<text class=\"head\" x=\"24\" y=\"24\">" + xml_text(title) + "</text>\n";
@@ -147,30 +160,29 @@ class SvgWriter {
   void add_switch(std::size_t index) {
     const auto& node = topology_.switches[index];
     const Point at = layout_.switches[index];
-    out_ += "<g class=\"switch\"><title>" + title_of("switch", node) +
-            "</title><rect x=\"" + std::to_string(at.x - layout_.switch_width / 2) + "\" y=\"" +
+    out_ += "<g class=\"switch\"><title>" + title_of("switch", node) + "</title><rect x=\"" +
+            std::to_string(at.x - layout_.switch_width / 2) + "\" y=\"" +
             std::to_string(at.y - kSwitchHeight / 2) + "\" width=\"" +
-            std::to_string(layout_.switch_width) + "\" height=\"" +
-            std::to_string(kSwitchHeight) + "\" rx=\"4\"/><text x=\"" + std::to_string(at.x) +
-            "\" y=\"" + std::to_string(at.y + 4) + "\">" + shown_name(node.name) +
-            "</text></g>\n";
+            std::to_string(layout_.switch_width) + "\" height=\"" + std::to_string(kSwitchHeight) +
+            "\" rx=\"4\"/><text x=\"" + std::to_string(at.x) + "\" y=\"" +
+            std::to_string(at.y + 4) + "\">" + shown_name(node.name) + "</text></g>\n";
   }
 
   void add_hca(std::size_t index) {
     const auto& node = topology_.hcas[index];
     const Point at = layout_.hcas[index];
-    // The name goes down, or from a circle's upper half up.
-    const bool up = layout_.above[index];
-    const Point text{at.x + 4, at.y + (up ? -1 : 1) * (kHostSize / 2 + 4)};
-    const std::string turn = "rotate(" + std::string(up ? "-90 " : "90 ") +
-                             std::to_string(text.x - (up ? 0 : 8)) + ' ' +
-                             std::to_string(text.y) + ')';
+    // On the left half of a circle, a name is read towards the middle.
+    const int angle = layout_.name_angles[index];
+    const bool is_left = angle > 90 || angle < -90;
+    const int turn = is_left ? angle + 180 : angle;
+    const std::string offset = std::string(is_left ? "-" : "") + std::to_string(kNameOffset);
     out_ += "<g class=\"hca\"><title>" + title_of("HCA", node) + "</title><rect x=\"" +
             std::to_string(at.x - kHostSize / 2) + "\" y=\"" +
             std::to_string(at.y - kHostSize / 2) + "\" width=\"" + std::to_string(kHostSize) +
-            "\" height=\"" + std::to_string(kHostSize) + "\" rx=\"2\"/><text x=\"" +
-            std::to_string(text.x - (up ? 0 : 8)) + "\" y=\"" + std::to_string(text.y) +
-            "\" transform=\"" + turn + "\">" + shown_name(node.name) + "</text></g>\n";
+            "\" height=\"" + std::to_string(kHostSize) +
+            "\" rx=\"2\"/><text transform=\"translate(" + text_of(at) + ") rotate(" +
+            std::to_string(turn) + ")\" x=\"" + offset + "\" y=\"4\"" +
+            (is_left ? " text-anchor=\"end\"" : "") + '>' + shown_name(node.name) + "</text></g>\n";
   }
 
   template <class Any>
@@ -205,6 +217,7 @@ class SvgWriter {
   }
 
   static constexpr int kLoop = 20;
+  static constexpr int kNameOffset = kHostSize / 2 + 4;
 
   const Topology& topology_;
   const Layout layout_;
@@ -214,8 +227,8 @@ class SvgWriter {
 }  // namespace
 
 std::string write_dot(const Topology& topology, std::string_view title) {
-  std::string out = "graph " + dot_string(title) + " {\n  label=" +
-                    dot_string(std::string(title) + ": " + counts(topology)) +
+  std::string out = "graph " + dot_string(title) +
+                    " {\n  label=" + dot_string(std::string(title) + ": " + counts(topology)) +
                     ";\n  rankdir=BT;\n  node [shape=ellipse, fontsize=10];\n"
                     "  edge [fontsize=8];\n";
   const auto levels = switch_levels(topology, switch_graph(topology));

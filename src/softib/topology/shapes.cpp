@@ -24,8 +24,7 @@ constexpr unsigned kMaxNumber = 1024;  ///< of a specification
 class Builder {
  public:
   std::uint16_t add_switch(std::string name, unsigned ports) {
-    topology_.switches.push_back(
-        {std::move(name), {}, Guid(), static_cast<std::uint8_t>(ports)});
+    topology_.switches.push_back({std::move(name), {}, Guid(), static_cast<std::uint8_t>(ports)});
     return static_cast<std::uint16_t>(topology_.switches.size() - 1);
   }
 
@@ -266,8 +265,7 @@ std::optional<Topology> make(const Shape& shape, std::string_view text) {
   } else {
     numbers = parse_numbers(text, ',');
   }
-  if (!numbers || numbers->size() < shape.least_numbers ||
-      numbers->size() > shape.most_numbers) {
+  if (!numbers || numbers->size() < shape.least_numbers || numbers->size() > shape.most_numbers) {
     return std::nullopt;
   }
   return shape.make(*numbers, rest);
@@ -284,7 +282,8 @@ ipoib::Result<Topology> make_shape(std::string_view specification) {
     for (const auto& each : kShapes) {
       all += (all.empty() ? "" : ", ") + std::string(each.name) + ":...";
     }
-    return Error{EINVAL, "'" + std::string(specification) + "' is no shape; expected " + all};
+    return Error{EINVAL,
+                 "'" + std::string(specification) + "' is no shape, nor a file; shapes are " + all};
   }
   auto topology = make(*shape, specification.substr(shape->name.size() + 1));
   if (topology) return std::move(*topology);
