@@ -1,16 +1,20 @@
 // softib show: prints a subnet or one section of it, as tables or as JSON, once or repeatedly.
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_to.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
+#include "program/nearest.hpp"
 #include "softib/cli/cm_view.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
+#include "softib/cli/topology_view.hpp"
 #include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/subnetd/subnet_json.hpp"
@@ -37,6 +41,10 @@ po::options_description show_options() {
   po::options_description options("Options");
   options.add_options()("json,j", "print one JSON object")("wide,w",
                                                            "print all sections with all columns")(
+      "topology", po::value<std::string>()->implicit_value("net", "net")->value_name("[FORMAT]"),
+      "print switches, HCAs and cables as a net file of ibsim (net), or in another format of "
+      "`softib "
+      "topology`: ibnetdiscover, with LIDs; dot; svg; json; summary")(
       "cm", "print listeners and connections of the RDMA CM, and counters of its messages")(
       "watch", po::value<double>()->implicit_value(2, "2")->value_name("[SECONDS]"),
       "print again after each interval until the subnet ends; on a terminal, clear "
@@ -44,13 +52,16 @@ po::options_description show_options() {
   return options;
 }
 
-/// program_options takes an optional value only after "=": joins "--watch" with a number behind it.
-std::vector<std::string> join_watch(int argc, char** argv) {
+/// program_options takes an optional value only after "=": joins "--watch" with a number behind it,
+/// and "--topology" with a format.
+std::vector<std::string> join_values(int argc, char** argv) {
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) {
     const std::string_view word = argv[i];
     const bool is_number = !word.empty() && (std::isdigit(word[0]) != 0 || word[0] == '.');
-    if (i > 1 && is_number && words.back() == "--watch") {
+    const bool is_format = std::ranges::count(kTopologyFormats, word) != 0;
+    if (i > 1 &&
+        ((is_number && words.back() == "--watch") || (is_format && words.back() == "--topology"))) {
       words.back() += "=" + std::string(word);
     } else {
       words.emplace_back(word);
@@ -64,9 +75,15 @@ struct View {
   bool json = false;
   bool wide = false;
   bool cm = false;
+  std::optional<std::string> topology;  ///< its format
   std::optional<Section> section;
 
   [[nodiscard]] std::string text(const boost::json::object& subnet) const {
+    if (topology) {
+      const auto [file, lids] = topology_of(subnet);
+      return topology_text(*topology, file, lids,
+                           boost::json::value_to<std::string>(subnet.at("subnet")));
+    }
     if (json) {
       return boost::json::serialize(section ? json_of_section(subnet, *section) : subnet) + '\n';
     }
@@ -84,7 +101,8 @@ int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_
   }
   const int failed = fail(line.error());
   const auto fabric = fabric::Fabric::open(folder.fabric());
-  if (fabric) (void)print(std::string(before) + view.text(subnetd::subnet_json(*fabric, folder)));
+  if (fabric && !view.topology)
+    (void)print(std::string(before) + view.text(subnetd::subnet_json(*fabric, folder)));
   return failed;
 }
 
@@ -118,7 +136,7 @@ int watch(const fabric::SubnetFolder& folder, const View& view, double seconds) 
 
 int show_command(int argc, char** argv) {
   int exit_code = kSuccess;
-  auto words = join_watch(argc, argv);
+  auto words = join_values(argc, argv);
   std::vector<char*> joined;
   joined.reserve(words.size());
   for (auto& word : words) joined.push_back(word.data());
@@ -128,7 +146,14 @@ int show_command(int argc, char** argv) {
                                      positional, kShowUsage, exit_code);
   if (!options) return exit_code;
   View view{options->contains("json"), options->contains("wide"), options->contains("cm"),
-            std::nullopt};
+            std::nullopt, std::nullopt};
+  if (options->contains("topology")) {
+    view.topology = (*options)["topology"].as<std::string>();
+    if (std::ranges::find(kTopologyFormats, *view.topology) == kTopologyFormats.end()) {
+      return fail_usage("show", "unknown format '" + *view.topology + "'" +
+                                    ipoib::program::did_you_mean(*view.topology, kTopologyFormats));
+    }
+  }
   for (const auto& word : arguments_of(*options, "section")) {
     view.section = parse_section(word);
     if (!view.section) {
@@ -136,8 +161,11 @@ int show_command(int argc, char** argv) {
                         "'" + word + "' is not nodes, switches, partitions, groups or counters");
     }
   }
-  if (view.cm && (view.wide || view.section)) {
+  if (view.cm && (view.wide || view.section || view.topology)) {
     return fail_usage("show", "--cm is printed by itself");
+  }
+  if (view.topology && (view.json || view.wide || view.section)) {
+    return fail_usage("show", "--topology is printed by itself");
   }
   const double seconds = options->contains("watch") ? (*options)["watch"].as<double>() : 0;
   if (options->contains("watch") && !(seconds >= kLeastInterval && seconds <= kMostInterval)) {

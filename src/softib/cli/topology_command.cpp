@@ -1,7 +1,5 @@
 // softib topology: checks, converts and draws topologies of files, or of regular shapes.
 #include <algorithm>
-#include <array>
-#include <boost/json/serialize.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <iostream>
 
@@ -11,8 +9,6 @@
 #include "softib/cli/topology_view.hpp"
 #include "softib/topology/guids.hpp"
 #include "softib/topology/net_loader.hpp"
-#include "softib/topology/net_writer.hpp"
-#include "softib/topology/picture.hpp"
 
 namespace softib::cli {
 
@@ -31,9 +27,6 @@ constexpr std::string_view kTopologyUsage =
     "  line:N[,HOSTS]            N switches in a row with HOSTS at each (default 1)\n"
     "  star:N                    one switch with N hosts\n\n";
 
-constexpr std::array<std::string_view, 6> kFormats{"summary", "net", "ibnetdiscover",
-                                                   "dot",     "svg", "json"};
-
 po::options_description topology_options() {
   po::options_description options("Options");
   options.add_options()(
@@ -43,18 +36,6 @@ po::options_description topology_options() {
       "output,o", po::value<std::string>()->value_name("FILE"),
       "replace FILE in one step instead of printing");
   return options;
-}
-
-std::string text_in(std::string_view format, const topology::NetFile& file,
-                    const std::string& title) {
-  if (format == "net") return topology::write_net(file.topology);
-  if (format == "ibnetdiscover") {
-    return topology::write_ibnetdiscover(topology::with_guids(file.topology, 0), {});
-  }
-  if (format == "dot") return topology::write_dot(file.topology, title);
-  if (format == "svg") return topology::write_svg(file.topology, title);
-  if (format == "json") return boost::json::serialize(topology_json(file)) + '\n';
-  return topology_summary(file.topology);
 }
 
 /// The last part of a path; a shape has no slash.
@@ -77,17 +58,19 @@ int topology_command(int argc, char** argv) {
     return fail_usage("topology", "unexpected argument '" + sources[1] + "'");
   }
   const auto& format = (*options)["format"].as<std::string>();
-  if (std::ranges::find(kFormats, format) == kFormats.end()) {
+  if (std::ranges::find(kTopologyFormats, format) == kTopologyFormats.end()) {
     return fail_usage("topology", "unknown format '" + format + "'" +
-                                      ipoib::program::did_you_mean(format, kFormats));
+                                      ipoib::program::did_you_mean(format, kTopologyFormats));
   }
-  const auto file = topology::load_topology(sources[0]);
+  auto file = topology::load_topology(sources[0]);
   if (!file) return fail(file.error());
   for (const auto& remark : file->remarks) std::cerr << "softib: " << remark << '\n';
   if (file->more_remarks > 0) {
     std::cerr << "softib: " << file->more_remarks << " more remarks\n";
   }
-  const auto text = text_in(format, *file, title_of(sources[0]));
+  if (format == "ibnetdiscover")
+    file->topology = topology::with_guids(std::move(file->topology), 0);
+  const auto text = topology_text(format, *file, {}, title_of(sources[0]));
   if (!options->contains("output")) return print(text);
   const auto written = ipoib::program::replace_file((*options)["output"].as<std::string>(), text);
   return written ? kSuccess : fail(written.error());

@@ -2,12 +2,16 @@
 
 #include <array>
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <boost/json/value_to.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "softib/topology/check.hpp"
-#include "softib/topology/net_writer.hpp"
+#include "softib/topology/picture.hpp"
 #include "softib/topology/summary.hpp"
 
 namespace softib::cli {
@@ -53,7 +57,94 @@ std::string counted(std::size_t count, const std::string& what, const std::strin
   return std::to_string(count) + ' ' + (count == 1 ? what : more);
 }
 
+Guid guid_of(const json::object& object, std::string_view key) {
+  return Guid(std::strtoull(json::value_to<std::string>(object.at(key)).c_str(), nullptr, 0));
+}
+
+template <class Number>
+Number number_of(const json::object& object, std::string_view key) {
+  return json::value_to<Number>(object.at(key));
+}
+
+/// Reads the switches, HCAs and cables in the answer to `show`.
+class SubnetReader {
+ public:
+  explicit SubnetReader(const json::object& subnet) {
+    for (const auto& value : subnet.at("switches").as_array()) read_switch(value.as_object());
+    for (const auto& value : subnet.at("nodes").as_array()) read_hca(value.as_object());
+    for (const auto& value : subnet.at("switches").as_array()) read_cables(value.as_object());
+  }
+  [[nodiscard]] SubnetTopology take() {
+    read_.file.topology = topology::canonical(std::move(read_.file.topology));
+    return std::move(read_);
+  }
+
+ private:
+  [[nodiscard]] Topology& topology() { return read_.file.topology; }
+  void read_switch(const json::object& from) {
+    const auto name = json::value_to<std::string>(from.at("name"));
+    switches_[name] = static_cast<std::uint16_t>(topology().switches.size());
+    topology().switches.push_back({name, json::value_to<std::string>(from.at("description")),
+                                   guid_of(from, "guid"),
+                                   number_of<std::uint8_t>(from, "port_count")});
+    read_.lids.switches.emplace_back(number_of<std::uint16_t>(from, "lid"));
+  }
+  /// The node of a switch is none.
+  void read_hca(const json::object& from) {
+    if (json::value_to<std::string>(from.at("switch")).empty()) return;
+    const auto name = json::value_to<std::string>(from.at("name"));
+    topology::Hca hca{name,
+                      json::value_to<std::string>(from.at("description")),
+                      guid_of(from, "node_guid"),
+                      number_of<std::uint8_t>(from, "port"),
+                      {}};
+    hca.port_guids[hca.ports - 1U] = guid_of(from, "port_guid");
+    auto& lids = read_.lids.hcas.emplace_back();
+    lids[hca.ports - 1U] = Lid(number_of<std::uint16_t>(from, "lid"));
+    read_.lids.lmc = number_of<std::uint8_t>(from, "lmc");
+    const auto at = switches_.find(json::value_to<std::string>(from.at("switch")));
+    const auto port = number_of<unsigned>(from, "switch_port");
+    const auto index = static_cast<std::uint16_t>(topology().hcas.size());
+    if (at != switches_.end() && port <= topology::kMaxSwitchPorts) {
+      topology().cables.push_back(cable({true, at->second, static_cast<std::uint8_t>(port)},
+                                        {false, index, hca.ports}, from));
+    }
+    topology().hcas.push_back(std::move(hca));
+  }
+  /// Both ends name a cable between switches; it is taken from the smaller one.
+  void read_cables(const json::object& from) {
+    const auto index = switches_.at(json::value_to<std::string>(from.at("name")));
+    for (const auto& value : from.at("ports").as_array()) {
+      const auto& port = value.as_object();
+      if (!port.contains("to")) continue;
+      const End here{true, index, number_of<std::uint8_t>(port, "port")};
+      const End there{true, switches_.at(json::value_to<std::string>(port.at("to"))),
+                      number_of<std::uint8_t>(port, "to_port")};
+      if (here < there) topology().cables.push_back(cable(here, there, port));
+    }
+  }
+  static topology::Cable cable(const End& a, const End& b, const json::object& from) {
+    return {a, b, number_of<std::uint8_t>(from, "link_width"),
+            number_of<std::uint8_t>(from, "link_speed"), 0};
+  }
+
+  SubnetTopology read_;
+  std::map<std::string, std::uint16_t> switches_;
+};
+
 }  // namespace
+
+SubnetTopology topology_of(const json::object& subnet) { return SubnetReader(subnet).take(); }
+
+std::string topology_text(std::string_view format, const topology::NetFile& file,
+                          const topology::Lids& lids, const std::string& title) {
+  if (format == "net") return topology::write_net(file.topology);
+  if (format == "ibnetdiscover") return topology::write_ibnetdiscover(file.topology, lids);
+  if (format == "dot") return topology::write_dot(file.topology, title);
+  if (format == "svg") return topology::write_svg(file.topology, title);
+  if (format == "json") return json::serialize(topology_json(file)) + '\n';
+  return topology_summary(file.topology);
+}
 
 json::object topology_json(const topology::NetFile& file) {
   const auto& topology = file.topology;

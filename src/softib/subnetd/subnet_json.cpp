@@ -76,55 +76,79 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"pkeys", std::move(pkeys)}};
 }
 
-/// A switch with the ports that something is connected to.
-json::object describe_switch(SwitchIndex index, const fabric::Fabric& fabric) {
-  json::object object{{"switch", index}};
-  if (const auto node = fabric.switch_node(index)) {
-    object["name"] = node->name;
-    object["lid"] = node->port.lid.value();
-    object["guid"] = hex(node->port.node_guid.value(), 16);
-    object["state"] =
-        control::name(node->port.state == PortState::down ? control::HcaState::absent
-                                                          : control::HcaState::present);
+/// What only the subnet process knows; null without it.
+using Process = const subnet::Subnet*;
+
+/// The NodeDescription of a node.
+std::string description(const subnet::Node* node, const std::string& name) {
+  return node != nullptr && !node->description.empty() ? node->description : name;
+}
+
+json::object describe_port(SwitchIndex index, SwitchPort number, const subnet::Peer& peer,
+                           const fabric::Fabric& fabric, Process process) {
+  json::object port{{"port", number}};
+  if (peer.kind == subnet::Peer::Kind::node) {
+    const auto node = fabric.node(peer.index);
+    port["hca"] = node ? node->name : std::string();
+    port["state"] = control::name(fabric.port_state(peer.index));
+    return port;
   }
+  const auto other = fabric.switch_node(peer.index);
+  const auto counters = fabric.cable_counters(index, number);
+  port["to"] = other ? other->name : std::string();
+  port["to_port"] = peer.port;
+  port["state"] = control::name(peer.state);
+  port["sent_packets"] = counters.transmit_packets;
+  port["sent_bytes"] = counters.transmit_data * 4;
+  port["discards"] = counters.transmit_discards;
+  if (process == nullptr) return port;
+  const auto& cable = process->switches()[index].ports[number];
+  port["link_width"] = cable.width;
+  port["link_speed"] = cable.speed;
+  return port;
+}
+
+/// A switch with the ports that something is connected to.
+json::object describe_switch(SwitchIndex index, const fabric::Fabric& fabric, Process process) {
+  const auto node = fabric.switch_node(index).value_or(subnet::Node());
+  const auto* const known = process != nullptr ? &process->switches()[index] : nullptr;
+  json::object object{
+      {"switch", index},
+      {"name", node.name},
+      {"description", description(known != nullptr ? &known->node : nullptr, node.name)},
+      {"lid", node.port.lid.value()},
+      {"guid", hex(node.port.node_guid.value(), 16)},
+      {"state", control::name(node.port.state == PortState::down ? control::HcaState::absent
+                                                                 : control::HcaState::present)}};
+  if (known != nullptr) object["port_count"] = known->port_count;
   json::array ports;
   for (SwitchPort number = 1; number <= fabric.switches().ports; ++number) {
-    using Kind = subnet::Peer::Kind;
     const auto peer = fabric.peer(index, number);
-    if (peer.kind == Kind::none) continue;
-    json::object port{{"port", number}};
-    if (peer.kind == Kind::node) {
-      const auto node = fabric.node(peer.index);
-      port["hca"] = node ? node->name : std::string();
-      port["state"] = control::name(fabric.port_state(peer.index));
-    } else {
-      const auto other = fabric.switch_node(peer.index);
-      const auto counters = fabric.cable_counters(index, number);
-      port["to"] = other ? other->name : std::string();
-      port["to_port"] = peer.port;
-      port["state"] = control::name(peer.state);
-      port["sent_packets"] = counters.transmit_packets;
-      port["sent_bytes"] = counters.transmit_data * 4;
-      port["discards"] = counters.transmit_discards;
-    }
-    ports.push_back(std::move(port));
+    if (peer.kind == subnet::Peer::Kind::none) continue;
+    ports.push_back(describe_port(index, number, peer, fabric, process));
   }
   object["ports"] = std::move(ports);
   return object;
 }
 
-json::array switches(const fabric::Fabric& fabric) {
+json::array switches(const fabric::Fabric& fabric, Process process) {
   json::array list;
-  for (SwitchIndex i = 0; i < fabric.size(); ++i) list.push_back(describe_switch(i, fabric));
+  for (SwitchIndex i = 0; i < fabric.size(); ++i)
+    list.push_back(describe_switch(i, fabric, process));
   return list;
 }
 
-json::array nodes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
+json::array nodes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
+                  Process process) {
   json::array list;
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     const auto node = fabric.node(index);
     if (!node) continue;
     json::object object = describe(*node, index);
+    object["description"] =
+        description(process != nullptr ? process->node(index) : nullptr, node->name);
+    object["link_width"] = node->port.width;
+    object["link_speed"] = node->port.speed;
     const bool is_switch = node->attachment.port == 0;
     const auto at = fabric.switch_node(node->attachment.switch_index);
     object["switch"] = at && !is_switch ? at->name : std::string();
@@ -228,8 +252,8 @@ json::object subnet_json(const subnet::Subnet& subnet, const fabric::Fabric& fab
           {"folder", folder.path()},
           {"running", true},
           {"sm", is_own ? "own" : "none"},
-          {"nodes", nodes(fabric, folder)},
-          {"switches", switches(fabric)},
+          {"nodes", nodes(fabric, folder, &subnet)},
+          {"switches", switches(fabric, &subnet)},
           {"partitions", std::move(partitions)},
           {"groups", std::move(groups)},
           {"sa", describe(subnet.counters())}};
@@ -239,8 +263,8 @@ json::object subnet_json(const fabric::Fabric& fabric, const fabric::SubnetFolde
   return {{"subnet", folder.name()},
           {"folder", folder.path()},
           {"running", false},
-          {"nodes", nodes(fabric, folder)},
-          {"switches", switches(fabric)},
+          {"nodes", nodes(fabric, folder, nullptr)},
+          {"switches", switches(fabric, nullptr)},
           {"groups", forwarded_groups(fabric)}};
 }
 
