@@ -7,7 +7,6 @@
 #include "program/nearest.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/topology_view.hpp"
-#include "softib/topology/guids.hpp"
 #include "softib/topology/net_loader.hpp"
 
 namespace softib::cli {
@@ -62,7 +61,7 @@ int topology_command(int argc, char** argv) {
     return fail_usage("topology", "unknown format '" + format + "'" +
                                       ipoib::program::did_you_mean(format, kTopologyFormats));
   }
-  auto file = topology::load_topology(sources[0]);
+  const auto file = topology::load_topology(sources[0]);
   if (!file) return fail(file.error());
   for (const auto& remark : file->remarks) std::cerr << "softib: " << remark << '\n';
   if (file->more_remarks > 0) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "softib/topology/check.hpp"
+#include "softib/topology/guids.hpp"
 #include "softib/topology/picture.hpp"
 #include "softib/topology/summary.hpp"
 
@@ -139,7 +140,9 @@ SubnetTopology topology_of(const json::object& subnet) { return SubnetReader(sub
 std::string topology_text(std::string_view format, const topology::NetFile& file,
                           const topology::Lids& lids, const std::string& title) {
   if (format == "net") return topology::write_net(file.topology);
-  if (format == "ibnetdiscover") return topology::write_ibnetdiscover(file.topology, lids);
+  if (format == "ibnetdiscover") {
+    return topology::write_ibnetdiscover(topology::with_guids(file.topology, 0), lids);
+  }
   if (format == "dot") return topology::write_dot(file.topology, title);
   if (format == "svg") return topology::write_svg(file.topology, title);
   if (format == "json") return json::serialize(topology_json(file)) + '\n';

@@ -18,7 +18,7 @@ namespace softib::cli {
 inline constexpr std::array<std::string_view, 6> kTopologyFormats{"summary", "net", "ibnetdiscover",
                                                                   "dot",     "svg", "json"};
 
-/// A topology in one of these formats. Requires all GUIDs for ibnetdiscover.
+/// A topology in one of these formats.
 [[nodiscard]] std::string topology_text(std::string_view format, const topology::NetFile& file,
                                         const topology::Lids& lids, const std::string& title);
 
