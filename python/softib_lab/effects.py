@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import time
+import zlib
 
 from . import plan
 from .lab_file import DEFAULT_PKEY, OPENSM_HCA
@@ -95,6 +96,8 @@ class Effects:
         self.client = None  # a socket; readable when the client has gone
         self.subnet = None
         self.opensm = None
+        self.hcas = set()  # (host, HCA)
+        self.sysctls = {}  # (host, name): the value before the lab's
         self.daemons = {}  # (host, interface): Process
         self.services = {}  # (host, service): Process
 
@@ -151,8 +154,9 @@ class Effects:
             return False
         done = self.run_on(host, self.program("ibarp"), "--json", "info", "-i", interface, check=False)
         return done.returncode == 0 and all(
-            group["membership"] not in ("absent", "joining")
-            for each in json.loads(done.stdout) for group in each["groups"])
+            all(group["membership"] not in ("absent", "joining") for group in each["groups"]) and
+            (len(each["ports"]) == 1 or all(port["state"] == "up" for port in each["ports"]))
+            for each in json.loads(done.stdout))
 
     # --- Steps --------------------------------------------------------------------------------
 
@@ -185,16 +189,19 @@ class Effects:
         self.environment |= dict(OSM_TMP_DIR=str(self.folder), OSM_CACHE_DIR=str(self.folder))
         options, log = self.folder / "opensm.conf", self.folder / "opensm-events.log"
         options.write_text("force_log_flush TRUE\n", encoding="ascii")
-        self.opensm = self.start("opensm", self.bin / "softib", "run", "--hca", OPENSM_HCA, "--", "opensm", "-F",
-                                 options, "-P", self.folder / "partitions.conf", "-f", log)
+        command = [self.bin / "softib", "run", "--hca", step.subnet.sm_host or OPENSM_HCA, "--", "opensm", "-F",
+                   options, "-P", self.folder / "partitions.conf", "-f", log]
+        if step.subnet.sm_host:
+            command = namespace_command(step.subnet.sm_host, *command)
+        self.opensm = self.start("opensm", *command)
         self.wait("OpenSM", lambda: log.exists() and "SUBNET UP" in log.read_text(encoding="utf-8", errors="replace"),
                   self.opensm)
 
     @do.register
     def _(self, step: plan.SetMemberships):
         if step.subnet.sm == "own":
-            for (pkey, host), membership in step.changes:
-                self.softib("set", "partition", f"{pkey:#x}", host, membership)
+            for (pkey, hca), membership in step.changes:
+                self.softib("set", "partition", f"{pkey:#x}", hca, membership)
             return
         nodes = json.loads(self.softib("show", "--json").stdout)["nodes"]
         guids = {node["name"]: node["port_guid"] for node in nodes}
@@ -207,27 +214,84 @@ class Effects:
     def _(self, step: plan.AddHost):
         self.run("ip", "netns", "add", step.host)
         self.run_on(step.host, "ip", "link", "set", "lo", "up")
-        self.softib("set", "hca", step.host, "present")
 
     @do.register
     def _(self, step: plan.RemoveHost):
-        self.softib("set", "hca", step.host, "absent")
         self.run("ip", "netns", "delete", step.host)
+        self._forget_sysctls(step.host)
+
+    @do.register
+    def _(self, step: plan.AddHca):
+        self.softib("set", "hca", step.hca, "present")
+        self.hcas.add((step.host, step.hca))
+
+    @do.register
+    def _(self, step: plan.RemoveHca):
+        self.softib("set", "hca", step.hca, "absent")
+        self.hcas.discard((step.host, step.hca))
 
     @do.register
     def _(self, step: plan.StartInterface):
-        interface = step.interface
-        self.daemons[step.host, interface.name] = self.start(
-            f"{step.host}-{interface.name}",
-            *namespace_command(step.host, self.program("ipoibd"), f"--softib={self.name}/{step.host}", "--pkey",
-                               f"{interface.pkey:#x}", "--name", interface.name,
-                               *(["--ethernet"] if interface.ethernet else []), *interface.options))
+        interface, ipoibd = step.interface, self.program("ipoibd")
+        options = ["--pkey", f"{interface.pkey:#x}", "--name", interface.name,
+                   *(["--ethernet"] if interface.ethernet else []), *interface.options]
+        if interface.backup:
+            command = [self.bin / "softib", "run", "--hca", f"{step.host},{interface.backup}", "--", ipoibd,
+                       "--device", "softib0:1", "--backup", "softib1:1", *options]
+        else:
+            command = [ipoibd, f"--softib={self.name}/{step.host}", *options]
+        self.daemons[step.host, interface.name] = self.start(f"{step.host}-{interface.name}",
+                                                             *namespace_command(step.host, *command))
+
+    @do.register
+    def _(self, step: plan.AddBridge):
+        # Once its MTU was changed, it does not follow those of its ports.
+        self.run_on(step.host, "ip", "link", "add", step.bridge.name, "mtu", str(step.bridge.mtu + 1), "type", "bridge")
+        self.run_on(step.host, "ip", "link", "set", step.bridge.name, "mtu", str(step.bridge.mtu))
+
+    @do.register
+    def _(self, step: plan.AddStationInterface):
+        interface, (host, bridge) = step.interface, step.interface.bridge
+        port, mtu = port_name(step.host, interface.name), str(interface.mtu)
+        self.run_on(host, "ip", "link", "add", port, "mtu", mtu, "type", "veth", "peer", "name", interface.name,
+                    "mtu", mtu, *(["address", interface.mac] if interface.mac else []), "netns", step.host)
+        self.run_on(host, "ip", "link", "set", port, "master", bridge, "up")
+
+    @do.register
+    def _(self, step: plan.RemoveLink):
+        # A veth may have gone with the host at its other end.
+        self.run_on(step.host, "ip", "link", "delete", step.link, check=False)
+
+    @do.register
+    def _(self, step: plan.AddPort):
+        self._await_link(step.host, step.port)
+        self.run_on(step.host, "ip", "link", "set", step.port, "master", step.bridge)
+
+    @do.register
+    def _(self, step: plan.RemovePort):
+        self.run_on(step.host, "ip", "link", "set", step.port, "nomaster")
+
+    @do.register
+    def _(self, step: plan.SetSysctl):
+        if step.interface:
+            self._await_link(step.host, step.interface)
+        key = step.host, step.name
+        if step.value is not None and key not in self.sysctls:
+            self.sysctls[key] = self.run_on(step.host, "sysctl", "-n", step.name).stdout.strip()
+        value = self.sysctls.pop(key) if step.value is None else step.value
+        self.run_on(step.host, "sysctl", "-qw", f"{step.name}={value}")
+
+    def _forget_sysctls(self, host):
+        self.sysctls = {key: value for key, value in self.sysctls.items() if key[0] != host}
 
     @do.register
     def _(self, step: plan.StopInterface):
         self.daemons.pop((step.host, step.interface)).end()
 
     def _await_link(self, host, interface):
+        """Waits until ipoibd has created its interface; others are there when they are added."""
+        if (host, interface) not in self.daemons:
+            return
         self.wait(f"ipoibd for {interface} of {host}", lambda: self.link(host, interface) is not None,
                   self.daemons[host, interface])
 
@@ -249,8 +313,8 @@ class Effects:
 
     @do.register
     def _(self, step: plan.SetMtu):
-        self.wait(f"{step.interface} of {step.host} is ready", lambda: self.is_ready(step.host, step.interface),
-                  self.daemons[step.host, step.interface])
+        if (step.host, step.interface) in self.daemons:
+            self._await_ready(step.host, step.interface)
         self.run_on(step.host, "ip", "link", "set", step.interface, "mtu", str(step.mtu))
 
     @do.register
@@ -270,8 +334,11 @@ class Effects:
 
     @do.register
     def _(self, step: plan.AwaitReady):
-        self.wait(f"{step.interface} of {step.host} is ready", lambda: self.is_ready(step.host, step.interface),
-                  self.daemons[step.host, step.interface])
+        self._await_ready(step.host, step.interface)
+
+    def _await_ready(self, host, interface):
+        self.wait(f"{interface} of {host} is ready", lambda: self.is_ready(host, interface),
+                  self.daemons[host, interface])
 
     @do.register
     def _(self, step: plan.StartService):
@@ -291,7 +358,11 @@ class Effects:
             for key in [key for key in processes if key[0] == name]:
                 processes.pop(key).end()
         self.run("ip", "netns", "delete", name, check=False)
-        self.run(self.bin / "softib", "set", "hca", name, "absent", check=False)
+        self._forget_sysctls(name)
+        for host, hca in sorted(self.hcas):
+            if host == name:
+                self.run(self.bin / "softib", "set", "hca", hca, "absent", check=False)
+                self.hcas.discard((host, hca))
 
     def end_all(self):
         """Ends all processes, all at once. The namespaces end with the keeper."""
@@ -305,6 +376,12 @@ class Effects:
         self.services, self.daemons, self.opensm, self.subnet = {}, {}, None, None
 
 
+def port_name(station, interface):
+    """Returns the name of a bridge's port to a station, which has at most 15 characters."""
+    name = f"{station}-{interface}"
+    return name if len(name) <= 15 else f"{name[:8]}-{zlib.crc32(name.encode()) & 0xffffff:06x}"
+
+
 def family_of(route):
     return ["-6"] if ":" in route.split()[0] else []
 
@@ -316,11 +393,11 @@ def partition_options(subnet, memberships):
         parameters = "".join([f",mtu={partition.mtu}" if partition.mtu else "",
                               f",rate={partition.rate:g}" if partition.rate else ""])
         for membership in ("full", "limited"):
-            hosts = [host for (pkey, host), each in memberships.items() if (pkey, each) == (partition.pkey, membership)]
+            hcas = [hca for (pkey, hca), each in memberships.items() if (pkey, each) == (partition.pkey, membership)]
             if partition.pkey == DEFAULT_PKEY and membership == "full":
                 found.append(f"{partition.pkey:#x}=full{parameters}")
-            elif hosts:
-                found.append(f"{partition.pkey:#x}={membership}:{','.join(hosts)}{parameters}")
+            elif hcas:
+                found.append(f"{partition.pkey:#x}={membership}:{','.join(hcas)}{parameters}")
     return found
 
 
@@ -331,12 +408,12 @@ RATE_CODES = {2.5: 2, 5: 5, 10: 3, 14: 11, 20: 6, 25: 15, 28: 19, 30: 4, 40: 7, 
 
 
 def opensm_partitions(subnet, memberships, guids):
-    """Returns OpenSM's file of partitions; `guids` are those of the ports, by host."""
+    """Returns OpenSM's file of partitions; `guids` are those of the ports, by HCA."""
     lines = []
     for partition in subnet.partitions:
         flags = ["ipoib", *([f"mtu={MTU_CODES[partition.mtu]}"] if partition.mtu else []),
                  *([f"rate={RATE_CODES[partition.rate]}"] if partition.rate else [])]
-        members = [f"{guids[host]}={each}" for (pkey, host), each in memberships.items() if pkey == partition.pkey
+        members = [f"{guids[hca]}={each}" for (pkey, hca), each in memberships.items() if pkey == partition.pkey
                    and (pkey != DEFAULT_PKEY or each == "limited")]
         everyone = ["ALL=full"] if partition.pkey == DEFAULT_PKEY else []
         name = "Default" if partition.pkey == DEFAULT_PKEY else partition.name
