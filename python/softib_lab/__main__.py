@@ -112,8 +112,9 @@ def show(options):
                          " ".join(each["addresses"]) or "-"))
         for each in host["services"]:
             status = each["exit_status"]
+            first, *more = each["command"].strip().splitlines()
             rows.append((host["name"], each["name"], "-", "runs" if status is None else f"exit {status}", "-",
-                         each["command"]))
+                         f"{first} ..." if more else first))
         if not any(host[key] for key in ("interfaces", "ethernet", "services")):
             rows.append((host["name"], *["-"] * 5))
     for each in state["faults"]:

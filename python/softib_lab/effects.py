@@ -155,7 +155,7 @@ class Effects:
         done = self.run_on(host, self.program("ibarp"), "--json", "info", "-i", interface, check=False)
         return done.returncode == 0 and all(
             all(group["membership"] not in ("absent", "joining") for group in each["groups"]) and
-            (len(each["ports"]) == 1 or all(port["state"] == "up" for port in each["ports"]))
+            all(port["state"] == "up" for port in each.get("ports", ()))
             for each in json.loads(done.stdout))
 
     # --- Steps --------------------------------------------------------------------------------
