@@ -5,7 +5,9 @@ Usage: lab_test.py FOLDER [OPTION]... with the package softib_lab
 """
 
 import dataclasses
+import json
 import pathlib
+import re
 import socket
 import sys
 import threading
@@ -13,7 +15,7 @@ import unittest
 
 try:
     import jsonschema  # noqa: F401
-    import yaml  # noqa: F401
+    import yaml
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -21,7 +23,9 @@ except ImportError as error:
 sys.path.insert(0, sys.argv.pop(1))
 from softib_lab import effects, expectations, lab_file, plan, transfer  # noqa: E402
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+SCHEMA = json.loads((ROOT / "docs/json/softib-lab.json").read_text(encoding="utf-8"))
 FULL = """\
 name: full
 subnet:
@@ -46,6 +50,38 @@ expect:
   - {from: a, tcp: "2", port: 80, within: 5}
   - {from: [a, c], does not reach: 10.0.0.9}
 """
+
+
+def labs_of_the_manual():
+    """Returns the texts of the lab files in softib(1)."""
+    page = (ROOT / "man/softib.1").read_text(encoding="utf-8")
+    section = re.search(r"(?ms)^\.Sh LAB FILES$.*?(?=^\.Sh )", page)[0]
+    return re.findall(r"(?ms)^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", section)
+
+
+def keys_of(schema):
+    """Yields each key that a lab file may have, with the title of what has it."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    for key, value in schema.get("properties", {}).items():
+        yield schema["title"], key
+        yield from keys_of(value)
+    for inner in (schema.get("additionalProperties"), schema.get("items")):
+        if isinstance(inner, dict):
+            yield from keys_of(inner)
+
+
+def used_keys(schema, value):
+    """Yields those of keys_of() that are in a value."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for each in value:
+            yield from used_keys(schema.get("items", {}), each)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in schema.get("properties", {}):
+            yield schema["title"], key
+        yield from used_keys(schema.get("properties", {}).get(key) or schema.get("additionalProperties") or {}, inner)
 
 
 def lab(text, name="lab.yaml"):
@@ -185,10 +221,20 @@ class Parser(unittest.TestCase):
 
     def test_examples(self):
         names = sorted(EXAMPLES.glob("*.yaml"))
-        self.assertGreaterEqual(len(names), 3)
+        self.assertGreaterEqual(len(names), 10)
         for path in names:
             found = lab_file.parse_file(path)
             self.assertTrue(expectations.checks_of(found), path)
+            head = re.match(r"(#.*\n)+", path.read_text(encoding="utf-8"))
+            self.assertIn(f"#   softib lab exec examples/{path.name} ", head[0], "commands to try")
+
+    def test_the_manual_has_an_example_of_each_key(self):
+        keys, used = set(keys_of(SCHEMA)), set()
+        self.assertIn(("a bridge", "ports"), keys)
+        for text in labs_of_the_manual():
+            self.assertTrue(expectations.checks_of(lab(text)))
+            used |= set(used_keys(SCHEMA, yaml.safe_load(text)))
+        self.assertEqual(keys - used, set())
 
 
 class Plan(unittest.TestCase):
