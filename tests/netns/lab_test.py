@@ -334,6 +334,7 @@ class Labs(Lab):
         self.softib("up")
         wait_until(lambda: "backup softib1 port 1  up, active" in self.on("a", "ibarp info"), "the backup port serves")
         self.assertIn("2 of 2 expectations hold", self.softib("check"))
+        self.on("a", f"{program('softib')} set port a up")
         self.write(PAIR)
         self.softib("up")
         nodes = json.loads(self.on("a", f"{program('softib')} show --json"))["nodes"]
