@@ -11,7 +11,8 @@ import struct
 import subprocess
 import sys
 
-from .effects import LAB_VARIABLE, namespace_command
+from .effects import LAB_VARIABLE
+from .host import namespace_command
 from .keeper import SOCKET, kill_processes
 
 FOLDER = ".labs"  # in the folder of the subnets, where no subnet can have this name

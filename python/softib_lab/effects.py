@@ -10,14 +10,13 @@ import os
 import pathlib
 import select
 import signal
-import subprocess
 import time
 import zlib
 
-from . import plan
+from . import host, plan
+from .host import PATIENCE, Failed, namespace_command
 from .lab_file import DEFAULT_PKEY, OPENSM_HCA
 
-PATIENCE = 60  # seconds for a condition that is normally true within one
 END_PATIENCE = 10  # seconds until a process that does not end is killed
 INTERVAL = 0.02  # seconds between looks
 LAB_VARIABLE = "SOFTIB_LAB"  # in the environment of each process of a lab: its folder
@@ -25,62 +24,31 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-class Failed(Exception):
-    """A step has failed; the message says why."""
-
-
 class Interrupted(Exception):
     """The client that asked for the steps has gone, or was interrupted."""
 
 
-def namespace_command(host, *command):
-    """Returns the command that runs another one on a host."""
-    return ["ip", "netns", "exec", host, *command]
-
-
-class Process:
-    """A program in a session of its own, with its output in a file. It ends with this process."""
+class Process(host.Process):
+    """A program with all that it starts, as far as that does not leave its process group. It ends with
+    this process."""
 
     def __init__(self, command, log, environment, folder=None):
-        self.log = pathlib.Path(log)
-        with open(log, "ab") as out:
-            self._popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment,
-                                           cwd=folder, start_new_session=True,
-                                           preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
+        super().__init__(command, log, environment, folder=folder,
+                         preexec=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
 
-    @property
-    def pid(self):
-        return self._popen.pid
-
-    def status(self):
-        """Returns the exit status, negative for a signal; None while it runs."""
-        return self._popen.poll()
-
-    def signal(self, number):
-        """Sends a signal to the process and those of its session that have not left its group."""
+    def send_signal(self, number):
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             pass
 
-    def ends(self):
-        """Whether it has ended within the patience; waits for that."""
-        try:
-            self._popen.wait(END_PATIENCE)
-            return True
-        except subprocess.TimeoutExpired:
-            return False
-
-    def end(self):
-        """Ends it, at last by SIGKILL."""
-        self.signal(signal.SIGTERM)
-        if not self.ends():
-            self.signal(signal.SIGKILL)
-            self._popen.wait()
-        self.signal(signal.SIGKILL)  # what else is in its group
+    def end(self, number=signal.SIGTERM, patience=END_PATIENCE):
+        has_ended = super().end(number, patience)
+        self.send_signal(signal.SIGKILL)  # what else is in its group
+        return has_ended
 
     def last_lines(self, count=8):
-        return "".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines(True)[-count:]).rstrip()
+        return "".join(self.output().splitlines(True)[-count:]).rstrip()
 
 
 class Effects:
@@ -96,6 +64,7 @@ class Effects:
         self.client = None  # a socket; readable when the client has gone
         self.subnet = None
         self.opensm = None
+        self.hosts = {}  # name: host.Host
         self.hcas = set()  # (host, HCA)
         self.sysctls = {}  # (host, name): the value before the lab's
         self.daemons = {}  # (host, interface): Process
@@ -103,24 +72,13 @@ class Effects:
 
     # --- What all steps use -------------------------------------------------------------------
 
-    def run(self, *command, check=True):
-        done = subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=PATIENCE)
-        if check and done.returncode != 0:
-            words = (done.stderr or done.stdout).strip()
-            raise Failed(f"{' '.join(map(str, command))}: {words or f'exit status {done.returncode}'}")
-        return done
-
-    def run_on(self, host, *command, check=True):
-        return self.run(*namespace_command(host, *command), check=check)
-
     def program(self, name):
         """Returns a program of this project: the one beside softib, else that in the PATH."""
         path = self.bin / name
         return path if path.exists() else name
 
-    def softib(self, *arguments):
-        return self.run(self.bin / "softib", *arguments)
+    def softib(self, *arguments, check=True):
+        return host.run([self.bin / "softib", *arguments], self.environment, check=check)
 
     def check_client(self):
         """Raises Interrupted if the client waits no longer."""
@@ -139,24 +97,13 @@ class Effects:
             time.sleep(INTERVAL)
 
     def start(self, log, *command, folder=None):
-        return Process([str(word) for word in command], self.folder / f"{log}.log", self.environment, folder)
+        return Process(command, self.folder / f"{log}.log", self.environment, folder)
 
-    def link(self, host, interface):
-        """Returns an interface as `ip` describes it; None if it does not exist."""
-        done = self.run_on(host, "ip", "-json", "addr", "show", "dev", interface, check=False)
-        entries = json.loads(done.stdout) if done.returncode == 0 and done.stdout else []
-        return next((entry for entry in entries if "operstate" in entry), None)
-
-    def is_ready(self, host, interface):
-        """Whether the interface has carrier and has joined its groups."""
-        link = self.link(host, interface)
-        if link is None or link["operstate"] != "UP":
-            return False
-        done = self.run_on(host, self.program("ibarp"), "--json", "info", "-i", interface, check=False)
-        return done.returncode == 0 and all(
-            all(group["membership"] not in ("absent", "joining") for group in each["groups"]) and
-            all(port["state"] == "up" for port in each.get("ports", ()))
-            for each in json.loads(done.stdout))
+    def is_ready(self, name, interface):
+        """Whether the interface has carrier and has joined its groups, and its backup port could serve it."""
+        the_host = self.hosts[name]
+        return the_host.has_joined(interface) and all(
+            port["state"] == "up" for port in (the_host.info(interface) or {}).get("ports", ()))
 
     # --- Steps --------------------------------------------------------------------------------
 
@@ -174,8 +121,7 @@ class Effects:
         else:
             options += ["--sm", "none"]
         self.subnet = self.start("subnet", self.bin / "softib", "subnet", *options)
-        self.wait("the subnet", lambda: "ready" in self.subnet.log.read_text(encoding="utf-8", errors="replace"),
-                  self.subnet)
+        self.wait("the subnet", lambda: "ready" in self.subnet.output(), self.subnet)
 
     @do.register
     def _(self, step: plan.StopSubnet):
@@ -208,16 +154,15 @@ class Effects:
         text = opensm_partitions(step.subnet, dict(step.memberships), guids)
         (self.folder / "partitions.conf").write_text(text, encoding="ascii")
         if self.opensm is not None:
-            self.opensm.signal(signal.SIGHUP)
+            self.opensm.send_signal(signal.SIGHUP)
 
     @do.register
     def _(self, step: plan.AddHost):
-        self.run("ip", "netns", "add", step.host)
-        self.run_on(step.host, "ip", "link", "set", "lo", "up")
+        self.hosts[step.host] = host.Host(step.host, self.environment, self.program("ibarp"))
 
     @do.register
     def _(self, step: plan.RemoveHost):
-        self.run("ip", "netns", "delete", step.host)
+        self.hosts.pop(step.host).remove()
         self._forget_sysctls(step.host)
 
     @do.register
@@ -245,31 +190,28 @@ class Effects:
 
     @do.register
     def _(self, step: plan.AddBridge):
-        # Once its MTU was changed, it does not follow those of its ports.
-        self.run_on(step.host, "ip", "link", "add", step.bridge.name, "mtu", str(step.bridge.mtu + 1), "type", "bridge")
-        self.run_on(step.host, "ip", "link", "set", step.bridge.name, "mtu", str(step.bridge.mtu))
+        self.hosts[step.host].add_bridge(step.bridge.name, step.bridge.mtu)
 
     @do.register
     def _(self, step: plan.AddStationInterface):
-        interface, (host, bridge) = step.interface, step.interface.bridge
-        port, mtu = port_name(step.host, interface.name), str(interface.mtu)
-        self.run_on(host, "ip", "link", "add", port, "mtu", mtu, "type", "veth", "peer", "name", interface.name,
-                    "mtu", mtu, *(["address", interface.mac] if interface.mac else []), "netns", step.host)
-        self.run_on(host, "ip", "link", "set", port, "master", bridge, "up")
+        interface, (bridged_by, bridge) = step.interface, step.interface.bridge
+        self.hosts[bridged_by].add_port(port_name(step.host, interface.name), self.hosts[step.host],
+                                        *(["address", interface.mac] if interface.mac else []), bridge=bridge,
+                                        interface=interface.name, mtu=interface.mtu)
 
     @do.register
     def _(self, step: plan.RemoveLink):
         # A veth may have gone with the host at its other end.
-        self.run_on(step.host, "ip", "link", "delete", step.link, check=False)
+        self.hosts[step.host].run("ip", "link", "delete", step.link, check=False)
 
     @do.register
     def _(self, step: plan.AddPort):
         self._await_link(step.host, step.port)
-        self.run_on(step.host, "ip", "link", "set", step.port, "master", step.bridge)
+        self.hosts[step.host].run("ip", "link", "set", step.port, "master", step.bridge)
 
     @do.register
     def _(self, step: plan.RemovePort):
-        self.run_on(step.host, "ip", "link", "set", step.port, "nomaster")
+        self.hosts[step.host].run("ip", "link", "set", step.port, "nomaster")
 
     @do.register
     def _(self, step: plan.SetSysctl):
@@ -277,68 +219,68 @@ class Effects:
             self._await_link(step.host, step.interface)
         key = step.host, step.name
         if step.value is not None and key not in self.sysctls:
-            self.sysctls[key] = self.run_on(step.host, "sysctl", "-n", step.name).stdout.strip()
+            self.sysctls[key] = self.hosts[step.host].run("sysctl", "-n", step.name).stdout.strip()
         value = self.sysctls.pop(key) if step.value is None else step.value
-        self.run_on(step.host, "sysctl", "-qw", f"{step.name}={value}")
+        self.hosts[step.host].run("sysctl", "-qw", f"{step.name}={value}")
 
-    def _forget_sysctls(self, host):
-        self.sysctls = {key: value for key, value in self.sysctls.items() if key[0] != host}
+    def _forget_sysctls(self, name):
+        self.sysctls = {key: value for key, value in self.sysctls.items() if key[0] != name}
 
     @do.register
     def _(self, step: plan.StopInterface):
         self.daemons.pop((step.host, step.interface)).end()
 
-    def _await_link(self, host, interface):
+    def _await_link(self, name, interface):
         """Waits until ipoibd has created its interface; others are there when they are added."""
-        if (host, interface) not in self.daemons:
+        if (name, interface) not in self.daemons:
             return
-        self.wait(f"ipoibd for {interface} of {host}", lambda: self.link(host, interface) is not None,
-                  self.daemons[host, interface])
+        self.wait(f"ipoibd for {interface} of {name}", lambda: self.hosts[name].link(interface) is not None,
+                  self.daemons[name, interface])
 
     @do.register
     def _(self, step: plan.AddAddress):
         self._await_link(step.host, step.interface)
         # Duplicates are found when the file is read.
         nodad = ["nodad"] if ":" in step.address else []
-        self.run_on(step.host, "ip", "addr", "add", step.address, "dev", step.interface, *nodad)
+        self.hosts[step.host].run("ip", "addr", "add", step.address, "dev", step.interface, *nodad)
 
     @do.register
     def _(self, step: plan.RemoveAddress):
-        self.run_on(step.host, "ip", "addr", "del", step.address, "dev", step.interface)
+        self.hosts[step.host].run("ip", "addr", "del", step.address, "dev", step.interface)
 
     @do.register
     def _(self, step: plan.BringUp):
         self._await_link(step.host, step.interface)
-        self.run_on(step.host, "ip", "link", "set", step.interface, "up")
+        self.hosts[step.host].run("ip", "link", "set", step.interface, "up")
 
     @do.register
     def _(self, step: plan.SetMtu):
         if (step.host, step.interface) in self.daemons:
             self._await_ready(step.host, step.interface)
-        self.run_on(step.host, "ip", "link", "set", step.interface, "mtu", str(step.mtu))
+        self.hosts[step.host].run("ip", "link", "set", step.interface, "mtu", str(step.mtu))
 
     @do.register
     def _(self, step: plan.SetForwarding):
         value = int(step.on)
-        self.run_on(step.host, "sysctl", "-qw", f"net.ipv4.ip_forward={value}",
+        self.hosts[step.host].run("sysctl", "-qw", f"net.ipv4.ip_forward={value}",
                     f"net.ipv6.conf.all.forwarding={value}")
 
     @do.register
     def _(self, step: plan.AddRoute):
-        self.run_on(step.host, "ip", *family_of(step.route), "route", "replace", *step.route.split())
+        self.hosts[step.host].run("ip", *family_of(step.route), "route", "replace", *step.route.split())
 
     @do.register
     def _(self, step: plan.RemoveRoute):
         # It may have gone with its address or interface.
-        self.run_on(step.host, "ip", *family_of(step.route), "route", "del", *step.route.split(), check=False)
+        self.hosts[step.host].run("ip", *family_of(step.route), "route", "del", *step.route.split(), check=False)
 
     @do.register
     def _(self, step: plan.AwaitReady):
         self._await_ready(step.host, step.interface)
 
-    def _await_ready(self, host, interface):
-        self.wait(f"{interface} of {host} is ready", lambda: self.is_ready(host, interface),
-                  self.daemons[host, interface])
+    def _await_ready(self, name, interface):
+        self.wait(f"{interface} of {name} is ready", lambda: self.is_ready(name, interface),
+                  self.daemons[name, interface])
 
     @do.register
     def _(self, step: plan.StartService):
@@ -357,12 +299,13 @@ class Effects:
         for processes in (self.services, self.daemons):
             for key in [key for key in processes if key[0] == name]:
                 processes.pop(key).end()
-        self.run("ip", "netns", "delete", name, check=False)
+        self.hosts.pop(name, None)
+        host.run(["ip", "netns", "delete", name], self.environment, check=False)
         self._forget_sysctls(name)
-        for host, hca in sorted(self.hcas):
-            if host == name:
-                self.run(self.bin / "softib", "set", "hca", hca, "absent", check=False)
-                self.hcas.discard((host, hca))
+        for owner, hca in sorted(self.hcas):
+            if owner == name:
+                self.softib("set", "hca", hca, "absent", check=False)
+                self.hcas.discard((owner, hca))
 
     def end_all(self):
         """Ends all processes, all at once. The namespaces end with the keeper."""
@@ -370,7 +313,7 @@ class Effects:
         for processes in groups:
             running = [each for each in processes if each is not None]
             for each in running:
-                each.signal(signal.SIGTERM)
+                each.send_signal(signal.SIGTERM)
             for each in running:
                 each.end()
         self.services, self.daemons, self.opensm, self.subnet = {}, {}, None, None

@@ -216,7 +216,7 @@ class Keeper:
         for host in self.lab.hosts if self.lab else ():
             interfaces = []
             for interface in host.interfaces:
-                link = self.effects.link(host.name, interface.name) or {}
+                link = self.effects.hosts[host.name].link(interface.name) or {}
                 daemon = self.effects.daemons[host.name, interface.name]
                 state = link.get("operstate", "absent").lower() if daemon.status() is None else "ended"
                 interfaces.append({
@@ -225,7 +225,7 @@ class Keeper:
                     "mtu": link.get("mtu"), "pid": daemon.pid, "addresses": _addresses_of(link)})
             others = []
             for each in (*host.bridges, *host.station_interfaces):
-                link = self.effects.link(host.name, each.name) or {}
+                link = self.effects.hosts[host.name].link(each.name) or {}
                 others.append({
                     "name": each.name, "bridge": getattr(each, "partition", None),
                     "ports": list(each.ports) if isinstance(each, Bridge) else None,
