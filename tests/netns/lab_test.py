@@ -42,7 +42,7 @@ hosts:
     bridges: {br0: {ports: [ib0], addresses: [10.44.0.1/24]}}
     sysctls: {net.ipv4.conf.br0.arp_notify: 1, net.ipv4.ip_default_ttl: 70}
   vm:
-    interfaces: {eth0: {bridge: host/br0, mac: "02:00:00:00:00:11", addresses: [10.44.0.11/24]}}
+    interfaces: {eth0: {bridge: host/br0, mac: "02:00:00:00:00:11", mtu: 1400, addresses: [10.44.0.11/24]}}
   far: {interfaces: {ib0: {addresses: [10.44.0.2/24]}}}
 expect:
   - {from: all, reaches: all}
@@ -287,7 +287,7 @@ class Labs(Lab):
         self.softib("up")
         self.assertIn("bridged: 6 of 6 expectations hold", self.softib("check"))
         self.assertEqual(self.on("vm", "cat /sys/class/net/eth0/address /sys/class/net/eth0/mtu").split(),
-                         ["02:00:00:00:00:11", "1500"])
+                         ["02:00:00:00:00:11", "1400"])
         self.assertIn("02:00:00:00:00:11", self.on("host", "ibarp stations"))
         host, vm, _ = self.show()["hosts"]
         self.assertEqual([(each["name"], each["ports"], each["mtu"], each["addresses"]) for each in host["ethernet"]],
@@ -303,11 +303,10 @@ class Labs(Lab):
         self.softib("up")
         before = self.pids()
         self.write(BRIDGED.replace("    bridges: {br0", "    bridges: {br1: {mtu: 1400}, br0").replace(
-            "host/br0, ", "host/br1, ").replace("hosts:", "hosts:\n  new: {interfaces: {eth0: {bridge: host/br0, "
+            "host/br0, mac", "host/br1, mac").replace("hosts:", "hosts:\n  new: {interfaces: {eth0: {bridge: host/br0, "
                                                 "addresses: [10.44.0.12/24]}}}"))
         self.softib("up")
         self.assertEqual(self.pids(), before)
-        self.assertEqual(self.on("vm", "cat /sys/class/net/eth0/mtu"), "1400")
         self.assertIn("master br1", self.on("host", "ip link show vm-eth0"))
         self.write(self.file.read_text(encoding="utf-8").replace("{from: all, reaches: all}",
                                                                  "{from: far, reaches: [host, new]}\n"
