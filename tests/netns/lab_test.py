@@ -68,13 +68,14 @@ def twelve():
 
 class Lab(unittest.TestCase):
     USER = ()
+    SUBNETS = "subnets"  # the name of their folder
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="softib-lab-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.folder.chmod(0o777)
-        self.subnets = self.folder / "subnets"
+        self.subnets = self.folder / self.SUBNETS
         self.subnets.mkdir()
         self.subnets.chmod(0o777)
         self.environment = dict(os.environ, SOFTIB_DIR=str(self.subnets))
@@ -374,6 +375,18 @@ expect:
             self.assert_nothing_left()
 
     @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
+    def test_twelve_hosts_under_opensm_that_lose_links(self):
+        self.write(twelve().replace("subnet: {", "subnet: {sm: opensm, ") + "\nfaults:\n"
+                   "  - {at: 0, set: port h12 down}\n  - {at: 0.5, set: port h12 up}\n"
+                   "  - {at: 0.5, set: link h3 loss 5 seed 1}\n")
+        self.softib("up")
+        wait_until(lambda: [each["state"] for each in self.show()["faults"]] == ["done"] * 3, "the faults are made")
+        self.write(self.file.read_text(encoding="utf-8").replace("  - {from: h3, ping: h5}\n", ""))
+        self.assertIn("twelve: 25 of 25 expectations hold", self.softib("check"))
+        self.softib("down")
+        self.assert_nothing_left()
+
+    @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
     def test_opensm_manages_the_subnet(self):
         text = twelve().replace("subnet: {", "subnet: {sm: opensm, ")
         lines = [line for line in text.splitlines() if not line.startswith(tuple(f"  h{i}:" for i in range(5, 13)))]
@@ -386,6 +399,8 @@ expect:
 
 class Examples(Lab):
     """A test for each file of examples/."""
+
+    SUBNETS = "sub nets"
 
     def check(self):
         name = self.id().rpartition(".test_")[2].replace("_", "-")
@@ -441,6 +456,7 @@ class Examples(Lab):
 
 
 class OrdinaryUser(Lab):
+    SUBNETS = "sub nets"
     USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
     def setUp(self):
@@ -457,10 +473,6 @@ class OrdinaryUser(Lab):
         self.file.write_text(BRIDGED.replace("  far: {", "  far: {services: {s: 'pwd >\"$SOFTIB_LAB/there\"'}, ") +
                              "  - {from: all, runs: 'test \"$(cat \"$SOFTIB_LAB/there\")\" = \"$PWD\"'}\n"
                              "  - {from: vm, runs: test -e 'my lab.yaml'}\n", encoding="utf-8")
-        self.subnets = self.folder / "sub nets"
-        self.subnets.mkdir()
-        self.subnets.chmod(0o777)
-        self.environment["SOFTIB_DIR"] = str(self.subnets)
         self.softib("up")
         self.assertIn("10 of 10 expectations hold", self.softib("check"))
         self.softib("down")
