@@ -319,6 +319,17 @@ class Labs(Lab):
         self.assertIn("6 of 6 expectations hold", self.softib("check"))
         self.assertNotIn("br1", self.on("host", "ip link"))
 
+    def test_a_failed_change_of_a_bridge(self):
+        """The station stays, and is connected again."""
+        self.write(BRIDGED)
+        self.softib("up")
+        self.write(BRIDGED.replace("ethernet: true", "ethernet: true, options: [--no-such-option]"))
+        self.assertIn("removed: host; the next up makes them again", self.softib("up", status=1))
+        self.assertEqual(self.on("vm", "ls /sys/class/net"), "lo")
+        self.write(BRIDGED)
+        self.softib("up")
+        self.assertIn("6 of 6 expectations hold", self.softib("check"))
+
     def test_settings_of_a_host(self):
         self.write(BRIDGED)
         self.softib("up")
