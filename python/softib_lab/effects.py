@@ -19,6 +19,7 @@ from .lab_file import DEFAULT_PKEY, OPENSM_HCA
 
 END_PATIENCE = 10  # seconds until a process that does not end is killed
 INTERVAL = 0.02  # seconds between looks
+MEMBERSHIP_BIT = 0x8000  # of a P_Key
 LAB_VARIABLE = "SOFTIB_LAB"  # in the environment of each process of a lab: its folder
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -179,7 +180,9 @@ class Effects:
     def _(self, step: plan.StartInterface):
         interface, ipoibd = step.interface, self.program("ipoibd")
         options = ["--pkey", f"{interface.pkey:#x}", "--name", interface.name,
-                   *(["--ethernet"] if interface.ethernet else []), *interface.options]
+                   *(["--ethernet"] if interface.ethernet else []),
+                   *(f"--vlan={vlan}={pkey | MEMBERSHIP_BIT:#x}" for vlan, _, pkey in interface.vlans),
+                   *interface.options]
         if interface.backup:
             command = [self.bin / "softib", "run", "--hca", f"{step.host},{interface.backup}", "--", ipoibd,
                        "--device", "softib0:1", "--backup", "softib1:1", *options]

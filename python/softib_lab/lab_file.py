@@ -21,6 +21,7 @@ BRIDGE_MTU = 1500  # bytes, of a bridge and its stations without "mtu"
 # Options of ipoibd that the lab sets, and the key that decides on them.
 LAB_OPTIONS = {"--pkey": "partition", "--name": "the interface's name", "--softib": "the host's name",
                "--mtu": "mtu", "--ethernet": "ethernet", "--netns": "the host's name", "--backup": "backup",
+               "--vlan": "vlans",
                "--log-target": "", "--reload": "", "--cleanup": "", "--check-config": "", "--takeover": "",
                "--keep": "", "--help": "", "--version": ""}
 
@@ -55,6 +56,12 @@ class Interface:
     ethernet: bool = False
     options: tuple = ()  # of ipoibd
     backup: str = ""  # the HCA of the backup port; empty: none
+    vlans: tuple = ()  # (VLAN, name of its partition, P_Key)
+
+    @property
+    def pkeys(self):
+        """The P_Keys of its own partition and of its VLANs."""
+        return (self.pkey, *(pkey for _, _, pkey in self.vlans))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +147,7 @@ class Lab:
         for host in self.hosts:
             for interface in host.interfaces:
                 for hca in (host.name, interface.backup) if interface.backup else (host.name,):
-                    found[interface.pkey, hca] = interface.membership
+                    found.update({(pkey, hca): interface.membership for pkey in interface.pkeys})
         return found
 
     def owners(self):
@@ -330,9 +337,9 @@ class _Reader:
                       for each, settings in value["hosts"].items())
         self._check_addresses(hosts)
         self._check_hcas(hosts)
-        used = {interface.partition for host in hosts for interface in host.interfaces}
+        used = {pkey for host in hosts for interface in host.interfaces for pkey in interface.pkeys}
         for each in partitions.values():
-            if each.name not in used | {DEFAULT_PARTITION}:
+            if each.pkey not in used | {DEFAULT_PKEY}:
                 self.problem(("subnet", "partitions", each.name),
                              f"no interface is in the partition '{each.name}'")
         settings = value.get("subnet", {})
@@ -410,11 +417,13 @@ class _Reader:
                 interfaces.append(self._interface(path, each, values or {}, partitions))
         by_pkey = {}
         for interface in interfaces:
-            other = by_pkey.setdefault(interface.pkey, interface)
-            if other is not interface:
-                self.problem((*path, "interfaces", interface.name),
-                             f"{name} has the interface '{other.name}' in the partition '{interface.partition}': "
-                             "a host has one interface in a partition")
+            place = (*path, "interfaces", interface.name)
+            for where, partition, pkey in ((place, interface.partition, interface.pkey),
+                                           *(((*place, "vlans", str(vlan)), *each) for vlan, *each in interface.vlans)):
+                if pkey >= 0 and pkey in by_pkey:
+                    self.problem(where, f"{name} has the interface '{by_pkey[pkey]}' in the partition '{partition}': "
+                                 "a host has one interface in a partition")
+                by_pkey.setdefault(pkey, interface.name)
         bridges = self._bridges((*path, "bridges"), settings.get("bridges", {}), interfaces)
         for bridge in bridges:
             if any(bridge.name == each.name for each in (*interfaces, *station_interfaces)):
@@ -447,7 +456,7 @@ class _Reader:
 
     def _station_interface(self, path, name, values):
         self._check_name(path, name)
-        for key in ("partition", "membership", "ethernet", "options", "backup"):
+        for key in ("partition", "membership", "ethernet", "options", "backup", "vlans"):
             if key in values:
                 self.problem((*path, key), f"'{key}' is for interfaces without 'bridge'")
         bridge = tuple(values["bridge"].split("/"))
@@ -480,9 +489,11 @@ class _Reader:
         if "mac" in values:
             self.problem((*path, "mac"), "'mac' is for interfaces with 'bridge'")
         partition = values.get("partition", DEFAULT_PARTITION)
-        if partition not in partitions:
-            self.problem((*path, "partition"), f"there is no partition '{partition}'"
-                         f"{did_you_mean(partition, partitions)} (known: {', '.join(partitions)})")
+        pkey = self._pkey((*path, "partition"), partition, partitions)
+        vlans = tuple((int(vlan), each, self._pkey((*path, "vlans", vlan), each, partitions))
+                      for vlan, each in values.get("vlans", {}).items())
+        if vlans and not values.get("ethernet"):
+            self.problem((*path, "vlans"), "only an Ethernet interface has VLANs: set 'ethernet'")
         addresses = self._addresses(path, values)
         for i, option in enumerate(values.get("options", ())):
             word = option.split("=")[0]
@@ -490,10 +501,17 @@ class _Reader:
                 key = LAB_OPTIONS[word]
                 self.problem((*path, "options", i), f"{word} is not for the interfaces of a lab" +
                              (f": {key} decides on that" if key else ""))
-        return Interface(name, partition, partitions[partition].pkey if partition in partitions else 0,
-                         values.get("membership", "full"), addresses, values.get("mtu"),
+        return Interface(name, partition, pkey, values.get("membership", "full"), addresses, values.get("mtu"),
                          values.get("ethernet", False), tuple(values.get("options", ())),
-                         values.get("backup", ""))
+                         values.get("backup", ""), vlans)
+
+    def _pkey(self, path, partition, partitions):
+        """Returns the P_Key of a partition, or -1 if there is none of this name."""
+        if partition in partitions:
+            return partitions[partition].pkey
+        self.problem(path, f"there is no partition '{partition}'{did_you_mean(partition, partitions)} "
+                     f"(known: {', '.join(partitions)})")
+        return -1
 
     def _address(self, path, text):
         try:

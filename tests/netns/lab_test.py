@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -48,6 +49,27 @@ expect:
   - {from: all, reaches: all}
 """
 
+
+# Asks in VLAN 18 of ib0 who has 10.45.0.2, until somebody answers.
+TAGGED_ARP = """
+import socket, struct
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(('ib0', 0))
+link.settimeout(0.5)
+source = bytes.fromhex('020000000099')
+asked, own = socket.inet_aton('10.45.0.2'), socket.inet_aton('10.45.0.1')
+request = struct.pack('!HHBBH6s4s6s4s', 1, 0x800, 6, 4, 1, source, own, bytes(6), asked)
+for _ in range(100):
+    link.send(b'\\xff' * 6 + source + struct.pack('!HHH', 0x8100, 18, 0x806) + request)
+    try:
+        # Its own requests are no replies: operation 2, from the address that was asked for.
+        while struct.pack('!H', 2) != (reply := link.recv(2000))[20:22] or reply[28:32] != asked:
+            pass
+        print('answered')
+        break
+    except TimeoutError:
+        pass
+"""
 
 # What each example needs beside the tools of all labs.
 TOOLS_OF_EXAMPLES = {"dhcp": ("dnsmasq", "udhcpc", "dhclient"), "mpi": ("mpicc.openmpi", "mpirun.openmpi"),
@@ -298,6 +320,19 @@ class Labs(Lab):
         self.assertIn("host/br0", self.softib("show"))
         nodes = self.on("far", f"{program('softib')} show nodes")
         self.assertNotIn("vm", nodes, "a station has no HCA")
+
+    def test_a_vlan(self):
+        """By a frame with a tag: not each kernel has VLANs."""
+        self.write("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
+                   "  a: {interfaces: {ib0: {ethernet: true, vlans: {18: red}}}}\n"
+                   "  b: {interfaces: {ib0: {partition: red, addresses: [10.45.0.2/24]}}}\n")
+        self.softib("up")
+        self.assertEqual(self.softib("exec", "a", "--", sys.executable, "-c", TAGGED_ARP), "answered\n")
+        before = self.pids()
+        self.write(self.file.read_text(encoding="utf-8").replace("18", "19"))
+        self.softib("up")
+        self.assertNotEqual(self.pids()["a", "ib0"], before["a", "ib0"], "it needs another daemon")
+        self.assertEqual(self.pids()["b", "ib0"], before["b", "ib0"])
 
     def test_a_station_moves_and_the_rest_stays(self):
         self.write(BRIDGED)

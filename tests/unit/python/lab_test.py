@@ -117,6 +117,12 @@ class Parser(unittest.TestCase):
         self.assertEqual(found.memberships(), {(0x7fff, "a"): "full", (0x7fff, "2"): "full", (0x7fff, "c"): "full",
                                                (1, "a"): "limited"})
 
+    def test_vlans(self):
+        found = lab("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
+                    "  a: {interfaces: {ib0: {ethernet: true, backup: b, vlans: {18: red}}}}\n")
+        self.assertEqual(found.hosts[0].interfaces[0].vlans, ((18, "red", 0x12),))
+        self.assertEqual(found.memberships(), {(pkey, hca): "full" for pkey in (0x7fff, 0x12) for hca in "ab"})
+
     def test_the_name_is_that_of_the_file_unless_given(self):
         self.assertEqual(lab("hosts: {a: }", "/x/two.hosts.yaml").name, "two.hosts")
         self.assertEqual(lab_file.parse(FULL, "x.yaml", "other").name, "other")
@@ -189,6 +195,11 @@ class Parser(unittest.TestCase):
         ("hosts: {a: {interfaces: {ib0: {backup: ^a}}}}", "the HCA of the primary port"),
         ("hosts: {a: {interfaces: {ib0: {backup: ^b}}}, b: }", "'b' is an HCA of b"),
         ("hosts: {a: {interfaces: {ib0: {options: [^--backup=x]}}}}", "backup decides on that"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {18: ^red}}}}}", "there is no partition 'red'"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {^4095: default}}}}}", "a VLAN, 1 to 4094"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {18: ^default}}}}}", "one interface in a partition"),
+        ("subnet: {partitions: {x: {pkey: 1}}}\nhosts: {a: {interfaces: {ib0: {vlans: ^{18: x}}}}}", "set 'ethernet'"),
+        ("hosts: {a: {interfaces: {ib0: {options: [^--vlan=18=1]}}}}", "vlans decides on that"),
         ("hosts: {a: {sysctls: {^kernel.panic: 1}}}", "a setting of the network"),
         ("hosts: {a: {sysctls: {net.ipv4.ip_forward: ^true}}}", "expected a number or a text, found true"),
         ("subnet: {sm host: ^a}\nhosts: {a: }", "set 'sm' to opensm"),
