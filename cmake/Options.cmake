@@ -197,13 +197,13 @@ endfunction()
 
 # A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
 # the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. BUSY is for tests that keep a
-# processor busy; of those with the same LOCK one runs at a time. Those with a higher COST start first;
-# by default it is 10, more than that of the many short tests. With sanitizers only the cases SANITIZED
-# run, since whole processes take several times as long with them, and the unit and simulation tests look for
-# wrong use of memory and of threads in the same code. SANITIZED are the cases in which threads of a process
-# meet in a way of their own, or memory changes its owner: a start, an end, a takeover, a bulk transfer.
+# processor busy. Those with a higher COST start first; by default it is 10, more than that of the many
+# short tests. With sanitizers only the cases SANITIZED run, since whole processes take several times as
+# long with them, and the unit and simulation tests look for wrong use of memory and of threads in the same
+# code. SANITIZED are the cases in which threads of a process meet in a way of their own, or memory changes
+# its owner: a start, an end, a takeover, a bulk transfer.
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;LOCK;COST" "ENVIRONMENT;SANITIZED" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "LABEL;TIMEOUT;COST" "ENVIRONMENT;SANITIZED" ${ARGN})
   if(NOT ARG_COST)
     set(ARG_COST 10)
   endif()
@@ -222,8 +222,7 @@ function(ipoib_python_test script)
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
       COST ${ARG_COST}
       SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
-      ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}"
-      RESOURCE_LOCK "${ARG_LOCK}")
+      ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
     if(ARG_BUSY)
       ipoib_busy_tests(${name})
     endif()

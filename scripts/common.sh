@@ -215,22 +215,5 @@ show_times() {
   print_time total $((step_starts[-1] - step_starts[0]))
 }
 
-# For a script that continues in namespaces: the steps so far as a text, and from that text.
-times_so_far() { paste -d '\t' <(printf '%s\n' "${step_starts[@]}") <(printf '%s\n' "${step_names[@]}"); }
-continue_times() {
-  readarray -t step_starts < <(cut -f 1 <<<"$1")
-  readarray -t step_names < <(cut -f 2 <<<"$1")
-}
-
 # print_time NAME MICROSECONDS
 print_time() { printf '%-24s %6d.%d\n' "$1" $(($2 / 1000000)) $(($2 / 100000 % 10)); }
-
-# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS.
-wait_for() {
-  local deadline=$((SECONDS + $1))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $deadline ] || return 1
-    sleep 0.05
-  done
-}

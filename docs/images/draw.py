@@ -3,7 +3,7 @@
 
     packet-path.svg    packet flow: host, TUN, ipoibd, verbs, fabric
     source-layout.svg  the folders of src/, from the table of layers in docs/architecture.md
-    demo.svg           a terminal with demo.txt, which is: scripts/demo >docs/images/demo.txt
+    demo.svg           a terminal with demo.txt: the commands of the README's lab, after "$ ", with their output
 
 Usage: draw.py          writes the images
        draw.py --check  fails if an image in the tree differs from what would be written
@@ -195,21 +195,19 @@ COLUMNS = 112
 
 
 def terminal_lines():
-    """The output in demo.txt without escape sequences and table of counters, cut to COLUMNS."""
-    text = re.sub(r"\x1b\[\d*m", "", (IMAGES / "demo.txt").read_text(encoding="utf-8"))
-    text = re.sub(r"(?ms)^NODE +COUNTER.*?(?=^==>)", "...\n", text)
-    return ["$ sudo scripts/demo"] + [
-        line if len(line) <= COLUMNS else line[:COLUMNS - 3] + "..." for line in text.splitlines()]
+    """The lines of demo.txt, cut to COLUMNS."""
+    return [line if len(line) <= COLUMNS else line[:COLUMNS - 3] + "..."
+            for line in (IMAGES / "demo.txt").read_text(encoding="utf-8").splitlines()]
 
 
 def demo():
     lines = terminal_lines()
     step = 17
-    svg = Svg(40 + COLUMNS * 8, 60 + step * len(lines), "A run of scripts/demo", paper="#111827")
+    svg = Svg(40 + COLUMNS * 8, 60 + step * len(lines), "A lab of two hosts", paper="#111827")
     for number, colour in enumerate(["#f87171", "#fbbf24", "#34d399"]):
         svg.parts.append(f'<circle cx="{22 + 18 * number}" cy="18" r="5" fill="{colour}"/>')
     for number, words in enumerate(lines):
-        is_step = words.startswith(("==>", "$"))
+        is_step = words.startswith("$")
         if words:
             svg.text(20, 50 + step * number, words, 13, "#86efac" if is_step else "#e5e7eb",
                      "start", is_step, MONO)

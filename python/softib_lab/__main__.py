@@ -107,11 +107,15 @@ def show(options):
         for each in host["interfaces"]:
             rows.append((host["name"], each["name"], each["partition"], each["state"], str(each["mtu"] or "-"),
                          " ".join(each["addresses"]) or "-"))
+        for each in host["ethernet"]:
+            rows.append((host["name"], each["name"], each["bridge"] or "-", each["state"], str(each["mtu"] or "-"),
+                         " ".join(each["addresses"]) or "-"))
         for each in host["services"]:
             status = each["exit_status"]
+            first, *more = each["command"].strip().splitlines()
             rows.append((host["name"], each["name"], "-", "runs" if status is None else f"exit {status}", "-",
-                         each["command"]))
-        if not host["interfaces"] and not host["services"]:
+                         f"{first} ..." if more else first))
+        if not any(host[key] for key in ("interfaces", "ethernet", "services")):
             rows.append((host["name"], *["-"] * 5))
     for each in state["faults"]:
         rows.append(("-", f"at {each['at']:g} s", "-", each["state"], "-", each["set"]))
@@ -138,14 +142,16 @@ def check(options):
             print(f"{options.file}:{each.line}: {each}: {failure}")
         progress.show(len(results), len(checks), str(each))
     try:
-        expectations.Checker(lambda host, *words: the_keeper.command(pid, host, *words),
-                             the_keeper.environment).run(checks, on_result)
+        expectations.Checker(lambda host, *words, folder=None: the_keeper.command(pid, host, *words, folder=folder),
+                             the_keeper.environment, os.path.dirname(os.path.abspath(options.file))).run(
+                                 checks, on_result)
     finally:
         progress.clear()
     if options.json:
         print(json.dumps(results))
     else:
-        print(f"{lab.name}: {len(checks) - failures} of {_count(len(checks), 'expectation')} hold")
+        print(f"{lab.name}: {len(checks) - failures} of {_count(len(checks), 'expectation')} "
+              f"{'holds' if len(checks) == 1 else 'hold'}")
     return 1 if failures else 0
 
 

@@ -11,7 +11,8 @@ import struct
 import subprocess
 import sys
 
-from .effects import LAB_VARIABLE, namespace_command
+from .effects import LAB_VARIABLE
+from .host import namespace_command
 from .keeper import SOCKET, kill_processes
 
 FOLDER = ".labs"  # in the folder of the subnets, where no subnet can have this name
@@ -136,10 +137,11 @@ class Keeper:
             self.folder.parent.rmdir()
         return is_left
 
-    def command(self, pid, host, *command):
-        """Returns the command that runs another one on a host; `pid` is the keeper's."""
+    def command(self, pid, host, *command, folder=None):
+        """Returns the command that runs another one on a host, in a folder or the current one; `pid` is
+        the keeper's."""
         user = ["--user", "--preserve-credentials"] if os.geteuid() != 0 else []
-        return ["nsenter", "--target", str(pid), *user, "--mount", "--net", "--", "env", "-C", os.getcwd(),
+        return ["nsenter", "--target", str(pid), *user, "--mount", "--net", "--", "env", "-C", folder or os.getcwd(),
                 *namespace_command(host, *command)]
 
 

@@ -2,10 +2,13 @@
 
 import concurrent.futures
 import dataclasses
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from .lab_file import address_of
@@ -20,12 +23,14 @@ class Check:
     line: int
     kind: str
     source: str
-    target: str  # as in the file
-    address: str
+    target: str  # as in the file; of "runs", the command line
+    address: str  # empty: that of no host
     server: str  # the host that has the address; empty if none has
     expectation: object
 
     def __str__(self):
+        if self.kind == "runs":
+            return f"{self.source} runs {self.target}"
         verb = {"ping": "pings", "tcp": "connects to"}.get(self.kind, self.kind)
         name = "" if self.target == self.address else f" ({self.address})"
         port = f" port {self.expectation.port}" if self.expectation.port else ""
@@ -34,12 +39,15 @@ class Check:
 
 def checks_of(lab):
     """Returns the checks of all expectations; with several hosts, one for each pair of two."""
-    owners = {address.split("/")[0]: host.name for host in lab.hosts for interface in host.interfaces
-              for address in interface.addresses}
+    owners = {address.split("/")[0]: host.name for host in lab.hosts for link in host.links
+              for address in link.addresses}
     found = []
     for each in lab.expectations:
         for source in each.sources:
             for target in each.targets:
+                if each.kind == "runs":
+                    found.append(Check(each.line, each.kind, source, target, "", "", each))
+                    continue
                 host = lab.host(target)
                 address = address_of(host) if host else target
                 if target != source:
@@ -48,9 +56,11 @@ def checks_of(lab):
 
 
 class Checker:
-    def __init__(self, command, environment):
-        """`command(host, *words)` returns the command that runs another one on a host."""
+    def __init__(self, command, environment, folder):
+        """`command(host, *words, folder)` returns the command that runs another one on a host; `folder`
+        is where those of "runs" run."""
         self.command = command
+        self.folder = folder
         self.environment = environment
 
     def run(self, checks, on_result):
@@ -66,7 +76,7 @@ class Checker:
 
     def _failure_of(self, check):
         kinds = {"ping": self._ping, "tcp": self._tcp, "reaches": self._reaches,
-                 "does not reach": self._does_not_reach}
+                 "does not reach": self._does_not_reach, "runs": self._runs}
         return kinds[check.kind](check)
 
     def _run(self, host, *words):
@@ -97,6 +107,34 @@ class Checker:
 
     def _does_not_reach(self, check):
         return "it was answered" if self._replies(check, 3).returncode == 0 else None
+
+    def _runs(self, check):
+        """Until it succeeds. A command that takes longer than there is time is killed, with what it has
+        started in its session."""
+        expectation = check.expectation
+        end = time.monotonic() + expectation.within
+        while True:
+            with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+                process = subprocess.Popen(
+                    self.command(check.source, "sh", "-c", check.target, folder=self.folder),
+                    env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    start_new_session=True)
+                try:
+                    status = process.wait(max(0.1, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    status = None
+                finally:
+                    if process.poll() is None:
+                        os.killpg(process.pid, signal.SIGKILL)
+                        process.wait()
+                if status == 0:
+                    return None
+                if time.monotonic() > end:
+                    output.seek(0)
+                    lines = output.read().strip().splitlines()
+                    reason = f"not finished after {expectation.within} s" if status is None else f"exit status {status}"
+                    return reason + (f": {lines[-1]}" if lines else "")
+            time.sleep(0.2)
 
     def _tcp(self, check):
         expectation = check.expectation

@@ -18,7 +18,7 @@ import time
 
 from . import plan
 from .effects import END_PATIENCE, LAB_VARIABLE, Effects, Failed, Interrupted
-from .lab_file import LabFileError, parse
+from .lab_file import Bridge, LabFileError, parse
 
 SOCKET = "keeper"
 _OWN = ("netns", "ipoibd")  # of /run: not seen in the lab, with all names that begin so
@@ -216,20 +216,32 @@ class Keeper:
         for host in self.lab.hosts if self.lab else ():
             interfaces = []
             for interface in host.interfaces:
-                link = self.effects.link(host.name, interface.name) or {}
+                link = self.effects.hosts[host.name].link(interface.name) or {}
                 daemon = self.effects.daemons[host.name, interface.name]
                 state = link.get("operstate", "absent").lower() if daemon.status() is None else "ended"
                 interfaces.append({
                     "name": interface.name, "partition": interface.partition, "pkey": f"{interface.pkey:#06x}",
                     "membership": interface.membership, "ethernet": interface.ethernet, "state": state,
-                    "mtu": link.get("mtu"), "pid": daemon.pid,
-                    "addresses": [f"{each['local']}/{each['prefixlen']}" for each in link.get("addr_info", ())
-                                  if each.get("scope") != "link"]})
+                    "mtu": link.get("mtu"), "pid": daemon.pid, "addresses": _addresses_of(link)})
+            others = []
+            for each in (*host.bridges, *host.station_interfaces):
+                link = self.effects.hosts[host.name].link(each.name) or {}
+                others.append({
+                    "name": each.name, "bridge": getattr(each, "partition", None),
+                    "ports": list(each.ports) if isinstance(each, Bridge) else None,
+                    "state": link.get("operstate", "absent").lower(), "mtu": link.get("mtu"),
+                    "addresses": _addresses_of(link)})
             services = [{"name": name, "command": command, "pid": self.effects.services[host.name, name].pid,
                          "exit_status": self.effects.services[host.name, name].status()}
                         for name, command in host.services]
-            hosts.append({"name": host.name, "interfaces": interfaces, "services": services})
+            hosts.append({"name": host.name, "interfaces": interfaces, "ethernet": others, "services": services})
         return {"name": self.name, "file": self.file, "folder": str(self.folder), "pid": os.getpid(),
                 "sm": self.lab.subnet.sm if self.lab else "own", "hosts": hosts,
                 "faults": [{"at": fault.at, "set": fault.change, "state": state} for fault, (_, state)
                            in zip(self.lab.faults if self.lab else (), self.timetable)]}
+
+
+def _addresses_of(link):
+    """Returns the addresses of an interface with their prefix lengths, without link-local ones."""
+    return [f"{each['local']}/{each['prefixlen']}" for each in link.get("addr_info", ())
+            if each.get("scope") != "link"]

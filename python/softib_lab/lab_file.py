@@ -16,10 +16,12 @@ import yaml
 DEFAULT_PARTITION = "default"
 DEFAULT_PKEY = 0x7fff
 OPENSM_HCA = "opensm"
-KINDS = ("ping", "tcp", "reaches", "does not reach")
+KINDS = ("ping", "tcp", "reaches", "does not reach", "runs")
+BRIDGE_MTU = 1500  # bytes, of a bridge and its stations without "mtu"
 # Options of ipoibd that the lab sets, and the key that decides on them.
 LAB_OPTIONS = {"--pkey": "partition", "--name": "the interface's name", "--softib": "the host's name",
-               "--mtu": "mtu", "--ethernet": "ethernet", "--netns": "the host's name",
+               "--mtu": "mtu", "--ethernet": "ethernet", "--netns": "the host's name", "--backup": "backup",
+               "--vlan": "vlans",
                "--log-target": "", "--reload": "", "--cleanup": "", "--check-config": "", "--takeover": "",
                "--keep": "", "--help": "", "--version": ""}
 
@@ -39,10 +41,12 @@ class Subnet:
     mtu: int = 2048  # bytes
     sm: str = "own"  # or "opensm"
     partitions: tuple = (Partition(DEFAULT_PARTITION, DEFAULT_PKEY),)
+    sm_host: str = ""  # whose HCA OpenSM uses; empty: it has its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
+    """An interface of ipoibd."""
     name: str
     partition: str = DEFAULT_PARTITION
     pkey: int = DEFAULT_PKEY
@@ -51,6 +55,36 @@ class Interface:
     mtu: typing.Optional[int] = None  # bytes; None: that of the broadcast group
     ethernet: bool = False
     options: tuple = ()  # of ipoibd
+    backup: str = ""  # the HCA of the backup port; empty: none
+    vlans: tuple = ()  # (VLAN, name of its partition, P_Key)
+
+    @property
+    def pkeys(self):
+        """The P_Keys of its own partition and of its VLANs."""
+        return (self.pkey, *(pkey for _, _, pkey in self.vlans))
+
+
+@dataclasses.dataclass(frozen=True)
+class StationInterface:
+    """One end of a veth, whose other end is a port of a bridge."""
+    name: str
+    bridge: tuple  # (host, name)
+    addresses: tuple = ()
+    mtu: int = BRIDGE_MTU  # bytes
+    mac: str = ""  # empty: the kernel's choice
+
+    @property
+    def partition(self):
+        return "/".join(self.bridge)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bridge:
+    """A bridge of the kernel."""
+    name: str
+    ports: tuple  # names of interfaces of its host
+    addresses: tuple = ()
+    mtu: int = BRIDGE_MTU  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +94,21 @@ class Host:
     forward: bool = False
     routes: tuple = ()
     services: tuple = ()  # (name, command line)
+    station_interfaces: tuple = ()
+    bridges: tuple = ()
+    sysctls: tuple = ()  # (name, value)
+
+    @property
+    def links(self):
+        """All its network interfaces."""
+        return (*self.interfaces, *self.bridges, *self.station_interfaces)
+
+    @property
+    def hcas(self):
+        """The names of its HCAs; a station has none."""
+        if self.station_interfaces and not self.interfaces:
+            return ()
+        return tuple(dict.fromkeys([self.name, *(each.backup for each in self.interfaces if each.backup)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +122,7 @@ class Expectation:
     line: int
     kind: str  # one of KINDS
     sources: tuple  # names of hosts
-    targets: tuple  # IP addresses, and names of hosts
+    targets: tuple  # IP addresses, and names of hosts; of "runs", the command line
     count: int = 3
     port: typing.Optional[int] = None
     bytes: int = 1 << 20
@@ -92,13 +141,18 @@ class Lab:
         return next((host for host in self.hosts if host.name == name), None)
 
     def memberships(self):
-        """Returns {(pkey, host): "full" or "limited"}; every host is a member of the default partition,
+        """Returns {(pkey, HCA): "full" or "limited"}; every HCA is a member of the default partition,
         in which it reaches the SA."""
-        found = {(DEFAULT_PKEY, host.name): "full" for host in self.hosts}
+        found = {(DEFAULT_PKEY, hca): "full" for host in self.hosts for hca in host.hcas}
         for host in self.hosts:
             for interface in host.interfaces:
-                found[interface.pkey, host.name] = interface.membership
+                for hca in (host.name, interface.backup) if interface.backup else (host.name,):
+                    found.update({(pkey, hca): interface.membership for pkey in interface.pkeys})
         return found
+
+    def owners(self):
+        """Returns {HCA: host}."""
+        return {hca: host.name for host in self.hosts for hca in host.hcas}
 
 
 # --- Errors -----------------------------------------------------------------------------------
@@ -282,33 +336,61 @@ class _Reader:
         hosts = tuple(self._host(each, settings or {}, partitions)
                       for each, settings in value["hosts"].items())
         self._check_addresses(hosts)
-        used = {interface.partition for host in hosts for interface in host.interfaces}
+        self._check_hcas(hosts)
+        used = {pkey for host in hosts for interface in host.interfaces for pkey in interface.pkeys}
         for each in partitions.values():
-            if each.name not in used | {DEFAULT_PARTITION}:
+            if each.pkey not in used | {DEFAULT_PKEY}:
                 self.problem(("subnet", "partitions", each.name),
                              f"no interface is in the partition '{each.name}'")
         settings = value.get("subnet", {})
-        subnet = Subnet(settings.get("mtu", 2048), settings.get("sm", "own"), tuple(partitions.values()))
-        if subnet.sm == "opensm" and OPENSM_HCA in value["hosts"]:
-            self.problem(("hosts", OPENSM_HCA), f"'{OPENSM_HCA}' is the HCA of OpenSM: give the host another name")
+        subnet = Subnet(settings.get("mtu", 2048), settings.get("sm", "own"), tuple(partitions.values()),
+                        settings.get("sm host", ""))
+        self._check_sm(subnet, hosts)
         for each in partitions.values():
             if each.mtu and each.mtu > subnet.mtu:
                 self.problem(("subnet", "partitions", each.name, "mtu"),
                              f"the partition's MTU, {each.mtu}, exceeds that of the ports, {subnet.mtu}: set 'mtu' of "
                              "'subnet'")
         expectations = tuple(self._expectation(i, each, hosts) for i, each in enumerate(value.get("expect", ())))
-        faults = tuple(Fault(each["at"], self._change(i, each["set"], value["hosts"]))
+        hcas = [hca for host in hosts for hca in host.hcas] + [OPENSM_HCA] * (subnet.sm == "opensm")
+        faults = tuple(Fault(each["at"], self._change(i, each["set"], hcas))
                        for i, each in enumerate(value.get("faults", ())))
         return Lab(name, subnet, hosts, expectations, faults)
 
-    def _change(self, index, text, hosts):
-        """Checks that a change names a host; softib checks the rest when it is made."""
+    def _change(self, index, text, hcas):
+        """Checks that a change names an HCA; softib checks the rest when it is made."""
         words = text.split()
-        host = {"sm": None, "partition": 2, "pkey": 2}.get(words[0], 1)
-        if host is not None and (len(words) <= host or words[host] not in {*hosts, OPENSM_HCA, "delete"}):
-            self.problem(("faults", index, "set"), f"there is no host '{words[host]}'{did_you_mean(words[host], hosts)}"
-                         if len(words) > host else f"softib set {words[0]} needs a host")
+        hca = {"sm": None, "partition": 2, "pkey": 2}.get(words[0], 1)
+        if hca is not None and (len(words) <= hca or words[hca] not in {*hcas, "delete"}):
+            self.problem(("faults", index, "set"), f"there is no HCA '{words[hca]}'{did_you_mean(words[hca], hcas)}"
+                         if len(words) > hca else f"softib set {words[0]} needs an HCA")
         return text
+
+    def _check_sm(self, subnet, hosts):
+        if subnet.sm_host:
+            path = ("subnet", "sm host")
+            host = next((each for each in hosts if each.name == subnet.sm_host), None)
+            if subnet.sm != "opensm":
+                self.problem(path, "only opensm runs on a host: set 'sm' to opensm")
+            elif host is None:
+                names = [each.name for each in hosts]
+                self.problem(path, f"there is no host '{subnet.sm_host}'{did_you_mean(subnet.sm_host, names)}")
+            elif not host.hcas:
+                self.problem(path, f"{host.name} is a station: it has no HCA")
+        elif subnet.sm == "opensm" and any(host.name == OPENSM_HCA for host in hosts):
+            self.problem(("hosts", OPENSM_HCA), f"'{OPENSM_HCA}' is the HCA of OpenSM: give the host another name")
+
+    def _check_hcas(self, hosts):
+        """Checks that each HCA of a backup port is of one host, and no other's."""
+        owners = {host.name: host.name for host in hosts} | {OPENSM_HCA: "OpenSM"}
+        for host in hosts:
+            for interface in host.interfaces:
+                if interface.backup and (owner := owners.setdefault(interface.backup, host.name)) != host.name:
+                    self.problem(("hosts", host.name, "interfaces", interface.name, "backup"),
+                                 f"'{interface.backup}' is an HCA of {owner}")
+                elif interface.backup == host.name:
+                    self.problem(("hosts", host.name, "interfaces", interface.name, "backup"),
+                                 f"'{host.name}' is the HCA of the primary port: choose another name")
 
     def _partitions(self, values):
         found = {DEFAULT_PARTITION: Partition(DEFAULT_PARTITION, DEFAULT_PKEY)}
@@ -327,37 +409,109 @@ class _Reader:
 
     def _host(self, name, settings, partitions):
         path = ("hosts", name)
-        interfaces = [self._interface(path, each, values or {}, partitions)
-                      for each, values in settings.get("interfaces", {}).items()]
+        interfaces, station_interfaces = [], []
+        for each, values in settings.get("interfaces", {}).items():
+            if values and "bridge" in values:
+                station_interfaces.append(self._station_interface((*path, "interfaces", each), each, values))
+            else:
+                interfaces.append(self._interface(path, each, values or {}, partitions))
         by_pkey = {}
         for interface in interfaces:
-            other = by_pkey.setdefault(interface.pkey, interface)
-            if other is not interface:
-                self.problem((*path, "interfaces", interface.name),
-                             f"{name} has the interface '{other.name}' in the partition '{interface.partition}': "
-                             "a host has one interface in a partition")
+            place = (*path, "interfaces", interface.name)
+            for where, partition, pkey in ((place, interface.partition, interface.pkey),
+                                           *(((*place, "vlans", str(vlan)), *each) for vlan, *each in interface.vlans)):
+                if pkey >= 0 and pkey in by_pkey:
+                    self.problem(where, f"{name} has the interface '{by_pkey[pkey]}' in the partition '{partition}': "
+                                 "a host has one interface in a partition")
+                by_pkey.setdefault(pkey, interface.name)
+        bridges = self._bridges((*path, "bridges"), settings.get("bridges", {}), interfaces)
+        for bridge in bridges:
+            if any(bridge.name == each.name for each in (*interfaces, *station_interfaces)):
+                self.problem((*path, "bridges", bridge.name), f"{name} has an interface '{bridge.name}', too")
         return Host(name, tuple(interfaces), settings.get("forward", False), tuple(settings.get("routes", ())),
-                    tuple(settings.get("services", {}).items()))
+                    tuple(settings.get("services", {}).items()), tuple(station_interfaces), bridges,
+                    tuple((key, str(value)) for key, value in settings.get("sysctls", {}).items()))
+
+    def _bridges(self, path, values, interfaces):
+        found, bridge_of = [], {}
+        for name, settings in values.items():
+            settings = settings or {}
+            self._check_name((*path, name), name)
+            for i, port in enumerate(settings.get("ports", ())):
+                place = (*path, name, "ports", i)
+                interface = next((each for each in interfaces if each.name == port), None)
+                if interface is None:
+                    names = [each.name for each in interfaces]
+                    self.problem(place, f"there is no interface '{port}'{did_you_mean(port, names)}")
+                elif not interface.ethernet:
+                    self.problem(place, f"only an Ethernet interface can be a port: set 'ethernet' of {port}")
+                elif interface.addresses:
+                    self.problem(place, f"{port} has addresses: a bridge has those of its ports")
+                elif port in bridge_of:
+                    self.problem(place, f"{port} is a port of {bridge_of[port]}, too")
+                bridge_of[port] = name
+            found.append(Bridge(name, tuple(settings.get("ports", ())),
+                                self._addresses((*path, name), settings), settings.get("mtu", BRIDGE_MTU)))
+        return tuple(found)
+
+    def _station_interface(self, path, name, values):
+        self._check_name(path, name)
+        for key in ("partition", "membership", "ethernet", "options", "backup", "vlans"):
+            if key in values:
+                self.problem((*path, key), f"'{key}' is for interfaces without 'bridge'")
+        bridge = tuple(values["bridge"].split("/"))
+        hosts = self.document.value["hosts"]
+        bridges = ((hosts.get(bridge[0]) or {}).get("bridges") or {})
+        if bridge[1] not in bridges:
+            known = [f"{host}/{each}" for host, settings in hosts.items()
+                     for each in ((settings or {}).get("bridges") or {})]
+            self.problem((*path, "bridge"), f"there is no bridge '{values['bridge']}'"
+                         f"{did_you_mean(values['bridge'], known)}")
+        elif bridge[0] == path[1]:
+            self.problem((*path, "bridge"), "the bridge is that of another host")
+        mtu = (bridges.get(bridge[1]) or {}).get("mtu", BRIDGE_MTU)
+        if values.get("mtu", 0) > mtu:
+            self.problem((*path, "mtu"), f"the MTU exceeds that of the bridge, {mtu}")
+        return StationInterface(name, bridge, self._addresses(path, values), values.get("mtu", mtu),
+                                values.get("mac", "").lower())
+
+    def _check_name(self, path, name):
+        if name == "lo":
+            self.problem(path, "lo is the loopback interface: choose another name")
+
+    def _addresses(self, path, values):
+        return tuple(self._address((*path, "addresses", i), each)
+                     for i, each in enumerate(values.get("addresses", ())))
 
     def _interface(self, path, name, values, partitions):
         path = (*path, "interfaces", name)
-        if name == "lo":
-            self.problem(path, "lo is the loopback interface: choose another name")
+        self._check_name(path, name)
+        if "mac" in values:
+            self.problem((*path, "mac"), "'mac' is for interfaces with 'bridge'")
         partition = values.get("partition", DEFAULT_PARTITION)
-        if partition not in partitions:
-            self.problem((*path, "partition"), f"there is no partition '{partition}'"
-                         f"{did_you_mean(partition, partitions)} (known: {', '.join(partitions)})")
-        addresses = tuple(self._address((*path, "addresses", i), each)
-                          for i, each in enumerate(values.get("addresses", ())))
+        pkey = self._pkey((*path, "partition"), partition, partitions)
+        vlans = tuple((int(vlan), each, self._pkey((*path, "vlans", vlan), each, partitions))
+                      for vlan, each in values.get("vlans", {}).items())
+        if vlans and not values.get("ethernet"):
+            self.problem((*path, "vlans"), "only an Ethernet interface has VLANs: set 'ethernet'")
+        addresses = self._addresses(path, values)
         for i, option in enumerate(values.get("options", ())):
             word = option.split("=")[0]
             if word in LAB_OPTIONS:
                 key = LAB_OPTIONS[word]
                 self.problem((*path, "options", i), f"{word} is not for the interfaces of a lab" +
                              (f": {key} decides on that" if key else ""))
-        return Interface(name, partition, partitions[partition].pkey if partition in partitions else 0,
-                         values.get("membership", "full"), addresses, values.get("mtu"),
-                         values.get("ethernet", False), tuple(values.get("options", ())))
+        return Interface(name, partition, pkey, values.get("membership", "full"), addresses, values.get("mtu"),
+                         values.get("ethernet", False), tuple(values.get("options", ())),
+                         values.get("backup", ""), vlans)
+
+    def _pkey(self, path, partition, partitions):
+        """Returns the P_Key of a partition, or -1 if there is none of this name."""
+        if partition in partitions:
+            return partitions[partition].pkey
+        self.problem(path, f"there is no partition '{partition}'{did_you_mean(partition, partitions)} "
+                     f"(known: {', '.join(partitions)})")
+        return -1
 
     def _address(self, path, text):
         try:
@@ -369,21 +523,36 @@ class _Reader:
             return text
 
     def _check_addresses(self, hosts):
+        """Checks that no two hosts have an address in a partition. What is behind a bridge is in that of
+        its ports."""
+        pkeys = {(host.name, each.name): each.pkey for host in hosts for each in host.interfaces}
+        for host in hosts:
+            for bridge in host.bridges:
+                pkeys[host.name, bridge.name] = next(
+                    (pkeys[host.name, port] for port in bridge.ports if (host.name, port) in pkeys),
+                    (host.name, bridge.name))
         owners = {}
         for host in hosts:
-            for interface in host.interfaces:
-                for i, address in enumerate(interface.addresses):
-                    key = (interface.pkey, address.split("/")[0])
-                    other = owners.setdefault(key, host.name)
-                    if other != host.name:
-                        self.problem(("hosts", host.name, "interfaces", interface.name, "addresses", i),
-                                     f"{other} has the address {key[1]} in this partition, too")
+            for key, links in (("interfaces", host.interfaces), ("bridges", host.bridges),
+                               ("interfaces", host.station_interfaces)):
+                for link in links:
+                    pkey = pkeys.get(getattr(link, "bridge", (host.name, link.name)))
+                    for i, address in enumerate(link.addresses):
+                        address = address.split("/")[0]
+                        other = owners.setdefault((pkey, address), host.name)
+                        if other != host.name:
+                            self.problem(("hosts", host.name, key, link.name, "addresses", i),
+                                         f"{other} has the address {address} in this partition, too")
 
     def _expectation(self, index, value, hosts):
         path = ("expect", index)
         kind = next(each for each in KINDS if each in value)
         names = [host.name for host in hosts]
         sources = self._names((*path, "from"), value["from"], names, lambda text: False)
+        settings = {key: value[key] for key in ("count", "port", "bytes", "within") if key in value}
+        line = self.document.at(path)[0]
+        if kind == "runs":
+            return Expectation(line, kind, sources, (value[kind],), **settings)
         targets = self._names((*path, kind), value[kind], names, _is_address)
         for name in targets if value[kind] != "all" else ():
             host = next((host for host in hosts if host.name == name), None)
@@ -395,8 +564,7 @@ class _Reader:
             for target in targets:
                 if _is_address(target) and host_of(hosts, target) is None:
                     self.problem((*path, kind), f"no host has the address {target}: give the 'port' of a service")
-        settings = {key: value[key] for key in ("count", "port", "bytes", "within") if key in value}
-        return Expectation(self.document.at(path)[0], kind, sources, targets, **settings)
+        return Expectation(line, kind, sources, targets, **settings)
 
     def _names(self, path, value, names, is_other):
         """Returns the hosts that a name, a list or "all" means, and what `is_other` accepts."""
@@ -419,11 +587,11 @@ def _is_address(text):
 
 def address_of(host):
     """Returns the first address of a host, without the prefix length; None if it has none."""
-    return next((address.split("/")[0] for interface in host.interfaces for address in interface.addresses), None)
+    return next((address.split("/")[0] for link in host.links for address in link.addresses), None)
 
 
 def host_of(hosts, address):
     """Returns the host that has an address, given without the prefix length; None if none has."""
     wanted = ipaddress.ip_address(address)
-    return next((host for host in hosts for interface in host.interfaces for each in interface.addresses
+    return next((host for host in hosts for link in host.links for each in link.addresses
                  if ipaddress.ip_interface(each).ip == wanted), None)

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 
 from softib_subnet import Subnet, need, run_tests
 
@@ -18,6 +19,12 @@ PROGRAMS = ["sbin/ipoibd", "bin/ibarp", "bin/softib"]
 PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3", "man3/softibdv_last_error.3",
          "man3/softibdv_post_large_recv.3", "man3/softibdv_segment_size.3", "man8/ibarp.8", "man8/ipoibd.8"]
 
+LAB = """hosts:
+  a: {interfaces: {ib0: {addresses: [10.44.0.1/24]}}}
+  b: {interfaces: {ib0: {addresses: [10.44.0.2/24]}}}
+expect:
+  - {from: all, reaches: all}
+"""
 CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C)
 find_package(ibarp {version} REQUIRED)
@@ -131,10 +138,33 @@ def a_program_builds_with_softibdv():
         "-o", PREFIX / "post.o")
 
 
+def a_lab_finds_the_installed_programs():
+    """ipoibd is in sbin, softib in bin, and neither is in the PATH."""
+    if not os.access("/dev/net/tun", os.W_OK) or find_spec("yaml") is None or find_spec("jsonschema") is None:
+        print("skipped: a lab needs /dev/net/tun, python3-yaml and python3-jsonschema")
+        return
+    with tempfile.TemporaryDirectory(prefix="softib-") as subnets:
+        lab = [PREFIX / "bin/softib", "lab"]
+        file = pathlib.Path(subnets) / "lab.yaml"
+        file.write_text(LAB, encoding="utf-8")
+        environment = {"SOFTIB_DIR": f"{subnets}/subnets", "PATH": "/usr/bin:/bin"}
+        try:
+            assert "2 hosts" in run(*lab, "up", file, **environment)
+            for program in PROGRAMS:
+                name = pathlib.Path(program).name
+                found = run(*lab, "exec", file, "a", "--", "sh", "-c", f"command -v {name}", **environment).strip()
+                assert pathlib.Path(found).resolve() == PREFIX / program, found
+            assert "2 of 2 expectations hold" in run(*lab, "check", file, **environment)
+        finally:
+            subprocess.run([*map(str, lab), "down", file], env={**os.environ, **environment}, check=False,
+                           capture_output=True, timeout=120)
+
+
 with tempfile.TemporaryDirectory(prefix="installed-") as folder:
     PREFIX = pathlib.Path(folder).resolve() / "prefix"
     run(CMAKE, "--install", BUILD, "--prefix", PREFIX, "--strip")
     run_tests([programs_print_their_version, libraries_are_found_beside_the_programs,
                foreign_programs_run_on_an_hca, nothing_refers_to_the_build, pages_are_readable,
                completions_load, a_program_builds_with_libibarp,
-               a_project_finds_the_cmake_package, a_program_builds_with_softibdv])
+               a_project_finds_the_cmake_package, a_program_builds_with_softibdv,
+               a_lab_finds_the_installed_programs])

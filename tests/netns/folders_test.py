@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The project in unusual folders: scripts/demo runs there with the programs that are built, as an
-ordinary user's does (scripts/namespaces), and CMake configures and builds there.
+"""The project in unusual folders: the lab of the README runs there with the programs that are built, and
+CMake configures and builds there.
 """
 
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -36,7 +37,7 @@ class Folders(unittest.TestCase):
         """Copies the sources to a new folder, with the programs and libraries that are built."""
         left_out = shutil.ignore_patterns("build", ".git")
         shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out)
-        for part in ("bin", "lib"):
+        for part in ("bin", "lib", "python"):
             shutil.copytree(pathlib.Path(hosts.BIN).resolve().parent / part, folder / "build" / part,
                             symlinks=True, copy_function=link_or_copy)
         return folder
@@ -48,11 +49,18 @@ class Folders(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def demo(self, folder, *before, name="scripts/demo"):
-        """Runs the demo of a clone, by its absolute path, in namespaces that hide other demos."""
-        output = self.run_in("/", *before, folder / "scripts" / "namespaces", folder / name,
-                             IPOIB_NO_BUILD="1")
-        self.assertEqual(output.count(" 3 received"), 2, output)
+    def demo(self, folder, *before, name="build/bin/softib"):
+        """Runs the commands of the README in a clone."""
+        subnets = self.temporary("/tmp")
+        section = re.search(r"(?ms)^## See it work$.*?(?=^## )", (folder / "README.md").read_text(encoding="utf-8"))[0]
+        commands = [line.strip() for line in section.splitlines() if line.startswith("    build/bin/softib lab ")]
+        self.assertEqual([command.split()[2] for command in commands], ["up", "check", "exec", "down"])
+        script = " && ".join(commands).replace("build/bin/softib", name)
+        output = self.run_in(folder, *before, "sh", "-c", script, SOFTIB_DIR=str(subnets))
+        self.assertIn("two-hosts: 3 of 3 expectations hold\n", output)
+        self.assertIn(" 3 received", output)
+        self.assertIn("two-hosts is down\n", output)
+        self.assertEqual(list(subnets.iterdir()), [])
 
     def test_blanks_in_a_long_path(self):
         self.demo(self.clone(self.temporary("/var/tmp") / "a b" / "it's" / LONG))
@@ -61,8 +69,8 @@ class Folders(unittest.TestCase):
         folder = self.temporary("/tmp")
         self.clone(folder / "clone")
         (folder / "link").symlink_to("clone")
-        (folder / "link" / "mine").symlink_to("scripts/demo")
-        self.demo(folder / "link", name="mine")
+        (folder / "link" / "mine").symlink_to("build/bin/softib")
+        self.demo(folder / "link", name="./mine")
 
     def test_without_home_and_with_a_strict_umask(self):
         folder = self.temporary("/tmp")

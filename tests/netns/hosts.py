@@ -1,7 +1,7 @@
 """Hosts on an emulated subnet, for tests of whole processes.
 
-A host is a network namespace with an ipoibd in it. All names contain the process id, and everything is
-taken down when a test ends. The programs are in the folder IPOIB_BIN.
+A host is that of a lab (python/softib_lab/host.py) with an ipoibd in it. All names contain the process
+id, and everything is taken down when a test ends. The programs are in the folder IPOIB_BIN.
 """
 
 import json
@@ -14,8 +14,10 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS / "interop"), str(TESTS.parent / "python")]
 import softib_subnet  # noqa: E402
+from softib_lab import host as lab  # noqa: E402
 from softib_subnet import PATIENCE, SKIPPED, need  # noqa: E402, F401
 
 # Processes inherit that a signal is ignored, as below nohup; those of the tests end on SIGHUP.
@@ -34,38 +36,11 @@ def wait_until(condition, what, patience=PATIENCE):
     return softib_subnet.wait_for(what, condition, patience)
 
 
-class Process:
-    """A program in the background, with its output in a file."""
-
-    def __init__(self, command, log, environment, preexec=None):
-        self.log = log
-        self.command = command
-        with open(log, "ab") as out:
-            self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
-                                          stderr=subprocess.STDOUT, env=environment,
-                                          start_new_session=True, preexec_fn=preexec)
-
-    @property
-    def pid(self):
-        return self.popen.pid
-
-    def is_running(self):
-        return self.popen.poll() is None
-
+class Process(lab.Process):
     def end(self, number=signal.SIGTERM, patience=PATIENCE):
         """Sends a signal and returns the exit status."""
-        if self.is_running():
-            self.popen.send_signal(number)
-        try:
-            return self.popen.wait(patience)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
-            raise AssertionError(f"does not exit: {' '.join(self.command)}") from None
-
-    def output(self):
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        assert super().end(number, patience), f"does not exit: {' '.join(self.command)}"
+        return self.status()
 
 
 def replies(output):
@@ -166,27 +141,21 @@ class Subnet(softib_subnet.Subnet):
         return "\n".join(out)
 
 
-class Host:
+class Host(lab.Host):
     """A network namespace, and the ipoibd in it on its own HCA."""
+
+    failure = AssertionError
 
     def __init__(self, subnet, name):
         self.subnet = subnet
         self.name = name
-        self.namespace = f"ipoibd-{os.getpid()}-{name}"
         self.daemon = None
         self.capture = None  # a capture file of its HCA
         self.log = subnet.folder / f"{name}.log"
-        subprocess.run(["ip", "netns", "add", self.namespace], check=True)
-        self.run("ip", "link", "set", "lo", "up")
+        super().__init__(f"ipoibd-{os.getpid()}-{name}", subnet.environment, program("ibarp"))
 
-    def command(self, *command):
-        return ["ip", "netns", "exec", self.namespace, *command]
-
-    def run(self, *command, check=True):
-        done = subprocess.run(self.command(*command), env=self.subnet.environment, check=False,
-                              capture_output=True, text=True, timeout=10 * PATIENCE)
-        assert done.returncode == 0 or not check, f"{done.args}: {done.returncode}, {done.stderr}"
-        return done
+    def run(self, *command, check=True, patience=10 * PATIENCE):
+        return super().run(*command, check=check, patience=patience)
 
     def start(self, *options, address=None, wait=True):
         """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until ib0 is
@@ -220,25 +189,9 @@ class Host:
         if address is not None:
             self.configure("ib0", address)
 
-    def link(self, interface="ib0"):
-        """Returns the interface as `ip` describes it; None if it does not exist, or disappears between
-        the link request and the address request of `ip`."""
-        result = self.run("ip", "-json", "addr", "show", "dev", interface, check=False)
-        entries = json.loads(result.stdout) if result.returncode == 0 else []
-        return next((entry for entry in entries if "operstate" in entry), None)
-
-    def has_carrier(self, interface="ib0"):
-        """Checks operstate: the kernel drops packets until it is UP, slightly later than LOWER_UP."""
-        link = self.link(interface)
-        return link is not None and link["operstate"] == "UP"
-
     def is_ready(self, interface="ib0"):
         """Checks for carrier, joined groups, and an announced address (so the daemon knows it)."""
-        if not self.has_carrier(interface):
-            return False
-        info, counters = self.ibarp("info", interface), self.counters(interface)
-        return (all(group["membership"] not in ("absent", "joining") for group in info["groups"])
-                and counters.get("announcements_sent", 0) > 0)
+        return self.has_joined(interface) and self.counters(interface).get("announcements_sent", 0) > 0
 
     def ibarp(self, command, interface="ib0"):
         """Returns the JSON output of an ibarp command for an interface."""
@@ -264,18 +217,12 @@ class Host:
         self.run("ip", "addr", "add", address, "dev", interface)
         wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
 
-    def bridge(self, *ports, mtu=1500):
+    def bridge(self, *ports, mtu=lab.BRIDGE_MTU):
         """Makes interfaces the ports of a bridge br0."""
-        self.run("ip", "link", "add", "br0", "mtu", str(mtu), "type", "bridge")
+        self.add_bridge(mtu=mtu)
         for port in ports:
             self.run("ip", "link", "set", port, "master", "br0", "up")
         self.run("ip", "link", "set", "br0", "up")
-
-    def add_port(self, port, station, *options, mtu=1500):
-        """Adds a port to br0: a veth whose other end is eth0 of a station."""
-        self.run("ip", "link", "add", port, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0",
-                 "mtu", str(mtu), *options, "netns", station.namespace)
-        self.run("ip", "link", "set", port, "master", "br0", "up")
 
     def addresses(self, family="inet", interface="ib0"):
         return [entry["local"] for entry in self.link(interface)["addr_info"]
@@ -300,7 +247,7 @@ class Host:
     def close(self):
         if self.daemon is not None:
             self.daemon.end()
-        subprocess.run(["ip", "netns", "del", self.namespace], check=False)
+        self.remove(check=False)
         assert self.daemon is None or not self.logged("sandbox has refused"), self.daemon.output()
 
 

@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -21,7 +23,6 @@ except ImportError:
     jsonschema = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 NOBODY = 65534
 PATIENCE = 300  # for a command: many processes start, and the machine may be busy
 PAIR = """\
@@ -32,6 +33,47 @@ hosts:
 expect:
   - {from: all, reaches: all}
 """
+
+
+BRIDGED = """\
+name: bridged
+hosts:
+  host:
+    interfaces: {ib0: {ethernet: true}}
+    bridges: {br0: {ports: [ib0], addresses: [10.44.0.1/24]}}
+    sysctls: {net.ipv4.conf.br0.arp_notify: 1, net.ipv4.ip_default_ttl: 70}
+  vm:
+    interfaces: {eth0: {bridge: host/br0, mac: "02:00:00:00:00:11", mtu: 1400, addresses: [10.44.0.11/24]}}
+  far: {interfaces: {ib0: {addresses: [10.44.0.2/24]}}}
+expect:
+  - {from: all, reaches: all}
+"""
+
+
+# Asks in VLAN 18 of ib0 who has 10.45.0.2, until somebody answers.
+TAGGED_ARP = """
+import socket, struct
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(('ib0', 0))
+link.settimeout(0.5)
+source = bytes.fromhex('020000000099')
+asked, own = socket.inet_aton('10.45.0.2'), socket.inet_aton('10.45.0.1')
+request = struct.pack('!HHBBH6s4s6s4s', 1, 0x800, 6, 4, 1, source, own, bytes(6), asked)
+for _ in range(100):
+    link.send(b'\\xff' * 6 + source + struct.pack('!HHH', 0x8100, 18, 0x806) + request)
+    try:
+        # Its own requests are no replies: operation 2, from the address that was asked for.
+        while struct.pack('!H', 2) != (reply := link.recv(2000))[20:22] or reply[28:32] != asked:
+            pass
+        print('answered')
+        break
+    except TimeoutError:
+        pass
+"""
+
+# What each example needs beside the tools of all labs.
+TOOLS_OF_EXAMPLES = {"dhcp": ("dnsmasq", "udhcpc", "dhclient"), "mpi": ("mpicc.openmpi", "mpirun.openmpi"),
+                     "multicast": ("socat",), "ospf": ("bird",)}
 
 
 def twelve():
@@ -48,13 +90,14 @@ def twelve():
 
 class Lab(unittest.TestCase):
     USER = ()
+    SUBNETS = "subnets"  # the name of their folder
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="softib-lab-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.folder.chmod(0o777)
-        self.subnets = self.folder / "subnets"
+        self.subnets = self.folder / self.SUBNETS
         self.subnets.mkdir()
         self.subnets.chmod(0o777)
         self.environment = dict(os.environ, SOFTIB_DIR=str(self.subnets))
@@ -259,6 +302,136 @@ class Labs(Lab):
         self.softib("down", "--subnet", "other")
         self.assert_nothing_left()
 
+    def on(self, host, command, status=0):
+        return self.softib("exec", host, "--", "sh", "-c", command, status=status).strip()
+
+    def test_a_bridge_and_a_station(self):
+        self.write(BRIDGED)
+        self.softib("up")
+        self.assertIn("bridged: 6 of 6 expectations hold", self.softib("check"))
+        self.assertEqual(self.on("vm", "cat /sys/class/net/eth0/address /sys/class/net/eth0/mtu").split(),
+                         ["02:00:00:00:00:11", "1400"])
+        self.assertIn("02:00:00:00:00:11", self.on("host", "ibarp stations"))
+        host, vm, _ = self.show()["hosts"]
+        self.assertEqual([(each["name"], each["ports"], each["mtu"], each["addresses"]) for each in host["ethernet"]],
+                         [("br0", ["ib0"], 1500, ["10.44.0.1/24"])])
+        self.assertEqual([(each["name"], each["bridge"], each["state"]) for each in vm["ethernet"]],
+                         [("eth0", "host/br0", "up")])
+        self.assertIn("host/br0", self.softib("show"))
+        nodes = self.on("far", f"{program('softib')} show nodes")
+        self.assertNotIn("vm", nodes, "a station has no HCA")
+
+    def test_a_vlan(self):
+        """By a frame with a tag: not each kernel has VLANs."""
+        self.write("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
+                   "  a: {interfaces: {ib0: {ethernet: true, vlans: {18: red}}}}\n"
+                   "  b: {interfaces: {ib0: {partition: red, addresses: [10.45.0.2/24]}}}\n")
+        self.softib("up")
+        self.assertEqual(self.softib("exec", "a", "--", sys.executable, "-c", TAGGED_ARP), "answered\n")
+        before = self.pids()
+        self.write(self.file.read_text(encoding="utf-8").replace("18", "19"))
+        self.softib("up")
+        self.assertNotEqual(self.pids()["a", "ib0"], before["a", "ib0"], "it needs another daemon")
+        self.assertEqual(self.pids()["b", "ib0"], before["b", "ib0"])
+
+    def test_a_station_moves_and_the_rest_stays(self):
+        self.write(BRIDGED)
+        self.softib("up")
+        before = self.pids()
+        self.write(BRIDGED.replace("    bridges: {br0", "    bridges: {br1: {mtu: 1400}, br0").replace(
+            "host/br0, mac", "host/br1, mac").replace("hosts:", "hosts:\n  new: {interfaces: {eth0: {bridge: host/br0, "
+                                                "addresses: [10.44.0.12/24]}}}"))
+        self.softib("up")
+        self.assertEqual(self.pids(), before)
+        self.assertIn("master br1", self.on("host", "ip link show vm-eth0"))
+        self.write(self.file.read_text(encoding="utf-8").replace("{from: all, reaches: all}",
+                                                                 "{from: far, reaches: [host, new]}\n"
+                                                                 "  - {from: far, does not reach: vm}"))
+        self.assertIn("3 of 3 expectations hold", self.softib("check"))
+        self.write(BRIDGED)
+        self.softib("up")
+        self.assertEqual(self.pids(), before)
+        self.assertIn("6 of 6 expectations hold", self.softib("check"))
+        self.assertNotIn("br1", self.on("host", "ip link"))
+
+    def test_a_failed_change_of_a_bridge(self):
+        """The station stays, and is connected again."""
+        self.write(BRIDGED)
+        self.softib("up")
+        self.write(BRIDGED.replace("ethernet: true", "ethernet: true, options: [--no-such-option]"))
+        self.assertIn("removed: host; the next up makes them again", self.softib("up", status=1))
+        self.assertEqual(self.on("vm", "ls /sys/class/net"), "lo")
+        self.write(BRIDGED)
+        self.softib("up")
+        self.assertIn("6 of 6 expectations hold", self.softib("check"))
+
+    def test_settings_of_a_host(self):
+        self.write(BRIDGED)
+        self.softib("up")
+        values = "sysctl -n net.ipv4.conf.br0.arp_notify net.ipv4.ip_default_ttl"
+        self.assertEqual(self.on("host", values).split(), ["1", "70"])
+        self.assertEqual(self.on("far", "sysctl -n net.ipv4.ip_default_ttl"), "64")
+        self.write(BRIDGED.replace("arp_notify: 1, net.ipv4.ip_default_ttl: 70", "arp_notify: 0"))
+        self.softib("up")
+        self.assertEqual(self.on("host", values).split(), ["0", "64"])
+
+    def test_a_backup_port(self):
+        self.write(PAIR.replace("{ib0: {", "{ib0: {backup: second, ", 1) + "faults: [{at: 0, set: port a down}]\n")
+        self.softib("up")
+        wait_until(lambda: "backup softib1 port 1  up, active" in self.on("a", "ibarp info"), "the backup port serves")
+        self.assertIn("2 of 2 expectations hold", self.softib("check"))
+        self.on("a", f"{program('softib')} set port a up")
+        self.write(PAIR)
+        self.softib("up")
+        nodes = json.loads(self.on("a", f"{program('softib')} show --json"))["nodes"]
+        self.assertNotIn("second", [node["name"] for node in nodes])
+
+    def test_expected_commands(self):
+        self.write(PAIR.split("expect")[0] + """\
+expect:
+  - {from: all, runs: ip addr show ib0 | grep -q 10.44.0}
+  - {from: a, runs: 'test -e "$SOFTIB_LAB/there" || { touch "$SOFTIB_LAB/there"; false; }'}
+  - {from: a, runs: test -e lab.yaml}
+  - {from: b, runs: "echo no; exit 3", within: 1}
+  - {from: b, runs: sleep 3000.5, within: 1}
+""")
+        self.softib("up")
+        output = self.softib("check", status=1)
+        self.assertIn(":9: b runs echo no; exit 3: exit status 3: no", output)
+        self.assertIn(":10: b runs sleep 3000.5: not finished after 1 s", output)
+        self.assertIn("4 of 6 expectations hold", output)
+        self.assertNotIn("sleep 3000.5", hosts.processes_with(f"SOFTIB_DIR={self.subnets}"))
+        self.write("\n".join(self.file.read_text(encoding="utf-8").splitlines()[:5] +
+                             ["  - {from: a, runs: 'true'}"]))
+        self.assertIn("1 of 1 expectation holds", self.softib("check"))
+
+    def test_labs_of_the_manual(self):
+        """Each example in softib(1); OpenSM runs on a host of the second one."""
+        page = (ROOT / "man/softib.1").read_text(encoding="utf-8")
+        section = re.search(r"(?ms)^\.Sh LAB FILES$.*?(?=^\.Sh )", page)[0]
+        texts = re.findall(r"(?ms)^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", section)
+        self.assertEqual(len(texts), 2)
+        for text in texts:
+            if "opensm" in text and shutil.which("opensm") is None:
+                continue
+            self.write(text)
+            self.softib("up")
+            self.softib("check")
+            self.softib("down")
+            self.assert_nothing_left()
+
+    @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
+    def test_twelve_hosts_under_opensm_that_lose_links(self):
+        self.write(twelve().replace("subnet: {", "subnet: {sm: opensm, ") + "\nfaults:\n"
+                   "  - {at: 0, set: port h12 down}\n  - {at: 0.5, set: port h12 up}\n"
+                   "  - {at: 0.5, set: link h3 loss 5 seed 1}\n")
+        self.softib("up")
+        wait_until(lambda: [each["state"] for each in self.show()["faults"]] == ["done"] * 3, "the faults are made")
+        self.write(self.file.read_text(encoding="utf-8").replace("  - {from: h3, ping: h5}\n", ""))
+        self.assertIn("twelve: 25 of 25 expectations hold", self.softib("check"))
+        self.softib("down")
+        self.assert_nothing_left()
+
     @unittest.skipUnless(shutil.which("opensm"), "opensm is not installed")
     def test_opensm_manages_the_subnet(self):
         text = twelve().replace("subnet: {", "subnet: {sm: opensm, ")
@@ -270,18 +443,66 @@ class Labs(Lab):
         self.softib("up")
         self.assertIn("7 of 7 expectations hold", self.softib("check"))
 
-    def test_examples(self):
-        for self.file in EXAMPLES:
-            with self.subTest(self.file.name):
-                try:
-                    self.softib("up")
-                    self.softib("check")
-                finally:
-                    self.softib("down", status=None)
-                self.assert_nothing_left()
+class Examples(Lab):
+    """A test for each file of examples/."""
+
+    SUBNETS = "sub nets"
+
+    def check(self):
+        name = self.id().rpartition(".test_")[2].replace("_", "-")
+        for tool in TOOLS_OF_EXAMPLES.get(name, ()):
+            if shutil.which(tool) is None:
+                self.skipTest(f"{tool} is not installed")
+        self.file = ROOT / "examples" / f"{name}.yaml"
+        self.softib("up")
+        self.softib("check")
+        self.softib("down")
+        self.assert_nothing_left()
+
+    def test_bridge(self):
+        self.check()
+
+    def test_dhcp(self):
+        self.check()
+
+    def test_failover(self):
+        self.check()
+
+    def test_hostile(self):
+        self.check()
+
+    def test_lost_link(self):
+        self.check()
+
+    def test_mpi(self):
+        self.check()
+
+    def test_multicast(self):
+        self.check()
+
+    def test_ospf(self):
+        self.check()
+
+    def test_partitions(self):
+        self.check()
+
+    def test_router(self):
+        self.check()
+
+    def test_service(self):
+        self.check()
+
+    def test_two_hosts(self):
+        self.check()
+
+    def test_each_has_a_test(self):
+        names = {name.removeprefix("test_").replace("_", "-") for name in dir(self)
+                 if name.startswith("test_")} - {"each-has-a-test"}
+        self.assertEqual(names, {path.stem for path in (ROOT / "examples").glob("*.yaml")})
 
 
 class OrdinaryUser(Lab):
+    SUBNETS = "sub nets"
     USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
     def setUp(self):
@@ -290,6 +511,18 @@ class OrdinaryUser(Lab):
         if may.returncode != 0:
             self.skipTest(f"user {NOBODY} may have no namespaces: {may.stderr.strip()}")
         super().setUp()
+
+    def test_a_bridge_from_a_folder_with_a_blank(self):
+        folder = self.folder / "a b"
+        folder.mkdir(mode=0o755)
+        self.file = folder / "my lab.yaml"
+        self.file.write_text(BRIDGED.replace("  far: {", "  far: {services: {s: 'pwd >\"$SOFTIB_LAB/there\"'}, ") +
+                             "  - {from: all, runs: 'test \"$(cat \"$SOFTIB_LAB/there\")\" = \"$PWD\"'}\n"
+                             "  - {from: vm, runs: test -e 'my lab.yaml'}\n", encoding="utf-8")
+        self.softib("up")
+        self.assertIn("10 of 10 expectations hold", self.softib("check"))
+        self.softib("down")
+        self.assert_nothing_left()
 
     def test_in_a_user_namespace(self):
         self.softib("up")

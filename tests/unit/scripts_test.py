@@ -14,12 +14,16 @@ import unittest
 import unittest.mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-WITH_HELP = ("bench", "demo", "namespaces", "package", "soak", "test", "vm")
+WITH_HELP = ("bench", "namespaces", "package", "soak", "test", "vm")
 COLUMNS = 105
 
 
+def run_program(*command):
+    return subprocess.run(command, check=False, text=True, capture_output=True)
+
+
 def run(script, *options):
-    return subprocess.run([SCRIPTS / script, *options], check=False, text=True, capture_output=True)
+    return run_program(SCRIPTS / script, *options)
 
 
 class Scripts(unittest.TestCase):
@@ -170,6 +174,30 @@ class FailedTests(unittest.TestCase):
         self.end_sleeper()
         status, summary = self.outcome(good=["touch $TMPDIR/x; rm $TMPDIR/x"])
         self.assertEqual(status, 0, summary)
+
+    def test_one_script_at_a_time_builds(self):
+        script = f'. "{self.root}/scripts/common.sh"; lock_build; echo has it; read -r line'
+        one, other = (subprocess.Popen(["bash", "-c", script], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       env={name: value for name, value in os.environ.items()
+                                            if name != "IPOIB_BUILD_LOCKED"}) for _ in range(2))
+        with one, other:
+            lines = [process.stdout.readline() for process in (one, other)]
+            if "waiting" in lines[0]:
+                one, other = other, one
+            self.assertEqual(sum("waiting for another script" in line for line in lines), 1, lines)
+            one.communicate("end\n")
+            self.assertEqual(other.stdout.readline(), "has it\n")
+            other.communicate("end\n")
+
+    def test_a_host_without_user_namespaces(self):
+        """scripts/namespaces says so, and what to do."""
+        forbid = ("unshare", "--user", "--map-root-user", "sh", "-c",
+                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh")
+        if subprocess.run([*forbid, "true"], check=False, capture_output=True).returncode != 0:
+            self.skipTest("there are no user namespaces in which to forbid them")
+        done = run_program(*forbid, SCRIPTS / "namespaces", "--status", "9", "true")
+        self.assertEqual(done.returncode, 9, done)
+        self.assertIn("max_user_namespaces", done.stderr)
 
 
 class Leftovers(unittest.TestCase):

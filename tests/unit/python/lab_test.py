@@ -5,7 +5,9 @@ Usage: lab_test.py FOLDER [OPTION]... with the package softib_lab
 """
 
 import dataclasses
+import json
 import pathlib
+import re
 import socket
 import sys
 import threading
@@ -13,7 +15,7 @@ import unittest
 
 try:
     import jsonschema  # noqa: F401
-    import yaml  # noqa: F401
+    import yaml
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -21,7 +23,9 @@ except ImportError as error:
 sys.path.insert(0, sys.argv.pop(1))
 from softib_lab import effects, expectations, lab_file, plan, transfer  # noqa: E402
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+SCHEMA = json.loads((ROOT / "docs/json/softib-lab.json").read_text(encoding="utf-8"))
 FULL = """\
 name: full
 subnet:
@@ -46,6 +50,38 @@ expect:
   - {from: a, tcp: "2", port: 80, within: 5}
   - {from: [a, c], does not reach: 10.0.0.9}
 """
+
+
+def labs_of_the_manual():
+    """Returns the texts of the lab files in softib(1)."""
+    page = (ROOT / "man/softib.1").read_text(encoding="utf-8")
+    section = re.search(r"(?ms)^\.Sh LAB FILES$.*?(?=^\.Sh )", page)[0]
+    return re.findall(r"(?ms)^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", section)
+
+
+def keys_of(schema):
+    """Yields each key that a lab file may have, with the title of what has it."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    for key, value in schema.get("properties", {}).items():
+        yield schema["title"], key
+        yield from keys_of(value)
+    for inner in (schema.get("additionalProperties"), schema.get("items")):
+        if isinstance(inner, dict):
+            yield from keys_of(inner)
+
+
+def used_keys(schema, value):
+    """Yields those of keys_of() that are in a value."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for each in value:
+            yield from used_keys(schema.get("items", {}), each)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in schema.get("properties", {}):
+            yield schema["title"], key
+        yield from used_keys(schema.get("properties", {}).get(key) or schema.get("additionalProperties") or {}, inner)
 
 
 def lab(text, name="lab.yaml"):
@@ -80,6 +116,12 @@ class Parser(unittest.TestCase):
         self.assertEqual((found.expectations[1].port, found.expectations[1].within), (80, 5))
         self.assertEqual(found.memberships(), {(0x7fff, "a"): "full", (0x7fff, "2"): "full", (0x7fff, "c"): "full",
                                                (1, "a"): "limited"})
+
+    def test_vlans(self):
+        found = lab("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
+                    "  a: {interfaces: {ib0: {ethernet: true, backup: b, vlans: {18: red}}}}\n")
+        self.assertEqual(found.hosts[0].interfaces[0].vlans, ((18, "red", 0x12),))
+        self.assertEqual(found.memberships(), {(pkey, hca): "full" for pkey in (0x7fff, 0x12) for hca in "ab"})
 
     def test_the_name_is_that_of_the_file_unless_given(self):
         self.assertEqual(lab("hosts: {a: }", "/x/two.hosts.yaml").name, "two.hosts")
@@ -122,7 +164,7 @@ class Parser(unittest.TestCase):
         ("hosts: {left: }\nfaults: [{at: 1, set: ^port lefft down}]", "did you mean 'left'?"),
         ("hosts: {a: }\nfaults: [{at: 1, set: ^prot a down}]", "a change as softib set takes it"),
         ("hosts: {a: }\nfaults: [^{set: port a down}]", "the key 'at' is missing"),
-        ("hosts: {a: }\nfaults: [{at: 1, set: ^partition 1}]", "needs a host"),
+        ("hosts: {a: }\nfaults: [{at: 1, set: ^partition 1}]", "needs an HCA"),
         ("hosts: {a: }\nexpect: [^{from: a}]", "one of ping, tcp, reaches"),
         ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, tcp: 10.0.0.1}]", "one of ping, tcp, reaches"),
         ("hosts: {a: }\nexpect: [^{from: a, ping: 10.0.0.1, port: 3}]", "a tcp, because it has a port"),
@@ -130,6 +172,43 @@ class Parser(unittest.TestCase):
         ("hosts: {a: }\nexpect: [{from: a, ping: [10.0.0.1, ^b]}]", "there is no host 'b'"),
         ("hosts: {a: , b: }\nexpect: [{from: a, ping: ^b}]", "b has no address"),
         ("hosts: {a: }\nexpect: [{from: a, tcp: ^10.0.0.1}]", "no host has the address 10.0.0.1"),
+        ("hosts: {a: {bridges: {br0: {ports: [^ib0]}}}}", "there is no interface 'ib0'"),
+        ("hosts: {a: {interfaces: {ib0: }, bridges: {br0: {ports: [^ib0]}}}}", "only an Ethernet interface"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, addresses: [10.0.0.1/24]}}, bridges: {br0: {ports: [^ib0]}}}}",
+         "ib0 has addresses"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true}}, bridges: {x: {ports: [ib0]}, y: {ports: [^ib0]}}}}",
+         "a port of x, too"),
+        ("hosts: {a: {interfaces: {ib0: }, bridges: {ib0: ^{}}}}", "a has an interface 'ib0', too"),
+        ("hosts: {left: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: ^lefft/br0}}}}", "did you mean 'left/br0'?"),
+        ("hosts: {b: {interfaces: {eth0: {bridge: ^br0}}}}", "expected HOST/BRIDGE"),
+        ("hosts: {a: {bridges: {br0: }, interfaces: {eth0: {bridge: ^a/br0}}}}", "that of another host"),
+        ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, backup: ^c}}}}",
+         "'backup' is for interfaces without 'bridge'"),
+        ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, mtu: ^1501}}}}",
+         "exceeds that of the bridge, 1500"),
+        ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, mac: ^'01:00:00:00:00:00'}}}}",
+         "a unicast Ethernet address"),
+        ("hosts: {a: {interfaces: {ib0: {mac: ^'02:00:00:00:00:00'}}}}", "'mac' is for interfaces with 'bridge'"),
+        ("hosts:\n  a: {interfaces: {ib0: {ethernet: true}}, bridges: {br0: {ports: [ib0], addresses: [10.0.0.1/24]}}}\n"
+         "  b: {interfaces: {eth0: {bridge: a/br0, addresses: [10.0.0.2/24]}}}\n"
+         "  c: {interfaces: {ib0: {addresses: [10.0.0.3/24, ^10.0.0.2/24]}}}", "has the address 10.0.0.2"),
+        ("hosts: {a: {interfaces: {ib0: {backup: ^a}}}}", "the HCA of the primary port"),
+        ("hosts: {a: {interfaces: {ib0: {backup: ^b}}}, b: }", "'b' is an HCA of b"),
+        ("hosts: {a: {interfaces: {ib0: {options: [^--backup=x]}}}}", "backup decides on that"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {18: ^red}}}}}", "there is no partition 'red'"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {^4095: default}}}}}", "a VLAN, 1 to 4094"),
+        ("hosts: {a: {interfaces: {ib0: {ethernet: true, vlans: {18: ^default}}}}}", "one interface in a partition"),
+        ("subnet: {partitions: {x: {pkey: 1}}}\nhosts: {a: {interfaces: {ib0: {vlans: ^{18: x}}}}}", "set 'ethernet'"),
+        ("hosts: {a: {interfaces: {ib0: {options: [^--vlan=18=1]}}}}", "vlans decides on that"),
+        ("hosts: {a: {sysctls: {^kernel.panic: 1}}}", "a setting of the network"),
+        ("hosts: {a: {sysctls: {net.ipv4.ip_forward: ^true}}}", "expected a number or a text, found true"),
+        ("subnet: {sm host: ^a}\nhosts: {a: }", "set 'sm' to opensm"),
+        ("subnet: {sm: opensm, sm host: ^lefft}\nhosts: {left: }", "did you mean 'left'?"),
+        ("subnet: {sm: opensm, sm host: ^b}\nhosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0}}}}",
+         "it has no HCA"),
+        ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0}}}}\n"
+         "faults: [{at: 0, set: ^port b down}]", "there is no HCA 'b'"),
+        ("hosts: {a: }\nexpect: [{from: a, runs: ^[]}]", "expected a command line"),
         ("hosts: {a: [}^", "no valid YAML"),
         ("hosts: {a: ^&x {services: *x}}", "an alias contains itself"),
     ]
@@ -153,16 +232,26 @@ class Parser(unittest.TestCase):
 
     def test_examples(self):
         names = sorted(EXAMPLES.glob("*.yaml"))
-        self.assertGreaterEqual(len(names), 3)
+        self.assertGreaterEqual(len(names), 10)
         for path in names:
             found = lab_file.parse_file(path)
             self.assertTrue(expectations.checks_of(found), path)
+            head = re.match(r"(#.*\n)+", path.read_text(encoding="utf-8"))
+            self.assertIn(f"#   softib lab exec examples/{path.name} ", head[0], "commands to try")
+
+    def test_the_manual_has_an_example_of_each_key(self):
+        keys, used = set(keys_of(SCHEMA)), set()
+        self.assertIn(("a bridge", "ports"), keys)
+        for text in labs_of_the_manual():
+            self.assertTrue(expectations.checks_of(lab(text)))
+            used |= set(used_keys(SCHEMA, yaml.safe_load(text)))
+        self.assertEqual(keys - used, set())
 
 
 class Plan(unittest.TestCase):
     def test_a_new_lab(self):
         self.assertEqual(words(plan.plan(None, host("addresses: [10.0.0.1/24], mtu: 1500", ", services: {s: x}"))), [
-            "start the subnet", "a: add", "a: start ipoibd for ib0", "a: give ib0 the address 10.0.0.1/24",
+            "start the subnet", "a: add", "a: add the HCA a", "a: start ipoibd for ib0", "a: give ib0 the address 10.0.0.1/24",
             "a: set ib0 up", "a: set the MTU of ib0 to 1500", "a: wait until ib0 is ready", "a: start the service s"])
 
     def test_the_same_lab(self):
@@ -170,7 +259,7 @@ class Plan(unittest.TestCase):
 
     def test_no_lab(self):
         self.assertEqual(words(plan.plan(host("", ", services: {s: x}"), None)), [
-            "a: end the service s", "a: end ipoibd of ib0", "a: remove", "end the subnet"])
+            "a: end the service s", "a: end ipoibd of ib0", "a: remove the HCA a", "a: remove", "end the subnet"])
 
     def test_only_what_differs_changes(self):
         old = host("addresses: [10.0.0.1/24]")
@@ -196,7 +285,8 @@ class Plan(unittest.TestCase):
     def test_hosts_come_and_go(self):
         old, new = lab("hosts: {a: , b: }"), lab("hosts: {b: , c: }")
         old = dataclasses.replace(old, name=new.name)
-        self.assertEqual(words(plan.plan(old, new)), ["a: remove", "c: add", "change memberships of partitions"])
+        self.assertEqual(words(plan.plan(old, new)), [
+            "a: remove the HCA a", "a: remove", "c: add", "c: add the HCA c", "change memberships of partitions"])
         step = plan.plan(old, new)[-1]
         self.assertEqual(dict(step.changes), {(0x7fff, "c"): "full"})
 
@@ -209,12 +299,80 @@ class Plan(unittest.TestCase):
 
     def test_a_changed_subnet_is_a_new_lab(self):
         steps = words(plan.plan(lab("hosts: {a: }"), lab("subnet: {mtu: 4096}\nhosts: {a: }")))
-        self.assertEqual(steps, ["a: remove", "end the subnet", "start the subnet", "a: add"])
+        self.assertEqual(steps, ["a: remove the HCA a", "a: remove", "end the subnet", "start the subnet", "a: add",
+                                 "a: add the HCA a"])
 
     def test_routes_return_when_their_address_has_gone(self):
         route = ", routes: [1.0.0.0/8 via 10.0.0.9]"
         steps = words(plan.plan(host("addresses: [10.0.0.1/24]", route), host("addresses: [10.0.0.2/24]", route)))
         self.assertIn("a: add the route 1.0.0.0/8 via 10.0.0.9", steps)
+
+
+BRIDGED = """\
+hosts:
+  a:
+    interfaces: {ib0: {ethernet: true}}
+    bridges: {br0: {ports: [ib0], addresses: [10.0.0.1/24], mtu: 2044}}
+    sysctls: {net.ipv4.conf.all.arp_ignore: 1, net.ipv4.conf.br0.arp_ignore: 2}
+  vm:
+    interfaces: {eth0: {bridge: a/br0, addresses: [10.0.0.2/24], mac: "02:00:00:00:00:1A"}}
+  c: {interfaces: {ib0: {backup: c2}}}
+"""
+
+
+class Bridges(unittest.TestCase):
+    def test_values(self):
+        a, vm, c = lab(BRIDGED).hosts
+        self.assertEqual(a.bridges, (lab_file.Bridge("br0", ("ib0",), ("10.0.0.1/24",), 2044),))
+        self.assertEqual(vm.station_interfaces, (
+            lab_file.StationInterface("eth0", ("a", "br0"), ("10.0.0.2/24",), 2044, "02:00:00:00:00:1a"),))
+        self.assertEqual([each.hcas for each in (a, vm, c)], [("a",), (), ("c", "c2")])
+        self.assertEqual(lab_file.address_of(vm), "10.0.0.2")
+        self.assertEqual(set(lab(BRIDGED).memberships()), {(0x7fff, hca) for hca in ("a", "c", "c2")})
+
+    def test_a_new_lab(self):
+        self.assertEqual(words(plan.plan(None, lab(BRIDGED))), [
+            "start the subnet", "a: add", "a: add the HCA a", "vm: add", "c: add", "c: add the HCA c",
+            "c: add the HCA c2", "a: set net.ipv4.conf.all.arp_ignore to 1", "a: start ipoibd for ib0",
+            "c: start ipoibd for ib0", "a: add the bridge br0", "vm: connect eth0 to a/br0", "a: set ib0 up",
+            "a: set net.ipv4.conf.br0.arp_ignore to 2", "a: give br0 the address 10.0.0.1/24", "a: set br0 up",
+            "vm: give eth0 the address 10.0.0.2/24", "vm: set eth0 up", "c: set ib0 up", "a: add ib0 to br0",
+            "a: wait until ib0 is ready", "c: wait until ib0 is ready"])
+
+    def test_only_what_differs_changes(self):
+        old = lab(BRIDGED)
+        self.assertEqual(plan.plan(old, old), [])
+        for word, other, expected in (
+                ("10.0.0.2/24", "10.0.0.3/24", ["vm: take the address 10.0.0.2/24 from eth0",
+                                                "vm: give eth0 the address 10.0.0.3/24"]),
+                (":1A", ":1B", ["vm: remove eth0", "vm: connect eth0 to a/br0", "vm: give eth0 the address 10.0.0.2/24",
+                                "vm: set eth0 up"]),
+                (", net.ipv4.conf.br0.arp_ignore: 2", "", ["a: set net.ipv4.conf.br0.arp_ignore back"]),
+                ("all.arp_ignore: 1", "all.arp_ignore: 3", ["a: set net.ipv4.conf.all.arp_ignore to 3"]),
+                ("[ib0]", "[]", ["a: take ib0 from br0"]),
+                ("ethernet: true", "ethernet: true, options: [-v]",
+                 ["a: end ipoibd of ib0", "a: start ipoibd for ib0", "a: set ib0 up", "a: add ib0 to br0",
+                  "a: wait until ib0 is ready"]),
+                ("br0", "br1", ["a: remove br0", "vm: remove eth0", "a: add the bridge br1", "vm: connect eth0 to a/br1",
+                                "a: set net.ipv4.conf.br1.arp_ignore to 2", "a: give br1 the address 10.0.0.1/24",
+                                "a: set br1 up", "vm: give eth0 the address 10.0.0.2/24", "vm: set eth0 up",
+                                "a: add ib0 to br1"]),
+                ("c2", "c3", ["c: end ipoibd of ib0", "c: remove the HCA c2", "c: add the HCA c3",
+                              "change memberships of partitions", "c: start ipoibd for ib0", "c: set ib0 up",
+                              "c: wait until ib0 is ready"])):
+            self.assertEqual(words(plan.plan(old, lab(BRIDGED.replace(word, other)))), expected, other)
+
+    def test_a_station_of_a_host_that_was_removed(self):
+        """As after a failed change of the host."""
+        old = plan.without_hosts(lab(BRIDGED), ["a"])
+        steps = words(plan.plan(old, lab(BRIDGED)))
+        self.assertIn("vm: remove eth0", steps)
+        self.assertIn("vm: connect eth0 to a/br0", steps)
+
+    def test_names_of_ports(self):
+        self.assertEqual(effects.port_name("vm", "eth0"), "vm-eth0")
+        names = {effects.port_name(f"a-long-name-{number}", "eth0") for number in range(100)}
+        self.assertEqual((len(names), max(map(len, names))), (100, 15))
 
 
 class Partitions(unittest.TestCase):
