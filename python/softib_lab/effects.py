@@ -116,12 +116,14 @@ class Effects:
     @do.register
     def _(self, step: plan.StartSubnet):
         options = ["--mtu", str(step.subnet.mtu)]
+        if step.subnet.topology:
+            options += ["--topology", step.subnet.topology]
         if step.subnet.sm == "own":
             for text in partition_options(step.subnet, dict(step.memberships)):
                 options += ["--partition", text]
         else:
             options += ["--sm", "none"]
-        self.subnet = self.start("subnet", self.bin / "softib", "subnet", *options)
+        self.subnet = self.start("subnet", self.bin / "softib", "subnet", *options, folder=self.work_folder)
         self.wait("the subnet", lambda: "ready" in self.subnet.output(), self.subnet)
 
     @do.register

@@ -42,6 +42,7 @@ class Subnet:
     sm: str = "own"  # or "opensm"
     partitions: tuple = (Partition(DEFAULT_PARTITION, DEFAULT_PKEY),)
     sm_host: str = ""  # whose HCA OpenSM uses; empty: it has its own
+    topology: str = ""  # of `softib subnet --topology`; empty: one switch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -344,7 +345,7 @@ class _Reader:
                              f"no interface is in the partition '{each.name}'")
         settings = value.get("subnet", {})
         subnet = Subnet(settings.get("mtu", 2048), settings.get("sm", "own"), tuple(partitions.values()),
-                        settings.get("sm host", ""))
+                        settings.get("sm host", ""), settings.get("topology", ""))
         self._check_sm(subnet, hosts)
         for each in partitions.values():
             if each.mtu and each.mtu > subnet.mtu:
@@ -360,7 +361,7 @@ class _Reader:
     def _change(self, index, text, hcas):
         """Checks that a change names an HCA; softib checks the rest when it is made."""
         words = text.split()
-        hca = {"sm": None, "partition": 2, "pkey": 2}.get(words[0], 1)
+        hca = {"sm": None, "cable": None, "switch": None, "partition": 2, "pkey": 2}.get(words[0], 1)
         if hca is not None and (len(words) <= hca or words[hca] not in {*hcas, "delete"}):
             self.problem(("faults", index, "set"), f"there is no HCA '{words[hca]}'{did_you_mean(words[hca], hcas)}"
                          if len(words) > hca else f"softib set {words[0]} needs an HCA")

@@ -72,7 +72,7 @@ for _ in range(100):
 """
 
 # What each example needs beside the tools of all labs.
-TOOLS_OF_EXAMPLES = {"dhcp": ("dnsmasq", "udhcpc", "dhclient"), "mpi": ("mpicc.openmpi", "mpirun.openmpi"),
+TOOLS_OF_EXAMPLES = {"fat-tree": ("iperf3", "opensm"), "dhcp": ("dnsmasq", "udhcpc", "dhclient"), "mpi": ("mpicc.openmpi", "mpirun.openmpi"),
                      "multicast": ("socat",), "ospf": ("bird",)}
 
 
@@ -466,6 +466,9 @@ class Examples(Lab):
         self.check()
 
     def test_failover(self):
+        self.check()
+
+    def test_fat_tree(self):
         self.check()
 
     def test_hostile(self):
