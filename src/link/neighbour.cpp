@@ -169,12 +169,13 @@ Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
                           return first_request(std::make_unique<ParkedFrames>(deps.parking), deps,
                                                now);
                         },
-                        [](OneOf<Incomplete, Probing> auto&) { return Disposition::keep; },
+                        [](Incomplete&) { return Disposition::keep; },
                         [&](Resolving& s) {
                           deps.out.known_neighbours.push_back({address_, s.route.hardware()});
                           return Disposition::keep;
                         },
-                        [&](Reachable& s) {
+                        // The last probe may have been long ago; who asks wants an answer soon.
+                        [&](OneOf<Reachable, Probing> auto& s) {
                           if (const PathData* const path = s.route.path->usable()) {
                             deps.solicitor.solicit(address_, s.route.hardware(), *path);
                           }

@@ -450,6 +450,22 @@ TEST_F(StationsSim, AStationThatLiesGetsNoPackets) {
   EXPECT_GT(table_of(a()).counters().drop_address, 0U);
 }
 
+/// The host of the bridge has no address, so its requests are probes (RFC 5227), whose answers are
+/// broadcast.
+TEST_F(StationsSim, AStationThatLiesAgainAndAgainGetsNoPackets) {
+  bridges(2, 1);
+  Host& peer = add(9);
+  bring_up();
+  a().remove_addresses();
+  Station liar(MacAddress(0x0200'0009'0002), peer.ip());
+  bridge_of[0]->plug(liar);
+  for (int i = 0; i < 10; ++i) {
+    liar.announce();
+    run(1200ms);
+    EXPECT_EQ(table_of(a()).find(peer.ip())->state_name(), ethernet::StationState::refused) << i;
+  }
+}
+
 TEST_F(StationsSim, AFloodOfRequestsStaysWithinTheBudgetOfItsStation) {
   bridges(2, 2);
   Station& flooder = station(1, 1);
