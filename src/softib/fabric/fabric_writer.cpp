@@ -84,16 +84,16 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
           .peer.store(encode(from.ports[port].peer), std::memory_order_release);
     }
   }
-  for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {
-    const Lid lid(static_cast<std::uint16_t>(i));
-    if (!changes.routes[i / subnet::kBlockLids] ||
-        from.routes.at(lid) == exit(changes.index, lid)) {
-      continue;
+  for (auto block = changes.routes._Find_first(); block < changes.routes.size();
+       block = changes.routes._Find_next(block)) {
+    for (std::size_t i = block * subnet::kBlockLids; i < (block + 1) * subnet::kBlockLids; ++i) {
+      const auto exit = from.routes.at(Lid(static_cast<std::uint16_t>(i)));
+      const auto entry = static_cast<std::uint16_t>(exit ? *exit + 1 : 0);
+      if (to.routes[i].load(std::memory_order_relaxed) == entry) continue;
+      to.routes[i].store(entry, std::memory_order_release);
     }
-    const auto exit = from.routes.at(lid);
-    to.routes[i].store(static_cast<std::uint16_t>(exit ? *exit + 1 : 0), std::memory_order_release);
   }
-  for (std::size_t group = 0; group < kMaxGroups; ++group) {
+  for (std::size_t group = 0; group < kMaxGroups && changes.groups.any(); ++group) {
     if (!changes.groups[group / subnet::kBlockGroups]) continue;
     const PortSet& exits = from.groups.at(group);
     auto* const row = row_at(changes.index, group);

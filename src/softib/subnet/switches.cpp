@@ -158,9 +158,10 @@ const Switch* Switches::find(Guid guid) const {
 std::vector<SwitchChanges> Switches::take_changes() {
   std::vector<SwitchChanges> changes;
   for (SwitchIndex i = 0; i < size(); ++i) {
-    const SwitchChanges change{i, std::exchange(all_[i].has_changed, false),
-                               all_[i].routes.take_changed(), all_[i].groups.take_changed()};
-    if (change.ports || change.routes.any() || change.groups.any()) changes.push_back(change);
+    Switch& each = all_[i];
+    if (!each.has_changed && !each.routes.has_changed() && !each.groups.has_changed()) continue;
+    changes.push_back({i, std::exchange(each.has_changed, false), each.routes.take_changed(),
+                       each.groups.take_changed()});
   }
   return changes;
 }
