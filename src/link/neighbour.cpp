@@ -184,8 +184,14 @@ Disposition Neighbour::on_solicit(const Dependencies& deps, TimePoint now) {
                         [&](OneOf<Stale, Delay> auto& s) {
                           return probe(std::move(s.route), "the host solicits it", deps, now);
                         },
-                        // The neighbour is asked again when the failure has been forgotten.
-                        [](Failed&) { return Disposition::keep; },
+                        // Somebody may have the address since, or have answered in a way that does
+                        // not confirm it; a station must not get it then.
+                        [&](Failed&) {
+                          if (deps.solicitor.admit_revalidation(now)) {
+                            deps.solicitor.solicit_all(address_, {}, now);
+                          }
+                          return Disposition::keep;
+                        },
                         [&](Permanent& s) {
                           deps.out.known_neighbours.push_back({address_, s.route.hardware(), true});
                           return Disposition::keep;

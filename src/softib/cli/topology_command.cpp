@@ -67,8 +67,6 @@ int topology_command(int argc, char** argv) {
   if (file->more_remarks > 0) {
     std::cerr << "softib: " << file->more_remarks << " more remarks\n";
   }
-  if (format == "ibnetdiscover")
-    file->topology = topology::with_guids(std::move(file->topology), 0);
   const auto text = topology_text(format, *file, {}, title_of(sources[0]));
   if (!options->contains("output")) return print(text);
   const auto written = ipoib::program::replace_file((*options)["output"].as<std::string>(), text);

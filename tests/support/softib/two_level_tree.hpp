@@ -24,9 +24,9 @@ namespace softib::test {
     tree.hcas.push_back({"host-" + std::to_string(i), "", Guid(), 1, {}});
   }
   const auto cable = [&](bool to_switch, int leaf, int port, int to, int to_port) {
-    tree.cables.push_back({{true, static_cast<std::uint16_t>(leaf), static_cast<std::uint8_t>(port)},
-                           {to_switch, static_cast<std::uint16_t>(to),
-                            static_cast<std::uint8_t>(to_port)}});
+    tree.cables.push_back(
+        {{true, static_cast<std::uint16_t>(leaf), static_cast<std::uint8_t>(port)},
+         {to_switch, static_cast<std::uint16_t>(to), static_cast<std::uint8_t>(to_port)}});
   };
   for (int leaf = 0; leaf < 2; ++leaf) {
     for (int i = 0; i < 2; ++i) {

@@ -119,7 +119,7 @@ const std::vector<Row>& rows() {
       {"Stale_Solicit", &T::make_stale, &T::solicit, "probing", request_sent},
       {"Delay_Solicit", &T::make_delay, &T::solicit, "probing", request_sent},
       {"Probing_Solicit", &T::make_probing, &T::solicit, "probing", request_sent},
-      {"Failed_Solicit", &T::make_failed, &T::solicit, "failed", nothing_known},
+      {"Failed_Solicit", &T::make_failed, &T::solicit, "failed", request_sent_to_all},
       {"Permanent_Solicit", &T::make_permanent, &T::solicit, "permanent", known_by_operator},
       {"New_Restored", &T::make_new_with_path, restore(std::nullopt), "stale", route(known)},
       {"New_Restored_Reachable", &T::make_new_with_path, restore(10s), "reachable", route(known)},

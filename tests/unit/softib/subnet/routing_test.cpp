@@ -125,7 +125,9 @@ TEST_F(RoutingTest, AMulticastPacketArrivesOnceAtEachMember) {
     const auto at = subnet.node(host(from))->attachment.switch_index;
     EXPECT_EQ(subnet.receivers(host(from), mlid), members) << from;
     EXPECT_EQ(spread(subnet.switches(), at, group_index(mlid), has_looped,
-                     [&](SwitchIndex s, SwitchPort exit) { ++cables[{s, exit}]; }),
+                     [&](SwitchIndex s, SwitchPort exit) {
+                       ++cables[{s, exit}];
+                     }),
               members);
     EXPECT_FALSE(has_looped);
     EXPECT_EQ(cables.size(), 2U) << "up and down again";
