@@ -110,6 +110,10 @@ def test_dor_on_a_torus():
     equal(len(under_opensm(TORUS, "dor")), 27)
 
 
+def test_torus_2qos_uses_lanes():
+    under_opensm(TORUS, "torus-2QoS", "qos TRUE\n")
+
+
 def test_several_lids_of_each_port():
     under_opensm(TREE, "minhop", "lmc 2\n")
 

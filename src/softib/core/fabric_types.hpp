@@ -70,6 +70,8 @@ struct PortAttributes {
   std::uint16_t losses = 0;            ///< grows when the port stops being active
   std::uint8_t mtu = 4;                ///< IBA code of active and neighbour MTU
   std::uint8_t max_mtu = 5;            ///< IBA code
+  std::uint8_t vl_capability = 1;      ///< IBA VLCap: 1 = VL0, 4 = VL0 to VL7
+  std::uint8_t operational_vls = 1;    ///< as VLCap
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
   std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
   std::uint16_t reregister_count = 0;  ///< grows when the SM requests re-registration

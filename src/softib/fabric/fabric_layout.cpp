@@ -89,7 +89,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
   std::ranges::copy(port.faults.words(), words.begin() + kFaultsWord);
   std::ranges::copy(port.qp_errors.words(), words.begin() + kQpErrorsWord);
   words[kAttachmentWord] =
-      std::uint64_t{node.attachment.switch_index} | std::uint64_t{node.attachment.port} << 16;
+      std::uint64_t{node.attachment.switch_index} | std::uint64_t{node.attachment.port} << 16 |
+      std::uint64_t{port.vl_capability} << 32 | std::uint64_t{port.operational_vls} << 40;
   for (std::size_t i = 0; i < std::min(node.addresses.size(), kMaxNodeAddresses); ++i) {
     std::ranges::copy(words_of(node.addresses[i]), words.begin() + kAddressesWord + 2 * i);
   }
@@ -136,6 +137,8 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
   node.attachment = {field<SwitchIndex>(words[kAttachmentWord], 0),
                      field<SwitchPort>(words[kAttachmentWord], 16)};
+  port.vl_capability = field<std::uint8_t>(words[kAttachmentWord], 32) & 0xf;
+  port.operational_vls = field<std::uint8_t>(words[kAttachmentWord], 40) & 0xf;
   for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
     const auto pair = address_words(words, i);
     if (pair[0] == 0 && pair[1] == 0) break;

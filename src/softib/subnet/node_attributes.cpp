@@ -15,7 +15,6 @@ constexpr std::uint8_t kPhysicalDisabled = 3;
 constexpr std::uint8_t kPhysicalLinkUp = 5;
 constexpr std::uint8_t kWidths1xAnd4x = 3;
 constexpr std::uint8_t kSpeedsUpToQdr = 7;
-constexpr std::uint8_t kOneLane = 1;
 
 /// Values common to both ends of a cable.
 PortInfo link_info(const PortAttributes& port) {
@@ -28,7 +27,8 @@ PortInfo link_info(const PortAttributes& port) {
   info.physical_state = port.state == PortState::down ? kPhysicalPolling : kPhysicalLinkUp;
   info.neighbor_mtu = port.mtu;
   info.mtu_capability = port.max_mtu;
-  info.vl_capability = info.operational_vls = kOneLane;
+  info.vl_capability = port.vl_capability;
+  info.operational_vls = port.operational_vls;
   return info;
 }
 
@@ -46,6 +46,7 @@ PortInfo external_port_info(const SubnetManager& manager, const Node& node, std:
     attributes.mtu = external.mtu;
   }
   PortInfo info = link_info(attributes);
+  info.operational_vls = external.operational_vls;
   info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
   info.guid_capability = 0;
   info.local_port = port;

@@ -38,4 +38,32 @@ struct MulticastBlock {
   }
 };
 
+/// A block of the tables of virtual lanes, as the attribute modifier names it:
+///   SL to VL          | - 16 | input port 8 | output port 8 |, of a switch (IBA 14.2.5.8)
+///   VL arbitration    | block + 1 16 | - 8 | output port 8 | (IBA 14.2.5.9)
+/// The port of an HCA has number 0 here.
+struct LaneBlock {
+  unsigned in = 0;
+  unsigned out = 0;
+  unsigned number = 0;  ///< of VL arbitration
+
+  /// Returns nullopt if the node does not have such a block.
+  [[nodiscard]] static std::optional<LaneBlock> of(std::uint16_t attribute, std::uint32_t modifier,
+                                                   const Node& node) {
+    LaneBlock block{0, modifier & 0xff, 0};
+    if (attribute == smp_attribute::kSlToVlMapping) {
+      block.in = modifier >> 8 & 0xff;
+    } else {
+      block.number = (modifier >> 16) - 1;  // 0 becomes too large
+      if (block.number >= LaneTables::kArbitrationBlocks) return std::nullopt;
+    }
+    if (!node.switch_index) {
+      block.in = block.out = 0;
+      return block;
+    }
+    const bool is_there = node.lanes.has_port(block.in) && node.lanes.has_port(block.out);
+    return is_there ? std::optional(block) : std::nullopt;
+  }
+};
+
 }  // namespace softib::subnet

@@ -126,6 +126,16 @@ std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
   return data;
 }
 
+SmpData lane_block(const LaneTables& lanes, std::uint16_t attribute, const LaneBlock& block) {
+  SmpData data{};
+  if (attribute == smp_attribute::kSlToVlMapping) {
+    std::ranges::copy(lanes.sl_to_vl(block.in, block.out), data.begin());
+  } else {
+    std::ranges::copy(lanes.arbitration(block.out, block.number), data.begin());
+  }
+  return data;
+}
+
 }  // namespace
 
 std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& header,
@@ -158,6 +168,12 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
       return guid_block(node, modifier);
     case smp_attribute::kPKeyTable:
       return pkey_block(node, modifier);
+    case smp_attribute::kSlToVlMapping:
+    case smp_attribute::kVlArbitration: {
+      const auto block = LaneBlock::of(header.attribute_id, modifier, node);
+      if (!block) break;
+      return lane_block(node.lanes, header.attribute_id, *block);
+    }
     case smp_attribute::kSmInfo:
       return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
     default:

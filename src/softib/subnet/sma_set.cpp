@@ -1,5 +1,7 @@
 // SubnSet() by an external SM. If a field has an invalid value, the attribute is refused as a whole
 // (IBA 14.2.4).
+#include <algorithm>
+
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/subnet/rates.hpp"
 #include "softib/subnet/sma.hpp"
@@ -21,6 +23,7 @@ constexpr std::uint16_t kOk = 0;
 /// Writable values of PortPhysicalState (IBA 14.2.5.6).
 constexpr std::uint8_t kPolling = 2;
 constexpr std::uint8_t kDisabled = 3;
+constexpr std::uint8_t kNoChangeOfLanes = 0;  ///< of OperationalVLs
 
 /// The new state of a link; nullopt for an invalid transition (IBA 14.2.5.6). Both ends of a cable
 /// share one state, so a transition that was made at the other end is valid, too.
@@ -60,9 +63,13 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   const Node* const node = peer.kind == Peer::Kind::node ? manager.node(peer.index) : nullptr;
   PortAttributes port = node != nullptr ? node->port : PortAttributes{};
   const bool is_cable = peer.kind == Peer::Kind::switch_port;
+  port.vl_capability = manager.switches()[index].node.port.vl_capability;
+  if (wanted.operational_vls > port.vl_capability) return mad_status::kInvalidField;
   if (is_cable) port.state = peer.state;
   const auto next = next_state(port, wanted);
   if (!next) return mad_status::kInvalidField;
+  ExternalPort& external = manager.switches()[index].ports[number];
+  if (wanted.operational_vls != kNoChangeOfLanes) external.operational_vls = wanted.operational_vls;
   if (is_cable) {
     if (!is_mtu(wanted.neighbor_mtu)) return mad_status::kInvalidField;
     manager.switches().set_cable_mtu(index, number, wanted.neighbor_mtu);
@@ -88,7 +95,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   // Port 0 of a switch has no link and thus no NeighborMTU.
   const bool has_mtu =
       is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
-  const bool has_lanes = wanted.operational_vls <= 1;
+  const bool has_lanes = wanted.operational_vls <= port.vl_capability;
   const bool has_lids = ipoib::is_unicast(wanted.lid) && ipoib::is_unicast(wanted.sm_lid) &&
                         wanted.lid == ipoib::base_lid(wanted.lid, wanted.lmc);
   if (!next || !has_mtu || !has_lanes || !has_lids) {
@@ -103,6 +110,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   port.lmc = wanted.lmc;
   port.sm_lid = wanted.sm_lid;
   port.sm_sl = wanted.sm_sl;
+  if (wanted.operational_vls != kNoChangeOfLanes) port.operational_vls = wanted.operational_vls;
   if (!is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
   state.manager.set_port(*target.node, port);
@@ -175,6 +183,20 @@ std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwa
   return kOk;
 }
 
+std::uint16_t set_lanes(std::uint16_t attribute, const LaneBlock& block, SmpView data,
+                        LaneTables& lanes) {
+  if (attribute == smp_attribute::kSlToVlMapping) {
+    LaneTables::SlToVl to;
+    std::copy_n(data.begin(), to.size(), to.begin());
+    lanes.set_sl_to_vl(block.in, block.out, to);
+  } else {
+    LaneTables::Arbitration to;
+    std::ranges::copy(data, to.begin());
+    lanes.set_arbitration(block.out, block.number, to);
+  }
+  return kOk;
+}
+
 }  // namespace
 
 std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, SmpView data,
@@ -188,6 +210,12 @@ std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, Sm
     case smp_attribute::kGuidInfo:
       // The only entry is read-only.
       return modifier == 0 ? kOk : mad_status::kInvalidField;
+    case smp_attribute::kSlToVlMapping:
+    case smp_attribute::kVlArbitration: {
+      const auto block = LaneBlock::of(header.attribute_id, modifier, *target.node);
+      if (!block) return mad_status::kInvalidField;
+      return set_lanes(header.attribute_id, *block, data, state.manager.lanes(*target.node));
+    }
     default:
       break;
   }

@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint64_t kOui = 0x02'501b;
 constexpr unsigned kOuiShift = 40;
 
+/// IBA VLCap, for external SMs, some of which route by lanes.
+constexpr std::uint8_t kEightLanes = 4;
+
 constexpr std::uint64_t mix(std::uint64_t value) {
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
   value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
@@ -246,6 +249,7 @@ PortAttributes SubnetManager::new_port() const {
   port.mtu = config_.mtu;
   port.grh_required = config_.grh_required;
   if (!has_own_sm()) {
+    port.vl_capability = kEightLanes;
     port.max_mtu = config_.mtu;
     port.pkeys[0] = ipoib::kDefaultPKey;
   }
@@ -469,6 +473,7 @@ void SubnetManager::set_present(SwitchIndex index, bool present) {
   at.node.port.state = present ? PortState::active : PortState::down;
   at.node.port.pkeys[0] = ipoib::kDefaultPKey;
   at.node.key = {};
+  at.node.lanes = LaneTables(at.port_count);
   at.settings = {};
   at.has_changed = true;
   if (index == 0) changed_.set(kSubnetNode);

@@ -59,6 +59,7 @@ class SubnetManager {
   /// Writes by an external SM.
   void set_port(const Node& node, const PortAttributes& port);
   void set_m_key(const Node& node, const ManagementKey& key) { writable(node).key = key; }
+  [[nodiscard]] LaneTables& lanes(const Node& node) { return writable(node).lanes; }
   /// Sets the state of a cable between switches. Returns whether it has changed. The own SM then
   /// routes again; it needs the receivers of the groups, so the caller routes those.
   bool set_cable(SwitchIndex index, SwitchPort port, PortState state);

@@ -10,6 +10,7 @@
 
 #include "softib/core/node_addresses.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
+#include "softib/subnet/lane_tables.hpp"
 #include "softib/subnet/subnet_config.hpp"
 
 namespace softib::subnet {
@@ -41,6 +42,7 @@ struct Node {
   std::optional<SwitchIndex> switch_index{};  ///< of a switch
   std::string description{};                  ///< NodeDescription; empty: the name
   ManagementKey key{};
+  LaneTables lanes{};                  ///< not in the fabric file, as the key
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 

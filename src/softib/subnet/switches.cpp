@@ -29,6 +29,7 @@ Switches::Switches(const SubnetConfig& config) : has_topology_(config.topology.h
     Switch& only = all_.emplace_back();
     only.node.name = kSwitchName;
     only.node.switch_index = SwitchIndex{0};
+    only.node.lanes = LaneTables(kMaxNumberedPort);
     only.port_count = kUsualPorts;
     only.ports.resize(kMaxSwitchPort + 1);
     return;
@@ -41,6 +42,7 @@ Switches::Switches(const SubnetConfig& config) : has_topology_(config.topology.h
     added.node.switch_index = static_cast<SwitchIndex>(all_.size() - 1);
     added.traps = SwitchTraps(*added.node.switch_index);
     added.node.description = described.description;
+    added.node.lanes = LaneTables(described.ports);
     added.port_count = described.ports;
     added.ports.resize(described.ports + std::size_t{1});
   }

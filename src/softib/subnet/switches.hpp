@@ -32,6 +32,7 @@ struct ExternalPort {
   std::uint8_t width = 2;  ///< IBA LinkWidthActive
   std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
   std::uint8_t mtu = 4;    ///< IBA code
+  std::uint8_t operational_vls = 1;
   /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
   bool is_plugged_in = true;
 };

@@ -630,6 +630,48 @@ TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&response.mad[64 + 14]), 7U);
 }
 
+TEST_F(SmaSetTree, TablesOfLanesAreKept) {
+  SmpData written{};
+  written[0] = 0x77;
+  written[7] = 0x12;
+  constexpr std::uint32_t kFrom2To4 = 2U << 8 | 4;
+  ASSERT_EQ(set({1}, smp_attribute::kSlToVlMapping, kFrom2To4, written), 0U);
+  const auto read = [&](const Path& path, std::uint16_t attribute, std::uint32_t modifier) {
+    const auto response = send_request(smp(path, kGet, attribute, modifier)).value();
+    EXPECT_EQ(status(response), 0U);
+    SmpData value{};
+    std::ranges::copy(data(response), value.begin());
+    return value;
+  };
+  EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, kFrom2To4), written);
+  EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, 4U << 8 | 2)[0], 0x01) << "SL 1 has VL 1";
+  written[63] = 9;
+  constexpr std::uint32_t kHigh = 3U << 16;
+  ASSERT_EQ(set({1}, smp_attribute::kVlArbitration, kHigh | 4, written), 0U);
+  EXPECT_EQ(read({1}, smp_attribute::kVlArbitration, kHigh | 4), written);
+  EXPECT_EQ(read({1}, smp_attribute::kVlArbitration, kHigh | 3), SmpData{});
+  ASSERT_EQ(set(kFarHost, smp_attribute::kVlArbitration, kHigh | 1, written), 0U);
+  EXPECT_EQ(read(kFarHost, smp_attribute::kVlArbitration, kHigh | 1), written);
+  EXPECT_EQ(set({1}, smp_attribute::kSlToVlMapping, 5, written), kInvalidField) << "no port 5";
+  EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 1, written), kInvalidField) << "no block";
+  EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 5U << 16 | 1, written), kInvalidField);
+}
+
+TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
+  auto lanes = wanted(Lid());
+  lanes.operational_vls = 4;
+  ASSERT_EQ(set({1}, lanes, 3), 0U);
+  EXPECT_EQ(port_info({1}, 3).operational_vls, 4);
+  EXPECT_EQ(port_info({1}, 3).vl_capability, 4);
+  EXPECT_EQ(port_info({1, 3}, 1).operational_vls, 1) << "the other end has its own";
+  lanes.operational_vls = 5;
+  EXPECT_EQ(set({1}, lanes, 3), kInvalidField);
+  EXPECT_EQ(set(kSelf, lanes), kInvalidField);
+  lanes.operational_vls = 2;
+  ASSERT_EQ(set(kSelf, lanes), 0U);
+  EXPECT_EQ(port(manager).operational_vls, 2);
+}
+
 TEST_F(SmaSetTree, NewProcessKeepsTheSwitches) {
   bring_up_tree();
   Subnet after(external_tree());
