@@ -196,7 +196,7 @@ TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
   refused([](PortInfo& info) { info.port_state = 4; });  // requires ARMED
   refused([](PortInfo& info) { info.port_state = 9; });
   refused([](PortInfo& info) { info.physical_state = 7; });
-  refused([](PortInfo& info) { info.operational_vls = 2; });
+  refused([](PortInfo& info) { info.operational_vls = 5; });
   EXPECT_EQ(set(kHost, wanted(kHostLid), 2), kInvalidField) << "an HCA has one port";
   EXPECT_EQ(set(kSwitch, wanted(kHostLid), 200), kInvalidField);
 }
@@ -666,6 +666,7 @@ TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
   EXPECT_EQ(port_info({1, 3}, 1).operational_vls, 1) << "the other end has its own";
   lanes.operational_vls = 5;
   EXPECT_EQ(set({1}, lanes, 3), kInvalidField);
+  lanes.lid = kManagerLid;
   EXPECT_EQ(set(kSelf, lanes), kInvalidField);
   lanes.operational_vls = 2;
   ASSERT_EQ(set(kSelf, lanes), 0U);
