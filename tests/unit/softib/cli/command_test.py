@@ -127,7 +127,7 @@ def topology_says_what_is_wrong_and_what_is_skipped():
     equal(done.stderr, 'softib: standard input:2:5: no node "gone" is in the file\n')
     done = softib("topology", "-", input='Switch 4 "s"\n[1] "r"[1]\nRt 1 "r"\n' + 'do "it"\n' * 100)
     equal(done.returncode, 0)
-    assert 'softib: standard input:3:4: the router "r" is skipped\n' in done.stderr, done
+    assert 'softib: standard input:3:6: the router "r" is skipped\n' in done.stderr, done
     assert done.stderr.endswith("softib: 2 more remarks\n"), done
     for source, reason in (("fat-tree:5", "fat-tree:K[,LEVELS]"), ("hypercube:3", "shapes are fat-tree:"),
                            ("/nosuch", "No such file"), ("/", "Is a directory")):
