@@ -232,6 +232,10 @@ TEST(NetFile, RatesOfCables) {
   EXPECT_EQ(both(" # the lid of the box 3xQDR"), "2 1 0");
   EXPECT_EQ(both(" w=8 s=4 e=2"), "8 4 2");
   EXPECT_EQ(both("\tw=0x8 s=0"), "8 4 0");
+  EXPECT_EQ(both(" w=31 s=3 e=15"), "8 2 8") << "the greatest";
+  EXPECT_EQ(both(" w=23"), "4 1 0");
+  EXPECT_EQ(both(" w=19"), "2 1 0");
+  EXPECT_EQ(both(" w=17"), "16 1 0");
   EXPECT_EQ(both(" # \"w=8\" w=4 s=2"), "4 2 0");
   EXPECT_EQ(rate_of(" w=3", " w=10"), "2 1 0");
   EXPECT_EQ(both(" v=9 q=x"), "2 1 0") << "unknown options mean nothing";

@@ -57,7 +57,7 @@ TEST(NetWriter, RatesThatDifferAreAtTheirPorts) {
 
 TEST(NetWriter, NetFilesReadBackEqual) {
   std::size_t cables = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < 150; ++seed) {
     const Topology topology = RandomTopology(seed).make();
     const auto text = write_net(topology);
     const auto file = read_back(text);
@@ -65,7 +65,7 @@ TEST(NetWriter, NetFilesReadBackEqual) {
     EXPECT_THAT(file.remarks, IsEmpty());
     cables += topology.cables.size();
   }
-  EXPECT_GT(cables, 10'000U);
+  EXPECT_GT(cables, 3'000U);
 }
 
 TEST(NetWriter, ShapesReadBackEqual) {
@@ -100,7 +100,7 @@ TEST(NetWriter, OutputLikeIbnetdiscovers) {
 }
 
 TEST(NetWriter, OutputLikeIbnetdiscoversReadsBackEqual) {
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
     Topology topology = RandomTopology(seed).make();
     // The format has no names, and no speed beside an extended speed.
     for (auto& each : topology.switches) each.description.clear();
