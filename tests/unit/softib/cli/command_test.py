@@ -135,6 +135,17 @@ def topology_says_what_is_wrong_and_what_is_skipped():
         assert done.returncode == 1 and reason in done.stderr, done
 
 
+def topology_derives_the_guids_that_a_subnet_derives():
+    with Subnet(SOFTIB) as subnet:
+        for name in ("host-1", "host-2"):
+            subnet.softib("set", "hca", name, "present")
+        printed = softib("topology", "-f", "ibnetdiscover", "star:2").stdout
+        for name in ("host-1", "host-2"):
+            node = subnet.nodes()[name]
+            line = next(line for line in printed.splitlines() if f'# "{name}" lid' in line)
+            assert f'"H-{node["node_guid"][2:]}"[1]({int(node["port_guid"], 16):x})' in line, (node, line)
+
+
 def show_has_sections():
     with Subnet(SOFTIB) as subnet:
         subnet.softib("set", "hca", "a", "present")
@@ -484,6 +495,7 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
            json_has_keys_and_rates_in_one_form, topology_converts_and_draws,
            topology_says_what_is_wrong_and_what_is_skipped,
+           topology_derives_the_guids_that_a_subnet_derives,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_sends_nothing_to_other_services,
            a_service_that_is_not_the_owners_gets_no_request, stop_names_the_programs_that_use_the_subnet,
