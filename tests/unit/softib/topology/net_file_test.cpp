@@ -229,6 +229,7 @@ TEST(NetFile, RatesOfCables) {
   EXPECT_EQ(both(" # \"x\" lid 3 4xNDR"), "2 4 8");
   EXPECT_EQ(rate_of(" # \"x\" lid 3 4xHDR", " # \"x\" lid 3 4xEDR"), "2 4 2") << "in common";
   EXPECT_EQ(both(" # \"x\" lid 3 4xWARP"), "2 1 0");
+  EXPECT_EQ(both(" # \"x lid 3 12xQDR"), "2 1 0") << "a description without end";
   EXPECT_EQ(both(" # the lid of the box 3xQDR"), "2 1 0");
   EXPECT_EQ(both(" w=8 s=4 e=2"), "8 4 2");
   EXPECT_EQ(both("\tw=0x8 s=0"), "8 4 0");
@@ -297,10 +298,11 @@ TEST(NetFile, Modules) {
       "module=\"left\"\nSwitch 4 \"s\" # \"switch\"\n[1] \"h\"[1]\n@[2] \"up\"\n"
       "[3] \"right#s\"[4]\nCa 1 \"h\"\n[1] \"s\"[1]\n"
       "module=\"right\"\nSwitch 4 \"s\"\n[1] \"left@up\"\n[3] \"top\"[1]\n[4] \"left#s\"[3]\n"
-      "Switch 2 \"top\"\n[1] \"s\"[3]\nmodule=\"\"\nCa 1 \"h\"\n");
+      "@[2] \"in\"\nSwitch 2 \"top\"\n[1] \"s\"[3]\n[2] \"@in\"\nmodule=\"\"\nCa 1 \"h\"\n");
   EXPECT_THAT(cables_of(file.topology),
               ElementsAre("left-h[1] switch[1] 2 1 0", "switch[2] right-s[1] 2 1 0",
-                          "switch[3] right-s[4] 2 1 0", "right-s[3] right-top[1] 2 1 0"));
+                          "switch[3] right-s[4] 2 1 0", "right-s[2] right-top[2] 2 1 0",
+                          "right-s[3] right-top[1] 2 1 0"));
   EXPECT_EQ(file.topology.hcas[1].name, "h");
   EXPECT_THAT(
       error_of("module=\"a\"\nSwitch 2 \"s\"\n[1] \"b#s\"[1]\nmodule=\"b\"\nSwitch 2 \"s\"\n"),
