@@ -202,6 +202,11 @@ TEST(NetFile, NamesOfNodes) {
   EXPECT_EQ(topology.hcas[3].description, "caf  ");
 }
 
+TEST(NetFile, DescriptionsHaveNoQuotes) {
+  const auto& topology = parse("Ca 1 \"x\" # the \"fast\" one lid 4 lmc 0\n").topology;
+  EXPECT_EQ(topology.hcas[0].description, "the 'fast' one");
+}
+
 TEST(NetFile, ManyEqualDescriptions) {
   std::string text;
   for (int i = 1; i <= 500; ++i) {
