@@ -103,9 +103,10 @@ TEST(Shapes, LineAndStar) {
 }
 
 TEST(Shapes, ErrorsStateGrammarAndLimits) {
-  for (const char* each : {"fat-tree:5", "fat-tree:0", "fat-tree:16", "fat-tree:46,2",
-                           "fat-tree:4,4", "fat-tree:4,1", "fat-tree:4,2,1", "fat-tree:",
-                           "fat-tree:x", "fat-tree:-4", "fat-tree:4,", "fat-tree:99999999999"}) {
+  for (const char* each :
+       {"fat-tree:5", "fat-tree:0", "fat-tree:16", "fat-tree:46,2", "fat-tree:4,4", "fat-tree:4,1",
+        "fat-tree:4,2,1", "fat-tree:", "fat-tree:x", "fat-tree:-4", "fat-tree:4,",
+        "fat-tree:65536,2", "fat-tree:99999999999"}) {
     const auto made = make_shape(each);
     ASSERT_FALSE(made.has_value()) << each;
     EXPECT_THAT(made.error().message, HasSubstr("fat-tree:K[,LEVELS] with an even"));
