@@ -170,6 +170,16 @@ class Output(hosts.Pair):
                                     self.subnet.run_softib("show", "--json").stdout)["running"])
         self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
 
+    def test_topologies_have_valid_json(self):
+        net = self.subnet.folder / "a.net"
+        net.write_text('Switch 4 "s"\n[1] "h"[1]\n[2] "r"[1]\nCa 2 "h"\n[1] "s"[1]\nRt 1 "r"\n')
+        for source, cables in (("fat-tree:4", 48), (str(net), 1), ("line:2,0", 1)):
+            done = self.subnet.run_softib("topology", "--format", "json", source)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            printed = self.check("softib-topology", done.stdout)
+            self.assertEqual(len(printed["cables"]), cables)
+            self.assertEqual(len(printed["remarks"]), 2 if source == str(net) else 0)
+
     @hosts.needs("rping")
     def test_connection_managers_have_valid_json(self):
         """A server and its client in one host; both sides are listed."""

@@ -156,6 +156,7 @@ def check_byte_order(root):
 BY_PATH = r"(?<!\w)::(open|openat|creat|fopen|connect|chmod|fchmodat|truncate|mkfifo|mkfifoat)\("
 BY_PATH_IN = {
     "fabric/shared_file.cpp": "the way",
+    "topology/net_loader.cpp": "a file that the user names, and no file of a subnet",
     "endpoint/capture_file.cpp": "descriptors of the process itself; files by base/output_file.cpp",
     "cli/capture_target.cpp": "a named pipe that the user names, and no file of a subnet",
     "ucma/ipoib_addresses.cpp": "a UDP socket",

@@ -135,7 +135,7 @@ class LayoutMaker {
     std::vector<std::pair<std::int64_t, std::uint16_t>> keyed;
     keyed.reserve(row.size());
     for (const auto each : row) keyed.emplace_back(middle(each), each);
-    std::ranges::stable_sort(keyed, {}, &std::pair<std::int64_t, std::uint16_t>::first);
+    std::ranges::sort(keyed);
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = keyed[i].second;
   }
 

@@ -164,10 +164,10 @@ class Linker {
       return error(far.at, who + " has no cable; expected one to " +
                                port_of(near.port, records_.nodes[near.node].id));
     }
+    // No ID is an alias: it has no '@'.
     const auto& back = *line->second.far_end;
     const auto found = records_.by_id.find(back.node);
-    const bool is_back =
-        !back.is_alias && found != records_.by_id.end() && Place{found->second, back.port} == near;
+    const bool is_back = found != records_.by_id.end() && Place{found->second, back.port} == near;
     if (is_back) return {};
     return error(far.at, who + " has a cable to " +
                              (back.is_alias ? shown(back.node) : port_of(back.port, back.node)) +

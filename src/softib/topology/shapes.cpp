@@ -149,7 +149,8 @@ std::optional<Topology> dragonfly(const Numbers& given, const Numbers& /*rest*/)
   const unsigned groups = given.size() > 3 ? given[3] : most_groups;
   const unsigned ports = hosts + switches - 1 + global;
   if (switches < 1 || groups < 1 || groups > most_groups || ports < 1 || ports > kMaxSwitchPorts ||
-      groups * switches > kMaxSwitches || groups * switches * hosts > kMaxHcas) {
+      std::size_t{groups} * switches > kMaxSwitches ||
+      std::size_t{groups} * switches * hosts > kMaxHcas) {
     return std::nullopt;
   }
   Builder out;
@@ -182,7 +183,7 @@ std::optional<Topology> line(const Numbers& given, const Numbers& /*rest*/) {
   const unsigned hosts = given.size() > 1 ? given[1] : 1;
   const unsigned ports = hosts + 2;
   if (switches < 1 || switches > kMaxSwitches || ports > kMaxSwitchPorts ||
-      switches * hosts > kMaxHcas) {
+      std::size_t{switches} * hosts > kMaxHcas) {
     return std::nullopt;
   }
   Builder out;

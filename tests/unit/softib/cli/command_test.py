@@ -14,12 +14,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
 from softib_subnet import Subnet, equal, need, run_tests, wait_for  # noqa: E402
 
 SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:3])
-SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop")
+SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop", "topology")
 F_OFD_SETLK = 37
 NOWHERE = dict(os.environ, SOFTIB_DIR="/proc/nowhere")  # no subnet can start there
 
@@ -42,7 +43,8 @@ def wrong_usage_exits_with_2():
              ["stop", "a", "b"], ["stop", "--subnet", "a", "b"],
              ["stop", "a b"], ["stop", ""], ["show", "--subnet", "a b"], ["show", "--dir", ""],
              ["set"], ["set", "dance"], ["set", "port", "c"], ["set", "port", "a b", "up"],
-             ["set", "mtu", "a", "1500"], ["set", "lid", "a", "0xc000"]]
+             ["set", "mtu", "a", "1500"], ["set", "lid", "a", "0xc000"],
+             ["topology"], ["topology", "star:1", "star:2"], ["topology", "--format", "png", "star:1"]]
     wrong += [[each, "--no-such-option"] for each in SUBCOMMANDS]
     for arguments in wrong:
         done = softib(*arguments)
@@ -99,6 +101,49 @@ def json_has_keys_and_rates_in_one_form():
         equal(shown["nodes"][0]["rate_mbps"], 40000)
         equal([group["rate_mbps"] for group in shown["groups"]], [10000, 2500])
         equal([each["pkey"] for each in shown["partitions"]], ["0xffff", "0x8012"])
+
+
+def topology_converts_and_draws():
+    printed = softib("topology", "fat-tree:6")
+    equal((printed.returncode, printed.stderr), (0, ""))
+    assert "54 cables to HCAs, 54 up" in printed.stdout and "diameter  6 cables" in printed.stdout, printed
+    whole = json.loads(softib("topology", "-f", "json", "fat-tree:6").stdout)
+    for form in ("net", "ibnetdiscover"):
+        text = softib("topology", "-f", form, "fat-tree:6").stdout
+        again = json.loads(softib("topology", "-f", "json", "-", input=text).stdout)
+        equal([again["cables"], again["summary"]], [whole["cables"], whole["summary"]])
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "tree.svg"
+        done = softib("topology", "-f", "svg", "-o", str(path), "fat-tree:6")
+        equal((done.returncode, done.stdout), (0, ""))
+        svg = xml.etree.ElementTree.parse(path).getroot()
+        equal(svg.findtext("{http://www.w3.org/2000/svg}title"), "fat-tree:6")
+    assert softib("topology", "-f", "dot", "star:2").stdout.startswith('graph "star:2" {')
+
+
+def topology_says_what_is_wrong_and_what_is_skipped():
+    done = softib("topology", "-", input='Switch 4 "s"\n[1] "gone"[1]\n')
+    equal((done.returncode, done.stdout), (1, ""))
+    equal(done.stderr, 'softib: standard input:2:5: no node "gone" is in the file\n')
+    done = softib("topology", "-", input='Switch 4 "s"\n[1] "r"[1]\nRt 1 "r"\n' + 'do "it"\n' * 100)
+    equal(done.returncode, 0)
+    assert 'softib: standard input:3:6: the router "r" is skipped\n' in done.stderr, done
+    assert done.stderr.endswith("softib: 2 more remarks\n"), done
+    for source, reason in (("fat-tree:5", "fat-tree:K[,LEVELS]"), ("hypercube:3", "shapes are fat-tree:"),
+                           ("/nosuch", "No such file"), ("/", "Is a directory")):
+        done = softib("topology", source)
+        assert done.returncode == 1 and reason in done.stderr, done
+
+
+def topology_derives_the_guids_that_a_subnet_derives():
+    with Subnet(SOFTIB) as subnet:
+        for name in ("host-1", "host-2"):
+            subnet.softib("set", "hca", name, "present")
+        printed = softib("topology", "-f", "ibnetdiscover", "star:2").stdout
+        for name in ("host-1", "host-2"):
+            node = subnet.nodes()[name]
+            line = next(line for line in printed.splitlines() if f'# "{name}" lid' in line)
+            assert f'"H-{node["node_guid"][2:]}"[1]({int(node["port_guid"], 16):x})' in line, (node, line)
 
 
 def show_has_sections():
@@ -448,7 +493,9 @@ def automatic_start_tells_why_it_failed():
 need("ibstat", "ibping", "saquery")
 run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
-           json_has_keys_and_rates_in_one_form,
+           json_has_keys_and_rates_in_one_form, topology_converts_and_draws,
+           topology_says_what_is_wrong_and_what_is_skipped,
+           topology_derives_the_guids_that_a_subnet_derives,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_sends_nothing_to_other_services,
            a_service_that_is_not_the_owners_gets_no_request, stop_names_the_programs_that_use_the_subnet,
