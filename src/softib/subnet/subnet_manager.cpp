@@ -238,8 +238,10 @@ Result<void> SubnetManager::add_address(NodeIndex index, const IpAddress& addres
                  ipoib::to_string(address) + " is an address of the HCA '" + owner->name + "'"};
   }
   if (node->addresses.size() >= kMaxNodeAddresses) {
-    return Error{ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
-                             " addresses, which is the limit"};
+    return Error{
+        ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
+                    " addresses, which is the limit: take one away (softib set address HCA ADDRESS "
+                    "delete)"};
   }
   node->addresses.push_back(address);
   changed_.set(index);

@@ -647,7 +647,8 @@ TEST_F(InterfaceControlTest, WarnsOfThePartitionOfAnAddedInterface) {
   EXPECT_THAT(warning_with({PKey(kAdded.base())}), HasSubstr("limited member of partition 0x8013"));
   EXPECT_THAT(warning_with({kPartition}), HasSubstr("waiting for partition 0x8013"));
   // 0x8013 without its membership bit is 19 in decimal.
-  EXPECT_THAT(warning_with({PKey(0x8019)}), HasSubstr("is 0x8019 meant? Hexadecimal numbers need 0x"));
+  EXPECT_THAT(warning_with({PKey(0x8019)}),
+              HasSubstr("is 0x8019 meant? Hexadecimal numbers need 0x"));
 }
 
 TEST_F(InterfaceControlTest, RespondsToADeletionWhenItIsDone) {
