@@ -4,10 +4,16 @@ as those of a container engine with and without root.
 
 Usage: containers.py SOFTIB [NAME]...
 """
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, is_locked, need, need_root, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, need_root, run_tests, wait_for
 
 need("unshare", "rping", "ibstat")
 need_root()
@@ -17,24 +23,29 @@ ROOTFUL = ("unshare", *OWN)
 ROOTLESS = ("unshare", "--user", "--map-root-user", *OWN)
 SERVICE = 0x01060000 | 7174  # the port of rping
 ITERATIONS = 5
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / "man" / "softib.1"
 
 
-def start(subnet, container, hca, *command, **more):
-    return subprocess.Popen([*container, *subnet.command(hca, *command)], env=subnet.environment, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+def start(command, environment):
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def ping(server_in, client_in):
+def in_container(container, hca, *command):
+    return lambda subnet: start([*container, *subnet.command(hca, *command)], subnet.environment)
+
+
+def ping(server_in, client_in, start_server=None):
     """rping compares the data; the server is found by its node's address, without any network."""
     with Subnet(SOFTIB) as subnet:
         for hca in ("a", "b"):
             subnet.softib("set", "hca", hca, "present")
-        server = start(subnet, server_in, "a", "rping", "-s", "-C", str(ITERATIONS))
+        start_server = start_server or in_container(server_in, "a", "rping", "-s", "-C", str(ITERATIONS))
+        server = start_server(subnet)
         try:
             services = subnet.folder / "default/node/1/services"
             wait_for("the server", lambda: server.poll() is not None or
                      (services.exists() and is_locked(services, SERVICE)))
-            client = start(subnet, client_in, "b", "rping", "-c", "-V", "-C", str(ITERATIONS), "-a", "127.77.0.1")
+            client = in_container(client_in, "b", "rping", "-c", "-V", "-C", str(ITERATIONS), "-a", "127.77.0.1")(subnet)
             output = client.communicate(timeout=PATIENCE)[0]
             assert client.returncode == 0, output
             output = server.communicate(timeout=PATIENCE)[0]
@@ -59,7 +70,7 @@ def host_and_rootless():
 def a_killed_container_leaves_nothing():
     """Its processes end with it, and their locks."""
     with Subnet(SOFTIB) as subnet:
-        server = start(subnet, ROOTLESS, "a", "rping", "-s", "-P")
+        server = in_container(ROOTLESS, "a", "rping", "-s", "-P")(subnet)
         services = subnet.folder / "default/node/1/services"
         wait_for("the server", lambda: services.exists() and is_locked(services, SERVICE))
         server.kill()
@@ -68,5 +79,41 @@ def a_killed_container_leaves_nothing():
         assert "Active" in subnet.run("a", "ibstat").stdout
 
 
-run_tests([rootful_and_rootless, rootless_and_rootful, host_and_rootless, a_killed_container_leaves_nothing],
+def recipe():
+    """The command line of softib(1), without the name of the engine."""
+    text = MANUAL.read_text(encoding="utf-8")
+    return shlex.split(re.search(r"^\.Dl podman (run .*)$", text, re.MULTILINE)[1])
+
+
+def recipe_of_the_manual_page():
+    """Started as an engine does: in namespaces, without the caller's environment."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run")
+    parser.add_argument("--rm", action="store_true", required=True)
+    for option in ("--network", "-v", "-e", "--entrypoint"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("image")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args(recipe())
+    equal((given.network, given.v, given.entrypoint), ("none", "$SOFTIB_DIR:$SOFTIB_DIR", "softib"))
+
+    def start_server(subnet):
+        environment = {"PATH": os.environ["PATH"], given.e: subnet.environment[given.e]}
+        return start([*ROOTLESS, os.path.abspath(SOFTIB), *given.command, "-C", str(ITERATIONS)], environment)
+    ping(None, ROOTFUL, start_server)
+
+
+def engines_understand_the_recipe():
+    """Without a daemon, docker only parses its arguments."""
+    for engine in filter(shutil.which, ("docker", "podman")):
+        nowhere = dict(os.environ, DOCKER_HOST="unix:///nowhere", CONTAINER_HOST="unix:///nowhere")
+        remote = ["--remote"] if engine == "podman" else []
+        for words, understood in ((recipe(), True), (["run", "--no-such-option", *recipe()[1:]], False)):
+            done = subprocess.run([engine, *remote, *words], env=nowhere, text=True, capture_output=True,
+                                  timeout=PATIENCE, check=False)
+            assert done.returncode != 0 and ("nowhere" in done.stderr) == understood, done
+
+
+run_tests([rootful_and_rootless, rootless_and_rootful, host_and_rootless, a_killed_container_leaves_nothing,
+           recipe_of_the_manual_page, engines_understand_the_recipe],
           sys.argv[2:])
