@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kMaxInline = 1024;       ///< bytes per work requ
 inline constexpr std::uint32_t kMaxLargeReceives = 64;  ///< per queue pair
 /// Minimum buffer size of a large receive: the GRH and the largest large send.
 inline constexpr std::uint32_t kLargeReceive = ipoib::wire::Grh::kSize + kMaxTsoHeader + kMaxTso;
-inline constexpr std::uint32_t kMaxCompletionQueues = 4 * kMaxQueuePairs;
+inline constexpr std::uint32_t kMaxCompletionQueues = 2 * kMaxQueuePairs;
 inline constexpr std::uint32_t kMaxCqe = (1U << 19) - 1;  ///< entries per completion queue
 inline constexpr std::uint32_t kMaxSharedReceiveQueues = QpnLayout::kQpsPerSlot;
 inline constexpr std::uint32_t kMaxXrcDomains = 1024;

@@ -94,7 +94,8 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
     return Error{ENOSPC,
                  "the subnet is full: it has " + std::to_string(last - first) +
                      " nodes, or no LID is free: remove unused HCAs (softib set hca NAME absent), "
-                     "or use another subnet (--subnet)"};
+                     "or use another subnet (--subnet)" +
+                     (has_own_sm() ? "" : ", or --sm own, which manages more nodes")};
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   Node node{std::string(name), new_port()};
