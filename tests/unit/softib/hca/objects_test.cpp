@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <set>
 
 #include "hca_fixture.hpp"
