@@ -13,14 +13,16 @@ import shutil
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, equal, is_locked, need, need_root, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, equal, has_other_users, is_locked, need, need_root, run_tests, wait_for
 
-need("unshare", "rping", "ibstat")
+need("unshare", "setpriv", "rping", "ibstat")
 need_root()
 SOFTIB = sys.argv[1]
 OWN = ("--net", "--pid", "--fork", "--mount-proc", "--kill-child", "--ipc", "--uts")
 ROOTFUL = ("unshare", *OWN)
 ROOTLESS = ("unshare", "--user", "--map-root-user", *OWN)
+USER = 1_000_000 + os.getpid()
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups")
 SERVICE = 0x01060000 | 7174  # the port of rping
 ITERATIONS = 5
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "man" / "softib.1"
@@ -34,9 +36,16 @@ def in_container(container, hca, *command):
     return lambda subnet: start([*container, *subnet.command(hca, *command)], subnet.environment)
 
 
-def ping(server_in, client_in, start_server=None):
+class SubnetOfAUser(Subnet):
+    def _start(self, command, **more):
+        os.chown(self.root.name, USER, USER)
+        os.chmod(self.root.name, 0o755)
+        return super()._start([*AS_USER, *command], **more)
+
+
+def ping(server_in, client_in, start_server=None, subnet_of=Subnet):
     """rping compares the data; the server is found by its node's address, without any network."""
-    with Subnet(SOFTIB) as subnet:
+    with subnet_of(SOFTIB) as subnet:
         for hca in ("a", "b"):
             subnet.softib("set", "hca", hca, "present")
         start_server = start_server or in_container(server_in, "a", "rping", "-s", "-C", str(ITERATIONS))
@@ -65,6 +74,21 @@ def rootless_and_rootful():
 
 def host_and_rootless():
     ping((), ROOTLESS)
+
+
+def containers_of_a_user_and_of_root():
+    """Root's containers may use the subnet of a user, but other users' may not."""
+    if not has_other_users():
+        return
+    ping(ROOTFUL, (*AS_USER, *ROOTLESS), subnet_of=SubnetOfAUser)
+    ping((*AS_USER, *ROOTLESS), ROOTFUL, subnet_of=SubnetOfAUser)
+    other = ("setpriv", f"--reuid={USER + 1}", "--clear-groups")
+    for subnet_of, container in ((SubnetOfAUser, (*other, *ROOTLESS)), (SubnetOfAUser, other), (Subnet, (*AS_USER, *ROOTLESS))):
+        with subnet_of(SOFTIB) as subnet:
+            os.chmod(subnet.root.name, 0o755)
+            refused = in_container(container, "a", "true")(subnet)
+            output = refused.communicate(timeout=PATIENCE)[0]
+            assert refused.returncode == 1 and "belongs to another user; run as that user or root" in output, output
 
 
 def a_killed_container_leaves_nothing():
@@ -114,6 +138,7 @@ def engines_understand_the_recipe():
             assert done.returncode != 0 and ("nowhere" in done.stderr) == understood, done
 
 
-run_tests([rootful_and_rootless, rootless_and_rootful, host_and_rootless, a_killed_container_leaves_nothing,
+run_tests([rootful_and_rootless, rootless_and_rootful, host_and_rootless, containers_of_a_user_and_of_root,
+           a_killed_container_leaves_nothing,
            recipe_of_the_manual_page, engines_understand_the_recipe],
           sys.argv[2:])
