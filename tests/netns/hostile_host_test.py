@@ -102,7 +102,7 @@ class WrongKeys(hosts.Pair):
         self.assertEqual(self.right.counters()[f"drop_port_bad_{others_key}"], 0)
         self.assertRegex(self.right.run(hosts.program("ibarp"), "stats").stdout, rf"drop_port_bad_{key} +[1-9]")
         self.assertRegex(self.right.run(hosts.program("ibarp"), "metrics").stdout,
-                         rf'ipoib_port_drops_total{{[^}}]*reason="bad_{key}"[^}}]*}} [1-9]')
+                         rf'ipoib_port_drops_total{{[^}}]*reason="port_bad_{key}"[^}}]*}} [1-9]')
         self.right.wait_for_log(f"packets refused by their {name}: ", "ibarp info on both hosts")
 
     def test_wrong_qkey(self):
