@@ -125,6 +125,10 @@ class WrongKeys(hosts.Pair):
             self.softib_set("partition", "0x7fff", host, "limited")
         self.left.ping("10.44.0.2", "-c", "3", "-i", "0.1", "-W", "0.1")
         self.assert_seen("pkey", "P_Key")
+        self.assertEqual(self.right.ibarp("info")["membership"], "limited")
+        for command, text in (("info", "0xffff limited"), ("interface", "limited"),
+                              ("metrics", 'ipoib_limited_member{interface="ib0"} 1')):
+            self.assertIn(text, self.right.run(hosts.program("ibarp"), command).stdout)
 
 
 if __name__ == "__main__":
