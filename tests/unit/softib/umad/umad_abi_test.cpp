@@ -577,7 +577,7 @@ TEST_F(UmadTest, HasBothManagementInterfacesOnEachPort) {
   EXPECT_STREQ(pairs[0].smi_name, "softib0");
   EXPECT_STREQ(pairs[0].gsi_name, "softib0");
   for (const char* const name : {static_cast<const char*>(nullptr), "softib0"}) {
-    for (const std::uint8_t port : {0, 1}) {
+    for (const std::uint8_t port : {std::uint8_t{0}, std::uint8_t{1}}) {
       umad_ca_pair pair{};
       ASSERT_EQ(umad_get_smi_gsi_pair_by_ca_name(name, port, &pair, 1), 0);
       EXPECT_STREQ(pair.smi_name, "softib0");
