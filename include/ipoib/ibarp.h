@@ -258,6 +258,9 @@ IBARP_API void ibarp_set_timeout(struct ibarp* handle, int milliseconds);
 /* Why the last call on this handle failed; never NULL; valid until the next call. With NULL, why
  * the last ibarp_open() of this thread failed. */
 IBARP_API const char* ibarp_error(const struct ibarp* handle);
+/* What the last call on this handle warns of although it succeeded, such as a partition that the
+ * port is not in; never NULL, "" if there is nothing; valid until the next call. */
+IBARP_API const char* ibarp_warning(const struct ibarp* handle);
 /* Text for a negative errno value of this library, if there is no handle; never NULL. */
 IBARP_API const char* ibarp_strerror(int error);
 
@@ -332,7 +335,7 @@ IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* d
 IBARP_API int ibarp_set_log_level(struct ibarp* handle, const char* module, const char* level);
 /* Adds an interface for another partition on the port of the handle's interface; `interface` is its
  * name, NULL for the usual one ("ib0.8001"). Stores the name in `added` unless that is NULL. The
- * interface waits for the partition if the port is not in it. */
+ * interface waits for the partition if the port is not in it, and ibarp_warning() says so. */
 IBARP_API int ibarp_add_interface(struct ibarp* handle, uint16_t pkey, const char* interface,
                                   char added[IBARP_NAME_SIZE]);
 /* Deletes the handle's interface. Returns when its groups were left and the interface has gone. */

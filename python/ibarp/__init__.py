@@ -20,6 +20,7 @@ import ipaddress
 import select
 import socket
 import time
+import warnings
 
 import cffi
 
@@ -430,9 +431,13 @@ class Interface:
         return self._list("trace", _dictionary, _lib.ibarp_trace)
 
     def add_interface(self, pkey, name=None):
-        """Adds an interface for another partition of the port; returns its name."""
+        """Adds an interface for another partition of the port; returns its name. Warns of a partition that the
+        port is not in, or only as a limited member."""
         added = _ffi.new("char[]", _lib.IBARP_NAME_SIZE)
         self._do(_lib.ibarp_add_interface, pkey, name.encode() if name else _ffi.NULL, added)
+        warning = _text(_lib.ibarp_warning(self._handle))
+        if warning:
+            warnings.warn(warning, stacklevel=2)
         return _text(added)
 
     def delete_interface(self):

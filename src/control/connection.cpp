@@ -102,7 +102,8 @@ Result<void> Connection::try_open() {
     }
     if (code == 0) return {};
     if (code == EAGAIN)
-      return Error{ETIMEDOUT, interface_ + ": ipoibd does not accept connections"};
+      return Error{ETIMEDOUT,
+                   interface_ + ": ipoibd does not accept connections: see its log, or restart it"};
     if (code != ENOENT && code != ENOTDIR && code != ECONNREFUSED) {
       return from_errno(interface_, code);
     }
@@ -220,7 +221,7 @@ Result<void> Connection::wait(short events, Deadline deadline) const {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return from_errno(interface_, errno);
     if (deadline != Deadline::max() && SteadyClock::now() >= deadline) {
-      return Error{ETIMEDOUT, interface_ + ": ipoibd does not respond"};
+      return Error{ETIMEDOUT, interface_ + ": ipoibd does not respond: see its log, or restart it"};
     }
   }
 }

@@ -191,6 +191,10 @@ const char* ibarp_error(const ibarp* handle) {
   return handle == nullptr ? open_error.c_str() : handle->error.c_str();
 }
 
+const char* ibarp_warning(const ibarp* handle) {
+  return handle == nullptr ? "" : handle->warning.c_str();
+}
+
 int ibarp_get(ibarp* handle, const ibarp_address* address, ibarp_entry* entry) {
   return with(handle, [&] {
     GetRequest request;
@@ -411,6 +415,7 @@ int ibarp_add_interface(ibarp* handle, std::uint16_t pkey, const char* interface
     const AddInterfaceRequest request{PKey(pkey), interface == nullptr ? "" : interface};
     return ask<AddedInterface>(handle, request, [&](const AddedInterface& made) {
       if (added != nullptr) copy_text(made.name, added, IBARP_NAME_SIZE);
+      handle->warning = made.warning;
       return 0;
     });
   });

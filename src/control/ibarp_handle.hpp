@@ -26,6 +26,7 @@ struct CurrentEvent {
 struct ibarp {
   ipoib::control::Connection connection;
   std::string error;
+  std::string warning{};
   ipoib::control::InterfaceInfo info;  ///< keeps the texts of the last ibarp_get_info()
   /// The connection of the subscription, apart so that requests are possible, too; null without
   /// one.
@@ -53,6 +54,7 @@ template <class Call>
 int with(ibarp* handle, Call call) noexcept {
   if (handle == nullptr) return -EINVAL;
   handle->error.clear();
+  handle->warning.clear();
   const int result = guarded(call);
   if (result == -ENOMEM) guarded([&] { return refuse(handle, Error{ENOMEM, "out of memory"}); });
   return result;

@@ -59,7 +59,7 @@ Result<StaticNeighbour> parse_words(const Words& words) {
   } else {
     return Error{EINVAL, quoted(words[0]) +
                              " is no link-layer address; expected 20 bytes in hexadecimal with "
-                             "colons, QPN@GID, or a GID"};
+                             "colons, QPN@GID, or a GID, and behind it an IP address"};
   }
   if (words.size() < 2) return Error{EINVAL, "the IP address is missing"};
   const auto address = parse_ip_address(words[1]);

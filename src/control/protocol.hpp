@@ -38,6 +38,7 @@ struct Flushed {
 /// Reply to add_interface.
 struct AddedInterface {
   std::string name;
+  std::string warning = {};  ///< what the operator may not have meant; may be empty
   friend bool operator==(const AddedInterface&, const AddedInterface&) = default;
 };
 /// Reply by request: list EntryPage, get Entry, resolve Resolution, set, pin, delete, failover and

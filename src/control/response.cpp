@@ -53,7 +53,10 @@ struct ReplyEmitter {
     out["next"] = page.next;
     out["end"] = page.end;
   }
-  void operator()(const AddedInterface& added) const { out["interface"] = added.name; }
+  void operator()(const AddedInterface& added) const {
+    out["interface"] = added.name;
+    if (!added.warning.empty()) out["warning"] = added.warning;
+  }
 };
 
 /// Parses the reply to a request.
@@ -102,7 +105,9 @@ struct ReplyReader {
   }
   Reply operator()(const TraceRequest& /*request*/) const { return read_page(reader); }
   Reply operator()(const AddInterfaceRequest& /*request*/) const {
-    return AddedInterface{reader.text("interface")};
+    AddedInterface added{reader.text("interface")};
+    if (reader.has("warning")) added.warning = reader.text("warning");
+    return added;
   }
   Reply operator()(const DeleteInterfaceRequest& /*request*/) const { return Done{}; }
 };

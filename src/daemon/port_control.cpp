@@ -214,8 +214,10 @@ void PortControl::show_silence() {
 
 void PortControl::log_silence(PortRole role) {
   if (is_silent_[role]) {
-    dependencies_.log.warn("{} port: the subnet's SA answers the other port, but not this one",
-                           name(role));
+    dependencies_.log.warn(
+        "{} port: the subnet's SA answers the other port, but not this one: check its cable and "
+        "counters (iblinkinfo, perfquery)",
+        name(role));
   } else {
     dependencies_.log.info("{} port: is no longer silent", name(role));
   }

@@ -254,7 +254,7 @@ void check_metrics(const Command& command) {
   if (is_text && command.json) misused("metrics, save and bugreport do not print JSON");
 }
 
-void misused(const std::string& what) { throw Failure(kUsage, what + "; see ibarp --help"); }
+void misused(const std::string& what) { throw Failure(kUsage, what + " (see ibarp --help)"); }
 
 Command parse_command(int argc, char** argv) {
   Command command;

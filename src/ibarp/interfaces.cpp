@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "color.hpp"
+#include "output.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -86,6 +87,8 @@ std::string add_interface(const Client& client, const Command& command) {
   client.check(ibarp_add_interface(client.get(), command.pkey,
                                    command.name.empty() ? nullptr : command.name.c_str(),
                                    name.data()));
+  const std::string warning = ibarp_warning(client.get());
+  if (!warning.empty()) print_warning(warning);
   if (!command.json) return "";
   return json::serialize(json::array{json::object{{"interface", std::string(name.data())}}}) + "\n";
 }

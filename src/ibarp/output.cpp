@@ -37,6 +37,10 @@ void print_error(const std::string& why) {
   std::fprintf(stderr, "ibarp: %s%s\n", location.c_str(), text.c_str());
 }
 
+void print_warning(const std::string& text) {
+  std::fprintf(stderr, "ibarp: %swarning: %s\n", location.c_str(), text.c_str());
+}
+
 void set_location(const std::string& now) { location = now; }
 
 }  // namespace ipoib::ibarp

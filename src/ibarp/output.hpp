@@ -14,6 +14,8 @@ bool print_line(const std::string& text);
 
 /// Prints "ibarp: WHY" on stderr, after `location`.
 void print_error(const std::string& why);
+/// Prints "ibarp: warning: TEXT" on stderr, after the location.
+void print_warning(const std::string& text);
 /// The text "FILE:LINE: " while a command of a file runs; otherwise empty.
 void set_location(const std::string& location);
 

@@ -45,7 +45,7 @@ std::string save(const Client& client, SavedDaemons& daemons) {
     out += "interface replace " + hexadecimal(info.pkey, 4) + " name " + client.interface() +
            " dev " + first->second + "\n";
   }
-  out += log_command(client) + dev + "\n";
+  if (is_new) out += log_command(client) + dev + "\n";
   for (const std::string& each : neighbour_commands(client)) out += each + dev + "\n";
   return out;
 }

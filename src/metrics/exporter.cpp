@@ -91,7 +91,8 @@ Result<void> serve(const ListenAddress& address, const std::string& password,
                    std::function<Families()> collect,
                    const std::function<void(const std::string& url)>& ready) {
   if (const int code = listen_error(address); code != 0) {
-    return Error{code, "cannot listen on " + address.text() + ": " + std::strerror(code)};
+    return Error{code, "cannot listen on " + address.text() + ": " + std::strerror(code) +
+                           "; choose another address or port (ss -ltnp lists those in use)"};
   }
   const sigset_t signals = block_termination();
   (void)std::signal(SIGPIPE, SIG_IGN);  // a client may close its connection early

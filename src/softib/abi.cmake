@@ -25,9 +25,12 @@ function(softib_runtime_name library readelf out)
 endfunction()
 
 # Writes the version script of libsoftib.so. Functions of the libraries have the versions that they have there,
-# for dlvsym(3). The others have none, so that references to any version bind to them.
+# for dlvsym(3), also those that only later versions of the libraries have: a program does not start if a version
+# is missing that it needs. The others have none, so that references to any version bind to them.
 function(softib_write_version_script script readelf)
-  set(versions)
+  set(versions IBUMAD_1.3 IBUMAD_1.4)
+  set(names_IBUMAD_1.3 umad_open_smi_port)
+  set(names_IBUMAD_1.4 umad_get_smi_gsi_pairs umad_get_smi_gsi_pair_by_ca_name)
   foreach(library ${ARGN})
     softib_read_exports(${library} ${readelf} exports)
     foreach(export ${exports})
@@ -39,6 +42,7 @@ function(softib_write_version_script script readelf)
   list(REMOVE_DUPLICATES versions)
   set(text)
   foreach(version ${versions})
+    list(REMOVE_DUPLICATES names_${version})
     list(JOIN names_${version} ";\n    " names)
     string(APPEND text "${version} {\n  global:\n    ${names};\n};\n")
   endforeach()

@@ -61,6 +61,10 @@ void use_umad() {
   char names[2][UMAD_CA_NAME_LEN];
   require(LOOK_UP(umad, umad_get_cas_names, nullptr)(names, 2) == 1, "the program has one CA");
   require(std::strcmp(names[0], "softib0") == 0, "a CA that is not softib's");
+  // A program of a later version of rdma-core does not start without them.
+  (void)look_up<int()>(umad, "umad_open_smi_port", "IBUMAD_1.3");
+  (void)look_up<int()>(umad, "umad_get_smi_gsi_pairs", "IBUMAD_1.4");
+  (void)look_up<int()>(umad, "umad_get_smi_gsi_pair_by_ca_name", "IBUMAD_1.4");
 }
 
 void look_for_other_libraries() {

@@ -17,12 +17,14 @@ from softib_subnet import Subnet, run_tests, skip
 
 SOFTIB = sys.argv[1]
 PYTHON = "/usr/bin/python3"  # pyverbs is built for Debian's Python
+EXAMPLE = pathlib.Path("/usr/share/doc/python3-pyverbs/examples/ib_devices.py")
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
 if subprocess.run([PYTHON, "-c", "import pyverbs"], stderr=subprocess.DEVNULL).returncode != 0:
     skip("python3-pyverbs is not installed")
-if not SUITE.is_dir():
-    skip(f"{SUITE} does not exist: the package was installed without documents")
+for path in (SUITE, EXAMPLE):
+    if not path.exists():
+        skip(f"{path} does not exist: the package was installed without documents")
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/softib-conformance.md"
 
@@ -69,4 +71,17 @@ def no_test_fails_and_those_to_be_passed_are():
         assert not unknown, f"not in {DOCUMENT.name}: {unknown}"
 
 
-run_tests([no_test_fails_and_those_to_be_passed_are])
+def guid_of(subnet, hca):
+    return subnet.run(hca, "cat", "/sys/class/infiniband/softib0/node_guid").stdout.strip().replace(":", "")
+
+
+def example_lists_the_hcas():
+    """The only example that Debian packages."""
+    with Subnet(SOFTIB) as subnet:
+        printed = subnet.run("a,b", PYTHON, str(EXAMPLE)).stdout
+        devices = {words[0]: int(words[-1], 16) for words in map(str.split, printed.splitlines()[2:])}
+        expected = {device: int(guid_of(subnet, hca), 16) for device, hca in (("softib0", "a"), ("softib1", "b"))}
+        assert devices == expected, (printed, expected)
+
+
+run_tests([example_lists_the_hcas, no_test_fails_and_those_to_be_passed_are])

@@ -110,7 +110,7 @@ def rping_serves_many_clients():
 def ucmatose_transfers_on_many_connections():
     with Subnet(SOFTIB) as subnet:
         for options in ([], ["-c", "100"], ["-c", "5", "-C", "100", "-S", "100000"], ["-m"],
-                        ["-c", "10", "-m"], ["-t", "8"], ["-c", "1000"]):
+                        ["-c", "10", "-m"], ["-t", "8"], ["-c", "2000"]):
             outputs = play(subnet, ["ucmatose", *options], ["ucmatose", *options, "-s", V4],
                            CMATOSE_PORT)
             for output in outputs:

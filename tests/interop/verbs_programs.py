@@ -57,7 +57,7 @@ def device_information():
             "pkey_tbl_len": "32",
             "gid_tbl_len": "1",
             "phys_state": "LINK_UP (5)",
-            "max_srq": "1024",
+            "max_srq": "4096",
             "bad_pkey_cntr": "0x0",
         }
         wrong = {name: values.get(name) for name, value in wanted.items()

@@ -92,5 +92,44 @@ class HostileHost(hosts.Pair):
         self.assertLess(slow, SLOWER * willing)
 
 
+class WrongKeys(hosts.Pair):
+    """Packets that the port refuses by their keys."""
+
+    def assert_seen(self, key, name):
+        """Of right's port, in the counters, the metrics and the log."""
+        wait_until(lambda: self.right.counters()[f"drop_port_bad_{key}"] > 0, "they are counted")
+        others_key = {"qkey": "pkey", "pkey": "qkey"}[key]
+        self.assertEqual(self.right.counters()[f"drop_port_bad_{others_key}"], 0)
+        self.assertRegex(self.right.run(hosts.program("ibarp"), "stats").stdout, rf"drop_port_bad_{key} +[1-9]")
+        self.assertRegex(self.right.run(hosts.program("ibarp"), "metrics").stdout,
+                         rf'ipoib_port_drops_total{{[^}}]*reason="port_bad_{key}"[^}}]*}} [1-9]')
+        self.right.wait_for_log(f"packets refused by their {name}: ", "ibarp info on both hosts")
+
+    def test_wrong_qkey(self):
+        self.set_up()
+        self.start()
+        scene = attacks.Scene(self.right, self.left, self.left)
+        scene.info["qkey"] = hex(int(scene.info["qkey"], 16) ^ 1)
+        with attacks.from_hca("probes")(scene, attacks.DATAGRAMS, 100) as sender:
+            wait_until(lambda: not sender.is_running(), "all are sent")
+            self.assertEqual(sender.popen.returncode, 0, sender.output())
+        self.assert_seen("qkey", "Q_Key")
+        self.assertEqual(self.right.counters()["arp_limited"], 0, "none has reached the daemon")
+
+    def test_wrong_pkey(self):
+        """Two limited members; the sender knows the other one from before."""
+        self.set_up()
+        self.start()
+        self.assert_connected()
+        for host in "left", "right":
+            self.softib_set("partition", "0x7fff", host, "limited")
+        self.left.ping("10.44.0.2", "-c", "3", "-i", "0.1", "-W", "0.1")
+        self.assert_seen("pkey", "P_Key")
+        self.assertEqual(self.right.ibarp("info")["membership"], "limited")
+        for command, text in (("info", "0xffff limited"), ("interface", "limited"),
+                              ("metrics", 'ipoib_limited_member{interface="ib0"} 1')):
+            self.assertIn(text, self.right.run(hosts.program("ibarp"), command).stdout)
+
+
 if __name__ == "__main__":
     hosts.main()

@@ -96,6 +96,25 @@ class SystemLimits(hosts.Pair):
             # The subnet that ipoibd has started removes its folder after it has said why it ends.
             hosts.wait_until(lambda: os.listdir(self.folder) == [], "nothing half made is left")
         self.assert_no_interface()
+        # Of softib exec: the subnet, the command, and the engine of its HCA, which says so itself.
+        for number in 1, 2, 3, 4:
+            done = self.left.run(*identity, "env", *folders, "prlimit", f"--nproc={number}", program("softib"), "exec", "--",
+                                 "ibv_devinfo", "-l", check=False)
+            self.assertNotEqual(done.returncode, 0, done)
+            for word in "Resource temporarily unavailable", "ulimit -u":
+                self.assertIn(word, done.stderr)
+            hosts.wait_until(lambda: os.listdir(self.folder) == [], "nothing half made is left")
+
+    def test_processes_of_ibarp(self):
+        """It has one, with threads only for metrics."""
+        self.left.start()
+        user = 1_000_000 + os.getpid()
+        identity = ("setpriv", f"--reuid={user}", "--clear-groups")
+        if subprocess.run([*identity, "true"], check=False, capture_output=True).returncode != 0:
+            self.skipTest("there are no other users here")
+        done = self.left.run(*identity, "prlimit", "--nproc=1", program("ibarp"), "metrics", "--serve", "0", check=False)
+        self.assert_failed(done, ("ulimit -u",))
+        self.left.run(*identity, "prlimit", "--nproc=1", program("ibarp"), "info")
 
     def test_no_proc_and_no_tun(self):
         """In a mount namespace without them."""

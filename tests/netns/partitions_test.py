@@ -251,6 +251,16 @@ class ByHand(Partitions):
             self.assertIn(why, self.ibarp(self.left, "interface", *arguments, status=status))
         self.assertEqual(self.names(self.left), ["ib0"])
 
+    def test_warns_of_what_may_not_be_meant(self):
+        self.set_up("--partition", "1=full:right", "--partition", "2=limited")
+        self.left.start()
+        for pkey, warning in (("8002", "is 0x8002 meant? Hexadecimal numbers need 0x"),
+                              ("0x8001", "waiting for partition 0x8001: the port is in"),
+                              ("0x8002", "limited member of partition 0x8002")):
+            done = self.left.run(hosts.program("ibarp"), "interface", "add", pkey)
+            self.assertIn(warning, done.stderr)
+            self.assertEqual(done.stderr.count("ibarp: warning: "), 1, done.stderr)
+
     def test_waits_for_the_partition(self):
         self.set_up("--partition", "1=full:right")
         self.left.start_all()

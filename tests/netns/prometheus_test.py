@@ -91,6 +91,11 @@ class Text(Metrics):
         self.assertGreater(len(used), 10)
         samples = {line.split("{")[0].split(" ")[0] for line in text.splitlines()}
         self.assertEqual(used - samples, set())
+        labels = re.findall(r'(\w+)=~?"([\w|]+)"', ALERTS.read_text(encoding="utf-8"))
+        self.assertGreater(len(labels), 2)
+        for label, values in labels:
+            for value in values.split("|"):
+                self.assertIn(f'{label}="{value}"', text)
 
     def test_promtool_accepts_it(self):
         self.need("promtool")

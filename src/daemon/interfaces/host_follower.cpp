@@ -69,8 +69,10 @@ void HostFollower::take(HostView&& view, TimePoint began) {
   dependencies_.trace.record("host changed", monotonic_now(), view.addresses.size(),
                              view.tables.size());
   if (view.routes_left_out > 0) {
-    dependencies_.log.warn("{} routes through the interface are ignored, beyond the maximum of {}",
-                           view.routes_left_out, HostView::kMaxRoutes);
+    dependencies_.log.warn(
+        "{} routes through the interface are ignored, beyond the maximum of {}: replace some by "
+        "routes of shorter prefixes",
+        view.routes_left_out, HostView::kMaxRoutes);
   }
   auto routes = take_routes(view);
   dependencies_.changed({std::move(view), std::move(routes), began});

@@ -26,6 +26,25 @@ void reply_members(const wire::SaResult& result, const InterfaceControl::Callbac
   done(control::Reply(std::move(members)));
 }
 
+/// What keeps a port with this P_Key table from the whole partition; empty if nothing does.
+std::string partition_warning(const std::vector<PKey>& table, PKey pkey, std::string_view port) {
+  const auto found = find_partition(table, pkey);
+  if (!found) {
+    const auto meant = meant_in_hexadecimal(table, pkey);
+    return fmt::format(
+        "waiting for partition {:#06x}: {} is in {}; add the port in the subnet manager, "
+        "or choose another P_Key{}",
+        pkey.value(), port, list_of(table),
+        meant ? fmt::format(" (is {:#06x} meant? Hexadecimal numbers need 0x)", meant->value())
+              : "");
+  }
+  if (found->pkey.is_full()) return {};
+  return fmt::format(
+      "{} is a limited member of partition {:#06x}: reaches full members, but not other limited "
+      "members; only the subnet manager can make it a full member",
+      port, pkey.value());
+}
+
 /// Keeps permanent entries and pins for the next interface of the partition.
 InterfaceControl::Callback stored(const std::shared_ptr<StaticNeighbours>& neighbours,
                                   const control::InterfaceRequest& request,
@@ -78,6 +97,7 @@ void InterfaceControl::replace_port(const PortReplaced& part) {
 void InterfaceControl::on(const PortUpdate& update) {
   // A link that is up leaves its groups when it stops; one that lost the port could not.
   if (stop_reason_) return;
+  pkeys_[update.role] = update.port.pkeys;
   log_partition(update.role, update.port);
   // The backup port changes neither addresses of the host nor its DHCP client identifier.
   if (update.role == PortRole::primary && !update.port.gid.is_zero()) {
@@ -96,20 +116,8 @@ void InterfaceControl::log_partition(PortRole role, const verbs::PortSnapshot& p
   const auto found = find_partition(port.pkeys, dependencies_.pkey);
   const PKey entry = found ? found->pkey : PKey();
   if (std::exchange(entry_[role], entry) == entry) return;
-  if (!found) {
-    const auto meant = meant_in_hexadecimal(port.pkeys, dependencies_.pkey);
-    dependencies_.log.warn(
-        "waiting for partition {:#06x}: {} is in {}; add the port in the subnet manager, "
-        "or choose another P_Key{}",
-        dependencies_.pkey.value(), text_of(role), list_of(port.pkeys),
-        meant ? fmt::format(" (is {:#06x} meant? Hexadecimal numbers need 0x)", meant->value())
-              : "");
-  } else if (!entry.is_full()) {
-    dependencies_.log.warn(
-        "{} is a limited member of partition {:#06x}: reaches full members, but not other "
-        "limited members",
-        text_of(role), dependencies_.pkey.value());
-  }
+  const auto warning = partition_warning(port.pkeys, dependencies_.pkey, text_of(role));
+  if (!warning.empty()) dependencies_.log.warn("{}", warning);
 }
 
 /// If the mailbox is full, makes the link confirm everything instead.
@@ -162,7 +170,8 @@ void InterfaceControl::add_interface(const control::AddInterfaceRequest& request
   const auto name =
       dependencies_.owner.add_interface(dependencies_.number, request.pkey.as_full(), request.name);
   if (!name) return done(name.error());
-  done(control::Reply(control::AddedInterface{*name}));
+  done(control::Reply(control::AddedInterface{
+      *name, partition_warning(pkeys_[active_], request.pkey.as_full(), text_of(active_))}));
 }
 
 void InterfaceControl::delete_interface(Callback done) {

@@ -99,6 +99,7 @@ class InterfaceControl final : public control::Handler {
   PerPort<wire::SaRequestId> next_request_;
   PortRole active_ = PortRole::primary;  ///< as the interface's thread has reported
   PerPort<std::optional<PKey>> entry_;   ///< in the P_Key table; an invalid key if it has none
+  PerPort<std::vector<PKey>> pkeys_;     ///< the P_Key table
   std::vector<ToControl> messages_;
 };
 

@@ -129,8 +129,9 @@ void Interfaces::apply_plan() {
   const auto changes = update_plan();
   for (const PKey partition : changes.remove) remove(partition);
   if (changes.left_out > left_out_) {
-    dependencies_.log.warn("{} partitions have no interface: the maximum is {}", changes.left_out,
-                           kMaxInterfaces);
+    dependencies_.log.warn(
+        "{} partitions have no interface: the maximum is {}; choose partitions with --pkey",
+        changes.left_out, kMaxInterfaces);
   }
   left_out_ = changes.left_out;
   std::string failure;

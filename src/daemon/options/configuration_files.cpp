@@ -47,7 +47,7 @@ std::vector<std::string> configuration_files(const std::string& folder, const st
   append(files, fs::path(folder) / "ipoibd.conf");
   if (files.size() > kMaxConfigurationFiles) {
     throw UsageError(folder + ": more than " + std::to_string(kMaxConfigurationFiles) +
-                     " configuration files");
+                     " configuration files: merge some");
   }
   return files;
 }

@@ -57,7 +57,10 @@ Result<void> CpuShares::Share::pin_thread() const {
   const auto wanted = cpu();
   const int error = wanted ? pin_calling_thread(*wanted) : 0;
   if (error == 0) return {};
-  return Error{error, fmt::format("cannot pin the thread to CPU {}: {}", *wanted, strerror(error))};
+  return Error{error,
+               fmt::format("cannot pin the thread to CPU {}: {}; choose one with --cpu that this "
+                           "process may use (taskset -cp PID)",
+                           *wanted, strerror(error))};
 }
 
 }  // namespace ipoib::daemon

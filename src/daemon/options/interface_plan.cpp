@@ -81,8 +81,10 @@ Result<void> InterfacePlan::add(PKey partition, const std::string& name) {
                                      partition.value(), its_name)};
   }
   if (interfaces_.size() >= kMaxInterfaces) {
-    return Error{ENOSPC, fmt::format("{} partitions have an interface, which is the maximum",
-                                     interfaces_.size())};
+    return Error{ENOSPC,
+                 fmt::format("{} partitions have an interface, which is the maximum: delete "
+                             "one (ibarp interface delete)",
+                             interfaces_.size())};
   }
   const auto chosen = name.empty() ? usual_name_of(partition) : name;
   if (!is_interface_name(chosen)) {

@@ -77,7 +77,7 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
   const auto* const known = all.find_nothrow(option.string_key, false);
   if (known == nullptr || !is_for_files(option.string_key)) {
     throw UsageError("no option '" + option.string_key + "'" +
-                     suggestion(option.string_key, all, "") + "; ipoibd --help lists the options");
+                     suggestion(option.string_key, all, "") + " (ipoibd --help lists the options)");
   }
   if (equals != std::string::npos) {
     option.value.push_back(trimmed(text.substr(equals + 1)));
@@ -286,9 +286,9 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     options.link.limits.paths = options.link.limits.neighbours + 1;
   } catch (const po::unknown_option& error) {
     throw UsageError(error.what() + suggestion(error.get_option_name(), all, "--") +
-                     "; ipoibd --help lists the options");
+                     " (ipoibd --help lists the options)");
   } catch (const po::error& error) {
-    throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");
+    throw UsageError(std::string(error.what()) + " (ipoibd --help lists the options)");
   }
   return options;
 }

@@ -28,8 +28,10 @@ void check_options(const verbs::PortSnapshot& port, const Options& options) {
                              ": the only partitions of the RoCE port are " + list_of(port.pkeys));
   }
   if (options.gid_index && port.gid.is_zero()) {
-    throw std::runtime_error("--gid-index " + std::to_string(*options.gid_index) +
-                             ": the port has no RoCE v2 GID that is an IPv6 address");
+    throw std::runtime_error(
+        "--gid-index " + std::to_string(*options.gid_index) +
+        ": the port has no RoCE v2 GID there that is an IPv6 address; leave the "
+        "option out, or see gid_attrs/types of the port in /sys");
   }
 }
 
@@ -54,7 +56,7 @@ std::unique_ptr<SaBackend> make_sa_backend(const verbs::Device& device, const Op
     check_options(device.query().value(), options);
     return std::make_unique<RoceSa>(options.link.creation, *logs.sa);
   }
-  if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports");
+  if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports: leave it out");
   auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   auto memberships = share_memberships(mads->identity(), *logs.sa);
   return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa,

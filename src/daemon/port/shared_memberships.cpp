@@ -108,7 +108,7 @@ Result<SharedMemberships> SharedMemberships::open(const std::filesystem::path& f
     }
     std::this_thread::sleep_for(kPause);
   }
-  return Error(EBUSY, path.string() + ": another process keeps it locked");
+  return Error(EBUSY, path.string() + ": another process keeps it locked (lslocks)");
 }
 
 SharedMemberships::~SharedMemberships() {

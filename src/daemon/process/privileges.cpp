@@ -29,7 +29,7 @@ Account account_of(const passwd& user) { return {user.pw_uid, user.pw_gid, user.
 
 gid_t existing_group(const std::string& text) {
   if (const auto found = find_group(text)) return *found;
-  throw std::runtime_error("--group " + text + ": there is no such group");
+  throw std::runtime_error("--group " + text + ": there is no such group (getent group)");
 }
 
 /// All groups of a user.

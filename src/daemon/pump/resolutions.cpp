@@ -48,7 +48,8 @@ std::optional<control::Response> progress(const IpAddress& address, link::Link& 
 
 Result<void> Resolutions::add(const control::ResolveRequest& request, Callback& done,
                               TimePoint now) {
-  if (pending_.size() >= kMax) return Error{EBUSY, "too many neighbours are being resolved"};
+  if (pending_.size() >= kMax)
+    return Error{EBUSY, "too many neighbours are being resolved: try again"};
   pending_.push_back({request.address, now + request.timeout, std::move(done)});
   return {};
 }

@@ -72,6 +72,38 @@ bool gains_privileges(const std::string& path) {
          ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
+/// Whether sudo(8), or env(1) with -i, executes the program that its arguments name.
+bool clears_environment(const std::string& path, char** argv) {
+  const auto name = path.substr(path.rfind('/') + 1);
+  if (name == "sudo") return true;
+  if (name != "env") return false;
+  bool clears = false;
+  for (char** word = argv + 1; *word != nullptr; ++word) {
+    const std::string_view text = *word;
+    clears |= text == "-" || text == "-i" || text == "--ignore-environment";
+    if (text.starts_with("LD_PRELOAD=")) return false;
+    if (text == "-u" || text == "-C") {
+      if (*++word == nullptr) break;
+    } else if (!text.starts_with('-') && text.find('=') == std::string_view::npos) {
+      return clears;  // the program
+    }
+  }
+  return false;
+}
+
+/// Why a program cannot use an emulated HCA, and what to do; empty if it can, or if that is
+/// unknown, as for a script.
+std::string obstacle_of(const std::string& path, char** argv) {
+  if (is_static(path)) return "it is statically linked; link it dynamically";
+  if (clears_environment(path, argv)) {
+    return "it clears the environment; let it start softib run, in place of the program";
+  }
+  if (gains_privileges(path)) {
+    return "it gains privileges when it is executed; start softib run as root";
+  }
+  return {};
+}
+
 /// Whether seccomp forbids what regions with on-demand paging need.
 bool may_copy_memory() {
   char from = 1;
@@ -108,20 +140,14 @@ ipoib::Result<void> set_environment(const fabric::SubnetFolder& folder, const st
   return {};
 }
 
-std::string obstacle_of(const std::string& path) {
-  if (is_static(path)) return "it is statically linked";
-  if (gains_privileges(path)) return "it gains privileges when it is executed";
-  return {};
-}
-
 int execute(char** argv) {
   const std::string file = find_file(argv[0]);
-  if (const auto obstacle = file.empty() ? "" : obstacle_of(file); !obstacle.empty()) {
+  if (const auto obstacle = file.empty() ? "" : obstacle_of(file, argv); !obstacle.empty()) {
     std::cerr << "softib: " << argv[0] << " cannot use the emulated HCA: " << obstacle << '\n';
   }
   if (!may_copy_memory()) {
     std::cerr << "softib: the system call process_vm_readv is forbidden here: memory regions with "
-                 "on-demand paging will fail\n";
+                 "on-demand paging will fail; allow it in the seccomp profile\n";
   }
   ::execvp(argv[0], argv);
   int code = errno;

@@ -21,8 +21,4 @@ ipoib::Result<void> set_environment(const fabric::SubnetFolder& folder, const st
 /// that fails, with the exit code of shells and env(1), after a message.
 int execute(char** argv);
 
-/// Why a program cannot use an emulated HCA: it is statically linked, or gains privileges, so that
-/// the dynamic linker preloads nothing. Empty if it can, or if that is unknown, as for a script.
-[[nodiscard]] std::string obstacle_of(const std::string& path);
-
 }  // namespace softib::cli

@@ -112,16 +112,16 @@ struct PortAttributes {
 };
 
 /// A queue pair number identifies the process that owns the queue pair, so that packets are routed
-/// to processes without a global table of queue pairs:  | epoch 8 | slot 6 | index 10 |
+/// to processes without a global table of queue pairs:  | epoch 6 | slot 6 | index 12 |
 /// A process on an HCA occupies one of its process slots. The epoch of a slot grows each time the
 /// slot is taken, so that the numbers of a dead process are not reused soon. Epoch 0 is never used
-/// (it contains QP0 and QP1), nor is 255 (it contains the multicast QPN 0xffffff).
+/// (it contains QP0 and QP1), nor is 63 (it contains the multicast QPN 0xffffff).
 struct QpnLayout {
-  static constexpr unsigned kIndexBits = 10;
+  static constexpr unsigned kIndexBits = 12;
   static constexpr unsigned kSlotBits = 6;
   static constexpr std::uint32_t kQpsPerSlot = 1U << kIndexBits;
   static constexpr std::uint32_t kSlots = 1U << kSlotBits;
-  static constexpr std::uint32_t kMaxEpoch = 254;
+  static constexpr std::uint32_t kMaxEpoch = 62;
 
   [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t slot,
                                           std::uint32_t index) {

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach(const fabric::SubnetFolder& f
     if (endpoint && (*endpoint)->hca_name() == name) return endpoint;
     if (!endpoint && !is_gone(endpoint.error())) return endpoint;
   }
-  return Error{EBUSY, "the HCA '" + hca + "' keeps changing"};
+  return Error{EBUSY, "the HCA '" + hca + "' keeps changing: try again"};
 }
 
 }  // namespace softib::endpoint

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "program/limits.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/fabric/unused_folder.hpp"
@@ -140,7 +141,10 @@ Result<Endpoint*> process_endpoint(std::size_t hca) {
   if (!is_ours || is_lost) {
     std::string folder;
     auto attached = attach_by_environment(hca, folder, state.mapped);
-    if (!attached) return attached.error();
+    if (!attached) {
+      const Error& error = attached.error();
+      return Error{error.code, error.message + ipoib::program::limit_remedy(error.message)};
+    }
     clean_up_at_exit();
     state.folder = std::move(folder);
     if (attachment.endpoint != nullptr) state.obsolete.push_back(attachment.endpoint);

@@ -64,7 +64,10 @@ Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.failed) return hca_failed();
   auto* const pd = pds_.add(std::make_unique<ProtectionDomain>());
-  if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
+  if (pd == nullptr)
+    return Error{ENOMEM,
+                 "a process can have " + std::to_string(kMaxProtectionDomains) +
+                     " protection domains on an HCA: use several HCAs (softib run --hca A,B)"};
   return pd;
 }
 
@@ -83,11 +86,15 @@ Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, st
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bool keeps_times) {
   if (port_.failed) return hca_failed();
   if (capacity == 0 || capacity > kMaxCqe) {
-    return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
+    return Error{
+        EINVAL, "a completion queue has 1 to " + std::to_string(kMaxCqe) + " entries: use several"};
   }
   auto* const cq = cqs_.add(std::make_unique<CompletionQueue>(completion_capacity(capacity),
                                                               keeps_times ? &clock_ : nullptr));
-  if (cq == nullptr) return Error{ENOMEM, "too many completion queues"};
+  if (cq == nullptr)
+    return Error{ENOMEM,
+                 "a process can have " + std::to_string(kMaxCompletionQueues) +
+                     " completion queues on an HCA: use several HCAs (softib run --hca A,B)"};
   return cq;
 }
 
@@ -120,7 +127,9 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
   ah->attributes = attributes;
   ah->protection_domain = &pd;
   auto* const added = ahs_.add(std::move(ah));
-  if (added == nullptr) return Error{ENOMEM, "too many address handles"};
+  if (added == nullptr)
+    return Error{ENOMEM, "a process can have " + std::to_string(kMaxAddressHandles) +
+                             " address handles on an HCA: use several HCAs (softib run --hca A,B)"};
   ++pd.users;
   return added;
 }

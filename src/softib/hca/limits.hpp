@@ -17,11 +17,11 @@ inline constexpr std::uint32_t kMaxInline = 1024;       ///< bytes per work requ
 inline constexpr std::uint32_t kMaxLargeReceives = 64;  ///< per queue pair
 /// Minimum buffer size of a large receive: the GRH and the largest large send.
 inline constexpr std::uint32_t kLargeReceive = ipoib::wire::Grh::kSize + kMaxTsoHeader + kMaxTso;
-inline constexpr std::uint32_t kMaxCompletionQueues = 4 * kMaxQueuePairs;
+inline constexpr std::uint32_t kMaxCompletionQueues = 2 * kMaxQueuePairs;
 inline constexpr std::uint32_t kMaxCqe = (1U << 19) - 1;  ///< entries per completion queue
 inline constexpr std::uint32_t kMaxSharedReceiveQueues = QpnLayout::kQpsPerSlot;
 inline constexpr std::uint32_t kMaxXrcDomains = 1024;
-inline constexpr std::uint32_t kMaxProtectionDomains = 1024;
+inline constexpr std::uint32_t kMaxProtectionDomains = kMaxQueuePairs;
 inline constexpr std::uint32_t kMaxMemoryRegions = 1U << 16;
 inline constexpr std::size_t kMaxDeviceMemory = 1 << 18;        ///< bytes in a process
 inline constexpr std::uint32_t kMaxDeviceMemoryAlignment = 12;  ///< log2

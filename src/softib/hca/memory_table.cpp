@@ -51,7 +51,10 @@ ipoib::Result<std::uint32_t> MemoryTable::take_slot() {
   if (free_.size() < kLeastFreeSlots && index < kMaxMemoryRegions) {
     slots_.emplace_back();
   } else if (free_.empty()) {
-    return Error{ENOMEM, "too many memory regions"};
+    return Error{
+        ENOMEM,
+        "a process can have " + std::to_string(kMaxMemoryRegions) +
+            " memory regions and windows on an HCA: use several HCAs (softib run --hca A,B)"};
   } else {
     index = free_.front();
     free_.pop_front();

@@ -143,7 +143,8 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
     return Error{ENOSPC,
                  "the subnet is full: it has " + std::to_string(last - first) +
                      " nodes, or no LID is free: remove unused HCAs (softib set hca NAME absent), "
-                     "or use another subnet (--subnet)"};
+                     "or use another subnet (--subnet)" +
+                     (has_own_sm() ? "" : ", or --sm own, which manages more nodes")};
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   Node node{std::string(name), new_port()};
@@ -305,8 +306,10 @@ Result<void> SubnetManager::add_address(NodeIndex index, const IpAddress& addres
                  ipoib::to_string(address) + " is an address of the HCA '" + owner->name + "'"};
   }
   if (node->addresses.size() >= kMaxNodeAddresses) {
-    return Error{ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
-                             " addresses, which is the limit"};
+    return Error{
+        ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
+                    " addresses, which is the limit: take one away (softib set address HCA ADDRESS "
+                    "delete)"};
   }
   node->addresses.push_back(address);
   changed_.set(index);

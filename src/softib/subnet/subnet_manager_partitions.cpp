@@ -34,8 +34,9 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   if (partition == partitions.end()) {
     if (as == Membership::none) return no_partition(pkey);
     if (partitions.size() == kMaxPartitions) {
-      return Error{ENOSPC, "the subnet has " + std::to_string(kMaxPartitions) +
-                               " partitions, the maximum; delete one"};
+      return Error{ENOSPC,
+                   "the subnet has " + std::to_string(kMaxPartitions) +
+                       " partitions, the maximum: delete one (softib set partition PKEY delete)"};
     }
     Partition made;
     made.pkey = pkey.as_full();
@@ -43,7 +44,8 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
     partition = partitions.insert(partitions.end(), made);
   }
   if (partition->members.size() >= kMaxNamedMembers && !partition->names(node->name)) {
-    return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) + " HCAs"};
+    return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) +
+                             " HCAs, the maximum: define it without names, for all HCAs"};
   }
   partition->set(node->name, as);
   assign_pkeys(index);

@@ -10,10 +10,29 @@
 #pragma GCC visibility pop
 
 #include <cerrno>
+#include <cstdint>
 #include <new>
 
 #include "softib/core/network_order.hpp"
 #include "softib/umad/umad_host.hpp"
+
+#ifndef SOFTIB_UMAD_HAS_PAIRS
+/// Debian 13's rdma-core declares these, and its programs need them; Debian 12's does not.
+struct umad_ca_pair {
+  char smi_name[UMAD_CA_NAME_LEN];
+  std::uint32_t smi_preferred_port;
+  char gsi_name[UMAD_CA_NAME_LEN];
+  std::uint32_t gsi_preferred_port;
+};
+#pragma GCC visibility push(default)
+extern "C" {
+int umad_open_smi_port(const char* ca_name, int portnum);
+int umad_get_smi_gsi_pairs(struct umad_ca_pair cas[], size_t max);
+int umad_get_smi_gsi_pair_by_ca_name(const char* devname, uint8_t portnum,
+                                     struct umad_ca_pair* ca_pair, unsigned enforce_smi);
+}
+#pragma GCC visibility pop
+#endif
 
 namespace softib::umad {
 

@@ -94,6 +94,13 @@ std::vector<std::string> device_names() {
   return names;
 }
 
+umad_ca_pair pair_of(const std::string& device) {
+  umad_ca_pair pair{};
+  copy_name(pair.smi_name, device);
+  copy_name(pair.gsi_name, device);
+  return pair;
+}
+
 }  // namespace
 
 UmadHost* host(std::size_t hca) {
@@ -194,6 +201,40 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);
     return 0;
+  });
+}
+
+/// Each device is a pair by itself: its ports have both QP0 (SMI) and QP1 (GSI).
+int umad_get_smi_gsi_pairs(struct umad_ca_pair cas[], size_t max) {
+  return guarded([&] {
+    int count = 0;
+    for (const auto& name : device_names()) {
+      if (static_cast<std::size_t>(count) == max) break;
+      cas[count++] = pair_of(name);
+    }
+    return count;
+  });
+}
+
+/// Any device for null, any port that is not down for 0.
+int umad_get_smi_gsi_pair_by_ca_name(const char* devname, uint8_t portnum,
+                                     struct umad_ca_pair* ca_pair, unsigned /*enforce_smi*/) {
+  if (ca_pair == nullptr) return -1;
+  return guarded([&] {
+    *ca_pair = {};
+    for (const auto& name : device_names()) {
+      UmadHost* const umad =
+          devname == nullptr || name == devname ? host_of(name.c_str()) : nullptr;
+      if (umad == nullptr) continue;
+      const auto ours = umad->endpoint().port();
+      const auto is_wanted = portnum == 0 || portnum == ours.number;
+      if (!is_wanted || ours.state == softib::PortState::down) continue;
+      *ca_pair = pair_of(name);
+      ca_pair->smi_preferred_port = ca_pair->gsi_preferred_port = ours.number;
+      return 0;
+    }
+    errno = ENODEV;
+    return -ENODEV;
   });
 }
 

@@ -113,6 +113,11 @@ int umad_open_port(const char* ca_name, int portnum) {
   });
 }
 
+/// Each port has both QP0 and QP1.
+int umad_open_smi_port(const char* ca_name, int portnum) {
+  return umad_open_port(ca_name, portnum);
+}
+
 int umad_close_port(int portid) {
   return guarded([&] {
     UmadHost* const umad = UmadHost::of_port(portid);

@@ -171,8 +171,13 @@ static int interfaces(struct ibarp* handle) {
   EXPECT(strcmp(name, "ib0.8001") == 0);
   EXPECT(ibarp_add_interface(handle, 0x8001, "red", name) == 0 && strcmp(name, "red") == 0);
   EXPECT(ibarp_add_interface(handle, 0x8001, "red", NULL) == 0);
+  EXPECT(strcmp(ibarp_warning(handle), "") == 0);
+  EXPECT(ibarp_add_interface(handle, 0x8003, NULL, NULL) == 0);
+  EXPECT(strcmp(ibarp_warning(handle), "a limited member") == 0);
   EXPECT(ibarp_add_interface(handle, 0x8002, NULL, NULL) == -EEXIST);
   EXPECT(strstr(ibarp_error(handle), "has an interface") != NULL);
+  EXPECT(strcmp(ibarp_warning(handle), "") == 0);
+  EXPECT(strcmp(ibarp_warning(NULL), "") == 0);
   EXPECT(ibarp_delete_interface(handle) == 0);
   EXPECT(ibarp_delete_interface(handle) == -EBUSY);
   EXPECT(ibarp_delete_interface(NULL) == -EINVAL);

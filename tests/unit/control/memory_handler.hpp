@@ -41,7 +41,8 @@ class MemoryHandler : public Handler {
   void add_interface(const AddInterfaceRequest& request,
                      std::function<void(Response)> done) override {
     if (request.pkey == kRefused) return done(Error{EEXIST, "the partition has an interface"});
-    done(Reply(AddedInterface{request.name.empty() ? "ib0.8001" : request.name}));
+    std::string warning = request.pkey == kLimited ? "a limited member" : "";
+    done(Reply(AddedInterface{request.name.empty() ? "ib0.8001" : request.name, warning}));
   }
   void delete_interface(std::function<void(Response)> done) override {
     const std::lock_guard lock(mutex_);
@@ -49,6 +50,7 @@ class MemoryHandler : public Handler {
     done(Reply(Done{}));
   }
   static constexpr PKey kRefused{0x8002};  ///< has an interface already
+  static constexpr PKey kLimited{0x8003};  ///< added with a warning
 
   /// Called before each request, on the server's thread.
   std::function<void(const InterfaceRequest&)> before_request;

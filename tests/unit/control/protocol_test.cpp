@@ -166,6 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
             TracePage{
                 2, "ib0", {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}}, 42, 43}},
         ReplyCase{AddInterfaceRequest{}, AddedInterface{"ib0.8001"}},
+        ReplyCase{AddInterfaceRequest{}, AddedInterface{"ib0.8001", "limited"}},
         ReplyCase{DeleteInterfaceRequest{}, Done{}}));
 
 TEST(Request, KnowsWhichRequestsChangeAnything) {

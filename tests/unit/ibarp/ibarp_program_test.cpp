@@ -37,7 +37,7 @@ using testing::Not;
 using testing::StartsWith;
 
 constexpr const char* kLongForm = "00:00:04:01:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01";
-constexpr const char* kUsageHint = "; see ibarp --help\n";
+constexpr const char* kUsageHint = " (see ibarp --help)\n";
 
 /// A network namespace of its own, so that each server in it is a test's.
 class IbarpProgram : public testing::Test {
@@ -637,7 +637,7 @@ TEST_F(IbarpProgram, ABatchEndsAtTheFirstFailure) {
   EXPECT_EQ(forced.status, 2) << "the worst";
   EXPECT_EQ(forced.err, "ibarp: -:3: " + name +
                             ": 10.44.0.9: no such entry\n"
-                            "ibarp: -:4: the command \"sing\" is unknown; see ibarp --help\n"
+                            "ibarp: -:4: the command \"sing\" is unknown (see ibarp --help)\n"
                             "ibarp: -:5: \"10/99\" is not an IP address or prefix\n");
   EXPECT_THAT(forced.out, HasSubstr("10.44.0.2"));
 }

@@ -237,8 +237,9 @@ TEST_F(IbarpMetrics, APortThatIsTakenIsAnError) {
   const std::string port = std::to_string(other.local_endpoint().port());
   const Outcome outcome = run_ibarp({"metrics", "--serve", port});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err,
-            "ibarp: cannot listen on 127.0.0.1:" + port + ": Address already in use\n");
+  EXPECT_EQ(outcome.err, "ibarp: cannot listen on 127.0.0.1:" + port +
+                             ": Address already in use; choose another address or port "
+                             "(ss -ltnp lists those in use)\n");
 }
 
 }  // namespace

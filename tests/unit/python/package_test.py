@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 
 SERVER = sys.argv[1]
 NEIGHBOUR = ipaddress.ip_address("10.44.0.2")
@@ -227,7 +228,11 @@ class Package(unittest.TestCase):
 
     def test_adds_and_deletes_interfaces(self):
         interface = self.open()
-        self.assertEqual(interface.add_interface(0x8001), "ib0.8001")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(interface.add_interface(0x8001), "ib0.8001")
+        with self.assertWarnsRegex(UserWarning, "a limited member"):
+            self.assertEqual(interface.add_interface(0x8003), "ib0.8001")
         self.assertEqual(interface.add_interface(0x8001, "storage"), "storage")
         self.assert_fails(errno.EEXIST, "the partition has an interface", interface.add_interface, 0x8002)
         interface.delete_interface()

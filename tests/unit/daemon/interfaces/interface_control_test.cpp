@@ -632,6 +632,25 @@ TEST_F(InterfaceControlTest, AddsInterfacesForKeysOfEitherMembership) {
   EXPECT_EQ(responses[2].error().code, EEXIST);
 }
 
+TEST_F(InterfaceControlTest, WarnsOfThePartitionOfAnAddedInterface) {
+  const auto warning_with = [&](std::vector<PKey> table) {
+    verbs::PortSnapshot port;
+    port.pkeys = std::move(table);
+    control.on_event(PortUpdate{PortRole::primary, port});
+    std::string out;
+    control.add_interface({kAdded, ""}, [&](const control::Response& response) {
+      out = std::get<control::AddedInterface>(*response).warning;
+    });
+    return out;
+  };
+  EXPECT_EQ(warning_with({kAdded}), "");
+  EXPECT_THAT(warning_with({PKey(kAdded.base())}), HasSubstr("limited member of partition 0x8013"));
+  EXPECT_THAT(warning_with({kPartition}), HasSubstr("waiting for partition 0x8013"));
+  // 0x8013 without its membership bit is 19 in decimal.
+  EXPECT_THAT(warning_with({PKey(0x8019)}),
+              HasSubstr("is 0x8019 meant? Hexadecimal numbers need 0x"));
+}
+
 TEST_F(InterfaceControlTest, RespondsToADeletionWhenItIsDone) {
   for (const bool works : {true, false}) {
     std::vector<control::Response> responses;

@@ -47,7 +47,8 @@ TEST(Change, BecomesARequest) {
             R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0,)"
             R"("corrupt":0,"cm_loss":0,"seed":0})");
   EXPECT_EQ(parsed(words("qp a error")), R"({"command":"fail-qps","hca":"a","qpn":0})");
-  EXPECT_EQ(parsed(words("qp a error 0x10001")), R"({"command":"fail-qps","hca":"a","qpn":65537})");
+  EXPECT_EQ(parsed(words("qp a error 0x40001")),
+            R"({"command":"fail-qps","hca":"a","qpn":262145})");
   EXPECT_EQ(parsed(words("address a 10.1.0.1")),
             R"({"command":"add-address","hca":"a","address":"10.1.0.1"})");
   EXPECT_EQ(parsed(words("address delete fd01::0:1 delete")),
@@ -66,7 +67,7 @@ TEST(Change, AcceptsTheLimitsOfEachValue) {
   for (const char* const change :
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
         "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100",
-        "link a corrupt 100", "link a seed 1", "link a seed 4294967295", "qp a error 0x010000",
+        "link a corrupt 100", "link a seed 1", "link a seed 4294967295", "qp a error 0x040000",
         "qp a error 0xfffffe"}) {
     EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
   }
@@ -145,11 +146,11 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   }
   EXPECT_THAT(parsed(words("qp a")), HasSubstr("error is missing; usage: softib set qp HCA error"));
   EXPECT_THAT(parsed(words("qp a ready")), HasSubstr("not a valid state of a queue pair (error)"));
-  for (const char* qpn : {"0", "1", "65535", "0xffffff", "all"}) {
+  for (const char* qpn : {"0", "1", "262143", "0xffffff", "all"}) {
     EXPECT_THAT(parsed({"qp", "a", "error", qpn}),
-                HasSubstr("is not a valid queue pair number (65536 to 16777214)"));
+                HasSubstr("is not a valid queue pair number (262144 to 16777214)"));
   }
-  EXPECT_THAT(parsed(words("qp a error 0x10001 7")), HasSubstr("unexpected argument '7'"));
+  EXPECT_THAT(parsed(words("qp a error 0x40001 7")), HasSubstr("unexpected argument '7'"));
   EXPECT_THAT(parsed(words("address a")), HasSubstr("ADDRESS is missing"));
   EXPECT_THAT(parsed(words("address a 10.1")), HasSubstr("'10.1' is not a valid IP address"));
   EXPECT_THAT(parsed(words("address a 10.1.0.1 off")), HasSubstr("unexpected argument 'off'"));

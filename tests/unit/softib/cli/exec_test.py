@@ -195,7 +195,16 @@ def says_what_cannot_work():
         static = folder.exec("ldconfig", "--version")
         assert "ldconfig cannot use the emulated HCA: it is statically linked" in static.stderr, static
         equal(static.returncode, 0)
-        equal(folder.exec("true").stderr, "")
+        for words in (["env", "-i", "true"], ["env", "-u", "HOME", "A=b", "-", "true"],
+                      ["/usr/bin/env", "--ignore-environment", "true"]):
+            done = folder.exec("--", *words)
+            assert f"{words[0]} cannot use the emulated HCA: it clears the environment; let it start" in done.stderr, done
+        for words in (["true"], ["env", "A=b", "true", "-i"], ["env", "-u", "-i", "true"],
+                      ["env", "-i", "LD_PRELOAD=", "true"], ["env", "-i"]):
+            equal(folder.exec("--", *words).stderr, "")
+        subnet = 'SOFTIB_DIR="$SOFTIB_DIR" SOFTIB_SUBNET="$SOFTIB_SUBNET"'
+        inside = folder.exec("--", "sh", "-c", f'env -i {subnet} "$0" run --hca host1 -- /usr/bin/ibv_devinfo', SOFTIB)
+        assert "PORT_ACTIVE" in inside.stdout, inside
 
 
 run_tests([output_and_exit_code_are_the_commands, hosts_are_there_before_the_command,

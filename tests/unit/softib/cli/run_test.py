@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
-from softib_subnet import PATIENCE, Subnet, need, need_root, run_tests, wait_for  # noqa: E402
+from softib_subnet import PATIENCE, Subnet, has_other_users, need, need_root, run_tests, wait_for  # noqa: E402
 
 need_root()
 need("ibstat", "ibping", "saquery")
@@ -108,6 +108,37 @@ def relative_folder_is_resolved():
             assert done.stdout.split() == [subnet.root.name, "softib0"], done
 
 
+def users_without_a_runtime_folder_have_a_private_one():
+    """In the folder for temporary files, where others may have made something of that name before."""
+    if not has_other_users():
+        return
+    user = 1_000_000 + os.getpid()
+    with tempfile.TemporaryDirectory() as temporary:
+        os.chmod(temporary, 0o1777)
+        own = pathlib.Path(temporary, f"softib-{user}")
+
+        def exec_as_user():
+            command = ["setpriv", f"--reuid={user}", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", "-u", "SOFTIB_DIR",
+                       f"TMPDIR={temporary}", SOFTIB, "exec", "sh", "-c", "echo $SOFTIB_DIR"]
+            return subprocess.run(command, text=True, capture_output=True, timeout=PATIENCE)
+
+        done = exec_as_user()
+        assert (done.returncode, done.stdout) == (0, f"{own}\n"), done
+        assert (own.stat().st_uid, own.stat().st_mode & 0o777) == (user, 0o700), own.stat()
+        for owner, mode in (0, 0o700), (0, 0o777), (user, 0o755):
+            os.chown(own, owner, -1)
+            os.chmod(own, mode)
+            done = exec_as_user()
+            assert done.returncode == 1 and str(own) in done.stderr and "set SOFTIB_DIR" in done.stderr, (owner, mode, done)
+        own.rmdir()
+        other = pathlib.Path(temporary, "other")
+        other.mkdir(mode=0o700)
+        os.chown(other, user, -1)
+        own.symlink_to(other)
+        done = exec_as_user()
+        assert done.returncode == 1 and "remove it" in done.stderr, done
+
+
 def tied_subnet_ends_with_its_parent():
     def start(folder):
         command = [SOFTIB, "subnet", "--tied", "--dir", folder]
@@ -196,5 +227,6 @@ run_tests([environment_names_folder_subnet_and_hca, exit_code_is_the_programs,
            program_on_two_hcas_has_a_device_on_each,
            options_end_at_the_program, without_a_subnet_it_says_how_to_start_one,
            names_are_checked, relative_folder_is_resolved,
+           users_without_a_runtime_folder_have_a_private_one,
            tied_subnet_ends_with_its_parent, hca_is_named_after_the_namespace,
            mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again], sys.argv[2:])

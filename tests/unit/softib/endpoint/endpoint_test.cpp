@@ -460,6 +460,7 @@ TEST_F(EndpointTest, ANodeHas64Slots) {
   const auto more = Endpoint::attach_node(subnet_.folder(), 2);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, EBUSY);
+  EXPECT_THAT(more.error().message, testing::HasSubstr("another HCA (softib run --hca)"));
 }
 
 TEST_F(EndpointTest, RefusesALinkedLockFile) {

@@ -145,7 +145,9 @@ TEST_F(MemoryTableTest, IsBounded) {
     ASSERT_TRUE(added);
     last = added->key;
   }
-  EXPECT_EQ(table.add(pd, memory.data(), 1, 0, 0).error().code, ENOMEM);
+  const auto more = table.add(pd, memory.data(), 1, 0, 0);
+  EXPECT_EQ(more.error().code, ENOMEM);
+  EXPECT_NE(more.error().message.find("softib run --hca A,B"), std::string::npos);
   ASSERT_TRUE(table.remove(last));
   EXPECT_TRUE(table.add(pd, memory.data(), 1, 0, 0)) << "uses the only slot again";
 }

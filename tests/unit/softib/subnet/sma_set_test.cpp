@@ -461,7 +461,9 @@ TEST_F(SmaSet, SwitchPortsAreBounded) {
   for (std::size_t i = 3; i < kMaxNumberedPort; ++i) {
     ASSERT_TRUE(subnet.add_hca("n" + std::to_string(i)));
   }
-  EXPECT_EQ(subnet.add_hca("more").error().code, ENOSPC);
+  const auto more = subnet.add_hca("more");
+  EXPECT_EQ(more.error().code, ENOSPC);
+  EXPECT_NE(more.error().message.find("--sm own"), std::string::npos);
 }
 
 TEST_F(SmaSet, NewProcessKeepsTheConfiguration) {

@@ -20,6 +20,7 @@
 #include "softib/core/rmpp_sender.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/subnet/node_attributes.hpp"
+#include "softib/umad/abi.hpp"
 #include "softib/umad/umad_host.hpp"
 #include "test_subnet.hpp"
 
@@ -567,6 +568,32 @@ TEST_F(UmadTest, DescribesTheDevice) {
   EXPECT_EQ(guids[0], 0U);
   EXPECT_EQ(be64toh(guids[1]), 0x0002'c903'0000'0001U);
   EXPECT_EQ(umad_get_ca_portguids(fabric::kDeviceName, guids.data(), 1), -ENOMEM);
+}
+
+TEST_F(UmadTest, HasBothManagementInterfacesOnEachPort) {
+  std::array<umad_ca_pair, 2> pairs{};
+  ASSERT_EQ(umad_get_smi_gsi_pairs(pairs.data(), 0), 0);
+  ASSERT_EQ(umad_get_smi_gsi_pairs(pairs.data(), pairs.size()), 1);
+  EXPECT_STREQ(pairs[0].smi_name, "softib0");
+  EXPECT_STREQ(pairs[0].gsi_name, "softib0");
+  for (const char* const name : {static_cast<const char*>(nullptr), "softib0"}) {
+    for (const std::uint8_t port : {std::uint8_t{0}, std::uint8_t{1}}) {
+      umad_ca_pair pair{};
+      ASSERT_EQ(umad_get_smi_gsi_pair_by_ca_name(name, port, &pair, 1), 0);
+      EXPECT_STREQ(pair.smi_name, "softib0");
+      EXPECT_STREQ(pair.gsi_name, "softib0");
+      EXPECT_EQ(pair.smi_preferred_port, 1U);
+      EXPECT_EQ(pair.gsi_preferred_port, 1U);
+    }
+  }
+  umad_ca_pair none = pairs[0];
+  EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib0", 2, &none, 0), -ENODEV);
+  EXPECT_STREQ(none.gsi_name, "");
+  EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib1", 0, &none, 0), -ENODEV);
+  EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib0", 0, nullptr, 0), -1);
+  const int port = umad_open_smi_port("softib0", 1);
+  EXPECT_GE(port, 0);
+  EXPECT_EQ(umad_close_port(port), 0);
 }
 
 TEST_F(UmadTest, FindsNoOtherDevice) {
