@@ -105,6 +105,7 @@ struct ReplyReader {
     return AddedInterface{reader.text("interface")};
   }
   Reply operator()(const DeleteInterfaceRequest& /*request*/) const { return Done{}; }
+  Reply operator()(const CaptureRequest& /*request*/) const { return Done{}; }
 };
 
 Error not_understood(const std::string& why) {

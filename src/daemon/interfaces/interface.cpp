@@ -276,6 +276,11 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
                              .levels = dependencies_.logs.levels,
                              .trace = dependencies_.rings,
                              .log = *logs_.control,
+                             .on_capture =
+                                 [this](const control::CaptureRequest& request,
+                                        FileDescriptor connection) {
+                                   control_.start_capture(request, std::move(connection));
+                                 },
                              .on_handover =
                                  [&owner = owner_](FileDescriptor connection) {
                                    owner.on_handover(std::move(connection));

@@ -185,7 +185,9 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
                          {"spins", state.poll.spins, false},
                          {"spins_in_vain", state.poll.spins_in_vain, false},
                          {"messages_lost", state.status.messages_lost, false},
-                         {"failovers", state.status.failovers, false}});
+                         {"failovers", state.status.failovers, false},
+                         {"captured_packets", state.captures.packets, false},
+                         {"captured_packets_lost", state.captures.lost, false}});
   if (state.ethernet != nullptr) {
     append(state.ethernet->counters(), out);
     out.push_back({"drop_vlan_queue", state.of_host.vlan_queue, true});
