@@ -27,7 +27,7 @@ struct WatchOptions {
   bool until_up = false;                                ///< of wait; or until down
   std::optional<std::chrono::milliseconds> timeout{};   ///< of wait; none: without limit
   std::optional<std::chrono::milliseconds> interval{};  ///< of counters; none: a second
-  std::optional<std::uint32_t> count{};                 ///< of top: how many times
+  std::optional<std::uint32_t> count{};  ///< of top: how many times; of capture: packets
   std::optional<Sort> sort{};                           ///< of top
 };
 

@@ -23,8 +23,8 @@ class FakeQueuePair final : public verbs::RecoverableUdPort {
  public:
   [[nodiscard]] Qpn qpn() const override { return number; }
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(
-      const AddressVector& /*to*/) override {
-    return AddressHandlePtr(new AddressHandle);
+      const AddressVector& to) override {
+    return AddressHandlePtr(new AddressHandle(to));
   }
   [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override {
     configured.push_back(attributes);
