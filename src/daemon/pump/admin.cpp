@@ -300,6 +300,11 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.sm_lid = state.status.port.sm_lid;
   info.mtu = link.mtu();
   info.host_mtu = state.host_mtu;
+  if (state.status.port.active) {
+    info.port_mtu = state.status.port.mtu;
+    info.port_rate_mbps = state.status.port.rate_mbps;
+  }
+  info.group_rate_mbps = wire::rate_mbps(link.group_rate());
   info.membership = membership(state.status.port);
   info.admin_up = state.admin_up;
   info.state = name(link.state());

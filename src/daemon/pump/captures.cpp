@@ -109,7 +109,7 @@ void Captures::sending(std::span<const Outgoing> batch, const QueuePairView& fro
     const auto& [to, qpn, frame] = batch[i];
     const auto& path = to->vector();
     const Gid dgid = path.global ? path.global->dgid : Gid();
-    const auto takers = takers_of(frame.bytes(), {qpn, dgid}, path.dlid);
+    const auto takers = takers_of(frame.bytes(), {.flags = 0, .qpn = qpn, .gid = dgid}, path.dlid);
     if (takers == 0) continue;
     auto headers = headers_of(from);
     headers.lrh.sl = path.sl;
@@ -136,8 +136,8 @@ void Captures::received(std::span<const Incoming> batch, const QueuePairView& by
   std::optional<std::vector<link::GroupInfo>> groups;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto& datagram = batch[i];
-    const auto takers = takers_of(datagram.frame.bytes(),
-                                  {datagram.source_qpn, datagram.source_gid}, datagram.source_lid);
+    const HwAddress peer{.flags = 0, .qpn = datagram.source_qpn, .gid = datagram.source_gid};
+    const auto takers = takers_of(datagram.frame.bytes(), peer, datagram.source_lid);
     if (takers == 0) continue;
     auto headers = headers_of(by);
     headers.lrh.sl = datagram.sl;

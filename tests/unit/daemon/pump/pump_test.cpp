@@ -440,10 +440,10 @@ TEST_F(PumpTest, CapturesADatagramWhenItIsPosted) {
   const auto packet = rest[0].parsed();
   EXPECT_FALSE(rest[0].is_received);
   EXPECT_EQ(packet.lrh.slid, Lid(4));
-  EXPECT_EQ(packet.lrh.dlid, link::group_record(link::broadcast_gid()).mlid);
+  EXPECT_EQ(packet.lrh.dlid, link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
   ASSERT_TRUE(packet.grh);
   EXPECT_EQ(packet.grh->sgid, link::port_gid(1));
-  EXPECT_EQ(packet.grh->dgid, link::broadcast_gid());
+  EXPECT_EQ(packet.grh->dgid, wire::broadcast_gid(kDefaultPKey));
   EXPECT_EQ(packet.bth.destination, kMulticastQpn);
   EXPECT_EQ(packet.bth.pkey, PKey(0x8001));
   EXPECT_EQ(packet.deth.source, queue_pair.qpn());
@@ -467,7 +467,7 @@ TEST_F(PumpTest, CapturesWhatArrives) {
   auto multicast = datagram(wire::EtherType::ipv6);
   multicast.has_grh = true;
   multicast.source_gid = link::port_gid(2);
-  multicast.destination_gid = link::broadcast_gid();
+  multicast.destination_gid = wire::broadcast_gid(kDefaultPKey);
   arrive(std::move(multicast));
   run();
   const auto packets = capturer.packets();
@@ -479,8 +479,8 @@ TEST_F(PumpTest, CapturesWhatArrives) {
   EXPECT_EQ(packets[0].parsed().bth.destination, queue_pair.qpn());
   EXPECT_EQ(packets[0].parsed().deth.source, Qpn(0x22));
   EXPECT_FALSE(packets[0].parsed().grh);
-  EXPECT_EQ(packets[1].parsed().lrh.dlid, link::group_record(link::broadcast_gid()).mlid);
-  EXPECT_EQ(packets[1].parsed().grh->dgid, link::broadcast_gid());
+  EXPECT_EQ(packets[1].parsed().lrh.dlid, link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
+  EXPECT_EQ(packets[1].parsed().grh->dgid, wire::broadcast_gid(kDefaultPKey));
   EXPECT_EQ(packets[1].parsed().bth.destination, kMulticastQpn);
 }
 
@@ -489,7 +489,7 @@ TEST_F(PumpTest, CapturesOnlyOneNeighbour) {
   Captures captures;
   Capturer other(captures, {.neighbour = Ipv4Address(0x0a2c0009)});
   Capturer capturer(captures, {.neighbour = Ipv4Address(0x0a2c0007)});
-  const HwAddress hardware{Qpn(0x22), link::port_gid(7)};
+  const HwAddress hardware{.flags = 0, .qpn = Qpn(0x22), .gid = link::port_gid(7)};
   ASSERT_TRUE(pump.link().set_permanent(Ipv4Address(0x0a2c0007), hardware, now));
   pump.observe(&captures, Lid(4), PKey(0x8001));
   const auto from = [&](Qpn qpn, const Gid& gid) {
