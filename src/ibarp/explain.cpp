@@ -86,6 +86,7 @@ class Explanation {
     }
     if (result == 0) {
       describe(entry, was_known);
+      warn_of_limited_member(info, hop);
     } else {
       say_why(entry, info, hop, result, why);
     }
@@ -116,6 +117,17 @@ class Explanation {
         std::to_string(entry.uses) + " sent, " + std::to_string(entry.waiting) + " waiting";
     if (entry.uses > 0) packets += ", the last " + age(entry.idle_ms) + " ago";
     findings_.ok("packets", packets);
+  }
+
+  /// What is known of a neighbour may be older than the membership of the two ports.
+  void warn_of_limited_member(const ibarp_info& info, const ibarp_address& hop) {
+    if (!is_limited(info)) return;
+    findings_.warn("partition",
+                   "this port is a limited member: if that of " + text_of(hop) +
+                       " is one, too, no packet arrives, and the entry is an old one",
+                   "ibarp probe " + text_of(hop) +
+                       " asks again; make one of the two ports a full member, in the configuration "
+                       "of the subnet manager");
   }
 
   void say_why(const ibarp_entry& entry, const ibarp_info& info, const ibarp_address& hop,
