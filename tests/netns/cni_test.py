@@ -62,7 +62,7 @@ class Plugin(hosts.Pair):
         """Runs the plugin on the host, or starts it."""
         environment = {**self.subnet.environment, "CNI_COMMAND": command, "CNI_CONTAINERID": container,
                        "CNI_NETNS": netns, "CNI_IFNAME": ifname, "CNI_PATH": PLUGINS,
-                       "PATH": f"{hosts.program('ibarp').parent}:{os.environ['PATH']}", **variables}
+                       "PATH": f"{os.path.abspath(hosts.BIN)}:{os.environ['PATH']}", **variables}
         environment = {key: value for key, value in environment.items() if value is not None}
         text = config if isinstance(config, str) else json.dumps(config)
         process = subprocess.Popen(self.left.command(sys.executable, str(PLUGIN)), stdin=subprocess.PIPE,
