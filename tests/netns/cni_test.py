@@ -31,8 +31,10 @@ class Answer:
 class Plugin(hosts.Pair):
     """left has the daemon, and is the host of the containers."""
 
+    OPTIONS = ()  # of the subnet
+
     def setUp(self):
-        self.set_up()
+        self.set_up(*self.OPTIONS)
         self.start()
         self.data = self.subnet.folder / "cni"
         self.pods = []
@@ -69,8 +71,9 @@ class Plugin(hosts.Pair):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
                                    start_new_session=True)
         if start:
-            process.stdin.write(text)
-            process.stdin.close()
+            with process.stdin:
+                process.stdin.write(text)
+            process.stdin = None
             return process
         out, err = process.communicate(text, timeout=60)
         self.assertEqual(err, "", "nothing but the result is printed")
@@ -108,15 +111,10 @@ class Plugin(hosts.Pair):
 class Partition(Plugin):
     """An interface of a partition in a container."""
 
-    def setUp(self):
-        super().setUp()
-        for number in range(1, 11):
-            for host in "left", "right":
-                self.softib_set("partition", f"{number:#x}", host, "full")
+    OPTIONS = [word for number in range(1, 11) for word in ("--partition", f"{number}=full")]
 
     def test_a_container_reaches_another_host(self):
         self.right.run(hosts.program("ibarp"), "interface", "add", "0x8001", "name", "peer", "dev", "ib0")
-        self.right.run("ip", "link", "set", "peer", "up")
         self.right.configure("peer", "10.99.0.1/24")
         netns = self.pod("a")
         result = self.succeed("ADD", self.config(), netns=netns)
