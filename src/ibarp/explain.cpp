@@ -85,7 +85,7 @@ class Explanation {
       entry = entry_of(client, hop);
     }
     if (result == 0) {
-      describe(entry, was_known);
+      describe(entry, client.interface(), was_known);
       warn_of_limited_member(info, hop);
     } else {
       say_why(entry, info, hop, result, why);
@@ -107,9 +107,16 @@ class Explanation {
     return entry;
   }
 
-  void describe(const ibarp_entry& entry, bool was_known) {
-    findings_.ok("neighbour", std::string(entry.state) + ", " + text_of(entry.hardware) +
-                                  (was_known ? "" : "; it was not known, and has answered now"));
+  void describe(const ibarp_entry& entry, const std::string& interface, bool was_known) {
+    const std::string known = std::string(entry.state) + ", " + text_of(entry.hardware);
+    if (std::string_view(entry.state) == "permanent") {
+      findings_.warn("neighbour", known + ": set by an operator, so ARP and ND do not change it",
+                     "if the host has another card or daemon now: ibarp del " +
+                         text_of(entry.address) + " dev " + interface);
+    } else {
+      findings_.ok("neighbour",
+                   known + (was_known ? "" : "; it was not known, and has answered now"));
+    }
     findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
                              ", MTU " + std::to_string(entry.path_mtu) + ", rate " +
                              rate(entry.rate_mbps));
