@@ -39,7 +39,7 @@ void end_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
 }
 
-std::string text_of(std::uint64_t packets, std::uint64_t lost) {
+std::string summary(std::uint64_t packets, std::uint64_t lost) {
   return std::to_string(packets) + (packets == 1 ? " packet" : " packets") + ", " +
          std::to_string(lost) + " left out";
 }
@@ -50,7 +50,7 @@ class Progress {
   void show(std::uint64_t packets, std::uint64_t lost) {
     if (!is_terminal_ || Clock::now() < next_) return;
     next_ = Clock::now() + kProgressInterval;
-    std::fprintf(stderr, "\r%s", text_of(packets, lost).c_str());
+    std::fprintf(stderr, "\r%s", summary(packets, lost).c_str());
     is_shown_ = true;
   }
   void end() const {
@@ -147,12 +147,12 @@ Status capture(const Command& command) {
   running.run();
   const bool is_json = command.json && command.file != "-";
   if (is_json) {
-    print(json::serialize(json::object{{"interface", client.interface()},
-                                       {"packets", running.packets()},
-                                       {"lost", running.lost()}}) +
-          "\n");
+    const json::object shown{{"interface", client.interface()},
+                             {"packets", running.packets()},
+                             {"lost", running.lost()}};
+    print("[" + json::serialize(shown) + "]\n");
   } else {
-    std::fprintf(stderr, "%s\n", text_of(running.packets(), running.lost()).c_str());
+    std::fprintf(stderr, "%s\n", summary(running.packets(), running.lost()).c_str());
   }
   return kDone;
 }

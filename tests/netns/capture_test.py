@@ -195,7 +195,7 @@ class Capture(hosts.Pair):
         self.left.ping("10.44.0.2", "-c", "3", "-i", "0.01")
         said, _ = capture.communicate(timeout=hosts.PATIENCE)
         self.assertEqual(capture.returncode, 0)
-        self.assertEqual(json.loads(said), {"interface": "ib0", "packets": 3, "lost": 0})
+        self.assertEqual(json.loads(said), [{"interface": "ib0", "packets": 3, "lost": 0}])
         self.assertEqual(len(list(packets_of(path))), 3)
         self.assertEqual(path.stat().st_mode & 0o777, 0o600, "what users send is not for everybody")
 
