@@ -114,8 +114,10 @@ class Explanation {
                      "if the host has another card or daemon now: ibarp del " +
                          text_of(entry.address) + " dev " + interface);
     } else {
-      findings_.ok("neighbour",
-                   known + (was_known ? "" : "; it was not known, and has answered now"));
+      const bool is_old = was_known && std::string_view(entry.state) != "reachable";
+      findings_.ok("neighbour", known + (is_old      ? "; not confirmed lately, ibarp probe asks it"
+                                         : was_known ? ""
+                                                     : "; it was not known, and has answered now"));
     }
     findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
                              ", MTU " + std::to_string(entry.path_mtu) + ", rate " +

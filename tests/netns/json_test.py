@@ -3,11 +3,11 @@
 
 import copy
 import json
-import threading
 import pathlib
 import re
 import signal
 import subprocess
+import threading
 import unittest
 import warnings
 

@@ -48,6 +48,12 @@ class Troubleshooting(hosts.Pair):
             return one.get("verdict") == verdict and all(text in all_text for text in texts)
         wait_until(is_found, f"ibarp {' '.join(words)}: {verdict} {subject} {texts}")
 
+    def keep_pinging(self, address):
+        """Traffic by which the daemon notices that a neighbour has gone."""
+        pings = hosts.Process(self.left.command("ping", "-i", "0.2", address), self.subnet.folder / "pings.log",
+                              self.subnet.environment)
+        self.addCleanup(pings.end)
+
     # --- The port and its subnet ----------------------------------------------------------------
 
     def test_no_carrier(self):
@@ -103,6 +109,7 @@ class Troubleshooting(hosts.Pair):
         self.await_finding("ok", "neighbour", [], "explain", "192.0.2.9")
         self.right.kill()
         self.softib_set("hca", "right", "absent")
+        self.keep_pinging("192.0.2.9")
         self.await_finding("wrong", "neighbour", ["10.44.0.2 does not answer"], "explain", "192.0.2.9")
         self.await_finding("ok", "route", ["gateway 10.44.0.2"], "explain", "192.0.2.9")
 
@@ -137,6 +144,7 @@ class Troubleshooting(hosts.Pair):
         self.left.run(hosts.program("ibarp"), "replace", "10.44.0.2", "gid", self.right.ibarp("info")["gid"])
         self.assertTrue(self.left.reaches("10.44.0.2"))
         replaced = self.replace_card()
+        self.keep_pinging("10.44.0.2")
         self.await_finding("warning", "drops", ["drop_pinned_gid"], "explain", "10.44.0.2")
         self.await_finding("wrong", "neighbour", ["does not answer"], "explain", "10.44.0.2")
         self.left.run(hosts.program("ibarp"), "replace", "10.44.0.2", "gid", replaced.ibarp("info")["gid"])
@@ -172,12 +180,13 @@ class Troubleshooting(hosts.Pair):
 
     def test_wrong_pkey(self):
         """A host sends in a partition that the receiver is not in"""
-        self.begin("--partition", "1=full:sender")
-        self.softib_set("partition", "1", "left", "none")
+        self.begin("--partition", "1=full")
         lladdr = self.left.ibarp("info")["lladdr"]
         other = self.subnet.host("sender")
         other.start("--pkey", "0x8001", address="10.44.0.3/24")
         other.run(hosts.program("ibarp"), "add", "10.44.0.1", "lladdr", lladdr)
+        other.ping("10.44.0.1", "-c", "1", "-W", "1")  # it knows the path from now on
+        self.softib_set("partition", "1", "left", "none")
         other.ping("10.44.0.1", "-c", "3", "-i", "0.1", "-W", "1")
         self.await_finding("warning", "drops", ["drop_port_bad_pkey"], "check")
 
