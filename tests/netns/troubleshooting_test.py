@@ -72,7 +72,7 @@ class Troubleshooting(hosts.Pair):
         """The port is not in the partition"""
         self.set_up("--partition", "1=full:right")
         self.left.start("--pkey", "0x8001")
-        self.await_finding("wrong", "port", ["0x8001"], "check")
+        self.await_finding("wrong", "port", ["P_Key", "put the port into the partition"], "check")
 
     def test_no_broadcast_group(self):
         """The broadcast group is missing, or its parameters do not fit the port"""
