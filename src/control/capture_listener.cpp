@@ -43,9 +43,8 @@ class CaptureListener::Impl : public std::enable_shared_from_this<Impl> {
       : context_(context), accepted_(std::move(accepted)) {}
 
   void listen(FileDescriptor socket) {
-    listener_.emplace(context_, std::move(socket), [this](FileDescriptor connection) {
-      await_request(std::move(connection));
-    });
+    listener_.emplace(context_, std::move(socket),
+                      [this](FileDescriptor connection) { await_request(std::move(connection)); });
   }
   void stop();
 

@@ -53,7 +53,7 @@ class ConnectionListener::Impl : public std::enable_shared_from_this<Impl> {
 };
 
 ConnectionListener::ConnectionListener(boost::asio::io_context& context, FileDescriptor socket,
-                                   std::function<void(FileDescriptor)> accepted)
+                                       std::function<void(FileDescriptor)> accepted)
     : impl_(std::make_shared<Impl>(context, std::move(socket), std::move(accepted))) {
   impl_->wait();
 }

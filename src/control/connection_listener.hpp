@@ -17,7 +17,7 @@ class ConnectionListener {
   /// `socket` listens and does not block. `accepted` gets connections, which do not block either;
   /// it is not called after the listener is destroyed, and may destroy it.
   ConnectionListener(boost::asio::io_context& context, FileDescriptor socket,
-                   std::function<void(FileDescriptor)> accepted);
+                     std::function<void(FileDescriptor)> accepted);
   ConnectionListener(const ConnectionListener&) = delete;
   ConnectionListener& operator=(const ConnectionListener&) = delete;
   ~ConnectionListener();

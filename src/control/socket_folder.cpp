@@ -97,7 +97,8 @@ FileDescriptor open_lock(const Folder& folder, int flags) {
 /// Removes a folder. Requires the lock for kRemoval. The folder stays if others have created names
 /// in it.
 void remove(const Folder& above, const Folder& folder) {
-  for (const char* const name : {kControlSocket, kReadSocket, kCaptureSocket, kHandoverSocket, kLock}) {
+  for (const char* const name :
+       {kControlSocket, kReadSocket, kCaptureSocket, kHandoverSocket, kLock}) {
     ::unlinkat(folder.fd.get(), name, 0);
   }
   const auto name = folder.path.substr(folder.path.rfind('/') + 1);

@@ -67,9 +67,7 @@ class Progress {
 class Capture {
  public:
   Capture(const Client& client, const Command& command, OutputRing output)
-      : client_(client),
-        most_(command.watch.count),
-        output_(std::move(output)) {}
+      : client_(client), most_(command.watch.count), output_(std::move(output)) {}
 
   /// Returns at the end of the capture; throws Failure if it was not the user's.
   void run() {
@@ -99,8 +97,8 @@ class Capture {
   }
   void add(const ibarp_packet& packet) {
     using std::chrono::system_clock;
-    const system_clock::time_point when(
-        std::chrono::duration_cast<system_clock::duration>(std::chrono::nanoseconds(packet.when_ns)));
+    const system_clock::time_point when(std::chrono::duration_cast<system_clock::duration>(
+        std::chrono::nanoseconds(packet.when_ns)));
     record_.clear();
     erf::append_record(record_, {packet.bytes, packet.length},
                        packet.is_received != 0 ? erf::Direction::received : erf::Direction::sent,

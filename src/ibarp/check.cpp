@@ -83,7 +83,8 @@ void check_broadcast_group(Findings& findings, const ibarp_info& info, const iba
     text += ", MTU " + std::to_string(mtu) + " (the port: " + std::to_string(info.port_mtu) + ")";
   }
   if (info.group_rate_mbps != 0 && info.port_rate_mbps != 0) {
-    text += ", rate " + rate(info.group_rate_mbps) + " (the port: " + rate(info.port_rate_mbps) + ")";
+    text +=
+        ", rate " + rate(info.group_rate_mbps) + " (the port: " + rate(info.port_rate_mbps) + ")";
   }
   const bool is_slower = info.port_rate_mbps != 0 && info.group_rate_mbps > info.port_rate_mbps;
   const bool is_smaller = info.port_mtu != 0 && mtu > info.port_mtu;
@@ -91,8 +92,9 @@ void check_broadcast_group(Findings& findings, const ibarp_info& info, const iba
     findings.warn("broadcast group",
                   text + ": the port is " + (is_slower ? "slower" : "smaller") +
                       " than the group, so it loses multicasts",
-                  is_slower ? "ibstat, iblinkinfo: the cable, or the port of the switch"
-                            : "the MTU of the partition, in the configuration of the subnet manager");
+                  is_slower
+                      ? "ibstat, iblinkinfo: the cable, or the port of the switch"
+                      : "the MTU of the partition, in the configuration of the subnet manager");
   } else {
     findings.ok("broadcast group", text);
   }

@@ -27,8 +27,8 @@ class OutputRing {
   [[nodiscard]] static Result<OutputRing> open(const std::string& path,
                                                std::span<const std::uint8_t> header,
                                                const Limits& limits);
-  /// Adds a record, which is not split between files. Returns false if it does not fit into the only
-  /// file.
+  /// Adds a record, which is not split between files. Returns false if it does not fit into the
+  /// only file.
   [[nodiscard]] Result<bool> add(std::span<const std::uint8_t> record);
   /// Writes what was added. A stream whose reader has gone is EPIPE.
   [[nodiscard]] Result<void> flush();
@@ -44,8 +44,8 @@ class OutputRing {
   std::vector<std::uint8_t> header_;
   Limits limits_;
   FileDescriptor file_;
-  std::uint32_t number_ = 0;    ///< of the file
-  std::uint64_t file_size_ = 0; ///< with what waits
+  std::uint32_t number_ = 0;     ///< of the file
+  std::uint64_t file_size_ = 0;  ///< with what waits
   std::vector<std::uint8_t> waiting_;
 };
 

@@ -81,14 +81,14 @@ wire::UdPacket headers_of(const QueuePairView& view) {
 
 }  // namespace
 
-// --- Who captures ---------------------------------------------------------------------------------
+// --- Who captures
+// ---------------------------------------------------------------------------------
 
 void Captures::add(const control::CaptureRequest& request, FileDescriptor connection) {
   remove_ended();
   const bool is_full = clients_.size() >= kMaxCaptures;
-  const auto line = is_full
-                        ? emit(control::Response(Error(EBUSY, "too many captures; end one")))
-                        : emit(control::Response(control::Reply(control::Done{})));
+  const auto line = is_full ? emit(control::Response(Error(EBUSY, "too many captures; end one")))
+                            : emit(control::Response(control::Reply(control::Done{})));
   const auto sent = ::send(connection.get(), line.data(), line.size(), kNow);
   if (is_full || sent < 0) return;
   clients_.push_back({std::move(connection), request.neighbour, {}, 0});
@@ -100,7 +100,8 @@ void Captures::remove_ended() {
   });
 }
 
-// --- Packets --------------------------------------------------------------------------------------
+// --- Packets
+// --------------------------------------------------------------------------------------
 
 void Captures::sending(std::span<const Outgoing> batch, const QueuePairView& from) {
   begin(from);

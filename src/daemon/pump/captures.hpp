@@ -1,8 +1,8 @@
 // Those who capture the packets of an interface, and their packets (control/capture_messages.hpp).
 //
 // A batch of packets costs each of them one message, which is sent without waiting: if it does not
-// fit into the queue of the connection, its packets are left out and counted. While nobody captures,
-// the pumps have no observer.
+// fit into the queue of the connection, its packets are left out and counted. While nobody
+// captures, the pumps have no observer.
 //
 // An HCA takes and delivers only the payload of a datagram. The headers are those of its address
 // handle or completion; what these do not have is filled in: P_Key and Q_Key are the interface's,
@@ -52,7 +52,7 @@ class Captures final : public PacketObserver {
   /// The record of a datagram in records_.
   struct Piece {
     std::size_t end = 0;
-    std::size_t packet = 0;    ///< its index in the batch
+    std::size_t packet = 0;  ///< its index in the batch
     bool is_received = false;
     std::uint32_t takers = 0;  ///< a bit for each of clients_
   };
@@ -67,10 +67,10 @@ class Captures final : public PacketObserver {
 
   std::vector<Client> clients_;
   Counters counters_;
-  std::int64_t now_ = 0;                                   ///< of the batch, in nanoseconds
+  std::int64_t now_ = 0;  ///< of the batch, in nanoseconds
   /// What is known of the neighbours of clients_ during the batch.
   std::vector<std::optional<link::NeighbourInfo>> known_;
-  std::vector<std::uint8_t> records_;                      ///< of the batch
+  std::vector<std::uint8_t> records_;  ///< of the batch
   std::vector<Piece> pieces_;
 };
 

@@ -116,7 +116,7 @@ class InterfaceLoop {
   Resolutions resolutions_;
   Captures captures_;
   bool is_observed_ = false;  ///< by captures_
-  bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
+  bool admin_up_ = true;      ///< as of the last change of the host, while the reporter is on
   std::optional<link::SavedPage> saved_;  ///< by another daemon, until the link is up
   bool knows_host_ = false;
   std::uint32_t host_mtu_ = 0;    ///< of the network interface; 0: unknown

@@ -77,10 +77,10 @@ struct StartCapture {
 struct LinkReportRequest {};  ///< LinkReport follows
 /// Tells the thread to leave its groups and end.
 struct Stop {};
-using ToInterface =
-    std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest,
-                 Renamed, PortReplaced, StartCapture, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
+using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
+                                 HostChanged, wire::SaResponse, ArpReplyPermitted, SetNeighbours,
+                                 Reconfigured, AdminRequest, Renamed, PortReplaced, StartCapture,
+                                 LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.

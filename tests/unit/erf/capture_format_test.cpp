@@ -22,7 +22,11 @@ std::string hexadecimal(ConstBytes bytes) {
 }
 
 TEST(CaptureFormatTest, TheFileHeaderIsThatOfPcapWithErf) {
-  EXPECT_EQ(hexadecimal(file_header()), "a1b2c3d400020004" "0000000000000000" "0000ffff" "000000c5");
+  EXPECT_EQ(hexadecimal(file_header()),
+            "a1b2c3d400020004"
+            "0000000000000000"
+            "0000ffff"
+            "000000c5");
 }
 
 TEST(CaptureFormatTest, ARecordHasTimeDirectionAndChecksums) {
@@ -31,9 +35,17 @@ TEST(CaptureFormatTest, ARecordHasTimeDirectionAndChecksums) {
   const WallTime when(std::chrono::seconds(0x60000000) + std::chrono::microseconds(500'000));
   append_record(out, packet, Direction::received, when);
   ASSERT_EQ(out.size(), 16U + 16U + 48U + 6U);
-  EXPECT_EQ(hexadecimal(ConstBytes(out).first(16)), "600000000007a120" "00000046" "00000046");
+  EXPECT_EQ(hexadecimal(ConstBytes(out).first(16)),
+            "600000000007a120"
+            "00000046"
+            "00000046");
   // The time of ERF is little-endian, in units of 2^-32 s.
-  EXPECT_EQ(hexadecimal(ConstBytes(out).subspan(16, 16)), "0000008000000060" "1505" "0046" "0000" "0036");
+  EXPECT_EQ(hexadecimal(ConstBytes(out).subspan(16, 16)),
+            "0000008000000060"
+            "1505"
+            "0046"
+            "0000"
+            "0036");
   const auto crc = wire::invariant_crc(packet);
   EXPECT_EQ(out[80], crc & 0xff);
   EXPECT_EQ(out[83], crc >> 24);

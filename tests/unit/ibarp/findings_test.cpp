@@ -122,8 +122,9 @@ TEST_F(Findings, APortThatIsSlowerThanItsGroup) {
   info.port_rate_mbps = info.group_rate_mbps;
   EXPECT_THAT(check(info)["broadcast group"], StartsWith("ok: "));
   info.port_rate_mbps = 2'500;
-  EXPECT_THAT(check(info)["broadcast group"],
-              AllOf(StartsWith("warning: "), HasSubstr("slower than the group"), HasSubstr("-> ibstat")));
+  EXPECT_THAT(
+      check(info)["broadcast group"],
+      AllOf(StartsWith("warning: "), HasSubstr("slower than the group"), HasSubstr("-> ibstat")));
   info.port_rate_mbps = 100'000;
   info.port_mtu = 1024;
   EXPECT_THAT(check(info)["broadcast group"],

@@ -22,8 +22,7 @@ namespace ipoib::daemon {
 class FakeQueuePair final : public verbs::RecoverableUdPort {
  public:
   [[nodiscard]] Qpn qpn() const override { return number; }
-  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(
-      const AddressVector& to) override {
+  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
     return AddressHandlePtr(new AddressHandle(to));
   }
   [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override {

@@ -479,7 +479,8 @@ TEST_F(PumpTest, CapturesWhatArrives) {
   EXPECT_EQ(packets[0].parsed().bth.destination, queue_pair.qpn());
   EXPECT_EQ(packets[0].parsed().deth.source, Qpn(0x22));
   EXPECT_FALSE(packets[0].parsed().grh);
-  EXPECT_EQ(packets[1].parsed().lrh.dlid, link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
+  EXPECT_EQ(packets[1].parsed().lrh.dlid,
+            link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
   EXPECT_EQ(packets[1].parsed().grh->dgid, wire::broadcast_gid(kDefaultPKey));
   EXPECT_EQ(packets[1].parsed().bth.destination, kMulticastQpn);
 }
