@@ -11,13 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <set>
 
 #include "as_nobody.hpp"
-#include "ibarp_in_c.h"
-#include "line_client.hpp"
 #include "control/capture_messages.hpp"
+#include "ibarp_in_c.h"
 #include "ipoib/unix_path.hpp"
+#include "line_client.hpp"
 #include "running_server.hpp"
 
 namespace ipoib::control {
