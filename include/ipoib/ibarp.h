@@ -123,9 +123,9 @@ struct ibarp_info {
   uint16_t sm_lid;                /* of the subnet manager; 0: none, or RoCE */
   char membership[IBARP_NAME_SIZE]; /* of the partition: "full" or "limited"; empty: unknown */
   uint32_t host_mtu;                /* of the network interface; 0: unknown */
-  uint32_t port_mtu;                /* bytes of the payload that the port's link carries; 0: unknown */
-  uint32_t port_rate_mbps;          /* of the port's link; 0: unknown */
-  uint32_t group_rate_mbps;         /* of the broadcast group; 0: unknown */
+  uint32_t port_mtu;        /* bytes of the payload that the port's link carries; 0: unknown */
+  uint32_t port_rate_mbps;  /* of the port's link; 0: unknown */
+  uint32_t group_rate_mbps; /* of the broadcast group; 0: unknown */
 };
 
 /* One of the two ports of an interface with a backup port. */
