@@ -98,7 +98,7 @@ class Capture(hosts.Pair):
         for word in "alformed", "incorrect", "[Bad", "Status: Bad":
             self.assertNotIn(word, whole)
         left, right = (host.ibarp("info") for host in (self.left, self.right))
-        echoes = self.fields(path, "icmp", "erf.flags.if", "infiniband.lrh.slid", "infiniband.lrh.dlid", "icmp.type",
+        echoes = self.fields(path, "icmp", "erf.flags.cap", "infiniband.lrh.slid", "infiniband.lrh.dlid", "icmp.type",
                              "infiniband.bth.destqp", "infiniband.deth.srcqp")
         qpn = [f"0x{each['qpn']:08x}" if isinstance(each["qpn"], int) else each["qpn"] for each in (left, right)]
         self.assertEqual([each[3] for each in echoes], ["8", "0"])

@@ -134,9 +134,12 @@ void Captures::sent(std::size_t count) { deliver(count); }
 
 void Captures::received(std::span<const Incoming> batch, const QueuePairView& by) {
   begin(by);
+  const HwAddress own = by.link.hardware_address();
   std::optional<std::vector<link::GroupInfo>> groups;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto& datagram = batch[i];
+    // A multicast that the device has looped back was captured when it was sent.
+    if (datagram.source_qpn == own.qpn && datagram.source_gid == own.gid) continue;
     const HwAddress peer{.flags = 0, .qpn = datagram.source_qpn, .gid = datagram.source_gid};
     const auto takers = takers_of(datagram.frame.bytes(), peer, datagram.source_lid);
     if (takers == 0) continue;
@@ -144,7 +147,7 @@ void Captures::received(std::span<const Incoming> batch, const QueuePairView& by
     headers.lrh.sl = datagram.sl;
     headers.lrh.slid = datagram.source_lid;
     headers.lrh.dlid = by.lid;
-    headers.bth.destination = by.link.hardware_address().qpn;
+    headers.bth.destination = own.qpn;
     headers.deth.source = datagram.source_qpn;
     if (datagram.has_grh) {
       headers.grh.emplace();
