@@ -5,10 +5,10 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import hosts
@@ -195,6 +195,26 @@ class Partition(Plugin):
         result = self.succeed("ADD", self.config(), netns=netns)
         self.succeed("DEL", self.config(prevResult=result), netns=netns)
         self.assert_nothing_left()
+
+    def test_killed_at_each_step(self):
+        """The plugin is killed by a program that it runs, before that does its work or after."""
+        netns = self.pod("a")
+        ip = self.subnet.folder / "bin" / "ip"
+        ip.parent.mkdir()
+        steps = "link set dev cni* netns *", "link set dev eth0 up", "addr add *", "-4 route add *"
+        for step in steps:
+            for then in "exit 1", "":
+                pattern = step.replace(" ", "\\ ")
+                ip.write_text(f'#!/bin/sh\ncase "$*" in {pattern}) kill -KILL "$PPID"; {then};; esac\n'
+                              f'exec {shutil.which("ip")} "$@"\n'.replace("; ;;", ";;"), encoding="utf-8")
+                ip.chmod(0o755)
+                process = self.command("ADD", self.config(), netns=netns, start=True,
+                                       PATH=f"{ip.parent}:{os.path.abspath(hosts.BIN)}:{os.environ['PATH']}")
+                out, err = process.communicate()
+                self.assertEqual((process.returncode, out, err), (-signal.SIGKILL, "", ""), step)
+                self.succeed("DEL", self.config(), netns=netns)
+                self.assertIsNone(self.link(netns))
+                self.assert_nothing_left()
 
     def test_a_container_that_has_gone(self):
         netns = self.pod("a")
