@@ -1,6 +1,4 @@
 // Captures the packets of an interface into a file for tshark.
-#include <unistd.h>
-
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
@@ -15,6 +13,7 @@
 #include "monitor.hpp"
 #include "output.hpp"
 #include "program/output_ring.hpp"
+#include "progress.hpp"
 #include "run.hpp"
 
 namespace ipoib::ibarp {
@@ -23,12 +22,10 @@ namespace json = boost::json;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using program::OutputRing;
 
 /// How long it takes at most until a signal ends the capture.
 constexpr int kLookMs = 200;
-constexpr std::chrono::seconds kProgressInterval{1};
 
 volatile std::sig_atomic_t is_ended = 0;
 
@@ -44,25 +41,6 @@ std::string summary(std::uint64_t packets, std::uint64_t lost) {
          std::to_string(lost) + " left out";
 }
 
-/// Shows on a terminal what was captured so far.
-class Progress {
- public:
-  void show(std::uint64_t packets, std::uint64_t lost) {
-    if (!is_terminal_ || Clock::now() < next_) return;
-    next_ = Clock::now() + kProgressInterval;
-    std::fprintf(stderr, "\r%s", summary(packets, lost).c_str());
-    is_shown_ = true;
-  }
-  void end() const {
-    if (is_shown_) std::fputc('\n', stderr);
-  }
-
- private:
-  const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
-  Clock::time_point next_ = Clock::now() + kProgressInterval;
-  bool is_shown_ = false;
-};
-
 /// Owns the counts of a capture, and its output.
 class Capture {
  public:
@@ -73,7 +51,7 @@ class Capture {
   void run() {
     while (is_ended == 0 && goes_on_) take_next();
     write();
-    progress_.end();
+    progress_.clear();
   }
   [[nodiscard]] std::uint64_t packets() const { return packets_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
@@ -86,14 +64,14 @@ class Capture {
     int result = ibarp_next_packet(client_.get(), &packet, 0);
     if (result == -EAGAIN) {
       write();
-      progress_.show(packets_, lost_);
+      progress_.show(summary(packets_, lost_));
       if (goes_on_) result = ibarp_next_packet(client_.get(), &packet, kLookMs);
     }
     if (result == -EAGAIN) return;
     if (result != 0) write();
     client_.check(result);
     add(packet);
-    progress_.show(packets_, lost_);
+    progress_.show(summary(packets_, lost_));
   }
   void add(const ibarp_packet& packet) {
     using std::chrono::system_clock;

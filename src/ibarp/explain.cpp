@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "findings.hpp"
+#include "progress.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
@@ -80,7 +81,7 @@ class Explanation {
     if (!was_known) {
       ibarp_path path{};
       path.size = sizeof(path);
-      result = ibarp_resolve(client.get(), &hop, kResolveMs, &path);
+      result = resolve_patiently(client, hop, kResolveMs, path);
       if (result != 0) why = reason_of(client.interface(), client.get(), result);
       entry = entry_of(client, hop);
     }
