@@ -21,11 +21,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-void respond(int connection, const Error& error) {
-  const auto line = emit(Response(error));
-  (void)!::send(connection, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 /// Without the right to exceed the system's limit, the queue is as long as that permits.
 void make_queue(int connection) {
   const int size = kCaptureQueueBytes;
@@ -34,6 +29,11 @@ void make_queue(int connection) {
 }
 
 }  // namespace
+
+void refuse_capture(const FileDescriptor& connection, const Error& why) {
+  const auto line = emit(Response(why));
+  (void)!::send(connection.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
 
 class CaptureListener::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -71,7 +71,7 @@ class CaptureListener::Impl : public std::enable_shared_from_this<Impl> {
 
 void CaptureListener::Impl::await_request(FileDescriptor connection) {
   if (awaited_.size() >= kMaxAwaitedCaptures) {
-    return respond(connection.get(), Error{EBUSY, "too many captures begin; try later"});
+    return refuse_capture(connection, Error{EBUSY, "too many captures begin; try later"});
   }
   make_queue(connection.get());
   const auto one = std::make_shared<Awaited>(context_, std::move(connection));
@@ -93,10 +93,10 @@ void CaptureListener::Impl::on_request(const AwaitedPtr& from) {
   const auto size = ::recv(connection.get(), text.data(), text.size(), MSG_DONTWAIT);
   if (size <= 0) return;
   const auto request = parse_request(std::string_view(text.data(), static_cast<std::size_t>(size)));
-  if (!request) return respond(connection.get(), request.error());
+  if (!request) return refuse_capture(connection, request.error());
   const auto* const capture = std::get_if<CaptureRequest>(&*request);
   if (capture == nullptr) {
-    return respond(connection.get(), Error{EINVAL, "this socket is for captures"});
+    return refuse_capture(connection, Error{EINVAL, "this socket is for captures"});
   }
   accepted_(*capture, std::move(connection));
 }

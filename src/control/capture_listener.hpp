@@ -7,6 +7,7 @@
 
 #include "control/requests.hpp"
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/result.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -19,6 +20,9 @@ inline constexpr std::size_t kMaxAwaitedCaptures = 8;
 inline constexpr std::chrono::seconds kCapturePatience{5};
 /// Bytes that wait for one who reads slowly, as far as the system permits.
 inline constexpr int kCaptureQueueBytes = 4 << 20;
+
+/// Tells one who wants to capture why he cannot.
+void refuse_capture(const FileDescriptor& connection, const Error& why);
 
 /// Owns the connections until their request has come.
 class CaptureListener {
