@@ -247,6 +247,27 @@ class Capture(hosts.Pair):
         self.assertIn("ib0: ipoibd has ended the capture", said)
         self.assertGreater(len(list(packets_of(path))), 1)
 
+    def test_both_ports(self):
+        """A capture goes on when another port serves the interface."""
+        self.left.start_alone("--device", "softib0:1", "--backup", "softib1:1", "--pkey", "0xffff", address="10.44.0.1/24",
+                              command=(hosts.program("softib"), "run", "--hca", "a,b", "--", hosts.program("ipoibd")))
+        self.right.start(address="10.44.0.2/24")
+        lids = {}
+
+        def is_ready():
+            shown = json.loads(self.left.run(hosts.program("ibarp"), "info", "--json").stdout)[0]
+            lids.update({each["role"]: each["lid"] for each in shown.get("ports", []) if each["state"] == "up"})
+            return len(lids) == 2
+        wait_until(is_ready, "both ports are up")
+        self.assert_connected()
+        capture, path = self.begin("wire.pcap")
+        self.assertTrue(self.left.reaches("10.44.0.2"))
+        self.left.run(hosts.program("ibarp"), "failover")
+        self.assert_connected()
+        self.end(capture)
+        senders = {int.from_bytes(packet[6:8], "big") for direction, packet in packets_of(path) if direction == 0}
+        self.assertEqual(senders, set(lids.values()))
+
     def test_limits_and_wrong_usage(self):
         self.start()
         running = [self.begin(f"{number}.pcap")[0] for number in range(4)]
