@@ -28,7 +28,7 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   libiscsi-dev e2fsprogs ibacm srptools ibutils dnsmasq-base udhcpc radvd
   isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
-  prometheus python3-jsonschema python3-yaml abigail-tools doxygen python3-cffi keepalived strace)
+  prometheus containernetworking-plugins python3-jsonschema python3-yaml abigail-tools doxygen python3-cffi keepalived strace)
 # They compile and link in half the time; llvm-16 has the symbolizer.
 sanitizer_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 mold)
 check_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 python3-clang-16)

@@ -39,19 +39,19 @@ function __ibarp_complete
         case dev -i --device
             __ibarp_interfaces
             return
-        case get del delete change chg replace to -a --all -d --delete -s --set
+        case get del delete change chg replace to -a --all -d --delete -s --set -neighbour --neighbour
             __ibarp_addresses $program
             return
         case nud state
             printf '%s\n' incomplete resolving reachable stale delay probing failed permanent pinned all
             return
-        case -b -batch --batch -f -file --file -password-file --password-file
+        case -b -batch --batch -f -file --file -password-file --password-file capture
             __fish_complete_path $current
             return
         case -sort --sort
             printf '%s\n' rate address state idle uses
             return
-        case lladdr qpn gid add -serve --serve -timeout --timeout -interval --interval -count --count
+        case lladdr qpn gid add -serve --serve -timeout --timeout -interval --interval -count --count -C --file-size -W --files
             return
     end
     if string match -qr -- '^(-c|-color|--color)=' "$current"

@@ -123,6 +123,9 @@ struct ibarp_info {
   uint16_t sm_lid;                /* of the subnet manager; 0: none, or RoCE */
   char membership[IBARP_NAME_SIZE]; /* of the partition: "full" or "limited"; empty: unknown */
   uint32_t host_mtu;                /* of the network interface; 0: unknown */
+  uint32_t port_mtu;        /* bytes of the payload that the port's link carries; 0: unknown */
+  uint32_t port_rate_mbps;  /* of the port's link; 0: unknown */
+  uint32_t group_rate_mbps; /* of the broadcast group; 0: unknown */
 };
 
 /* One of the two ports of an interface with a backup port. */
@@ -201,6 +204,16 @@ struct ibarp_trace_record {
   int64_t when_ns; /* CLOCK_MONOTONIC */
   uint64_t first;
   uint64_t second;
+};
+
+/* A packet of an interface's queue pair. */
+struct ibarp_packet {
+  size_t size;
+  int64_t when_ns;      /* CLOCK_REALTIME */
+  int is_received;      /* 0: sent */
+  size_t length;        /* of `bytes` */
+  const uint8_t* bytes; /* from LRH to padding, without CRCs; see ibarp(3) */
+  uint64_t lost;        /* packets before it that were left out, since the reader was too slow */
 };
 
 /* What to subscribe to, and the type of an event. */
@@ -372,6 +385,24 @@ IBARP_API int ibarp_fd(const struct ibarp* handle);
 IBARP_API int ibarp_next_event(struct ibarp* handle, struct ibarp_event* event, int milliseconds);
 /* Calls `each` for each counter that has changed, if the last event was IBARP_STATS. */
 IBARP_API int ibarp_deltas(struct ibarp* handle, ibarp_delta_fn* each, void* data);
+
+/* Captures the packets that the interface's queue pair sends and receives from now on; with a
+ * neighbour, only those from and to it, and ARP and Neighbour Discovery about its address. A later
+ * capture of the handle ends this one. The daemon never waits for the reader: what does not fit
+ * into the queue between them is left out, and counted. -EACCES: the user may not make changes;
+ * -EBUSY: too many captures; -EOPNOTSUPP: the daemon is too old for it. */
+IBARP_API int ibarp_capture(struct ibarp* handle, const struct ibarp_address* neighbour);
+/* Ends the capture, if there is one. */
+IBARP_API void ibarp_capture_end(struct ibarp* handle);
+/* A descriptor that is readable when there may be a packet, for poll(2); the library keeps it.
+ * After that call ibarp_next_packet() until -EAGAIN. -ENOTCONN without a capture. */
+IBARP_API int ibarp_capture_fd(const struct ibarp* handle);
+/* Fills in the next packet; the caller sets packet->size. Its bytes are valid until the next call
+ * for the capture. Waits for so many milliseconds at most; negative: without limit. -EAGAIN if
+ * there is none in time. Any other error but -EINVAL, as -EPIPE when the daemon has ended, ends the
+ * capture. */
+IBARP_API int ibarp_next_packet(struct ibarp* handle, struct ibarp_packet* packet,
+                                int milliseconds);
 
 /* Parse and format addresses. A link-layer address is 20 bytes in hexadecimal with colons, or the
  * short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL for anything else. */

@@ -45,10 +45,16 @@ struct AddressVector {
 class AddressHandle
     : public boost::intrusive_ref_counter<AddressHandle, boost::thread_unsafe_counter> {
  public:
-  AddressHandle() = default;
+  explicit AddressHandle(const AddressVector& vector) : vector_(vector) {}
   AddressHandle(const AddressHandle&) = delete;
   AddressHandle& operator=(const AddressHandle&) = delete;
   virtual ~AddressHandle() = default;
+
+  /// What it was created from.
+  [[nodiscard]] const AddressVector& vector() const { return vector_; }
+
+ private:
+  const AddressVector vector_;
 };
 using AddressHandlePtr = boost::intrusive_ptr<AddressHandle>;
 
@@ -66,6 +72,7 @@ struct Incoming {
   Lid source_lid;
   Qpn source_qpn;
   bool has_grh = false;
+  ServiceLevel sl{};
   Gid source_gid;       ///< of the GRH; zero without one
   Gid destination_gid;  ///< of the GRH; zero without one
 };

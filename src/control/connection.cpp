@@ -62,6 +62,18 @@ std::string allowed_at(const std::string& path) {
   return access.allowed();
 }
 
+/// A connected socket; the error has an errno value.
+Result<FileDescriptor> connected(const std::string& path, int type, milliseconds timeout) {
+  const auto to = UnixPath::of(path);
+  if (!to) return to.error();
+  FileDescriptor made(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+  if (!made) return from_errno(path, errno);
+  const timeval limit = as_timeval(timeout);
+  ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  if (::connect(made.get(), to->address(), UnixPath::size()) != 0) return from_errno(path, errno);
+  return made;
+}
+
 }  // namespace
 
 /// A daemon that goes on with its interface in another way, such as without its RDMA device, has no
@@ -113,16 +125,30 @@ Result<void> Connection::try_open() {
 
 /// Returns an errno value, or 0.
 int Connection::connect_to(const std::string& path) {
-  const auto to = UnixPath::of(path);
-  if (!to) return to.error().code;
-  FileDescriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!made) return errno;
-  const timeval limit = as_timeval(timeout_);
-  ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  if (::connect(made.get(), to->address(), UnixPath::size()) != 0) return errno;
-  socket_ = std::move(made);
+  auto made = connected(path, SOCK_STREAM, timeout_);
+  if (!made) return made.error().code;
+  socket_ = std::move(*made);
   input_.clear();
   return 0;
+}
+
+Result<FileDescriptor> Connection::open_capture() {
+  if (auto opened = open(); !opened) return opened.error();
+  const auto own = own_network_namespace();
+  if (!own) return own.error();
+  for (const auto& run_folder : run_folders()) {
+    const std::string path = folder_of(run_folder, *own, interface_) + "/" + kCaptureSocket;
+    auto made = connected(path, SOCK_SEQPACKET, timeout_);
+    if (made) return made;
+    const int code = made.error().code;
+    if (code == EACCES || code == EPERM) {
+      return Error{EACCES, interface_ + ": " + allowed_at(path) + " may capture"};
+    }
+    if (code != ENOENT && code != ENOTDIR && code != ECONNREFUSED) {
+      return from_errno(interface_, code);
+    }
+  }
+  return Error{EOPNOTSUPP, interface_ + ": its ipoibd cannot capture: restart it"};
 }
 
 /// Why no daemon serves the interface.

@@ -38,6 +38,9 @@ class Connection {
   /// Waits for the response: the second half of ask(). Fails with EAGAIN if there is none in time;
   /// it may still come. A negative time-out means no limit.
   [[nodiscard]] Response await_response(const Request& request, std::chrono::milliseconds timeout);
+  /// Connects to the socket for captures. In addition to the errors of open(), fails with EACCES if
+  /// this user may not capture, and EOPNOTSUPP if the daemon is too old for it.
+  [[nodiscard]] Result<FileDescriptor> open_capture();
   /// The process that serves the interface, in the PID namespace of this one; 0 if it is in another
   /// one, or without a connection.
   [[nodiscard]] pid_t server_process() const;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "control/capture_connection.hpp"
 #include "control/connection.hpp"
 #include "control/ibarp_values.hpp"
 #include "control/protocol.hpp"
@@ -37,6 +38,7 @@ struct ibarp {
     ipoib::control::Connection connection;
     ipoib::control::Request request;
   };
+  std::unique_ptr<ipoib::control::CaptureConnection> capture{};  ///< null without one
   std::unique_ptr<Resolving> resolving{};  ///< null if nothing is being resolved
 };
 

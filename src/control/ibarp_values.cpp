@@ -120,6 +120,9 @@ ibarp_info to_c(const InterfaceInfo& info) {
   out.pid = info.pid;
   set(out.membership, info.membership);
   out.host_mtu = info.host_mtu;
+  out.port_mtu = info.port_mtu;
+  out.port_rate_mbps = info.port_rate_mbps;
+  out.group_rate_mbps = info.group_rate_mbps;
   return out;
 }
 

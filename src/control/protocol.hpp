@@ -44,7 +44,7 @@ struct AddedInterface {
 /// Reply by request: list EntryPage, get Entry, resolve Resolution, set, pin, delete, failover and
 /// subscribe Done, flush Flushed, stats vector<Counter>, histograms vector<Histogram>, stations
 /// StationPage, info InterfaceInfo, members vector<Member>, log vector<ModuleLevel>, trace
-/// TracePage, add_interface AddedInterface, delete_interface Done.
+/// TracePage, add_interface AddedInterface, delete_interface and capture Done.
 using Reply = std::variant<EntryPage, Entry, Resolution, Done, Flushed, std::vector<Counter>,
                            InterfaceInfo, std::vector<Member>, std::vector<ModuleLevel>, TracePage,
                            AddedInterface, std::vector<Histogram>, StationPage>;
@@ -53,7 +53,7 @@ using Response = Result<Reply>;
 /// Whether the request changes anything.
 [[nodiscard]] bool is_change(const Request& request);
 /// Whether only those who may change things may make the request: changes; members, which the SA
-/// returns only to trusted requesters; and the trace, which shows the traffic of all users.
+/// returns only to trusted requesters; and trace and captures, which show the traffic of all users.
 [[nodiscard]] bool is_restricted(const Request& request);
 
 /// Parses a line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an

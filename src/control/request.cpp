@@ -117,6 +117,11 @@ Request add_interface_request(JsonReader& reader) {
                              reader.has("name") ? reader.text("name") : ""};
 }
 Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
+Request capture_request(JsonReader& reader) {
+  CaptureRequest request;
+  if (reader.has("neighbour")) request.neighbour = reader.address("neighbour");
+  return request;
+}
 
 /// The topics that a client may subscribe to, for errors.
 std::string some_topics() {
@@ -154,7 +159,7 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 19> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 20> kOperations{{{"list", list_request},
                                                  {"failover", failover_request},
                                                  {"subscribe", subscribe_request},
                                                  {"get", get_request},
@@ -171,6 +176,7 @@ constexpr std::array<Operation, 19> kOperations{{{"list", list_request},
                                                  {"members", members_request},
                                                  {"log", log_request},
                                                  {"trace", trace_request},
+                                                 {"capture", capture_request},
                                                  {"add_interface", add_interface_request},
                                                  {"delete_interface", delete_interface_request}}};
 
@@ -259,6 +265,11 @@ struct RequestEmitter {
   json::object operator()(const DeleteInterfaceRequest& /*request*/) const {
     return {{"op", "delete_interface"}};
   }
+  json::object operator()(const CaptureRequest& request) const {
+    json::object out{{"op", "capture"}};
+    if (request.neighbour) out["neighbour"] = to_string(*request.neighbour);
+    return out;
+  }
 };
 
 }  // namespace
@@ -279,7 +290,8 @@ bool is_change(const Request& request) {
 
 bool is_restricted(const Request& request) {
   return is_change(request) || std::holds_alternative<MembersRequest>(request) ||
-         std::holds_alternative<TraceRequest>(request);
+         std::holds_alternative<TraceRequest>(request) ||
+         std::holds_alternative<CaptureRequest>(request);
 }
 
 Result<Request> parse_request(std::string_view line) {
@@ -298,8 +310,8 @@ Result<Request> parse_request(std::string_view line) {
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, resolve, set, pin, delete, flush, flush_matching, "
       "stats, "
-      "info, histograms, stations, subscribe, failover, members, log, trace, add_interface, "
-      "delete_interface"};
+      "info, histograms, stations, subscribe, failover, members, log, trace, capture, "
+      "add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

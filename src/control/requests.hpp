@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -125,7 +126,13 @@ struct AddInterfaceRequest {
 struct DeleteInterfaceRequest {
   friend bool operator==(const DeleteInterfaceRequest&, const DeleteInterfaceRequest&) = default;
 };
+/// Captures the packets of the interface's queue pair from now on. Only on the socket for captures,
+/// whose connection carries them (capture_messages.hpp).
+struct CaptureRequest {
+  std::optional<IpAddress> neighbour{};  ///< only packets from and to it, and about its address
+  friend bool operator==(const CaptureRequest&, const CaptureRequest&) = default;
+};
 using Request = std::variant<InterfaceRequest, MembersRequest, LogRequest, TraceRequest,
-                             AddInterfaceRequest, DeleteInterfaceRequest>;
+                             AddInterfaceRequest, DeleteInterfaceRequest, CaptureRequest>;
 
 }  // namespace ipoib::control

@@ -110,6 +110,7 @@ struct ReplyReader {
     return added;
   }
   Reply operator()(const DeleteInterfaceRequest& /*request*/) const { return Done{}; }
+  Reply operator()(const CaptureRequest& /*request*/) const { return Done{}; }
 };
 
 Error not_understood(const std::string& why) {

@@ -9,7 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "control/handover_listener.hpp"
+#include "control/capture_listener.hpp"
+#include "control/connection_listener.hpp"
 #include "control/log_levels.hpp"
 #include "control/subscribers.hpp"
 #include "control/trace_page.hpp"
@@ -136,7 +137,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<SocketFolder> folder_;
   std::optional<Listener> control_;
   std::optional<Listener> read_;
-  std::optional<HandoverListener> handover_;
+  std::optional<CaptureListener> captures_;
+  std::optional<ConnectionListener> handover_;
 };
 
 // --- Sockets -------------------------------------------------------------------------------------
@@ -179,6 +181,13 @@ Result<void> Server::Impl::open() {
   folder_.emplace(std::move(*folder));
   control_.emplace(*this, true, folder_->take_control_socket());
   if (auto read = folder_->take_read_socket()) read_.emplace(*this, false, std::move(read));
+  if (dependencies_.on_capture) {
+    if (auto captures = folder_->listen_for_captures(options_.access)) {
+      captures_.emplace(context_, std::move(*captures), dependencies_.on_capture);
+    } else {
+      dependencies_.log.warn("no captures: {}", captures.error().message);
+    }
+  }
   if (dependencies_.on_handover) {
     if (auto handover = folder_->listen_for_handover()) {
       handover_.emplace(context_, std::move(*handover), dependencies_.on_handover);
@@ -211,6 +220,7 @@ void Server::Impl::stop() {
   retry_timer_.cancel();
   subscribers_->stop();
   handover_.reset();
+  captures_.reset();
   read_.reset();
   control_.reset();
   folder_.reset();
@@ -250,7 +260,8 @@ void Server::Impl::handle(const Request& request, const ucred& peer, bool may_ch
     ++denied_;
     const char* const what = is_change(request)                                ? "change anything"
                              : std::holds_alternative<MembersRequest>(request) ? "list members"
-                                                                               : "see the trace";
+                             : std::holds_alternative<TraceRequest>(request)   ? "see the trace"
+                                                                               : "capture";
     return done(Error{EPERM, options_.access.allowed() + " may " + what + " here"});
   }
   if (is_change(request)) {
@@ -267,6 +278,9 @@ void Server::Impl::handle(const Request& request, const ucred& peer, bool may_ch
   }
   if (const auto* const add = std::get_if<AddInterfaceRequest>(&request)) {
     return dependencies_.handler.add_interface(*add, std::move(done));
+  }
+  if (std::holds_alternative<CaptureRequest>(request)) {
+    return done(Error{EINVAL, "captures have a socket of their own"});
   }
   if (std::holds_alternative<DeleteInterfaceRequest>(request)) {
     return dependencies_.handler.delete_interface(std::move(done));

@@ -69,6 +69,8 @@ class Server {
     LogLevels& levels;
     const TraceRings& trace;
     Logger& log;
+    /// Begins a capture, and sends the response. If empty, there is no socket for that.
+    std::function<void(const CaptureRequest&, FileDescriptor)> on_capture = {};
     /// Gets the connection of each daemon that wants to take over. If empty, there is no socket for
     /// that.
     std::function<void(FileDescriptor)> on_handover = {};

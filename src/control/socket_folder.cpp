@@ -97,7 +97,8 @@ FileDescriptor open_lock(const Folder& folder, int flags) {
 /// Removes a folder. Requires the lock for kRemoval. The folder stays if others have created names
 /// in it.
 void remove(const Folder& above, const Folder& folder) {
-  for (const char* const name : {kControlSocket, kReadSocket, kHandoverSocket, kLock}) {
+  for (const char* const name :
+       {kControlSocket, kReadSocket, kCaptureSocket, kHandoverSocket, kLock}) {
     ::unlinkat(folder.fd.get(), name, 0);
   }
   const auto name = folder.path.substr(folder.path.rfind('/') + 1);
@@ -214,6 +215,11 @@ Result<void> SocketFolder::listen(const SocketAccess& access) {
     return {};
   }
   return listen_here(kReadSocket, 0066, read_);
+}
+
+Result<FileDescriptor> SocketFolder::listen_for_captures(const SocketAccess& access) {
+  const mode_t mode = 0600 | (access.group ? 0060U : 0U);
+  return listen_at(folder_, kCaptureSocket, mode, access.group, SOCK_SEQPACKET);
 }
 
 Result<FileDescriptor> SocketFolder::listen_for_handover() {

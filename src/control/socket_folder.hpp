@@ -3,6 +3,7 @@
 //   <run folder>/net-<inode>/<interface>/
 //       control   socket for those who may change things: the daemon's user and a group
 //       read      socket for those who may only read: everybody; missing if nobody else may read
+//       capture   socket for captures, with the rights of control
 //       handover  socket for a daemon that takes the interface over: the daemon's user
 //       lock      its first byte is locked by the daemon that serves the interface, its second one
 //                 by who removes the folder; has the daemon's process id
@@ -28,6 +29,7 @@ namespace ipoib::control {
 
 inline constexpr const char* kControlSocket = "control";
 inline constexpr const char* kReadSocket = "read";
+inline constexpr const char* kCaptureSocket = "capture";
 inline constexpr const char* kHandoverSocket = "handover";
 
 /// The users who may use the sockets besides root and the daemon's user.
@@ -63,6 +65,8 @@ class SocketFolder {
   /// Listening sockets that do not block. Each can be taken once; the second one may be empty.
   [[nodiscard]] FileDescriptor take_control_socket() { return std::move(control_); }
   [[nodiscard]] FileDescriptor take_read_socket() { return std::move(read_); }
+  /// Creates the socket for captures, of the type SOCK_SEQPACKET.
+  [[nodiscard]] Result<FileDescriptor> listen_for_captures(const SocketAccess& access);
   /// Creates the socket for handovers, of the type SOCK_SEQPACKET. Who may use it gets the
   /// descriptor of the TUN, so a group that may make changes may not.
   [[nodiscard]] Result<FileDescriptor> listen_for_handover();

@@ -192,6 +192,9 @@ json::object to_json(const InterfaceInfo& info) {
                    {"sm_lid", info.sm_lid.value()},
                    {"mtu", info.mtu},
                    {"host_mtu", info.host_mtu},
+                   {"port_mtu", info.port_mtu},
+                   {"port_rate_mbps", info.port_rate_mbps},
+                   {"group_rate_mbps", info.group_rate_mbps},
                    {"membership", info.membership},
                    {"admin_up", info.admin_up},
                    {"state", info.state},
@@ -216,6 +219,13 @@ InterfaceInfo read_info_without_groups(JsonReader& reader) {
   if (reader.has("sm_lid")) info.sm_lid = Lid(reader.number<std::uint16_t>("sm_lid"));
   info.mtu = reader.number<std::uint32_t>("mtu");
   if (reader.has("host_mtu")) info.host_mtu = reader.number<std::uint32_t>("host_mtu");
+  if (reader.has("port_mtu")) info.port_mtu = reader.number<std::uint32_t>("port_mtu");
+  if (reader.has("port_rate_mbps")) {
+    info.port_rate_mbps = reader.number<std::uint32_t>("port_rate_mbps");
+  }
+  if (reader.has("group_rate_mbps")) {
+    info.group_rate_mbps = reader.number<std::uint32_t>("group_rate_mbps");
+  }
   if (reader.has("membership")) info.membership = reader.text("membership");
   if (reader.has("admin_up")) info.admin_up = reader.boolean("admin_up");
   info.state = reader.text("state");

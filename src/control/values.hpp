@@ -94,11 +94,14 @@ struct InterfaceInfo {
   Lid sm_lid;                  ///< of the subnet manager; 0: none, or RoCE
   std::uint32_t mtu = 0;       ///< bytes of an IP packet; 0 before the broadcast group is joined
   std::uint32_t host_mtu = 0;  ///< of the network interface; 0: unknown
-  std::string membership;      ///< of the partition: "full", "limited"; empty: not in its table
-  bool admin_up = true;        ///< the network interface is administratively up
-  std::string state;           ///< name of the bring-up state; "up" when it can send
-  std::string waiting_for;     ///< what the bring-up waits for, as text; empty when up
-  std::string version;         ///< of the daemon
+  std::uint32_t port_mtu = 0;  ///< bytes of the payload that the port's link carries; 0: unknown
+  std::uint32_t port_rate_mbps = 0;   ///< of the port's link; 0: unknown
+  std::uint32_t group_rate_mbps = 0;  ///< of the broadcast group; 0: unknown
+  std::string membership;   ///< of the partition: "full", "limited"; empty: not in its table
+  bool admin_up = true;     ///< the network interface is administratively up
+  std::string state;        ///< name of the bring-up state; "up" when it can send
+  std::string waiting_for;  ///< what the bring-up waits for, as text; empty when up
+  std::string version;      ///< of the daemon
   std::uint32_t pid = 0;
   std::vector<PortInfo> ports;  ///< both, if it has a backup port
   std::vector<Group> groups;

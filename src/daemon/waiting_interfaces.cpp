@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <exception>
 
+#include "control/capture_listener.hpp"
 #include "ipoib/log.hpp"
 #include "linux/link_settings.hpp"
 
@@ -37,11 +38,11 @@ class WaitingInterfaces::Waiting final : public control::Handler {
     done(refusal());
   }
   void delete_interface(std::function<void(control::Response)> done) override { done(refusal()); }
-
- private:
   [[nodiscard]] Error refusal() const {
     return Error(ENXIO, name_ + ": ipoibd waits for the RDMA device: " + settings_.reason);
   }
+
+ private:
   [[nodiscard]] control::InterfaceInfo information() const {
     control::InterfaceInfo info;
     info.interface = name_;
@@ -70,10 +71,16 @@ WaitingInterfaces::WaitingInterfaces(const Settings& settings, const linux::Netw
       servers_.push_back(in.run([&] {
         return std::make_unique<control::Server>(
             context_,
-            control::Server::Dependencies{.handler = *interfaces_.back(),
-                                          .levels = logs.levels,
-                                          .trace = no_rings_,
-                                          .log = *logs.control},
+            control::Server::Dependencies{
+                .handler = *interfaces_.back(),
+                .levels = logs.levels,
+                .trace = no_rings_,
+                .log = *logs.control,
+                .on_capture =
+                    [waiting = interfaces_.back().get()](const control::CaptureRequest& /*request*/,
+                                                         const FileDescriptor& connection) {
+                      control::refuse_capture(connection, waiting->refusal());
+                    }},
             control::Server::Options{.interface = name, .access = settings.access});
       }));
     } catch (const std::exception& error) {

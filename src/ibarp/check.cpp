@@ -4,11 +4,15 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "findings.hpp"
 #include "run.hpp"
@@ -22,6 +26,9 @@ namespace {
 
 /// The kernel's default, which is enough for the queues of several interfaces.
 constexpr std::uint64_t kEnoughLockedMemory = 8ULL << 20;
+
+/// Bytes of the header that the packets of IP have on the link (RFC 4391, 6).
+constexpr std::uint32_t kEncapsulation = 4;
 
 struct Awaited {
   std::string what;
@@ -67,11 +74,37 @@ void check_partition(Findings& findings, const ibarp_info& info) {
                 "member, in the configuration of the subnet manager");
 }
 
+/// The subnet administrator refuses a port that is slower than the group; but the port may become
+/// slower later, when its cable does.
+void check_broadcast_group(Findings& findings, const ibarp_info& info, const ibarp_group& group) {
+  std::string text = "MLID " + lid_text(group.mlid) + ", " + group.membership;
+  const std::uint32_t mtu = info.mtu == 0 ? 0 : info.mtu + kEncapsulation;
+  if (mtu != 0 && info.port_mtu != 0) {
+    text += ", MTU " + std::to_string(mtu) + " (the port: " + std::to_string(info.port_mtu) + ")";
+  }
+  if (info.group_rate_mbps != 0 && info.port_rate_mbps != 0) {
+    text +=
+        ", rate " + rate(info.group_rate_mbps) + " (the port: " + rate(info.port_rate_mbps) + ")";
+  }
+  const bool is_slower = info.port_rate_mbps != 0 && info.group_rate_mbps > info.port_rate_mbps;
+  const bool is_smaller = info.port_mtu != 0 && mtu > info.port_mtu;
+  if (is_slower || is_smaller) {
+    findings.warn("broadcast group",
+                  text + ": the port is " + (is_slower ? "slower" : "smaller") +
+                      " than the group, so it loses multicasts",
+                  is_slower
+                      ? "ibstat, iblinkinfo: the cable, or the port of the switch"
+                      : "the MTU of the partition, in the configuration of the subnet manager");
+  } else {
+    findings.ok("broadcast group", text);
+  }
+}
+
 void check_groups(Findings& findings, const Client& client, const ibarp_info& info) {
   if (std::string_view(info.state) != "up") return;
   const auto groups = client.groups();
   if (const auto* const group = find_group(groups, kBroadcast)) {
-    findings.ok("broadcast group", "MLID " + lid_text(group->mlid) + ", " + group->membership);
+    check_broadcast_group(findings, info, *group);
   }
   const auto missing = std::ranges::count_if(
       groups, [](const auto& group) { return std::string_view(group.membership) == "missing"; });
@@ -134,6 +167,81 @@ void check_locked_memory(Findings& findings, const ibarp_info& info) {
   }
 }
 
+/// Programs that have the device open, besides the daemon, as "name (process 12)". The kernel shows
+/// only root whose files these are.
+std::vector<std::string> programs_on(const ibarp_info& info) {
+  std::error_code ignored;
+  std::set<std::string> files;
+  const auto device = fs::path("/sys/class/infiniband") / info.device / "device";
+  for (const char* const kind : {"infiniband_verbs", "infiniband_mad"}) {
+    for (const auto& each : fs::directory_iterator(device / kind, ignored)) {
+      const auto name = each.path().filename().string();
+      if (!name.starts_with("issm")) files.insert("/dev/infiniband/" + name);
+    }
+  }
+  std::vector<std::string> out;
+  if (files.empty()) return out;
+  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+    const auto pid = process.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (pid == std::to_string(info.pid)) continue;
+    const auto open = fs::directory_iterator(process.path() / "fd", ignored);
+    if (ignored) continue;
+    const bool uses = std::any_of(fs::begin(open), fs::end(open), [&](const auto& each) {
+      std::error_code closed;
+      return files.contains(fs::read_symlink(each.path(), closed).string());
+    });
+    if (!uses) continue;
+    std::string name;
+    std::getline(std::ifstream(process.path() / "comm"), name);
+    out.push_back(name + " (process " + pid + ")");
+  }
+  return out;
+}
+
+/// What shares the port with the interface: bandwidth, memory regions and queue pairs.
+void check_programs(Findings& findings, const ibarp_info& info) {
+  constexpr std::size_t kShown = 5;
+  const auto programs = programs_on(info);
+  if (programs.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, programs.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + programs[i];
+  }
+  if (programs.size() > kShown) {
+    text += " and " + std::to_string(programs.size() - kShown) + " others";
+  }
+  findings.ok("other programs", "on " + std::string(info.device) + ": " + text);
+}
+
+/// The times of the trace are those of the daemon's CLOCK_MONOTONIC, which differs in another time
+/// namespace (time_namespaces(7)). Only those who may change things see the trace.
+void check_clock(Findings& findings, const Client& client) {
+  std::int64_t last = 0;
+  const auto each = [](const ibarp_trace_record* record, void* data) {
+    auto& newest = *static_cast<std::int64_t*>(data);
+    newest = std::max(newest, record->when_ns);
+    return 0;
+  };
+  if (ibarp_trace(client.get(), each, &last) != 0 || last == 0) return;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto age_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - std::chrono::nanoseconds(last))
+          .count();
+  // The daemon has recorded that it was asked for the trace.
+  constexpr std::int64_t kSame = 60'000;
+  if (age_ms >= 0 && age_ms < kSame) {
+    findings.ok("clock", "the trace has the time of this host");
+    return;
+  }
+  const std::string offset = std::to_string((age_ms < 0 ? -age_ms : age_ms) / 1000);
+  findings.warn("clock",
+                "the times of the trace are " + offset + " seconds " +
+                    (age_ms < 0 ? "ahead of" : "behind") + " this process's",
+                "run ibarp in the time namespace of the daemon: nsenter --time=/proc/" +
+                    std::to_string(client.info().pid) + "/ns/time ibarp trace");
+}
+
 /// Only interfaces of the kernel's driver have a file `pkey`.
 void check_kernel_driver(Findings& findings, const ibarp_info& info) {
   std::error_code ignored;
@@ -172,6 +280,8 @@ Findings check(const Client& client) {
   check_addresses(findings, client.interface());
   check_locked_memory(findings, info);
   check_kernel_driver(findings, info);
+  check_programs(findings, info);
+  check_clock(findings, client);
   check_drops(findings, client);
   return findings;
 }

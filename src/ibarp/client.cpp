@@ -133,7 +133,8 @@ std::vector<std::string> interfaces_named(const std::string& name) {
 std::vector<std::string> interfaces_of(const Command& command) {
   std::vector<std::string> names = interfaces_named(command.device);
   if (names.empty()) throw Failure(kFailed, "no ipoibd is running in this network namespace");
-  if (names.size() == 1 || !command.is_change()) return names;
+  if (names.size() == 1 || !(command.is_change() || command.verb == Command::Verb::capture))
+    return names;
   std::string all;
   for (const std::string& name : names) all += " " + name;
   throw Failure(kUsage, "choose an interface with \"dev IF\":" + all);

@@ -60,7 +60,12 @@ Options; -a, -s, -d and -f as of arp(8):
   --timeout SECONDS     wait: how long (default without limit)
   --interval SECONDS    top, probe, and monitor stats: time between two (default 1)
   --from ADDRESS        explain: packets that come from there
-  --count N             top and probe: end after so many times
+  --count N             top and probe: end after so many times; capture: packets
+  --neighbour ADDRESS   capture: only packets from and to this neighbour, and about
+                        its address
+  -C, --file-size N     capture: end when the file has N million bytes
+  -W, --files N         capture with -C: go on in the next of N files, FILE0, FILE1
+                        and so on, replacing the oldest
   --sort KEY            top: by rate, address, state, idle or uses
   -c, --color[=WHEN]    always, auto or never (default auto: if standard output
                         is a terminal and NO_COLOR is not set); -c: always
@@ -78,8 +83,9 @@ constexpr int kOutput = 2;
 constexpr int kServe = 3;
 constexpr int kPasswordFile = kLastWithoutLetter + 1;
 constexpr int kFrom = kPasswordFile + 1;
+constexpr int kNeighbour = kFrom + 1;
 
-constexpr std::array<option, 29> kOptions{
+constexpr std::array<option, 32> kOptions{
     {{"all", no_argument, nullptr, 'a'},
      {"set", required_argument, nullptr, 's'},
      {"delete", required_argument, nullptr, 'd'},
@@ -106,14 +112,17 @@ constexpr std::array<option, 29> kOptions{
      {"color", optional_argument, nullptr, 'c'},
      {"c", optional_argument, nullptr, 'c'},
      {"from", required_argument, nullptr, kFrom},
+     {"neighbour", required_argument, nullptr, kNeighbour},
+     {"file-size", required_argument, nullptr, 'C'},
+     {"files", required_argument, nullptr, 'W'},
      {"help", no_argument, nullptr, 'h'},
      {"version", no_argument, nullptr, 'V'},
      {nullptr, 0, nullptr, 0}}};
-constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:hV";
+constexpr const char* kLetters = ":as:d:f:i:n46jzmwtcb:C:W:hV";
 
 /// The option that getopt_long_only has just rejected.
 std::string option_name(char** argv) {
-  return optopt > kFrom ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
+  return optopt > kNeighbour ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
 std::string why_rejected(char** argv) {
@@ -151,6 +160,8 @@ std::string* text_of_option(Command& command, int letter) {
       return &command.batch;
     case kFrom:
       return &command.from;
+    case kNeighbour:
+      return &command.neighbour;
     case kOutput:
       return &command.output;
     case kServe:
@@ -159,6 +170,26 @@ std::string* text_of_option(Command& command, int letter) {
       return &command.password_file;
     default:
       return nullptr;
+  }
+}
+
+/// A number from 1 to `most`.
+template <class Number>
+Number parse_positive(const char* what, std::string_view word, Number most) {
+  Number number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, number);
+  if (error == std::errc() && rest == end && number > 0 && number <= most) return number;
+  throw Failure(kUsage, std::string(what) + " is a number from 1 to " + std::to_string(most));
+}
+
+/// Options that limit the files of a capture.
+void apply_to_ring(program::OutputRing::Limits& ring, int letter) {
+  constexpr std::uint64_t kMillion = 1'000'000;
+  if (letter == 'C') {
+    ring.file_size = kMillion * parse_positive("--file-size", optarg, kMillion);
+  } else if (letter == 'W') {
+    ring.files = parse_positive("--files", optarg, program::OutputRing::kMaxFiles);
   }
 }
 
@@ -216,6 +247,7 @@ void apply(Command& command, int letter) {
       break;
     default:
       apply_to_output(command, letter);
+      apply_to_ring(command.ring, letter);
       apply_watch_option(command.watch, letter, optarg);
       break;
   }
@@ -254,6 +286,18 @@ void check_metrics(const Command& command) {
   if (is_text && command.json) misused("metrics, save and bugreport do not print JSON");
 }
 
+void check_capture(const Command& command) {
+  const auto& ring = command.ring;
+  if (command.verb != Verb::capture) {
+    if (!command.neighbour.empty() || ring.file_size != 0 || ring.files != 1) {
+      misused("--neighbour, -C and -W are for capture only");
+    }
+    return;
+  }
+  if (ring.files != 1 && ring.file_size == 0) misused("-W needs -C, the size of each file");
+  if (ring.files != 1 && command.file == "-") misused("-W needs a file, not the standard output");
+}
+
 void misused(const std::string& what) { throw Failure(kUsage, what + " (see ibarp --help)"); }
 
 Command parse_command(int argc, char** argv) {
@@ -284,6 +328,7 @@ Command parse_command(int argc, char** argv) {
   if (command.force) misused("--force is for --batch only");
   command = arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
   check_metrics(command);
+  check_capture(command);
   check_watch_options(command);
   return command;
 }

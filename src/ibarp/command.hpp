@@ -10,6 +10,7 @@
 
 #include "color.hpp"
 #include "ipoib/ibarp.h"
+#include "program/output_ring.hpp"
 #include "watch_options.hpp"
 
 namespace ipoib::ibarp {
@@ -62,6 +63,7 @@ struct Command {
     check,
     explain,
     probe,
+    capture,
     save,
     bug_report,
     batch,
@@ -84,7 +86,9 @@ struct Command {
   bool may_exist = false;     ///< add_interface: it is no error that the partition has one
   std::string to_device;      ///< of failover; empty: the port that does not serve the interface
   std::uint32_t to_port = 1;  ///< of failover: the number of that port
-  std::string file;           ///< of load
+  std::string file;           ///< of load and capture; "-": standard output
+  std::string neighbour;      ///< of capture: its address; empty: all packets
+  program::OutputRing::Limits ring{};  ///< of capture
   std::string output;         ///< of metrics, save and bugreport: a file; empty: the usual output
   std::string serve;          ///< of metrics: the address to serve them at; empty: not given
   std::string password_file;  ///< with `serve`: has the password for clients; empty: none needed

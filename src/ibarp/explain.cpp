@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "findings.hpp"
+#include "progress.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
@@ -80,12 +81,13 @@ class Explanation {
     if (!was_known) {
       ibarp_path path{};
       path.size = sizeof(path);
-      result = ibarp_resolve(client.get(), &hop, kResolveMs, &path);
+      result = resolve_patiently(client, hop, kResolveMs, path);
       if (result != 0) why = reason_of(client.interface(), client.get(), result);
       entry = entry_of(client, hop);
     }
     if (result == 0) {
-      describe(entry, was_known);
+      describe(entry, client.interface(), was_known);
+      warn_of_limited_member(info, hop);
     } else {
       say_why(entry, info, hop, result, why);
     }
@@ -106,9 +108,18 @@ class Explanation {
     return entry;
   }
 
-  void describe(const ibarp_entry& entry, bool was_known) {
-    findings_.ok("neighbour", std::string(entry.state) + ", " + text_of(entry.hardware) +
-                                  (was_known ? "" : "; it was not known, and has answered now"));
+  void describe(const ibarp_entry& entry, const std::string& interface, bool was_known) {
+    const std::string known = std::string(entry.state) + ", " + text_of(entry.hardware);
+    if (std::string_view(entry.state) == "permanent") {
+      findings_.warn("neighbour", known + ": set by an operator, so ARP and ND do not change it",
+                     "if the host has another card or daemon now: ibarp del " +
+                         text_of(entry.address) + " dev " + interface);
+    } else {
+      const bool is_old = was_known && std::string_view(entry.state) != "reachable";
+      findings_.ok("neighbour", known + (is_old      ? "; not confirmed lately, ibarp probe asks it"
+                                         : was_known ? ""
+                                                     : "; it was not known, and has answered now"));
+    }
     findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
                              ", MTU " + std::to_string(entry.path_mtu) + ", rate " +
                              rate(entry.rate_mbps));
@@ -116,6 +127,17 @@ class Explanation {
         std::to_string(entry.uses) + " sent, " + std::to_string(entry.waiting) + " waiting";
     if (entry.uses > 0) packets += ", the last " + age(entry.idle_ms) + " ago";
     findings_.ok("packets", packets);
+  }
+
+  /// What is known of a neighbour may be older than the membership of the two ports.
+  void warn_of_limited_member(const ibarp_info& info, const ibarp_address& hop) {
+    if (!is_limited(info)) return;
+    findings_.warn("partition",
+                   "this port is a limited member: if that of " + text_of(hop) +
+                       " is one, too, no packet arrives, and the entry is an old one",
+                   "ibarp probe " + text_of(hop) +
+                       " asks again; make one of the two ports a full member, in the configuration "
+                       "of the subnet manager");
   }
 
   void say_why(const ibarp_entry& entry, const ibarp_info& info, const ibarp_address& hop,

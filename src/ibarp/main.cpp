@@ -44,8 +44,9 @@ Status run_batch(const Command& options) {
       if (!has_words) return kDone;
       set_location(batch.location());
       const Command command = parse_words(options, words);
-      if (command.verb == Verb::monitor || command.verb == Verb::top) {
-        misused("monitor and top are not for --batch");
+      if (command.verb == Verb::monitor || command.verb == Verb::top ||
+          command.verb == Verb::capture) {
+        misused("monitor, top and capture are not for --batch");
       }
       return run(command);
     });

@@ -14,6 +14,8 @@ using PrintLine = std::function<bool(const std::string&)>;
 /// Prints changes until it is killed or nobody reads. Throws Failure if nothing can be watched at
 /// the start.
 [[nodiscard]] Status monitor(const Command& command, const PrintLine& print);
+/// Captures packets until the user, a limit or --count ends it.
+[[nodiscard]] Status capture(const Command& command);
 /// Waits until the interfaces are up or down. Throws Failure with what is missing after the
 /// timeout.
 [[nodiscard]] Status wait_for(const Command& command);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "echo.hpp"
+#include "progress.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
@@ -69,7 +70,7 @@ class Probe {
     const auto begin = Clock::now();
     ibarp_path path{};
     path.size = sizeof(path);
-    const int result = ibarp_resolve(client.get(), &hop, kResolutionPatienceMs, &path);
+    const int result = resolve_patiently(client, hop, kResolutionPatienceMs, path);
     const std::string why = result == 0 ? "" : reason_of(client.interface(), client.get(), result);
     const auto time = Clock::now() - begin;
     const auto now = counts(client);

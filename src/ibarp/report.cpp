@@ -143,6 +143,9 @@ json::object as_json(const ibarp_info& info) {
   if (info.membership[0] != '\0') out["membership"] = static_cast<const char*>(info.membership);
   if (info.mtu != 0) out["mtu"] = info.mtu;
   if (info.host_mtu != 0) out["host_mtu"] = info.host_mtu;
+  if (info.port_mtu != 0) out["port_mtu"] = info.port_mtu;
+  if (info.port_rate_mbps != 0) out["port_rate_mbps"] = info.port_rate_mbps;
+  if (info.group_rate_mbps != 0) out["group_rate_mbps"] = info.group_rate_mbps;
   if (!is_zero(info.hardware.gid)) out["gid"] = gid_text(info.hardware.gid);
   if (info.hardware.qpn != 0) {
     out["qpn"] = info.hardware.qpn;

@@ -295,6 +295,10 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
      R"(  probe ADDRESS [dev IF]            ask for the neighbour and its path again, send an
                                     echo request, and print how long each took
 )"},
+    {Verb::capture, "capture", take_file, capture,
+     R"(  capture [-w] FILE [dev IF]        write the packets of an interface to FILE, for
+                                    tshark; -: to the standard output
+)"},
     {Verb::save, "save", take_nothing, run_save,
      R"(  save [dev IF]                     print commands for --batch that set interfaces,
                                     neighbours and log levels again

@@ -4,6 +4,7 @@
 
 #include "client.hpp"
 #include "monitor.hpp"
+#include "progress.hpp"
 #include "watched.hpp"
 
 namespace ipoib::ibarp {
@@ -44,11 +45,13 @@ Status wait_for(const Command& command) {
   const auto timeout = command.watch.timeout;
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   Watched watched(command.device, IBARP_LINK, 0);
+  Progress progress;
   for (;;) {
     // A change while the state is looked at is an event, which ends the next wait.
     (void)watched.look();
     const std::string why = unmet(watched, command.watch.until_up);
     if (why.empty()) return kDone;
+    progress.show(why);
     if (Clock::now() >= deadline) throw Failure(kFailed, why);
     watched.wait(std::min(deadline, Clock::now() + Watched::kLook));
     watched.take([](const auto&, const auto&) {}, [](const auto&) {});

@@ -86,8 +86,9 @@ void check_watch_options(const Command& command) {
   only_for(watch.interval.has_value(),
            verb == Verb::monitor || verb == Verb::top || verb == Verb::probe,
            "--interval is for monitor, probe and top only");
-  only_for(watch.count.has_value(), verb == Verb::top || verb == Verb::probe,
-           "--count is for probe and top only");
+  only_for(watch.count.has_value(),
+           verb == Verb::top || verb == Verb::probe || verb == Verb::capture,
+           "--count is for capture, probe and top only");
   only_for(watch.sort.has_value(), verb == Verb::top, "--sort is for top only");
 }
 

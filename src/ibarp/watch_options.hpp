@@ -27,8 +27,8 @@ struct WatchOptions {
   bool until_up = false;                                ///< of wait; or until down
   std::optional<std::chrono::milliseconds> timeout{};   ///< of wait; none: without limit
   std::optional<std::chrono::milliseconds> interval{};  ///< of counters; none: a second
-  std::optional<std::uint32_t> count{};                 ///< of top: how many times
-  std::optional<Sort> sort{};                           ///< of top
+  std::optional<std::uint32_t> count{};  ///< of top: how many times; of capture: packets
+  std::optional<Sort> sort{};            ///< of top
 };
 
 /// The names of what top can sort by; their first letters are its keys.

@@ -245,6 +245,15 @@ void take_condition(Command& command, Words& words) {
   take_nothing(command, words);
 }
 
+/// The option -w, which may stand before FILE as of tcpdump(8), is one without an argument.
+void take_file(Command& command, Words& words) {
+  for_each_argument(command, words, [&](const std::string& word) {
+    if (!command.file.empty()) not_expected(word);
+    command.file = word;
+  });
+  if (command.file.empty()) misused("capture needs a file, or - for the standard output");
+}
+
 void take_port(Command& command, Words& words) {
   for_each_argument(command, words,
                     [&](const std::string& word) { take_port_name(command, word); });

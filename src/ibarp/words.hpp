@@ -16,6 +16,7 @@ void take_levels(Command& command, std::vector<std::string>& words);     ///< MO
 void take_interface(Command& command, std::vector<std::string>& words);  ///< may set another verb
 void take_topics(Command& command, std::vector<std::string>& words);     ///< of monitor
 void take_condition(Command& command, std::vector<std::string>& words);  ///< "up" or "down"
+void take_file(Command& command, std::vector<std::string>& words);       ///< FILE
 void take_port(Command& command, std::vector<std::string>& words);       ///< DEVICE:PORT
 
 }  // namespace ipoib::ibarp

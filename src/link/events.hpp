@@ -35,6 +35,7 @@ struct PortStatus {
   Gid gid;
   std::uint8_t gid_index = 0;   ///< of `gid` in the port's table
   std::uint32_t rate_mbps = 0;  ///< only shown
+  std::uint32_t mtu = 0;        ///< bytes of the payload that the port's link carries; only shown
   bool silent = false;          ///< the port passes nothing, see PathMonitor; only shown
   bool grh_required = false;    ///< address handles need a global route
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key

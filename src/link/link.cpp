@@ -308,6 +308,10 @@ std::string Link::waiting_for() const {
 HwAddress Link::hardware_address() const { return impl_->setup.own(); }
 std::uint32_t Link::mtu() const { return impl_->transmitter.mtu(); }
 QKey Link::qkey() const { return impl_->setup.qkey(); }
+std::uint8_t Link::group_rate() const {
+  const auto* const record = impl_->memberships.broadcast().record();
+  return record == nullptr ? std::uint8_t{0} : record->rate;
+}
 std::vector<GroupInfo> Link::groups() const { return impl_->memberships.info(); }
 std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }
 std::size_t Link::unrouted_count() const { return impl_->unrouted.size(); }

@@ -164,6 +164,8 @@ class Link {
   [[nodiscard]] HwAddress hardware_address() const;
   [[nodiscard]] std::uint32_t mtu() const;  ///< bytes; 0 before the first join
   [[nodiscard]] QKey qkey() const;          ///< 0 before the first join
+  /// The rate of the broadcast group as an IBA code; 0 unless a member.
+  [[nodiscard]] std::uint8_t group_rate() const;
   [[nodiscard]] std::vector<GroupInfo> groups() const;
   [[nodiscard]] std::size_t neighbour_count() const;
   [[nodiscard]] std::size_t unrouted_count() const;  ///< packets that wait for a route

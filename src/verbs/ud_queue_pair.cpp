@@ -30,6 +30,7 @@ bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids,
   // On RoCE the field is undefined.
   if (has_lids) incoming.source_lid = Lid(completion.slid);
   incoming.source_qpn = Qpn(completion.src_qp);
+  incoming.sl = ServiceLevel(completion.sl);
   incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
   if (incoming.has_grh) {
     const auto grh = wire::Grh::parse(incoming.frame.bytes());

@@ -367,7 +367,7 @@ Result<AddressHandlePtr> UdQueuePair::create_address_handle(const AddressVector&
                                  : "LID " + std::to_string(to.dlid.value());
     return verbs_error("cannot create an address handle to " + destination, errno);
   }
-  return AddressHandlePtr(new VerbsAddressHandle(std::move(handle)));
+  return AddressHandlePtr(new VerbsAddressHandle(to, std::move(handle)));
 }
 
 Result<void> UdQueuePair::attach(const Gid& mgid, Lid mlid) {

@@ -10,7 +10,8 @@ namespace ipoib::verbs {
 
 class VerbsAddressHandle final : public AddressHandle {
  public:
-  explicit VerbsAddressHandle(RawAddressHandle handle) : handle_(std::move(handle)) {}
+  VerbsAddressHandle(const AddressVector& vector, RawAddressHandle handle)
+      : AddressHandle(vector), handle_(std::move(handle)) {}
   [[nodiscard]] ibv_ah* get() const { return handle_.get(); }
 
  private:

@@ -2,6 +2,9 @@
 """ibarp check and explain: what an operator is told when something does not work."""
 
 import json
+import os
+import pty
+import subprocess
 
 import hosts
 from hosts import wait_until
@@ -54,6 +57,22 @@ class Explain(Findings):
         self.assert_finding(found, "neighbour", "wrong", "10.44.0.77 does not answer ARP requests", "0xffff")
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         self.assert_finding(self.ask("explain", "fd44::77"), "neighbour", "wrong", "neighbour solicitations")
+
+    def test_progress_on_a_terminal(self):
+        """The line is removed at the end; there is none without a terminal."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        command = self.left.command(hosts.program("ibarp"), "explain", "10.44.0.77")
+        done = subprocess.run(command, env=self.subnet.environment, stdout=subprocess.PIPE, stderr=theirs, check=False,
+                              timeout=60)
+        os.close(theirs)
+        shown = b""
+        while not shown.endswith(b"\r\x1b[K"):
+            shown += os.read(ours, 1000)
+        self.assertRegex(shown, rb"^\rasking 10\.44\.0\.77, \d s\x1b\[K")
+        self.assertIn(b"does not answer", done.stdout)
+        without = self.left.run(hosts.program("ibarp"), "explain", "10.44.0.77", check=False)
+        self.assertEqual(without.stderr, "")
 
     def test_two_limited_members(self):
         for host in "left", "right":

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import threading
 import unittest
 import warnings
 
@@ -120,6 +121,10 @@ class Output(hosts.Pair):
         self.ibarp("ibarp-findings", "explain", "10.44.0.2")
         self.ibarp("ibarp-findings", "explain", "--from", "10.44.0.2")
         self.ibarp("ibarp-findings", "probe", "10.44.0.2")
+        announcement = threading.Timer(0.5, self.left.ping, ("10.44.0.2", "-c", "1"))
+        announcement.start()
+        self.ibarp("ibarp-capture", "capture", "/dev/null", "dev", "ib0", "--count", "1")
+        announcement.join()
         self.ibarp("ibarp-interface-add", "interface", "add", "0x8002", "dev", "ib0")
         self.assertEqual(self.ibarp("ibarp-flush", "flush", "10.44.0.8", "nud", "permanent",
                                     "dev", "ib0")[0]["deleted"], 1)

@@ -15,8 +15,9 @@ constexpr std::uint64_t kReceiveId = 1;
 
 class SimAddressHandle : public AddressHandle {
  public:
-  SimAddressHandle(softib::hca::Hca& hca, softib::hca::AddressHandle& handle)
-      : hca_(hca), handle_(handle) {}
+  SimAddressHandle(const AddressVector& vector, softib::hca::Hca& hca,
+                   softib::hca::AddressHandle& handle)
+      : ipoib::AddressHandle(vector), hca_(hca), handle_(handle) {}
   ~SimAddressHandle() override { (void)hca_.destroy(handle_); }
   [[nodiscard]] ibv_ah* get() const { return &handle_; }
 
@@ -95,7 +96,7 @@ Result<AddressHandlePtr> HcaPort::create_address_handle(const AddressVector& to)
   }
   auto made = hca_.create_address_handle(*pd_, attributes);
   if (!made) return made.error();
-  return AddressHandlePtr(new SimAddressHandle(hca_, **made));
+  return AddressHandlePtr(new SimAddressHandle(to, hca_, **made));
 }
 
 std::uint32_t HcaPort::key_of(const std::uint8_t* address) const {

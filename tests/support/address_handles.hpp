@@ -13,7 +13,7 @@ class FakeAddressHandles : public AddressHandleFactory {
   Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
     if (refuses) return Error{ENOMEM, "no memory for an address handle"};
     if (records) made.push_back(to);
-    return AddressHandlePtr(new AddressHandle);
+    return AddressHandlePtr(new AddressHandle(to));
   }
   bool refuses = false;
   bool records = true;

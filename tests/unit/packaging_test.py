@@ -5,6 +5,7 @@ and which versions of Boost they accept.
 Usage: packaging_test.py PROGRAM_FOLDER
 """
 import datetime
+import json
 import pathlib
 import re
 import shutil
@@ -71,6 +72,23 @@ class Packaging(unittest.TestCase):
             rpm = {path.rpartition("/")[2].rstrip("*") for path in sections[section].splitlines()
                    if path.startswith("%{")}
             self.assertEqual(names, rpm, package)
+
+    def test_images_are_built_from_packages_that_there_are(self):
+        """The Containerfiles have instructions that there are, and copy packages that debian/control has."""
+        packages = re.findall(r"^Package: (\S+)", (ROOT / "debian/control").read_text(encoding="utf-8"), re.MULTILINE)
+        for path in sorted((ROOT / "contrib").rglob("Containerfile")):
+            text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+            lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+            self.assertEqual(lines[0][0], "FROM", path)
+            for instruction, rest in lines:
+                self.assertIn(instruction, ("FROM", "COPY", "RUN", "ENTRYPOINT"), path)
+                if instruction == "COPY":
+                    copied = {each.split("_")[0].removesuffix(".deb") for each in rest.split() if each.endswith(".deb")}
+                    self.assertTrue(copied and copied <= set(packages), (path, copied))
+                if instruction == "ENTRYPOINT":
+                    self.assertTrue(all(isinstance(word, str) for word in json.loads(rest)), path)
+                if instruction == "RUN":
+                    subprocess.run(["bash", "-n", "-c", rest], check=True)
 
     def test_symbols_file_is_complete(self):
         exported = re.findall(r"^ +(ibarp_\w+);",

@@ -272,14 +272,19 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name,
   return at_home([&] {
     return std::make_unique<Server>(
         dependencies_.context,
-        Server::Dependencies{.handler = control_,
-                             .levels = dependencies_.logs.levels,
-                             .trace = dependencies_.rings,
-                             .log = *logs_.control,
-                             .on_handover =
-                                 [&owner = owner_](FileDescriptor connection) {
-                                   owner.on_handover(std::move(connection));
-                                 }},
+        Server::Dependencies{
+            .handler = control_,
+            .levels = dependencies_.logs.levels,
+            .trace = dependencies_.rings,
+            .log = *logs_.control,
+            .on_capture =
+                [this](const control::CaptureRequest& request, FileDescriptor connection) {
+                  control_.start_capture(request, std::move(connection));
+                },
+            .on_handover =
+                [&owner = owner_](FileDescriptor connection) {
+                  owner.on_handover(std::move(connection));
+                }},
         Server::Options{.interface = name,
                         .access = dependencies_.options.control_access,
                         .if_taken = if_taken});

@@ -147,6 +147,12 @@ void InterfaceControl::handle(control::InterfaceRequest request,
   std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));
 }
 
+/// If the mailbox is full, the connection is closed.
+void InterfaceControl::start_capture(const control::CaptureRequest& request,
+                                     FileDescriptor connection) {
+  (void)outbox_.try_post(StartCapture{request, std::move(connection)});
+}
+
 /// Adds the counters of the port, which are read here because that may block, and of the process.
 InterfaceControl::Callback InterfaceControl::with_common_counters(Callback done) const {
   auto common = sa_counters(dependencies_.sa.counters());

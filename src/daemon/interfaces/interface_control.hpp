@@ -59,6 +59,8 @@ class InterfaceControl final : public control::Handler {
   }
   void set_mode(PumpMode mode);  ///< InterfaceOwner::on_mode() follows
   void handle(control::InterfaceRequest request, Callback done) override;
+  /// Responds on the connection.
+  void start_capture(const control::CaptureRequest& request, FileDescriptor connection);
   void find_members(const Gid& mgid, Callback done) override;
   void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
   void delete_interface(Callback done) override;

@@ -40,6 +40,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.gid = port.gid;
   status.gid_index = port.gid_index;
   status.rate_mbps = port.rate_mbps;
+  status.mtu = port.active_mtu;
   status.silent = port.silent;
   status.grh_required = port.grh_required;
   if (const auto entry = find_partition(port.pkeys, partition)) {

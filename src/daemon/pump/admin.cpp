@@ -185,7 +185,9 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
                          {"spins", state.poll.spins, false},
                          {"spins_in_vain", state.poll.spins_in_vain, false},
                          {"messages_lost", state.status.messages_lost, false},
-                         {"failovers", state.status.failovers, false}});
+                         {"failovers", state.status.failovers, false},
+                         {"captured_packets", state.captures.packets, false},
+                         {"captured_packets_lost", state.captures.lost, false}});
   if (state.ethernet != nullptr) {
     append(state.ethernet->counters(), out);
     out.push_back({"drop_vlan_queue", state.of_host.vlan_queue, true});
@@ -298,6 +300,11 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.sm_lid = state.status.port.sm_lid;
   info.mtu = link.mtu();
   info.host_mtu = state.host_mtu;
+  if (state.status.port.active) {
+    info.port_mtu = state.status.port.mtu;
+    info.port_rate_mbps = state.status.port.rate_mbps;
+  }
+  info.group_rate_mbps = wire::rate_mbps(link.group_rate());
   info.membership = membership(state.status.port);
   info.admin_up = state.admin_up;
   info.state = name(link.state());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/protocol.hpp"
+#include "daemon/pump/captures.hpp"
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_role.hpp"
 #include "ethernet/view.hpp"
@@ -67,6 +68,7 @@ struct InterfaceState {
   std::optional<PortState> idle = {};        ///< the other port, if there are two
   const RetiredCounters* retired = nullptr;  ///< null: there is none
   std::uint32_t host_mtu = 0;                ///< of the network interface; 0: unknown
+  Captures::Counters captures = {};
 };
 
 /// Carries out `request`, on the interface's thread.

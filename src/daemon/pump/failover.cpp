@@ -107,6 +107,7 @@ void InterfaceLoop::replace_port(const PortReplaced& message) {
   pump.on_host_changed(host_, now_);
   if (message.role == active_) reporter_.move(before->link(), port->link(), now_);
   retire(*before);
+  if (is_observed_) observe_ports();
   before->pump().host().leave_view();
   dependencies_.log.info("{} is used again", port->name().text());
   released_.push_back({message.role});

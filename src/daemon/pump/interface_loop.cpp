@@ -62,6 +62,7 @@ void InterfaceLoop::turn() {
   if (wants_view) wants_view = !dependencies_.outbox.post(RoutesWanted{});
   report_changes();
   answer_resolutions();
+  if (is_observed_ && !captures_.is_on()) observe_ports();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
@@ -139,6 +140,10 @@ void InterfaceLoop::take(ToInterface& message) {
             settings_.identity.interface = std::move(m.name);
           },
           [&](const PortReplaced& m) { replace_port(m); },
+          [&](StartCapture& m) {
+            captures_.add(m.request, std::move(m.connection));
+            observe_ports();
+          },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
           [&](RestoreCache& m) { saved_ = std::move(m.saved); },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
@@ -147,6 +152,7 @@ void InterfaceLoop::take(ToInterface& message) {
 
 void InterfaceLoop::on_port(const PortChanged& message) {
   ports_[message.role]->on_port(message.status, now_);
+  if (is_observed_) observe_ports();
   if (message.role != active_) return;
   status_.port = message.status;
   show_speed();
@@ -155,6 +161,16 @@ void InterfaceLoop::on_port(const PortChanged& message) {
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
   report_link();
+}
+
+void InterfaceLoop::observe_ports() {
+  is_observed_ = captures_.is_on();
+  for_each_port([this](LinkPort& port) {
+    const auto& status = port.status();
+    const PKey pkey = status.limited ? PKey(settings_.pkey.value() & ~PKey::kFullMember)
+                                     : settings_.pkey.as_full();
+    port.pump().observe(is_observed_ ? &captures_ : nullptr, status.lid, pkey);
+  });
 }
 
 /// The kernel's own driver refuses such an MTU; a TUN cannot.
@@ -231,7 +247,8 @@ InterfaceState InterfaceLoop::state() {
                        .ethernet = active().pump().host().ethernet(),
                        .active = active_,
                        .retired = &retired_,
-                       .host_mtu = host_mtu_};
+                       .host_mtu = host_mtu_,
+                       .captures = captures_.counters()};
   const PortRole other = other_than(active_);
   if (!ports_[other]) return state;
   LinkPort& idle = *ports_[other];

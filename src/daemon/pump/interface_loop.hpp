@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/pump/admin.hpp"
+#include "daemon/pump/captures.hpp"
 #include "daemon/pump/change_reporter.hpp"
 #include "daemon/pump/link_port.hpp"
 #include "daemon/pump/poll_policy.hpp"
@@ -90,6 +91,8 @@ class InterfaceLoop {
   void set_mode(PumpMode mode);
   void prepare_takeover();
   [[nodiscard]] bool is_settled();
+  /// Shows all packets to captures_, or no longer.
+  void observe_ports();
   void on_admin_request(AdminRequest& message);
   [[nodiscard]] InterfaceState state();
   void report_changes();
@@ -111,7 +114,9 @@ class InterfaceLoop {
   std::optional<link::LinkState> reported_;  ///< the state of the last LinkReport
   ChangeReporter reporter_;
   Resolutions resolutions_;
-  bool admin_up_ = true;  ///< as of the last change of the host, while the reporter is on
+  Captures captures_;
+  bool is_observed_ = false;  ///< by captures_
+  bool admin_up_ = true;      ///< as of the last change of the host, while the reporter is on
   std::optional<link::SavedPage> saved_;  ///< by another daemon, until the link is up
   bool knows_host_ = false;
   std::uint32_t host_mtu_ = 0;    ///< of the network interface; 0: unknown

@@ -19,6 +19,7 @@
 #include "daemon/pump/poll_policy.hpp"
 #include "daemon/pump/port_parts.hpp"
 #include "daemon/pump/port_role.hpp"
+#include "ipoib/file_descriptor.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
 #include "wire/notice.hpp"
@@ -68,13 +69,18 @@ struct AdminRequest {
 struct Renamed {
   std::string name;
 };
+/// Begin a capture; the interface's thread responds on the connection.
+struct StartCapture {
+  control::CaptureRequest request;
+  FileDescriptor connection;
+};
 struct LinkReportRequest {};  ///< LinkReport follows
 /// Tells the thread to leave its groups and end.
 struct Stop {};
-using ToInterface =
-    std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
-                 wire::SaResponse, ArpReplyPermitted, SetNeighbours, Reconfigured, AdminRequest,
-                 Renamed, PortReplaced, LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
+using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
+                                 HostChanged, wire::SaResponse, ArpReplyPermitted, SetNeighbours,
+                                 Reconfigured, AdminRequest, Renamed, PortReplaced, StartCapture,
+                                 LinkReportRequest, SaveCache, RestoreCache, SetMode, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 /// The state of the link, whenever it has changed, and on request.

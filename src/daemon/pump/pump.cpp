@@ -58,6 +58,9 @@ bool Pump::turn(TimePoint now) {
 bool Pump::from_fabric(TimePoint now) {
   const bool waited = !link_.sends().empty();
   const auto count = dependencies_.queue_pair.receive(datagrams_, kBatch);
+  if (observed_.observer != nullptr) {
+    observed_.observer->received(datagrams_, {link_, observed_.lid, observed_.pkey});
+  }
   if (mode_ != PumpMode::active) leave_to_active_pump();
   if (count > 0) {
     dependencies_.trace.record("from fabric", now, count);
@@ -144,7 +147,10 @@ void Pump::send_pending(TimePoint now) {
   auto& sends = link_.sends();
   if (mode_ == PumpMode::held || mode_ == PumpMode::standby) sends.clear();
   if (sends.empty()) return;
+  auto* const observer = observed_.observer;
+  if (observer != nullptr) observer->sending(sends, {link_, observed_.lid, observed_.pkey});
   const auto posted = dependencies_.queue_pair.send(sends);
+  if (observer != nullptr) observer->sent(posted);
   dependencies_.trace.record("to fabric", now, posted, sends.size());
   sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
 }

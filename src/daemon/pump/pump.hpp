@@ -17,6 +17,7 @@
 
 #include "daemon/pump/host_side.hpp"
 #include "daemon/pump/messages.hpp"
+#include "daemon/pump/packet_observer.hpp"
 #include "daemon/pump/pump_mode.hpp"
 #include "daemon/pump/route_follower.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -74,6 +75,10 @@ class Pump {
     return std::min(of_link, max_ip_mtu_);
   }
 
+  /// The observer sees all datagrams from now on; null ends that. LID and P_Key are those of
+  /// QueuePairView.
+  void observe(PacketObserver* observer, Lid lid, PKey pkey) { observed_ = {observer, lid, pkey}; }
+
   /// The host's configuration has changed. The pump that serves the host tells the view of it.
   void on_host_changed(const HostChanged& message, TimePoint now);
   [[nodiscard]] link::Link& link() { return link_; }
@@ -101,7 +106,14 @@ class Pump {
 
   void leave_to_active_pump();
 
+  struct Observed {
+    PacketObserver* observer = nullptr;
+    Lid lid;
+    PKey pkey;
+  };
+
   Dependencies dependencies_;
+  Observed observed_;
   std::uint32_t max_ip_mtu_;
   PumpMode mode_;
   link::Link link_;

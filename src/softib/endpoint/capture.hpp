@@ -1,8 +1,4 @@
-// Captures the packets of this process into a file for tshark: pcap with ERF records (link type
-// 197), which mark the packets as InfiniBand and contain their direction.
-//
-//   pcap record header 16 | ERF header 16 | LRH ... padding, ICRC 4, VCRC 2
-//   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |
+// Captures the packets of this process into a file for tshark (erf/capture_format.hpp).
 //
 // Each batch is appended by one write(2), so a killed process leaves a readable file, and several
 // processes may share one. When the disk is full, or the limit of the size of files is reached, the
@@ -10,13 +6,13 @@
 // gone, the capture ends.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "erf/capture_format.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "ipoib/write_all.hpp"
@@ -24,15 +20,14 @@
 
 namespace softib::endpoint {
 
-/// The ERF interface number, by which tshark distinguishes the directions.
-enum class Direction : std::uint8_t { sent = 0, received = 1 };
+using ipoib::erf::Direction;
 
 /// Whether opening a pipe or another stream writes the file header into it. The first process does.
 enum class StreamHeader : std::uint8_t { omit, write };
 
 class CaptureFile {
  public:
-  using WallTime = std::chrono::system_clock::time_point;
+  using WallTime = ipoib::erf::WallTime;
 
   /// Opens a file for appending. Writes the file header if the file is new or empty.
   [[nodiscard]] static ipoib::Result<CaptureFile> open(

@@ -2,7 +2,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,43 +9,22 @@
 #include <string_view>
 #include <utility>
 
+#include "erf/capture_format.hpp"
 #include "ipoib/number.hpp"
 #include "ipoib/output_file.hpp"
 #include "ipoib/write_all.hpp"
 #include "program/limits.hpp"
 #include "softib/endpoint/capture.hpp"
-#include "wire/packet.hpp"
 
 namespace softib::endpoint {
 
-using ipoib::ByteWriter;
 using ipoib::Error;
 using ipoib::FileDescriptor;
 using ipoib::Result;
 
 namespace {
 
-constexpr std::uint32_t kPcapMagic = 0xa1b2c3d4;  ///< microseconds; big endian
-constexpr std::uint32_t kLinkTypeErf = 197;
-constexpr std::uint32_t kSnapLength = 65535;
-constexpr std::size_t kFileHeaderSize = 24;
-constexpr std::size_t kRecordHeaderSize = 16;
-constexpr std::size_t kErfHeaderSize = 16;
-constexpr std::uint8_t kErfInfiniband = 21;
-constexpr std::uint8_t kErfVaryingLength = 4;
-constexpr std::size_t kIcrcSize = 4;
-constexpr std::size_t kVcrcSize = 2;
 constexpr std::string_view kDescriptors = "/proc/self/fd/";
-
-template <class T>
-void append_little_endian(std::vector<std::uint8_t>& to, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i)
-    to.push_back(static_cast<std::uint8_t>(value >> 8 * i));
-}
-
-void append(std::vector<std::uint8_t>& to, ConstBytes bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
 
 Error failure(const std::string& path, const std::string& why, int code) {
   return Error{code, "cannot capture to " + path + ": " + why};
@@ -80,57 +58,11 @@ bool write_header_to(int file, ConstBytes header) {
 /// Writes the header. Several processes may do so in an empty file at a time, so it is written at
 /// the beginning and not appended.
 bool write_header(int file, bool is_stream) {
-  std::array<std::uint8_t, kFileHeaderSize> header;
-  ByteWriter writer(header);
-  writer.u32(kPcapMagic);
-  writer.u16(2);  // version 2.4
-  writer.u16(4);
-  writer.zeros(8);  // time zone, accuracy
-  writer.u32(kSnapLength);
-  writer.u32(kLinkTypeErf);
+  const auto header = ipoib::erf::file_header();
   if (is_stream) return write_header_to(file, header);
   const auto path = std::string(kDescriptors) + std::to_string(file);
   const FileDescriptor at_start(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // without O_APPEND
   return at_start && write_header_to(at_start.get(), header);
-}
-
-void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction direction,
-                    std::chrono::nanoseconds since_epoch) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch);
-  const auto nanoseconds = static_cast<std::uint64_t>((since_epoch - seconds).count());
-  const auto in_file = static_cast<std::uint32_t>(kErfHeaderSize + size);
-  std::array<std::uint8_t, kRecordHeaderSize> record;
-  ByteWriter writer(record);
-  writer.u32(static_cast<std::uint32_t>(seconds.count()));
-  writer.u32(static_cast<std::uint32_t>(nanoseconds / 1000));
-  writer.u32(in_file);
-  writer.u32(in_file);
-  append(to, record);
-
-  constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
-  append_little_endian(to, static_cast<std::uint64_t>(seconds.count()) << 32 |
-                               (nanoseconds << 32) / kNanosecondsPerSecond);
-  std::array<std::uint8_t, kErfHeaderSize - 8> erf;
-  ByteWriter rest(erf);
-  rest.u8(kErfInfiniband);
-  rest.u8(static_cast<std::uint8_t>(kErfVaryingLength | static_cast<std::uint8_t>(direction)));
-  rest.u16(static_cast<std::uint16_t>(in_file));
-  rest.zeros(2);  // lost packets
-  rest.u16(static_cast<std::uint16_t>(size));
-  append(to, erf);
-}
-
-/// Size of the complete records in the first `size` bytes of a batch.
-std::size_t complete_size(ConstBytes batch, std::size_t size) {
-  constexpr std::size_t kSizeOffset = 8;
-  std::size_t complete = 0;
-  for (;;) {
-    ipoib::ByteReader reader(batch.subspan(complete));
-    reader.skip(kSizeOffset);
-    const std::size_t next = complete + kRecordHeaderSize + reader.u32();
-    if (!reader.ok() || next > size) return complete;
-    complete = next;
-  }
 }
 
 }  // namespace
@@ -160,11 +92,7 @@ Result<CaptureFile> CaptureFile::open(const std::string& path, StreamHeader stre
 
 void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
   if (!file_) return;
-  append_headers(batch_, packet.size() + kIcrcSize + kVcrcSize, direction, when.time_since_epoch());
-  const std::size_t start = batch_.size();
-  append(batch_, packet);
-  append_little_endian(batch_, ipoib::wire::invariant_crc(packet));
-  append_little_endian(batch_, ipoib::wire::variant_crc(ConstBytes(batch_).subspan(start)));
+  ipoib::erf::append_record(batch_, packet, direction, when);
 }
 
 void CaptureFile::flush() {
@@ -182,7 +110,7 @@ void CaptureFile::flush() {
 void CaptureFile::stop(const ipoib::Written& written) {
   struct stat status {};
   if (written.bytes > 0 && ::fstat(file_.get(), &status) == 0) {
-    const auto incomplete = written.bytes - complete_size(batch_, written.bytes);
+    const auto incomplete = written.bytes - ipoib::erf::complete_size(batch_, written.bytes);
     (void)!::ftruncate(file_.get(), status.st_size - static_cast<off_t>(incomplete));
   }
   const std::string why = std::strerror(written.code);

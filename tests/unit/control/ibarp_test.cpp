@@ -11,10 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <set>
 
 #include "as_nobody.hpp"
+#include "control/capture_messages.hpp"
 #include "ibarp_in_c.h"
+#include "ipoib/unix_path.hpp"
 #include "line_client.hpp"
 #include "running_server.hpp"
 
@@ -101,6 +104,112 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   EXPECT_EQ(found.references, 4U);
   EXPECT_EQ(found.uses, 1ULL << 40);
   EXPECT_EQ(found.waiting, 5U);
+}
+
+/// The daemon's side of a capture: a message with a record for each packet.
+void send_packets(const FileDescriptor& to, std::uint64_t lost,
+                  const std::vector<CaptureRecord>& records) {
+  CaptureMessage message;
+  for (const auto& each : records) {
+    std::vector<std::uint8_t> bytes(kCaptureRecordHeader);
+    each.emit_header(each.packet.size(), bytes);
+    bytes.insert(bytes.end(), each.packet.begin(), each.packet.end());
+    ASSERT_TRUE(message.add(bytes));
+  }
+  const auto all = message.finish(lost);
+  ASSERT_EQ(::send(to.get(), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+}
+
+TEST(Ibarp, CapturesPackets) {
+  RunningServer server;
+  std::promise<FileDescriptor> begun;
+  std::optional<IpAddress> neighbour;
+  server.on_capture = [&](const CaptureRequest& request, FileDescriptor connection) {
+    neighbour = request.neighbour;
+    const auto line = emit(Response(Reply(Done{})));
+    (void)!::send(connection.get(), line.data(), line.size(), 0);
+    begun.set_value(std::move(connection));
+  };
+  const Handle handle(server.name());
+  ibarp_packet packet{};
+  packet.size = sizeof(packet);
+  EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 0), -ENOTCONN);
+  EXPECT_EQ(ibarp_capture_fd(handle.get()), -ENOTCONN);
+  ibarp_address address{};
+  ASSERT_EQ(ibarp_parse_address("10.44.0.2", &address), 0);
+  ASSERT_EQ(ibarp_capture(handle.get(), &address), 0) << ibarp_error(handle.get());
+  EXPECT_GE(ibarp_capture_fd(handle.get()), 0);
+  auto daemon = begun.get_future().get();
+  EXPECT_EQ(neighbour, parse_ip_address("10.44.0.2"));
+  EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 0), -EAGAIN);
+
+  const std::vector<std::uint8_t> first{1, 2, 3};
+  const std::vector<std::uint8_t> second(4000, 7);
+  send_packets(daemon, 0, {{false, 5, first}, {true, 6, second}});
+  send_packets(daemon, 9, {{true, 7, first}});
+  ASSERT_EQ(ibarp_next_packet(handle.get(), &packet, -1), 0);
+  EXPECT_EQ(packet.when_ns, 5);
+  EXPECT_EQ(packet.is_received, 0);
+  EXPECT_EQ(packet.length, 3U);
+  EXPECT_EQ(packet.bytes[2], 3);
+  packet.size = sizeof(packet);
+  ASSERT_EQ(ibarp_next_packet(handle.get(), &packet, -1), 0);
+  EXPECT_EQ(packet.is_received, 1);
+  EXPECT_EQ(packet.length, 4000U);
+  EXPECT_EQ(packet.lost, 0U);
+  packet.size = sizeof(packet);
+  ASSERT_EQ(ibarp_next_packet(handle.get(), &packet, 1000), 0);
+  EXPECT_EQ(packet.lost, 9U);
+  EXPECT_EQ(info_of(handle.get()), 0) << "the handle can be used for other calls";
+
+  const std::vector<std::uint8_t> malformed(20, 0xff);
+  ASSERT_EQ(::send(daemon.get(), malformed.data(), malformed.size(), 0), 20);
+  EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 1000), -EPROTO);
+  EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 0), -ENOTCONN) << "that has ended it";
+}
+
+TEST(Ibarp, ACaptureEndsWithTheDaemon) {
+  RunningServer server;
+  server.on_capture = [](const CaptureRequest&, const FileDescriptor& connection) {
+    const auto line = emit(Response(Reply(Done{})));
+    (void)!::send(connection.get(), line.data(), line.size(), 0);
+  };
+  const Handle handle(server.name());
+  ASSERT_EQ(ibarp_capture(handle.get(), nullptr), 0) << ibarp_error(handle.get());
+  ibarp_packet packet{};
+  packet.size = sizeof(packet);
+  EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, -1), -EPIPE);
+  server.on_capture = [](const CaptureRequest&, const FileDescriptor& connection) {
+    const auto line = emit(Response(Error{EBUSY, "too many"}));
+    (void)!::send(connection.get(), line.data(), line.size(), 0);
+  };
+  EXPECT_EQ(ibarp_capture(handle.get(), nullptr), -EBUSY);
+  EXPECT_STREQ(ibarp_error(handle.get()), "too many");
+  const ibarp_address none{};
+  EXPECT_EQ(ibarp_capture(handle.get(), &none), -EINVAL);
+  ibarp_capture_end(handle.get());
+  ibarp_capture_end(nullptr);
+}
+
+/// What the daemon says to the first message on the socket for captures.
+std::string said_to(const RunningServer& server, const std::string& message) {
+  const auto path = UnixPath::of(server.folder() + "/" + kCaptureSocket);
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), path->address(), UnixPath::size()), 0);
+  EXPECT_EQ(::send(socket.get(), message.data(), message.size(), 0),
+            static_cast<ssize_t>(message.size()));
+  std::string out(1000, ' ');
+  out.resize(static_cast<std::size_t>(::recv(socket.get(), out.data(), out.size(), 0)));
+  return out;
+}
+
+TEST(Ibarp, OtherRequestsAreRefusedOnTheSocketForCaptures) {
+  RunningServer server;
+  EXPECT_NE(said_to(server, "{").find("\"ok\":false"), std::string::npos);
+  EXPECT_NE(said_to(server, R"({"op":"info"})").find("this socket is for captures"),
+            std::string::npos);
+  EXPECT_NE(said_to(server, R"({"op":"capture","neighbour":"x"})").find("neighbour"),
+            std::string::npos);
 }
 
 /// A server with a neighbour to be resolved.

@@ -100,6 +100,9 @@ InterfaceInfo full_info() {
   info.lid = Lid(7);
   info.mtu = 2044;
   info.host_mtu = 4000;
+  info.port_mtu = 4096;
+  info.port_rate_mbps = 100'000;
+  info.group_rate_mbps = 10'000;
   info.membership = "limited";
   info.state = "joining";
   info.waiting_for = "the SA's response to a \"join\"";

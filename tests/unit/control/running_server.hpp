@@ -9,6 +9,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -32,8 +33,17 @@ class RunningServer {
       : RunningServer(Server::Options{.interface = std::move(name), .idle_timeout = idle_timeout}) {
   }
   explicit RunningServer(Server::Options options) : name_(options.interface) {
-    server_.emplace(context_, Server::Dependencies{handler, levels_, trace, *loggers.front()},
-                    std::move(options));
+    server_.emplace(
+        context_,
+        Server::Dependencies{.handler = handler,
+                             .levels = levels_,
+                             .trace = trace,
+                             .log = *loggers.front(),
+                             .on_capture =
+                                 [this](const CaptureRequest& request, FileDescriptor connection) {
+                                   if (on_capture) on_capture(request, std::move(connection));
+                                 }},
+        std::move(options));
     thread_ = std::thread([this] { context_.run(); });
   }
   ~RunningServer() {
@@ -72,6 +82,8 @@ class RunningServer {
   }
 
   MemoryHandler handler;
+  /// Begins a capture; set it before there is one.
+  std::function<void(const CaptureRequest&, FileDescriptor)> on_capture;
   TraceRings trace;
   std::ostringstream log;  ///< of the server; see log_text()
   std::vector<std::shared_ptr<Logger>> loggers{

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "control/capture_connection.hpp"
 #include "control/connection.hpp"
 #include "tests/unit/control/temporary_run_folder.hpp"
 
@@ -61,6 +62,9 @@ TEST_F(WaitingInterfacesTest, RefusesOtherRequests) {
     EXPECT_THAT(response.error().message, HasSubstr("waits for the RDMA device: it has failed"));
   }
   EXPECT_TRUE(connection.ask(control::LogRequest{}).has_value());
+  const auto capture = control::CaptureConnection::begin(connection, {});
+  ASSERT_FALSE(capture);
+  EXPECT_EQ(capture.error().code, ENXIO);
 }
 
 TEST_F(WaitingInterfacesTest, LeavesOutAnInterfaceOfAnotherDaemon) {

@@ -112,6 +112,26 @@ TEST_F(Findings, AnMtuThatTheSubnetDoesNotCarry) {
                 server_.name() + " mtu 2044");
 }
 
+TEST_F(Findings, APortThatIsSlowerThanItsGroup) {
+  auto info = healthy();
+  info.port_mtu = 4096;
+  info.port_rate_mbps = 100'000;
+  info.group_rate_mbps = 10'000;
+  EXPECT_EQ(check(info)["broadcast group"],
+            "ok: MLID 0xc000, full, MTU 2048 (the port: 4096), rate 10 Gb/s (the port: 100 Gb/s)");
+  info.port_rate_mbps = info.group_rate_mbps;
+  EXPECT_THAT(check(info)["broadcast group"], StartsWith("ok: "));
+  info.port_rate_mbps = 2'500;
+  EXPECT_THAT(
+      check(info)["broadcast group"],
+      AllOf(StartsWith("warning: "), HasSubstr("slower than the group"), HasSubstr("-> ibstat")));
+  info.port_rate_mbps = 100'000;
+  info.port_mtu = 1024;
+  EXPECT_THAT(check(info)["broadcast group"],
+              AllOf(StartsWith("warning: "), HasSubstr("smaller than the group"),
+                    HasSubstr("the MTU of the partition")));
+}
+
 TEST_F(Findings, RoCEHasNoSubnetManager) {
   auto info = healthy();
   info.lid = info.sm_lid = Lid(0);

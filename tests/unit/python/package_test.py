@@ -193,7 +193,8 @@ class Package(unittest.TestCase):
             "interface": self.name, "device": "softib0", "port": 1, "pkey": 0x8001, "lid": 5, "qkey": 0, "qpn": 0x48,
             "lladdr": "00:00:00:48:fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:07", "mtu": 0, "state": "up",
             "gid": ipaddress.ip_address("fe80::7"), "waiting_for": "nothing", "version": "", "pid": 0, "admin_up": True,
-            "sm_lid": 0, "membership": "full", "host_mtu": 0})
+            "sm_lid": 0, "membership": "full", "host_mtu": 0, "port_mtu": 0, "port_rate_mbps": 0,
+            "group_rate_mbps": 0})
 
     def test_stations(self):
         self.assertEqual(self.open().stations(), [{"address": ipaddress.ip_address("10.44.0.11"), "served": True,

@@ -22,9 +22,8 @@ namespace ipoib::daemon {
 class FakeQueuePair final : public verbs::RecoverableUdPort {
  public:
   [[nodiscard]] Qpn qpn() const override { return number; }
-  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(
-      const AddressVector& /*to*/) override {
-    return AddressHandlePtr(new AddressHandle);
+  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
+    return AddressHandlePtr(new AddressHandle(to));
   }
   [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override {
     configured.push_back(attributes);

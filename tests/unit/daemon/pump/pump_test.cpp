@@ -1,13 +1,18 @@
 #include "daemon/pump/pump.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
+#include <array>
+
+#include "daemon/pump/captures.hpp"
 #include "daemon/pump/pools.hpp"
 #include "tests/on_link.hpp"
 #include "tests/unit/daemon/pump/fake_ports.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"
+#include "wire/packet.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -211,6 +216,13 @@ TEST_F(PumpTest, ARetiredPumpPassesOnOnlyUnicastPackets) {
   multicast.has_grh = true;
   multicast.destination_gid = wire::broadcast_gid(kDefaultPKey);
   arrive(std::move(multicast));
+  auto own = datagram(wire::EtherType::ipv6);  // was captured when it was sent
+  own.source_lid = Lid(4);
+  own.source_qpn = queue_pair.qpn();
+  own.has_grh = true;
+  own.source_gid = link::port_gid(1);
+  own.destination_gid = wire::broadcast_gid(kDefaultPKey);
+  arrive(std::move(own));
   tun.limits.clear();
   broadcast(1);
   run();
@@ -369,6 +381,183 @@ TEST_F(PumpTest, RefusedGroupOfTheHostLeavesTheLinkUp) {
   EXPECT_EQ(pump.link().state(), LinkState::up);
   EXPECT_TRUE(tun.carrier);
   EXPECT_EQ(queue_pair.attached, others);
+}
+
+/// One who captures: the other end of a connection of Captures.
+class Capturer {
+ public:
+  explicit Capturer(Captures& captures, const control::CaptureRequest& request = {}) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    own_.reset(ends[0]);
+    const int least = 1;  // the kernel makes it 4608 bytes
+    EXPECT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    captures.add(request, FileDescriptor(ends[1]));
+    const auto line = message();
+    response = std::string(line.begin(), line.end());
+  }
+  /// The next message; empty if there is none.
+  std::vector<std::uint8_t> message() {
+    std::vector<std::uint8_t> out(control::kMaxCaptureMessage);
+    const auto size = ::recv(own_.get(), out.data(), out.size(), MSG_DONTWAIT);
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    return out;
+  }
+  struct Packet {
+    bool is_received = false;
+    std::vector<std::uint8_t> bytes;
+    [[nodiscard]] wire::UdPacket parsed() const { return wire::UdPacket::parse(bytes).value(); }
+  };
+  /// All packets that wait.
+  std::vector<Packet> packets() {
+    std::vector<Packet> out;
+    for (auto bytes = message(); !bytes.empty(); bytes = message()) {
+      control::CaptureMessageReader reader(bytes);
+      lost += reader.lost();
+      while (const auto record = reader.next()) {
+        out.push_back({record->is_received, {record->packet.begin(), record->packet.end()}});
+      }
+      EXPECT_TRUE(reader.ok());
+    }
+    return out;
+  }
+  void end() { own_.reset(); }
+
+  std::string response;
+  std::uint64_t lost = 0;
+
+ private:
+  FileDescriptor own_;
+};
+
+TEST_F(PumpTest, CapturesADatagramWhenItIsPosted) {
+  bring_up();
+  Captures captures;
+  Capturer capturer(captures);
+  EXPECT_EQ(capturer.response, "{\"ok\":true}\n");
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  queue_pair.room = 3;
+  broadcast(5);
+  run();
+  EXPECT_EQ(capturer.packets().size(), 3U) << "the send queue has no room for more";
+  queue_pair.room = 1000;
+  run();
+  const auto rest = capturer.packets();
+  ASSERT_EQ(rest.size(), 2U);
+  const auto packet = rest[0].parsed();
+  EXPECT_FALSE(rest[0].is_received);
+  EXPECT_EQ(packet.lrh.slid, Lid(4));
+  EXPECT_EQ(packet.lrh.dlid, link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
+  ASSERT_TRUE(packet.grh);
+  EXPECT_EQ(packet.grh->sgid, link::port_gid(1));
+  EXPECT_EQ(packet.grh->dgid, wire::broadcast_gid(kDefaultPKey));
+  EXPECT_EQ(packet.bth.destination, kMulticastQpn);
+  EXPECT_EQ(packet.bth.pkey, PKey(0x8001));
+  EXPECT_EQ(packet.deth.source, queue_pair.qpn());
+  EXPECT_EQ(packet.deth.qkey, pump.link().qkey());
+  EXPECT_EQ(packet.payload.size(), wire::kEncapsulationSize + 84);
+  EXPECT_EQ(captures.counters().packets, 5U);
+  pump.observe(nullptr, {}, {});
+  broadcast(1);
+  run();
+  EXPECT_TRUE(capturer.packets().empty());
+}
+
+TEST_F(PumpTest, CapturesWhatArrives) {
+  bring_up();
+  Captures captures;
+  Capturer capturer(captures);
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  auto unicast = datagram(wire::EtherType::ipv4);
+  unicast.sl = ServiceLevel(3);
+  arrive(std::move(unicast));
+  auto multicast = datagram(wire::EtherType::ipv6);
+  multicast.has_grh = true;
+  multicast.source_gid = link::port_gid(2);
+  multicast.destination_gid = wire::broadcast_gid(kDefaultPKey);
+  arrive(std::move(multicast));
+  run();
+  const auto packets = capturer.packets();
+  ASSERT_EQ(packets.size(), 2U);
+  EXPECT_TRUE(packets[0].is_received);
+  EXPECT_EQ(packets[0].parsed().lrh.sl, ServiceLevel(3));
+  EXPECT_EQ(packets[0].parsed().lrh.slid, Lid(7));
+  EXPECT_EQ(packets[0].parsed().lrh.dlid, Lid(4));
+  EXPECT_EQ(packets[0].parsed().bth.destination, queue_pair.qpn());
+  EXPECT_EQ(packets[0].parsed().deth.source, Qpn(0x22));
+  EXPECT_FALSE(packets[0].parsed().grh);
+  EXPECT_EQ(packets[1].parsed().lrh.dlid,
+            link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
+  EXPECT_EQ(packets[1].parsed().grh->dgid, wire::broadcast_gid(kDefaultPKey));
+  EXPECT_EQ(packets[1].parsed().bth.destination, kMulticastQpn);
+}
+
+TEST_F(PumpTest, CapturesOnlyOneNeighbour) {
+  bring_up();
+  Captures captures;
+  Capturer other(captures, {.neighbour = Ipv4Address(0x0a2c0009)});
+  Capturer capturer(captures, {.neighbour = Ipv4Address(0x0a2c0007)});
+  const HwAddress hardware{.flags = 0, .qpn = Qpn(0x22), .gid = link::port_gid(7)};
+  ASSERT_TRUE(pump.link().set_permanent(Ipv4Address(0x0a2c0007), hardware, now));
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  const auto from = [&](Qpn qpn, const Gid& gid) {
+    auto one = datagram(wire::EtherType::ipv4);
+    one.source_qpn = qpn;
+    one.has_grh = true;
+    one.source_gid = gid;
+    arrive(std::move(one));
+  };
+  from(Qpn(0x22), link::port_gid(7));
+  from(Qpn(0x22), link::port_gid(8));
+  from(Qpn(0x23), link::port_gid(7));
+  auto named = datagram(wire::EtherType::ipv4);
+  std::ranges::copy(Ipv4Address(0x0a2c0007).bytes(), named.frame.bytes().begin() + 4 + 12);
+  arrive(std::move(named));
+  run();
+  EXPECT_EQ(capturer.packets().size(), 2U) << "its queue pair, and its address";
+  EXPECT_EQ(other.packets().size(), 0U);
+}
+
+TEST_F(PumpTest, LeavesOutAndCountsWhatACapturerDoesNotRead) {
+  bring_up();
+  Captures captures;
+  Capturer capturer(captures);
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  for (int i = 0; i < 100; ++i) {
+    broadcast(1);
+    run();
+  }
+  const auto read = capturer.packets().size();
+  EXPECT_LT(read, 100U);
+  EXPECT_EQ(captures.counters().packets, read);
+  EXPECT_EQ(captures.counters().lost, 100 - read);
+  EXPECT_EQ(capturer.lost, 0U);
+  broadcast(1);
+  run();
+  EXPECT_EQ(capturer.packets().size(), 1U);
+  EXPECT_EQ(capturer.lost, 100 - read) << "told with the next packet";
+  broadcast(1);
+  run();
+  EXPECT_EQ(capturer.packets().size(), 1U);
+  EXPECT_EQ(capturer.lost, 100 - read) << "told once";
+}
+
+TEST_F(PumpTest, ForgetsCapturersThatHaveGone) {
+  bring_up();
+  Captures captures;
+  std::vector<Capturer> all;
+  for (std::size_t i = 0; i < Captures::kMaxCaptures; ++i) all.emplace_back(captures);
+  EXPECT_NE(Capturer(captures).response.find("too many captures"), std::string::npos);
+  all[0].end();
+  EXPECT_EQ(Capturer(captures).response, "{\"ok\":true}\n") << "one has gone";
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  EXPECT_TRUE(captures.is_on());
+  for (auto& each : all) each.end();
+  broadcast(1);
+  run();
+  EXPECT_FALSE(captures.is_on());
+  broadcast(1);
+  run();
 }
 
 }  // namespace

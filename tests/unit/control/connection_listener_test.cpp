@@ -1,4 +1,4 @@
-#include "control/handover_listener.hpp"
+#include "control/connection_listener.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ TEST_F(HandoverSocketTest, PassesOnEachConnection) {
   auto folder = take("t-handover");
   auto other = take("t-without");
   std::vector<FileDescriptor> accepted;
-  std::optional<HandoverListener> listener;
+  std::optional<ConnectionListener> listener;
   listener.emplace(context, folder.listen_for_handover().value(),
                    [&](FileDescriptor connection) { accepted.push_back(std::move(connection)); });
   auto connected = connect_for_handover();
@@ -53,7 +53,7 @@ TEST_F(HandoverSocketTest, PassesOnEachConnection) {
 
 TEST_F(HandoverSocketTest, TheListenerMayBeDestroyedInItsCall) {
   auto folder = take("t-handover");
-  std::optional<HandoverListener> listener;
+  std::optional<ConnectionListener> listener;
   bool called = false;
   listener.emplace(context, folder.listen_for_handover().value(), [&](FileDescriptor) {
     called = true;

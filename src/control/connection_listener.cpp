@@ -1,4 +1,4 @@
-#include "control/handover_listener.hpp"
+#include "control/connection_listener.hpp"
 
 #include <sys/socket.h>
 
@@ -11,11 +11,11 @@
 namespace ipoib::control {
 
 namespace {
-/// The pause between two connections: an operator starts one daemon.
+/// The pause between two connections: an operator starts few daemons and captures.
 constexpr std::chrono::milliseconds kPause{50};
 }  // namespace
 
-class HandoverListener::Impl : public std::enable_shared_from_this<Impl> {
+class ConnectionListener::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(boost::asio::io_context& context, FileDescriptor socket,
        std::function<void(FileDescriptor)> accepted)
@@ -52,12 +52,12 @@ class HandoverListener::Impl : public std::enable_shared_from_this<Impl> {
   bool stopped_ = false;
 };
 
-HandoverListener::HandoverListener(boost::asio::io_context& context, FileDescriptor socket,
-                                   std::function<void(FileDescriptor)> accepted)
+ConnectionListener::ConnectionListener(boost::asio::io_context& context, FileDescriptor socket,
+                                       std::function<void(FileDescriptor)> accepted)
     : impl_(std::make_shared<Impl>(context, std::move(socket), std::move(accepted))) {
   impl_->wait();
 }
 
-HandoverListener::~HandoverListener() { impl_->stop(); }
+ConnectionListener::~ConnectionListener() { impl_->stop(); }
 
 }  // namespace ipoib::control

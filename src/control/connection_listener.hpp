@@ -1,4 +1,4 @@
-// Accepts daemons that want to take over an interface, and passes their connections on.
+// Accepts connections to a socket for handovers or captures, and passes them on.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@ class io_context;
 
 namespace ipoib::control {
 
-class HandoverListener {
+class ConnectionListener {
  public:
   /// `socket` listens and does not block. `accepted` gets connections, which do not block either;
   /// it is not called after the listener is destroyed, and may destroy it.
-  HandoverListener(boost::asio::io_context& context, FileDescriptor socket,
-                   std::function<void(FileDescriptor)> accepted);
-  HandoverListener(const HandoverListener&) = delete;
-  HandoverListener& operator=(const HandoverListener&) = delete;
-  ~HandoverListener();
+  ConnectionListener(boost::asio::io_context& context, FileDescriptor socket,
+                     std::function<void(FileDescriptor)> accepted);
+  ConnectionListener(const ConnectionListener&) = delete;
+  ConnectionListener& operator=(const ConnectionListener&) = delete;
+  ~ConnectionListener();
 
  private:
   class Impl;
