@@ -6,6 +6,7 @@
 
 #include "softib/core/name.hpp"
 #include "softib/subnet/rates.hpp"
+#include "softib/topology/guids.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::subnet {
@@ -15,24 +16,8 @@ using ipoib::Result;
 
 namespace {
 
-/// OUI of locally administered, individual EUI-64s (bit 0x02 of the first byte).
-constexpr std::uint64_t kOui = 0x02'501b;
-constexpr unsigned kOuiShift = 40;
-
 /// IBA VLCap, for external SMs, some of which route by lanes.
 constexpr std::uint8_t kEightLanes = 4;
-
-constexpr std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
-  return value ^ value >> 31;
-}
-
-std::uint64_t hash(std::string_view text, std::uint64_t seed) {
-  std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15ULL);
-  for (const char c : text) state = mix(state ^ static_cast<std::uint8_t>(c));
-  return state;
-}
 
 }  // namespace
 
@@ -389,10 +374,8 @@ NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}
 
 SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8_t port) const {
   for (std::uint64_t attempt = 0;; ++attempt) {
-    // The low four bits are the number of the port.
-    const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
-    const std::uint64_t guid = kOui << kOuiShift | station;
-    const Guids guids{Guid(guid), Guid(guid + port)};
+    const Guid guid = topology::derived_guid(name, config_.seed + attempt);
+    const Guids guids{guid, Guid(guid.value() + port)};
     if (!is_taken(guids)) return guids;
   }
 }

@@ -40,7 +40,7 @@ class Taken {
   /// A GUID for the node, so that the following `ports` numbers are free, too.
   Guid derive(std::string_view name, std::uint64_t seed, std::uint64_t ports) {
     for (;; ++seed) {
-      const std::uint64_t guid = kOui << kOuiShift | (hash(name, seed) & kStationMask);
+      const std::uint64_t guid = derived_guid(name, seed).value();
       bool is_free = true;
       for (std::uint64_t port = 0; port <= ports; ++port) {
         is_free = is_free && !guids_.contains(guid + port);
@@ -56,6 +56,10 @@ class Taken {
 };
 
 }  // namespace
+
+Guid derived_guid(std::string_view name, std::uint64_t seed) {
+  return Guid(kOui << kOuiShift | (hash(name, seed) & kStationMask));
+}
 
 Topology with_guids(Topology topology, std::uint64_t seed) {
   Taken taken(topology);
