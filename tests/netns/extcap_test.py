@@ -65,7 +65,8 @@ class Extcap(hosts.Pair):
         folders = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=True).stdout
         folder = re.search(r"(?m)^Extcap path:\s+(\S+)$", folders)[1]
         tshark = self.left.command("unshare", "--mount", "--", "sh", "-c",
-                                   f"mount --bind {PROGRAM.parent} {folder} && exec tshark \"$@\"", "sh")
+                                   'mount --bind "$1" "$2" && shift 2 && exec tshark "$@"', "sh",
+                                   str(PROGRAM.parent), folder)
         listed = subprocess.run([*tshark, "-D"], env=self.environment, capture_output=True, text=True, check=False,
                                 timeout=120).stdout
         self.assertIn("ipoibd-ib0 (InfiniBand packets of ib0, softib0 port 1, partition 0xffff)", listed)

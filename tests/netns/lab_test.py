@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -318,7 +319,7 @@ class Labs(Lab):
         self.assertEqual([(each["name"], each["bridge"], each["state"]) for each in vm["ethernet"]],
                          [("eth0", "host/br0", "up")])
         self.assertIn("host/br0", self.softib("show"))
-        nodes = self.on("far", f"{program('softib')} show nodes")
+        nodes = self.on("far", f"{shlex.quote(program('softib'))} show nodes")
         self.assertNotIn("vm", nodes, "a station has no HCA")
 
     def test_a_vlan(self):
@@ -380,10 +381,10 @@ class Labs(Lab):
         self.softib("up")
         wait_until(lambda: "backup softib1 port 1  up, active" in self.on("a", "ibarp info"), "the backup port serves")
         self.assertIn("2 of 2 expectations hold", self.softib("check"))
-        self.on("a", f"{program('softib')} set port a up")
+        self.on("a", f"{shlex.quote(program('softib'))} set port a up")
         self.write(PAIR)
         self.softib("up")
-        nodes = json.loads(self.on("a", f"{program('softib')} show --json"))["nodes"]
+        nodes = json.loads(self.on("a", f"{shlex.quote(program('softib'))} show --json"))["nodes"]
         self.assertNotIn("second", [node["name"] for node in nodes])
 
     def test_expected_commands(self):
@@ -410,7 +411,7 @@ expect:
         page = (ROOT / "man/softib.1").read_text(encoding="utf-8")
         section = re.search(r"(?ms)^\.Sh LAB FILES$.*?(?=^\.Sh )", page)[0]
         texts = re.findall(r"(?ms)^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", section)
-        self.assertEqual(len(texts), 2)
+        self.assertEqual(len(texts), 3)
         for text in texts:
             if "opensm" in text and shutil.which("opensm") is None:
                 continue

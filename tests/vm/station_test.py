@@ -88,6 +88,7 @@ class Station(hosts.Pair):
         self.addCleanup(receiver.end)
         guest = self.start_guest()
         sent = self.said(guest, "sent")
+        hosts.wait_until(lambda: not receiver.is_running(), "the receiver has read all")
         self.assertEqual(receiver.output().split()[-1], sent)
         address = self.said(guest, "listening at")
         (station,) = [entry for entry in json.loads(self.left.run(
