@@ -40,7 +40,8 @@ const auto& requests() {
                               Request(InterfaceRequest(DeleteRequest{})),
                               Request(DeleteInterfaceRequest{}),
                               Request(InterfaceRequest(FailoverRequest{})),
-                              Request(InterfaceRequest(ResolveRequest{}))};
+                              Request(InterfaceRequest(ResolveRequest{})),
+                              Request(CaptureRequest{})};
   static_assert(all.size() ==
                 std::variant_size_v<InterfaceRequest> + std::variant_size_v<Request> - 1);
   return all;
