@@ -139,14 +139,16 @@ Result<void> NeighbourResolution::set_permanent(const IpAddress& address, const 
     return Error{EINVAL, hardware.to_string() + ": not the address of a queue pair of a port"};
   }
   PathRef path = paths_.acquire(hardware.gid);
-  if (!path)
+  if (!path) {
     return Error{ENOBUFS,
                  text + ": the table of paths is full: delete entries, or raise --neighbours"};
+  }
   Neighbour* entry = table_.find(address);
   if (entry == nullptr) entry = table_.create(address, Purpose::packet);
-  if (entry == nullptr)
+  if (entry == nullptr) {
     return Error{ENOBUFS,
                  text + ": the table of neighbours is full: delete entries, or raise --neighbours"};
+  }
   table_.set_permanent(*entry, {hardware, std::move(path)}, now);
   pins_.erase(address);
   return {};
@@ -161,8 +163,9 @@ Result<void> NeighbourResolution::pin(const IpAddress& address, const Gid& gid) 
     return Error{EINVAL, gid.to_string() + ": not the GID of a port"};
   }
   const bool is_known = get(address, {}).has_value();
-  if (!pins_.set(address, gid))
+  if (!pins_.set(address, gid)) {
     return Error{ENOBUFS, text + ": too many addresses are pinned: delete one"};
+  }
   const Neighbour* const entry = table_.find(address);
   const Route* const route = entry != nullptr ? entry->route() : nullptr;
   const bool is_permanent = entry != nullptr && entry->state_name() == NeighbourState::permanent;

@@ -79,7 +79,7 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
   PublishedSwitch& to = switch_at(changes.index);
   if (changes.ports) {
     to.node.publish(encode(from.node));
-    for (SwitchPort port = 1; port < from.ports.size() && port <= count_.ports; ++port) {
+    for (SwitchPort port = 1; port <= from.last_port() && port <= count_.ports; ++port) {
       port_at(changes.index, port)
           .peer.store(encode(from.ports[port].peer), std::memory_order_release);
     }

@@ -64,10 +64,11 @@ Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.failed) return hca_failed();
   auto* const pd = pds_.add(std::make_unique<ProtectionDomain>());
-  if (pd == nullptr)
+  if (pd == nullptr) {
     return Error{ENOMEM,
                  "a process can have " + std::to_string(kMaxProtectionDomains) +
                      " protection domains on an HCA: use several HCAs (softib run --hca A,B)"};
+  }
   return pd;
 }
 
@@ -91,10 +92,11 @@ Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bo
   }
   auto* const cq = cqs_.add(std::make_unique<CompletionQueue>(completion_capacity(capacity),
                                                               keeps_times ? &clock_ : nullptr));
-  if (cq == nullptr)
+  if (cq == nullptr) {
     return Error{ENOMEM,
                  "a process can have " + std::to_string(kMaxCompletionQueues) +
                      " completion queues on an HCA: use several HCAs (softib run --hca A,B)"};
+  }
   return cq;
 }
 
@@ -127,9 +129,10 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
   ah->attributes = attributes;
   ah->protection_domain = &pd;
   auto* const added = ahs_.add(std::move(ah));
-  if (added == nullptr)
+  if (added == nullptr) {
     return Error{ENOMEM, "a process can have " + std::to_string(kMaxAddressHandles) +
                              " address handles on an HCA: use several HCAs (softib run --hca A,B)"};
+  }
   ++pd.users;
   return added;
 }

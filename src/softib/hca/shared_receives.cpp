@@ -46,10 +46,11 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
     return Error{EINVAL, "work requests, scatter elements or the limit exceed the HCA's limits"};
   }
   auto* const queue = queues_.add(std::make_unique<SharedReceiveQueue>(config));
-  if (queue == nullptr)
+  if (queue == nullptr) {
     return Error{ENOMEM,
                  "a process can have " + std::to_string(kMaxSharedReceiveQueues) +
                      " shared receive queues on an HCA: use several HCAs (softib run --hca A,B)"};
+  }
   queue->number = QpnLayout::make(epoch_, slot_, queue->handle).value();
   ++config.pd->users;
   if (config.domain != nullptr) {

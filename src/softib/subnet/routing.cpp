@@ -9,9 +9,10 @@ namespace {
 /// Calls `visit(port, peer)` for each cable of a switch that carries packets to another switch.
 template <class Visit>
 void for_each_neighbour(const Switch& from, Visit visit) {
-  for (SwitchPort port = 1; port < from.ports.size(); ++port) {
+  for (SwitchPort port = 1; port <= from.last_port(); ++port) {
     const Peer& peer = from.ports[port].peer;
-    if (peer.kind == Peer::Kind::switch_port && carries(peer.state, false)) visit(port, peer);
+    const bool is_up = peer.kind == Peer::Kind::switch_port && carries(peer.state, false);
+    if (is_up) visit(port, peer);
   }
 }
 

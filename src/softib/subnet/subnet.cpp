@@ -234,7 +234,7 @@ std::vector<Attachment> Subnet::State::find_cables(const CableEnd& from,
   };
   std::vector<Attachment> found;
   for (SwitchIndex at = 0; at < switches.size(); ++at) {
-    for (SwitchPort port = 1; port < switches[at].ports.size(); ++port) {
+    for (SwitchPort port = 1; port <= switches[at].last_port(); ++port) {
       const Peer peer = switches.peer(at, port);
       if (peer.kind == Peer::Kind::none) continue;
       const auto is_other = [&](const CableEnd& end) {
@@ -279,7 +279,7 @@ Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
   const auto set_present = [&](bool present) -> Result<void> {
     if ((at.node.port.state != PortState::down) == present) return {};
     state_->manager.set_present(*index, present);
-    for (SwitchPort port = 1; port < at.ports.size(); ++port) {
+    for (SwitchPort port = 1; port <= at.last_port(); ++port) {
       if (at.ports[port].peer.kind == Peer::Kind::none) continue;
       if (auto done = set_link({*index, port}); !done) return done;
     }

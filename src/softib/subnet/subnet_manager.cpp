@@ -50,7 +50,7 @@ void SubnetManager::set_up_switches() {
   }
   if (!has_own_sm()) return;
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    for (SwitchPort port = 1; port < switches_[i].ports.size(); ++port) {
+    for (SwitchPort port = 1; port <= switches_[i].last_port(); ++port) {
       if (switches_.peer(i, port).kind != Peer::Kind::switch_port) continue;
       switches_.set_cable(i, port, link_up_state());
     }

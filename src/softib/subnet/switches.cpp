@@ -72,7 +72,7 @@ std::optional<Attachment> Switches::port_for(std::string_view hca, NodeIndex nod
   if (const auto* const place = place_of(hca)) return place->at;
   for (SwitchIndex i = 0; i < size(); ++i) {
     const auto& ports = all_[i].ports;
-    for (SwitchPort port = 1; port < ports.size(); ++port) {
+    for (SwitchPort port = 1; port <= all_[i].last_port(); ++port) {
       const Attachment at{i, port};
       const bool is_reserved =
           std::ranges::any_of(places_, [&](const auto& entry) { return entry.second.at == at; });
@@ -127,7 +127,7 @@ void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, boo
     if (i < before.size() && before[i].node.name == own.node.name) {
       const auto& known = before[i];
       own.node.port = known.node.port;
-      for (SwitchPort port = 1; port < std::min(own.ports.size(), known.cables.size()); ++port) {
+      for (SwitchPort port = 1; port <= own.last_port() && port < known.cables.size(); ++port) {
         Peer& peer = own.ports[port].peer;
         if (peer.kind != Peer::Kind::switch_port) continue;
         peer.state = known.cables[port];

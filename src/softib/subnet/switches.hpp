@@ -46,6 +46,8 @@ struct Switch {
   MulticastForwardingTable groups;
   SwitchTraps traps;
   bool has_changed = false;  ///< ports, since the last call of take_changes()
+
+  [[nodiscard]] SwitchPort last_port() const { return static_cast<SwitchPort>(ports.size() - 1); }
 };
 
 class Switches {
