@@ -113,9 +113,10 @@ Result<void> Connection::try_open() {
       }
     }
     if (code == 0) return {};
-    if (code == EAGAIN)
+    if (code == EAGAIN) {
       return Error{ETIMEDOUT,
                    interface_ + ": ipoibd does not accept connections: see its log, or restart it"};
+    }
     if (code != ENOENT && code != ENOTDIR && code != ECONNREFUSED) {
       return from_errno(interface_, code);
     }
