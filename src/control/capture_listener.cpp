@@ -111,12 +111,7 @@ void CaptureListener::Impl::forget(const AwaitedPtr& from) {
 void CaptureListener::Impl::stop() {
   stopped_ = true;
   listener_.reset();
-  for (const auto& each : awaited_) {
-    boost::system::error_code ignored;
-    each->timer.cancel(ignored);
-    each->socket.close(ignored);
-  }
-  awaited_.clear();
+  while (!awaited_.empty()) forget(AwaitedPtr(*awaited_.begin()));
 }
 
 CaptureListener::CaptureListener(

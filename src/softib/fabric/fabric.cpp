@@ -164,10 +164,14 @@ std::optional<NodeIndex> Fabric::node_at(SwitchIndex from, Lid dlid) const {
 
 void Fabric::count_route(SwitchIndex from, Lid dlid, std::size_t packets, std::size_t bytes) {
   (void)subnet::follow(*this, from, dlid, false, [&](SwitchIndex at, SwitchPort exit) {
-    auto& port = port_at(at, exit);
-    port.packets.fetch_add(packets, std::memory_order_relaxed);
-    port.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    count_cable(at, exit, packets, bytes);
   });
+}
+
+void Fabric::count_cable(SwitchIndex at, SwitchPort exit, std::size_t packets, std::size_t bytes) {
+  auto& port = port_at(at, exit);
+  port.packets.fetch_add(packets, std::memory_order_relaxed);
+  port.bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Fabric::count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets) {
@@ -177,19 +181,15 @@ void Fabric::count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets
 NodeSet Fabric::receivers(SwitchIndex from, Lid mlid, std::size_t packets, std::size_t bytes,
                           bool& has_looped) {
   has_looped = false;
-  const bool is_group = ipoib::is_multicast(mlid) && subnet::group_index(mlid) < kMaxGroups;
-  if (!is_group) return {};
-  return subnet::spread(*this, from, subnet::group_index(mlid), has_looped,
-                        [&](SwitchIndex at, SwitchPort exit) {
-                          auto& port = port_at(at, exit);
-                          port.packets.fetch_add(packets, std::memory_order_relaxed);
-                          port.bytes.fetch_add(bytes, std::memory_order_relaxed);
-                        });
+  if (!subnet::is_group(mlid)) return {};
+  return subnet::spread(
+      *this, from, subnet::group_index(mlid), has_looped,
+      [&](SwitchIndex at, SwitchPort exit) { count_cable(at, exit, packets, bytes); });
 }
 
 NodeSet Fabric::all_receivers(Lid mlid) const {
-  const bool is_group = ipoib::is_multicast(mlid) && subnet::group_index(mlid) < kMaxGroups;
-  return is_group ? subnet::all_receivers(*this, subnet::group_index(mlid)) : NodeSet();
+  return subnet::is_group(mlid) ? subnet::all_receivers(*this, subnet::group_index(mlid))
+                                : NodeSet();
 }
 
 subnet::PerformanceCounters Fabric::cable_counters(SwitchIndex at, SwitchPort port) const {
@@ -208,8 +208,7 @@ PortState Fabric::port_state(NodeIndex node) const {
 }
 
 std::optional<subnet::GroupForwarding> Fabric::group(Lid mlid) const {
-  if (!ipoib::is_multicast(mlid) || subnet::group_index(mlid) >= kMaxGroups)
-    return subnet::GroupForwarding{};
+  if (!subnet::is_group(mlid)) return subnet::GroupForwarding{};
   PublishedGroup::Value words;
   if (!layout_->groups[subnet::group_index(mlid)].read(words)) return std::nullopt;
   return decode(words);

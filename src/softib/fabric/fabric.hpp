@@ -104,6 +104,8 @@ class Fabric {
  private:
   Fabric(std::shared_ptr<FabricLayout> layout, const SwitchCount& count, dev_t device, ino_t inode);
 
+  void count_cable(SwitchIndex at, SwitchPort exit, std::size_t packets, std::size_t bytes);
+
  protected:
   [[nodiscard]] PublishedSwitch& switch_at(SwitchIndex at) const;
   [[nodiscard]] PublishedPort& port_at(SwitchIndex at, SwitchPort port) const;

@@ -19,13 +19,9 @@ void LinearForwardingTable::set(Lid lid, std::optional<SwitchPort> exit) {
   }
   if (std::exchange(entries_[lid.value()], entry) == entry) return;
   changed_.set(lid.value() / kBlockLids);
-  has_changed_ = true;
 }
 
-LidBlocks LinearForwardingTable::take_changed() {
-  has_changed_ = false;
-  return std::exchange(changed_, LidBlocks{});
-}
+LidBlocks LinearForwardingTable::take_changed() { return std::exchange(changed_, LidBlocks{}); }
 
 const PortSet& MulticastForwardingTable::at(std::size_t index) const {
   static const PortSet kNone;
@@ -38,11 +34,9 @@ void MulticastForwardingTable::set(std::size_t index, const PortSet& exits) {
   if (index >= entries_.size()) entries_.resize(index + 1);
   entries_[index] = exits;
   changed_.set(index / kBlockGroups);
-  has_changed_ = true;
 }
 
 GroupBlocks MulticastForwardingTable::take_changed() {
-  has_changed_ = false;
   return std::exchange(changed_, GroupBlocks{});
 }
 

@@ -26,18 +26,14 @@ class LinearForwardingTable {
   /// Requires `lid` < kUnicastLids.
   void set(Lid lid, std::optional<SwitchPort> exit);
   /// Marks all blocks as changed, because the published state is unknown.
-  void mark_all_changed() {
-    changed_.set();
-    has_changed_ = true;
-  }
-  [[nodiscard]] bool has_changed() const { return has_changed_; }
+  void mark_all_changed() { changed_.set(); }
+  [[nodiscard]] bool has_changed() const { return changed_.any(); }
   /// Blocks that have changed since the last call.
   [[nodiscard]] LidBlocks take_changed();
 
  private:
   std::vector<std::uint16_t> entries_;  ///< port + 1, or 0; LIDs beyond the last have no route
   LidBlocks changed_;
-  bool has_changed_ = false;
 };
 
 /// The exit ports of each multicast LID, by group_index(mlid).
@@ -45,18 +41,14 @@ class MulticastForwardingTable {
  public:
   [[nodiscard]] const PortSet& at(std::size_t index) const;
   void set(std::size_t index, const PortSet& exits);
-  void mark_all_changed() {
-    changed_.set();
-    has_changed_ = true;
-  }
-  [[nodiscard]] bool has_changed() const { return has_changed_; }
+  void mark_all_changed() { changed_.set(); }
+  [[nodiscard]] bool has_changed() const { return changed_.any(); }
   /// Blocks that have changed since the last call.
   [[nodiscard]] GroupBlocks take_changed();
 
  private:
   std::vector<PortSet> entries_;  ///< groups beyond the last have no exits
   GroupBlocks changed_;
-  bool has_changed_ = false;
 };
 
 }  // namespace softib::subnet

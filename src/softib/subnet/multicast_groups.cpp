@@ -127,8 +127,7 @@ void MulticastGroups::restart(ipoib::TimePoint deadline) {
 void MulticastGroups::adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups,
                             const NodeSet& active, ipoib::TimePoint deadline) {
   for (const auto& group : groups) {
-    const bool is_known = ipoib::is_multicast(group.mlid) && group_index(group.mlid) < kMaxGroups;
-    if (!is_known) continue;
+    if (!is_group(group.mlid)) continue;
     changed_.set(group_index(group.mlid));
     if (!group.forwarding.mgid.is_multicast()) continue;
     const auto same = [&](const auto& other) { return other.mgid == group.forwarding.mgid; };

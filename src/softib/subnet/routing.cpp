@@ -18,8 +18,6 @@ void for_each_neighbour(const Switch& from, Visit visit) {
 
 }  // namespace
 
-Routing::Routing(Switches& switches) : switches_(switches) { cables_changed(); }
-
 void Routing::cables_changed() {
   hops_.assign(std::size_t{switches_.size()} * switches_.size(), kUnreachable);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) measure(i);
@@ -68,11 +66,6 @@ void Routing::choose_tree() {
       });
     }
   }
-}
-
-std::optional<unsigned> Routing::distance(SwitchIndex from, SwitchIndex to) const {
-  const auto cables = hops_[std::size_t{from} * switches_.size() + to];
-  return cables == kUnreachable ? std::nullopt : std::optional<unsigned>(cables);
 }
 
 const std::vector<SwitchPort>& Routing::exits(SwitchIndex from, SwitchIndex to) {

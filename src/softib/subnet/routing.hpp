@@ -13,10 +13,10 @@ namespace softib::subnet {
 class Routing {
  public:
   /// `switches` must outlive this object.
-  explicit Routing(Switches& switches);
+  explicit Routing(Switches& switches) : switches_(switches) {}
 
-  /// To be called after cables between switches have changed; the caller then writes all routes
-  /// again.
+  /// To be called before the first route, and after cables between switches have changed; the
+  /// caller then writes all routes again.
   void cables_changed();
   /// Writes the routes of a LID into all tables: to a port of a switch, 0 for the switch itself.
   void set_route(Lid lid, const Attachment& to);
@@ -24,8 +24,6 @@ class Routing {
   /// Writes the routes of a multicast LID into all tables. Any node may send to `receivers`, the
   /// ports of the nodes that get the packets.
   void set_group(std::size_t group, const std::vector<Attachment>& receivers);
-  /// Cables on the path between two switches; nullopt if there is none.
-  [[nodiscard]] std::optional<unsigned> distance(SwitchIndex from, SwitchIndex to) const;
 
  private:
   static constexpr std::uint16_t kUnreachable = 0xffff;

@@ -56,7 +56,7 @@ struct Subnet::State {
   [[nodiscard]] const Node& own_node() const;
   void adopt_groups(const SubnetSnapshot& before, TimePoint now);
   void route_groups();
-  void route_all_groups();
+  void reroute();
   [[nodiscard]] std::vector<Attachment> find_cables(const CableEnd& from,
                                                     const std::optional<CableEnd>& to) const;
   void create_permanent_groups();
@@ -151,8 +151,10 @@ void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
   create_permanent_groups();
 }
 
-void Subnet::State::route_all_groups() {
+/// To be called after cables between switches have changed.
+void Subnet::State::reroute() {
   if (!manager.has_own_sm()) return;
+  manager.reroute();
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
     const auto group = groups.forwarding(i);
     if (group != GroupForwarding{}) manager.route_group(i, group.receivers);
@@ -268,7 +270,9 @@ Result<void> Subnet::set_cable(const CableEnd& from, const std::optional<CableEn
     if (auto done = set_link(found[0]); !done) return done;
     port.is_plugged_in = was_plugged_in;
   }
-  return set_link(found[0]);
+  auto done = set_link(found[0]);
+  if (port.peer.kind == Peer::Kind::switch_port) state_->reroute();
+  return done;
 }
 
 Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
@@ -283,6 +287,7 @@ Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
       if (at.ports[port].peer.kind == Peer::Kind::none) continue;
       if (auto done = set_link({*index, port}); !done) return done;
     }
+    state_->reroute();
     return {};
   };
   if (state != SwitchState::present) {
@@ -291,7 +296,8 @@ Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
   return state == SwitchState::absent ? Result<void>() : set_present(true);
 }
 
-/// Lets a cable come up if it is plugged in and both ends are there, else go down.
+/// Lets a cable come up if it is plugged in and both ends are there, else go down. The caller
+/// routes again.
 Result<void> Subnet::set_link(const Attachment& at) {
   SubnetManager& manager = state_->manager;
   Switches& switches = manager.switches();
@@ -310,11 +316,10 @@ Result<void> Subnet::set_link(const Attachment& at) {
   const ExternalPort& other = switches[peer.index].ports[peer.port];
   is_up = is_up && other.is_plugged_in && is_there(peer.index);
   if ((peer.state != PortState::down) == is_up) return {};
-  (void)manager.set_cable(at.switch_index, at.port,
-                          is_up ? manager.link_up_state() : PortState::down);
+  (void)switches.set_cable(at.switch_index, at.port,
+                           is_up ? manager.link_up_state() : PortState::down);
   state_->agents.link_changed(at.switch_index);
   state_->agents.link_changed(peer.index);
-  state_->route_all_groups();
   return {};
 }
 
@@ -395,7 +400,7 @@ std::optional<NodeIndex> Subnet::route(NodeIndex from, Lid dlid) const {
 
 NodeSet Subnet::receivers(NodeIndex from, Lid mlid) {
   state_->route_groups();
-  if (!ipoib::is_multicast(mlid) || group_index(mlid) >= kMaxGroups) return {};
+  if (!is_group(mlid)) return {};
   bool has_looped = false;
   return spread(switches(), node(from)->attachment.switch_index, group_index(mlid), has_looped,
                 [](SwitchIndex, SwitchPort) {});
@@ -406,8 +411,7 @@ const std::vector<PortMtu>& Subnet::port_mtus() const { return state_->manager.p
 const SubnetCounters& Subnet::counters() const { return state_->counters; }
 
 GroupForwarding Subnet::forwarding(Lid mlid) const {
-  const bool is_known = ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
-  if (!is_known) return {};
+  if (!is_group(mlid)) return {};
   if (state_->manager.has_own_sm()) return state_->groups.forwarding(group_index(mlid));
   // With an external SM, only the tables are known.
   return {Gid(), all_receivers(switches(), group_index(mlid))};

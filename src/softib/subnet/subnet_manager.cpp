@@ -55,8 +55,7 @@ void SubnetManager::set_up_switches() {
       switches_.set_cable(i, port, link_up_state());
     }
   }
-  routing_.cables_changed();
-  route_all();
+  reroute();
 }
 
 /// Adds the HCAs of the topology, so that an SM finds them before programs run on them.
@@ -87,8 +86,7 @@ void SubnetManager::adopt(const SubnetSnapshot& before) {
   }
   if (!nodes_[kSubnetNode]) (void)add(kSmName);
   announce_sm();
-  routing_.cables_changed();
-  route_all();
+  reroute();
 }
 
 Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
@@ -431,23 +429,14 @@ void SubnetManager::release_lids(const Node& node) {
   }
 }
 
-/// Writes all unicast routes of the own SM again.
-void SubnetManager::route_all() {
+void SubnetManager::reroute() {
+  routing_.cables_changed();
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
     routing_.set_route(switches_[i].node.port.lid, {i, 0});
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i]) claim_lids(static_cast<NodeIndex>(i));
   }
-}
-
-bool SubnetManager::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
-  if (!switches_.set_cable(index, port, state)) return false;
-  if (has_own_sm()) {
-    routing_.cables_changed();
-    route_all();
-  }
-  return true;
 }
 
 void SubnetManager::set_present(SwitchIndex index, bool present) {

@@ -60,9 +60,9 @@ class SubnetManager {
   void set_port(const Node& node, const PortAttributes& port);
   void set_m_key(const Node& node, const ManagementKey& key) { writable(node).key = key; }
   [[nodiscard]] LaneTables& lanes(const Node& node) { return writable(node).lanes; }
-  /// Sets the state of a cable between switches. Returns whether it has changed. The own SM then
-  /// routes again; it needs the receivers of the groups, so the caller routes those.
-  bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Writes all unicast routes again, for the own SM: to be called after cables between switches
+  /// have changed. The caller routes the groups, whose receivers it knows.
+  void reroute();
   /// Lets a switch lose its power, or start again without what an external SM has written.
   void set_present(SwitchIndex index, bool present);
   /// Routes a multicast LID to these nodes; for the own SM.
@@ -109,7 +109,6 @@ class SubnetManager {
   [[nodiscard]] bool is_free(Lid lid, std::uint8_t lmc) const;
   void claim_lids(NodeIndex index);
   void release_lids(const Node& node);
-  void route_all();
   void announce_sm();
   [[nodiscard]] std::array<PKey, kPKeyTableSize> pkey_table(
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;

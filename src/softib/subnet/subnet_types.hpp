@@ -55,6 +55,10 @@ struct GroupForwarding {
 [[nodiscard]] constexpr std::size_t group_index(Lid mlid) {
   return std::size_t{mlid.value()} - ipoib::kFirstMulticastLid.value();
 }
+/// Whether a group can have this LID.
+[[nodiscard]] constexpr bool is_group(Lid mlid) {
+  return ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
+}
 [[nodiscard]] constexpr Lid group_lid(std::size_t index) {
   return Lid(static_cast<std::uint16_t>(ipoib::kFirstMulticastLid.value() + index));
 }
