@@ -19,7 +19,7 @@ is_root() { [ "$(id -u)" -eq 0 ]; }
 build_packages=(g++ cmake ninja-build pkg-config 'libboost1.81-dev|libboost-dev'
   'libboost-program-options1.81-dev|libboost-program-options-dev'
   'libboost-json1.81-dev|libboost-json-dev' libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev
-  libspdlog-dev libcap-ng-dev libseccomp-dev prometheus-cpp-dev)
+  libdeflate-dev libspdlog-dev libcap-ng-dev libseccomp-dev prometheus-cpp-dev)
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf iperf3 socat mandoc bash-completion zsh fish

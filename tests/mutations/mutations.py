@@ -262,7 +262,8 @@ def main():
         if options.command == "run":
             return run(options.folder, options)
         judged = read_equivalent(EQUIVALENT)
-        files = [path for top in ("src", "include", "python") for path in (sources.ROOT / top).rglob("*.*p*")]
+        files = [path for top in ("src", "include", "python") for path in (sources.ROOT / top).rglob("*.[hcp]*")
+                 if path.suffix in (".hpp", ".cpp", ".py")]
         check(judged, [path.read_text(encoding="utf-8") for path in files])
         lists = (sources.ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
         needed = re.findall(r"^ *add_subdirectory\(([\w-]+)", lists, re.MULTILINE)

@@ -29,6 +29,7 @@ int exec_command(int argc, char** argv);
 int lab_command(int argc, char** argv);
 int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
+int roce_command(int argc, char** argv);
 int topology_command(int argc, char** argv);
 
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if

@@ -25,6 +25,7 @@ constexpr std::array kCommands{
     Command{"subnet", "run an emulated subnet: switch, subnet manager and SA",
             softib::cli::subnet_command},
     Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
+    Command{"roce", "run a RoCE port on a network interface", softib::cli::roce_command},
     Command{"exec", "run a command with a subnet of its own", softib::cli::exec_command},
     Command{"lab", "run hosts with ipoibd on a subnet of their own, from a file",
             softib::cli::lab_command},

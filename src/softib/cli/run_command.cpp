@@ -10,11 +10,13 @@
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/launch.hpp"
+#include "softib/cli/roce.hpp"
 #include "softib/cli/run_environment.hpp"
 #include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::cli {
 
@@ -24,7 +26,7 @@ using ipoib::Result;
 namespace {
 
 /// The options that have a value.
-constexpr std::array<std::string_view, 5> kRunValues{"--subnet", "--dir", "--hca", "--address",
+constexpr std::array<std::string_view, 6> kRunValues{"--roce", "--subnet", "--dir", "--hca", "--address",
                                                      "--capture"};
 
 constexpr std::string_view kRunUsage =
@@ -43,6 +45,9 @@ po::options_description run_options() {
       "address", po::value<std::vector<std::string>>()->composing()->value_name("ADDRESS"),
       "give the HCA, or the first of several, an IP address for programs of librdmacm, beside its "
       "default ones; may be repeated")(
+      "roce", po::value<std::string>()->value_name("ADDRESS|INTERFACE"),
+      "run the program on a RoCE port of a network interface, or of one of its addresses, in place "
+      "of a subnet; default: that of the default route")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "write the packets and MADs that the program sends and receives to FILE, for tshark; -: to "
       "the "
@@ -80,9 +85,21 @@ Result<void> give_address(const fabric::SubnetFolder& folder, const std::string&
   return line ? control::parse_acknowledgement(*line) : line.error();
 }
 
+/// The folder of the subnet, or of the RoCE port, whose process is started.
+Result<fabric::SubnetFolder> run_folder(const po::variables_map& options) {
+  auto folder = chosen_subnet(options);
+  if (!folder || !options.contains("roce")) return folder;
+  std::string interface = options["roce"].as<std::string>();
+  folder = roce_folder(interface);
+  if (!folder) return folder;
+  if (const auto started = start_roce(*folder, interface); !started) return started.error();
+  return folder;
+}
+
 Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolder& folder,
                      const std::vector<IpAddress>& addresses) {
   std::string hca = options["hca"].as<std::string>();
+  if (options.contains("roce")) hca = subnet::kRoceName;
   if (hca.empty() || hca.front() == ':') hca.insert(0, default_hca_name());
   const auto hcas = fabric::parse_hcas(hca);
   if (!hcas) return hcas.error();
@@ -121,7 +138,7 @@ int run_command(int argc, char** argv) {
   }
   const auto addresses = read_addresses(*options);
   if (!addresses) return fail_usage("run", addresses.error().message);
-  const auto folder = chosen_subnet(*options);
+  const auto folder = run_folder(*options);
   if (!folder) return fail(folder.error());
   if (const auto ready = prepare(*options, *folder, *addresses); !ready) return fail(ready.error());
   return execute(argv + program);

@@ -1,9 +1,11 @@
 // Limits of the emulated subnet, and the port attributes that the SM configures.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ipoib/address.hpp"
@@ -51,10 +53,19 @@ struct Attachment {
   friend bool operator==(const Attachment&, const Attachment&) = default;
 };
 
+enum class LinkLayer : std::uint8_t { infiniband, ethernet };
+/// Entries of the GID table of an Ethernet port, which has one for each IP address. An InfiniBand
+/// port has one GID.
+inline constexpr std::size_t kMaxGids = 8;
+/// The DLID, within a process, of all multicast packets of an Ethernet port; they have none on the
+/// wire.
+inline constexpr Lid kRoceMulticastLid = ipoib::kFirstMulticastLid;
+
 /// PortState (IBA 14.2.5.6).
 enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 };
 
-/// Configuration of an HCA's port, as set by the SM. A process compares two successive values to
+/// Configuration of an HCA's port, as set by the SM; of an Ethernet port, as its network interface
+/// is. A process compares two successive values to
 /// find the asynchronous events to raise.
 struct PortAttributes {
   Guid node_guid;
@@ -81,15 +92,35 @@ struct PortAttributes {
   LinkFaults faults;             ///< of the packets that the HCA sends
   QpErrors qp_errors;            ///< of the processes on the HCA
   bool grh_required = false;     ///< its packets need a GRH: virtual functions share LIDs
+  LinkLayer link_layer = LinkLayer::infiniband;
+  /// Of an Ethernet port: RoCE v2 GIDs, IPv4 addresses as ::ffff:a.b.c.d; the rest is zero.
+  std::array<Gid, kMaxGids> gids{};
   std::array<PKey, kPKeyTableSize> pkeys{};
 
+  [[nodiscard]] bool is_ethernet() const { return link_layer == LinkLayer::ethernet; }
   void set_state(PortState next) {
     if (state == PortState::active && next != PortState::active) ++losses;
     state = next;
   }
-  [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
+  /// The first GID.
+  [[nodiscard]] Gid gid() const { return is_ethernet() ? gids[0] : Gid(gid_prefix, port_guid); }
+  /// An entry of the GID table; zero if there is none.
+  [[nodiscard]] Gid gid(std::size_t index) const {
+    if (is_ethernet()) return index < gids.size() ? gids[index] : Gid();
+    return index == 0 ? gid() : Gid();
+  }
+  /// The index of a GID; nullopt if it is none of the port.
+  [[nodiscard]] std::optional<std::size_t> gid_index(const Gid& own) const {
+    for (std::size_t i = 0; i < gid_table_size(); ++i) {
+      if (!own.is_zero() && gid(i) == own) return i;
+    }
+    return std::nullopt;
+  }
+  /// Entries of the GID table.
+  [[nodiscard]] std::size_t gid_table_size() const { return is_ethernet() ? kMaxGids : 1; }
   /// Whether a GRH with this destination is for the port. The port of the SM also has the SA's GID.
   [[nodiscard]] bool has(const Gid& dgid) const {
+    if (is_ethernet()) return !dgid.is_zero() && std::ranges::find(gids, dgid) != gids.end();
     const bool is_own_prefix =
         dgid.prefix() == gid_prefix || dgid.prefix() == Gid::kLinkLocalPrefix;
     const bool is_sa = ipoib::is_unicast(lid) && lid == sm_lid && dgid.guid() == ipoib::kSaGuid;

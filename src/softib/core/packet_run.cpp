@@ -27,14 +27,20 @@ std::optional<PacketRun> PacketRun::parse(ConstBytes bytes, GsoInfo gso) {
   return run;
 }
 
-ConnectedPacket PacketRun::packet(std::uint32_t index) const {
-  const bool is_last = index + 1 == whole_.packets;
-  auto packet = whole_;
+ConnectedPacket PacketRun::headers_of_part(const ConnectedPacket& whole, std::uint32_t packets,
+                                           std::uint32_t index) {
+  const bool is_last = index + 1 == packets;
+  auto packet = whole;
   packet.packets = 1;
-  packet.opcode = opcode_of_part(whole_.opcode, index == 0, is_last);
-  packet.bth.psn = whole_.bth.psn + index;
-  packet.bth.ack_request = is_last && whole_.bth.ack_request;
-  packet.bth.solicited = is_last && whole_.bth.solicited;
+  packet.opcode = opcode_of_part(whole.opcode, index == 0, is_last);
+  packet.bth.psn = whole.bth.psn + index;
+  packet.bth.ack_request = is_last && whole.bth.ack_request;
+  packet.bth.solicited = is_last && whole.bth.solicited;
+  return packet;
+}
+
+ConnectedPacket PacketRun::packet(std::uint32_t index) const {
+  auto packet = headers_of_part(whole_, whole_.packets, index);
   const auto offset = std::size_t{index} * mtu_;
   packet.payload =
       whole_.payload.subspan(offset, std::min<std::size_t>(mtu_, whole_.payload.size() - offset));

@@ -31,6 +31,9 @@ class PacketRun {
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
   /// The packet with this index; its lengths are not valid.
   [[nodiscard]] ConnectedPacket packet(std::uint32_t index) const;
+  /// The headers of the packet with this index of a run; its lengths are not valid.
+  [[nodiscard]] static ConnectedPacket headers_of_part(const ConnectedPacket& whole,
+                                                       std::uint32_t packets, std::uint32_t index);
   /// Bytes of all packets, LRH to padding.
   [[nodiscard]] std::size_t segmented_size() const {
     return segmented_size(whole_, whole_.payload.size(), mtu_);

@@ -69,7 +69,12 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
     return no_node;
   }
   try {
-    return std::make_unique<Endpoint>(folder, std::move(*fabric), node, *record, std::move(*slot));
+    auto endpoint =
+        std::make_unique<Endpoint>(folder, std::move(*fabric), node, *record, std::move(*slot));
+    if (record->port.is_ethernet()) {
+      if (const auto borrowed = endpoint->borrow_sockets(); !borrowed) return borrowed.error();
+    }
+    return endpoint;
   } catch (const std::system_error& error) {
     return Error{error.code().value(),
                  std::string("cannot start the HCA's engine: ") + error.what()};

@@ -323,6 +323,34 @@ void Endpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_bytes, bytes);
 }
 
+void Endpoint::use_network(NodeIndex hca, roce::BorrowedSockets sockets) {
+  const bool is_new = network_ == nullptr;
+  roce::Receiver::Handler& self = *this;
+  if (is_new) network_ = std::make_unique<roce::Port>(self);
+  engine_.set_source(*network_,
+                     [&] { network_->set_sockets(sockets.interface, std::move(sockets.sockets)); });
+  if (is_new) router_.set_uplink(*network_, hca);
+}
+
+ipoib::Result<void> Endpoint::borrow_sockets() {
+  auto sockets = roce::borrow_sockets(folder_, slot_.index());
+  if (!sockets) return sockets.error();
+  use_network(node_, std::move(*sockets));
+  return {};
+}
+
+/// A packet from the network. Most are for this process, since the kernel hands each to the process
+/// that its QPN names.
+void Endpoint::packet_arrived(ConstBytes packet, Qpn destination) {
+  const bool is_own = destination > ipoib::wire::kGsiQpn && !lost_ &&
+                      QpnLayout::slot(destination) == slot_.index() && node_ != kSubnetNode;
+  if (!is_own) return router_.deliver_from_network(packet, destination);
+  const ArrivedPacket arrived_packet{packet};
+  arrived({&arrived_packet, 1});
+}
+
+void Endpoint::icrc_failed() { count(fabric::PortCounter::drop_icrc, 1); }
+
 void Endpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
   if (!belongs_to_parent()) engine_.set_waiter(entry, waiter);
 }
@@ -350,6 +378,10 @@ void Endpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
   const bool is_gone = version == 0 && !lost_ && fabric_.is_lost();
   const bool has_changed = version != last_version_ || is_gone;
+  // The process of the port changes its sockets itself.
+  if (has_changed && network_ && node_ != kSubnetNode && port().gids != last_port_.gids) {
+    (void)borrow_sockets();
+  }
   const std::lock_guard lock(delivery_mutex_);
   if (has_changed) {
     last_version_ = version;

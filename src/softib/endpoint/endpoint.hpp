@@ -18,6 +18,8 @@
 #include "softib/endpoint/receivers.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
+#include "softib/roce/port.hpp"
+#include "softib/roce/socket_exchange.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
 #include "softib/transport/router.hpp"
@@ -33,7 +35,8 @@ class Endpoint final : public PacketSink,
                        public ConnectedSink,
                        public MadEndpoint,
                        private transport::WireReceiver,
-                       private transport::ConnectionWatcher {
+                       private transport::ConnectionWatcher,
+                       private roce::Receiver::Handler {
  public:
   /// The fabric file that a process has mapped, if any. Endpoints of one subnet share the mapping,
   /// since one whose HCA has failed keeps it.
@@ -70,6 +73,12 @@ class Endpoint final : public PacketSink,
   [[nodiscard]] bool wake_processes(NodeIndex node);
   void count(fabric::PortCounter counter, std::uint64_t by = 1) override;
   [[nodiscard]] fabric::PortCounterValues counters() const;
+
+  // --- An Ethernet port -------------------------------------------------------------------------
+  /// Makes this the endpoint of an Ethernet port, whose HCA is the node `hca`: packets to its
+  /// addresses come from these sockets. For the process of the port; the others take those of their
+  /// slot by themselves.
+  void use_network(NodeIndex hca, roce::BorrowedSockets sockets);
 
   // --- Packets ---------------------------------------------------------------------------------
   void send(std::span<const OutgoingPacket> batch) override;
@@ -120,6 +129,8 @@ class Endpoint final : public PacketSink,
   void arrived(std::span<const ArrivedPacket> packets) override;
   void mad_arrived(const transport::MadOnWire& mad) override;
   void malformed() override;
+  void packet_arrived(ConstBytes packet, Qpn destination) override;
+  void icrc_failed() override;
   void accept_paused() override;
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
@@ -128,6 +139,7 @@ class Endpoint final : public PacketSink,
   [[nodiscard]] bool watch(int socket, transport::Process process) override;
   void connection_ended(transport::Process process) override;
 
+  [[nodiscard]] ipoib::Result<void> borrow_sockets();
   /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
   /// is lost or its link has faults.
   void set_lost();
@@ -179,6 +191,7 @@ class Endpoint final : public PacketSink,
   ipoib::TimePoint deadline_ = ipoib::kNever;
 
   FaultyLink faulty_link_;
+  std::unique_ptr<roce::Port> network_;  ///< of an Ethernet port
   transport::SocketEngine engine_;  ///< last: it uses all of the above
 };
 

@@ -2,7 +2,7 @@
 // the file never leaves the machine. Decoding is safe for any content.
 //
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
-//   word 12: | number 4 | mtu 4 | grh_required 1 | max_mtu 7 | width 8 | speed 8 | losses 16 |
+//   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 | losses 16 |
 //   reregister_count 16 |
 #include "softib/fabric/fabric_layout.hpp"
 
@@ -24,6 +24,7 @@ constexpr std::size_t kQpErrorsWord = kFaultsWord + std::tuple_size_v<LinkFaults
 constexpr std::size_t kAttachmentWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
 constexpr std::size_t kAddressesWord = kAttachmentWord + 1;
 static_assert(kAddressesWord + 2 * kMaxNodeAddresses == kNodeWords);
+static_assert(kMaxGids == kMaxNodeAddresses, "an Ethernet port has its GIDs in their place");
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -80,7 +81,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
       std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.losses} << 16 |
               std::uint64_t{port.speed} << 32 | std::uint64_t{port.width} << 40 |
-              std::uint64_t{port.max_mtu} << 48 | std::uint64_t{port.grh_required} << 55 |
+              std::uint64_t{port.max_mtu} << 48 |
+              std::uint64_t{port.is_ethernet()} << 54 | std::uint64_t{port.grh_required} << 55 |
               std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
@@ -91,6 +93,13 @@ PublishedNode::Value encode(const subnet::Node& node) {
   words[kAttachmentWord] =
       std::uint64_t{node.attachment.switch_index} | std::uint64_t{node.attachment.port} << 16 |
       std::uint64_t{port.vl_capability} << 32 | std::uint64_t{port.operational_vls} << 40;
+  if (port.is_ethernet()) {
+    for (std::size_t i = 0; i < kMaxGids; ++i) {
+      words[kAddressesWord + 2 * i] = port.gids[i].prefix();
+      words[kAddressesWord + 2 * i + 1] = port.gids[i].guid().value();
+    }
+    return words;
+  }
   for (std::size_t i = 0; i < std::min(node.addresses.size(), kMaxNodeAddresses); ++i) {
     std::ranges::copy(words_of(node.addresses[i]), words.begin() + kAddressesWord + 2 * i);
   }
@@ -125,7 +134,9 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.losses = field<std::uint16_t>(words[12], 16);
   port.speed = field<std::uint8_t>(words[12], 32);
   port.width = field<std::uint8_t>(words[12], 40);
-  port.max_mtu = clamp_mtu(field<std::uint8_t>(words[12], 48) & 0x7f);
+  port.max_mtu = clamp_mtu(field<std::uint8_t>(words[12], 48) & 0x3f);
+  const bool is_ethernet = (words[12] >> 54 & 1) != 0;
+  port.link_layer = is_ethernet ? LinkLayer::ethernet : LinkLayer::infiniband;
   port.grh_required = (words[12] >> 55 & 1) != 0;
   port.mtu = clamp_mtu(field<std::uint8_t>(words[12], 56) & 0xf);
   port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);
@@ -139,7 +150,12 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
                      field<SwitchPort>(words[kAttachmentWord], 16)};
   port.vl_capability = field<std::uint8_t>(words[kAttachmentWord], 32) & 0xf;
   port.operational_vls = field<std::uint8_t>(words[kAttachmentWord], 40) & 0xf;
-  for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
+  for (std::size_t i = 0; i < kMaxGids && is_ethernet; ++i) {
+    const auto pair = address_words(words, i);
+    port.gids[i] = Gid(pair[0], Guid(pair[1]));
+    if (!port.gids[i].is_zero()) node.addresses.push_back(address_of_words(pair));
+  }
+  for (std::size_t i = 0; i < kMaxNodeAddresses && !is_ethernet; ++i) {
     const auto pair = address_words(words, i);
     if (pair[0] == 0 && pair[1] == 0) break;
     if (const auto address = address_of_words(pair); check_address(address)) {

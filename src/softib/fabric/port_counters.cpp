@@ -7,7 +7,7 @@ namespace {
 constexpr std::array<std::string_view, kPortCounters> kNames{
     "sent_packets",        "sent_bytes",          "received_packets",     "received_bytes",
     "multicast_copies",    "drop_malformed",      "drop_port_not_active", "drop_unknown_lid",
-    "drop_routing_loop",
+    "drop_routing_loop",   "drop_unreachable",
     "drop_empty_place",  // drop_empty_slot, by its name since the first release
     "drop_congested",      "drop_lost_peer",      "drop_no_receiver",     "drop_unknown_qp",
     "drop_qkey",           "drop_pkey",           "drop_no_receive",      "drop_not_attached",

@@ -19,6 +19,7 @@ enum class PortCounter : std::uint8_t {
   drop_port_not_active,  ///< our port or the destination's
   drop_unknown_lid,      ///< no node, or no group, has the destination LID
   drop_routing_loop,     ///< the tables of the switches lead in a circle
+  drop_unreachable,      ///< of an Ethernet port: no route, or too long for the path
   drop_empty_slot,       ///< no process has the slot that the destination QPN names
   drop_congested,        ///< the receiver has not read what was sent before, or there was no memory
   drop_lost_peer,        ///< the receiver died before it read the packet

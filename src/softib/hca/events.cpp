@@ -19,7 +19,7 @@ std::vector<ibv_event_type> port_events(const PortAttributes& before, const Port
   if (!now.serves(before.generation)) return {IBV_EVENT_DEVICE_FATAL};
   if (was_lost) events.push_back(IBV_EVENT_PORT_ERR);
   if (before.lid != now.lid) events.push_back(IBV_EVENT_LID_CHANGE);
-  if (before.gid() != now.gid()) events.push_back(IBV_EVENT_GID_CHANGE);
+  if (before.gid() != now.gid() || before.gids != now.gids) events.push_back(IBV_EVENT_GID_CHANGE);
   if (before.pkeys != now.pkeys) events.push_back(IBV_EVENT_PKEY_CHANGE);
   if (before.sm_lid != now.sm_lid || before.sm_sl != now.sm_sl) {
     events.push_back(IBV_EVENT_SM_CHANGE);

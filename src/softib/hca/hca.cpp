@@ -1,5 +1,6 @@
 // Objects of the emulated HCA, and the state changes of its queue pairs.
 #include "softib/hca/hca.hpp"
+#include "softib/hca/route.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -118,13 +119,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
   if (port_.failed) return hca_failed();
   if (!is_port(attributes.port_num, port_)) return no_such_port();
-  // The kernel's rdma_check_ah_attr() makes the same check.
-  if (attributes.is_global == 0 && port_.grh_required) {
-    return Error{EINVAL, "the port requires a GRH"};
-  }
-  if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
-    return Error{EINVAL, "no such entry in the GID table"};
-  }
+  if (auto checked = check_route(attributes, port_); !checked) return checked.error();
   auto ah = std::make_unique<AddressHandle>();
   ah->attributes = attributes;
   ah->protection_domain = &pd;
@@ -211,11 +206,11 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
   if (port_.failed) return hca_failed();
   if (qp.is_connected()) return Error{EINVAL, "only datagrams have multicast groups"};
-  return multicast_.attach(qp, group, lid);
+  return multicast_.attach(qp, group, port_.is_ethernet() ? kRoceMulticastLid : lid);
 }
 
 Result<void> Hca::detach(QueuePair& qp, const Gid& group, Lid lid) {
-  return multicast_.detach(qp, group, lid);
+  return multicast_.detach(qp, group, port_.is_ethernet() ? kRoceMulticastLid : lid);
 }
 
 int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {

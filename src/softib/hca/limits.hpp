@@ -29,7 +29,6 @@ inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
 inline constexpr std::uint32_t kMaxAttachedGroups =
     1024;  ///< multicast groups with attached queue pairs
 inline constexpr std::uint32_t kMaxAttachedQps = 128;  ///< queue pairs per group
-inline constexpr std::uint32_t kGidTableSize = 1;
 /// READs and atomic operations outstanding on a connection, in each direction. Fits the 8 bits of
 /// the CM's field.
 inline constexpr std::uint8_t kMaxReads = 16;

@@ -323,6 +323,13 @@ Result<void> Subnet::set_link(const Attachment& at) {
   return {};
 }
 
+Result<void> Subnet::set_port(NodeIndex index, const PortAttributes& port) {
+  const Node* const found = node(index);
+  if (found == nullptr) return ipoib::Error{ENODEV, "no such HCA"};
+  state_->manager.set_port(*found, port);
+  return {};
+}
+
 Result<void> Subnet::set_faults(NodeIndex index, const LinkFaults& faults) {
   return state_->manager.set_faults(index, faults);
 }

@@ -71,6 +71,8 @@ class Subnet {
                                               const std::optional<CableEnd>& to, CableState state);
   /// Fails with ENOENT if there is no switch of that name.
   [[nodiscard]] ipoib::Result<void> set_switch(std::string_view name, SwitchState state);
+  /// Writes the attributes of a port, as an external SM would; for an Ethernet port.
+  [[nodiscard]] ipoib::Result<void> set_port(NodeIndex node, const PortAttributes& port);
   /// Sets the faults of the link of an HCA.
   [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Moves a queue pair of the processes on an HCA to the error state; Qpn() for all of them.

@@ -21,6 +21,8 @@ using IsManager = std::function<bool(NodeIndex)>;
 /// The LID of the first switch if the subnet has its own SM; the other switches have those below.
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
+/// The HCA of a RoCE port.
+inline constexpr const char* kRoceName = "roce";
 /// The switch of a subnet without a topology.
 inline constexpr const char* kSwitchName = "softib-switch";
 /// Maximum number of ports of a switch that management packets can name (IBA 18.2.1).

@@ -32,7 +32,7 @@ using subnet::SubnetConfig;
 
 namespace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 json::object stored_form(const Partition& partition) {
   json::array members;
@@ -92,6 +92,7 @@ json::object stored_form(const SubnetConfig& config) {
   if (config.topology) topology = stored_form(*config.topology);
   return {{"version", kVersion},
           {"topology", std::move(topology)},
+          {"roce", config.roce},
           {"sm", config.management == Management::own ? "own" : "none"},
           {"mtu", ipoib::wire::mtu_bytes(config.mtu)},
           {"lmc", config.lmc},
@@ -173,6 +174,7 @@ SubnetConfig config_of(const json::object& object) {
   if (const auto& topology = object.at("topology"); !topology.is_null()) {
     config.topology = topology_of(topology.as_object());
   }
+  config.roce = json::value_to<std::string>(object.at("roce"));
   if (object.at("sm").as_string() == "none") config.management = Management::external_sm;
   config.mtu = ipoib::wire::mtu_code(json::value_to<std::uint32_t>(object.at("mtu")));
   config.lmc = json::value_to<std::uint8_t>(object.at("lmc"));

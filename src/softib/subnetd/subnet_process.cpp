@@ -4,7 +4,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 #include "ipoib/log.hpp"
@@ -17,6 +16,7 @@
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnetd/stored_options.hpp"
 #include "softib/subnetd/subnet_json.hpp"
+#include "softib/subnetd/value_or_throw.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "wire/mc_member_record.hpp"
 #include "wire/sa_values.hpp"
@@ -40,12 +40,6 @@ constexpr std::chrono::milliseconds kMadTurn{1};
 bool has_open_issm(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
   return at && fabric::has_reader(at->get(), fabric::kIssmName);
-}
-
-template <class T>
-T value_or_throw(Result<T>&& result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 /// The name of node 0, which is the SM or the switch, shows whether the subnet had its own SM.
@@ -100,6 +94,7 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
   if (fabric_.adopted()) adopt();
   publish();
   attach_endpoint(options.capture);
+  if (!config_.roce.empty()) start_roce();
   for (NodeIndex index = 0; index < kMaxNodes; ++index) wake(index);
   control::RequestHandler& self = *this;
   server_ = std::make_unique<control::Server>(context_, folder_.control(), self, log_);
@@ -173,6 +168,20 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
   }
   endpoint_->add_mad_receiver(*this);
   endpoint_->set_process_watcher(this);
+}
+
+/// Adds the one HCA of a RoCE port, and lets its port follow the network interface.
+void SubnetProcess::start_roce() {
+  roce_ = std::make_unique<RoceSockets>(context_, folder_, config_.roce, log_);
+  const NodeIndex hca = value_or_throw(subnet_.add_hca(subnet::kRoceName));
+  roce_->start([this, hca](const roce::NetworkInterface& interface) {
+    endpoint_->use_network(hca, roce_->own());
+    auto port = subnet_.node(hca)->port;
+    roce::apply(interface, port);
+    (void)subnet_.set_port(hca, port);
+    log_.info("{}: {}, {} GIDs", interface.name, control::name(port.state), interface.gids.size());
+    publish();
+  });
 }
 
 /// Removes the folder. If a process is attached, its exit removes the files. The folder stays if it

@@ -24,6 +24,7 @@
 #include "softib/subnet/subnet.hpp"
 #include "softib/subnetd/cm_memberships.hpp"
 #include "softib/subnetd/mad_queue.hpp"
+#include "softib/subnetd/roce_sockets.hpp"
 
 namespace softib::subnetd {
 
@@ -76,6 +77,7 @@ class SubnetProcess final : private control::RequestHandler,
       const std::optional<subnet::SubnetConfig>& given) const;
   [[nodiscard]] ipoib::Result<void> store_options();
   void attach_endpoint(const std::string& capture);
+  void start_roce();
   [[nodiscard]] bool is_serving_posted();
   void post_serving();
   void serve_mads();
@@ -120,6 +122,7 @@ class SubnetProcess final : private control::RequestHandler,
   /// False once this object is destroyed; handlers that are still posted check it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
+  std::unique_ptr<RoceSockets> roce_;  ///< of a RoCE port
   CmMemberships memberships_;
   struct Check {
     ipoib::TimePoint when;

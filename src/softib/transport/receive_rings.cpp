@@ -30,9 +30,15 @@ void ReceiveRings::clear() {
   rings_.clear();
 }
 
+void ReceiveRings::set_source(PacketSource& source, const std::function<void()>& change) {
+  const std::lock_guard lock(mutex_);
+  change();
+  source_ = &source;
+}
+
 bool ReceiveRings::poll() {
   const std::lock_guard lock(mutex_);
-  bool any = false;
+  bool any = source_ != nullptr && source_->poll() != 0;
   for (auto& each : rings_) any |= deliver(each.ring, kPollBudget);
   return any;
 }
@@ -47,6 +53,7 @@ bool ReceiveRings::take_requests() {
 std::size_t ReceiveRings::drain() {
   const std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
+  if (source_ != nullptr) (void)source_->poll();
   for (auto& each : rings_) {
     // The loop ends with what is published now, since a sender may write as fast as it reads.
     const auto published = each.ring.published();

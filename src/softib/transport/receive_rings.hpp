@@ -2,6 +2,7 @@
 // that polls for completions.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -27,6 +28,8 @@ class ReceiveRings {
   void remove(int sender);
   /// Closes and drops all rings without delivering the packets in them.
   void clear();
+  /// Adds a source that is read with the rings, after it has called `change` while nobody reads.
+  void set_source(PacketSource& source, const std::function<void()>& change);
   /// Delivers up to kPollBudget packets of each ring. Returns false if there were none.
   bool poll();
   /// Whether a sender has requested the engine since the last call.
@@ -43,6 +46,7 @@ class ReceiveRings {
 
   WireReceiver& receiver_;
   AdaptiveMutex mutex_;
+  PacketSource* source_ = nullptr;
   std::vector<Entry> rings_;
   std::vector<ArrivedPacket> packets_;
 };

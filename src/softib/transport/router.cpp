@@ -20,6 +20,26 @@ constexpr std::size_t kChunk = 64;
 
 bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::wire::kGsiQpn; }
 
+/// The destination of a packet of an Ethernet port; zero if it has no GRH.
+Gid destination_gid(const OutgoingPacket& packet) {
+  using ipoib::wire::Grh;
+  constexpr std::size_t kAt = ipoib::wire::Lrh::kSize + Grh::kSize - Gid::kSize;
+  const auto front = packet.header_size != 0 ? ConstBytes(packet.header).first(packet.header_size)
+                     : packet.piece_count != 0 ? packet.pieces[0]
+                                               : ConstBytes{};
+  if (front.size() < kAt + Gid::kSize) return {};
+  Gid::Bytes gid;
+  std::ranges::copy(front.subspan(kAt, gid.size()), gid.begin());
+  return Gid(gid);
+}
+
+/// The purpose of a packet that has come from the network.
+Purpose purpose_of(ConstBytes bytes) {
+  const auto packet = ipoib::wire::ConnectedPacket::parse_headers(bytes);
+  if (!packet) return Purpose::datagram;
+  return ipoib::wire::is_response(packet->opcode) ? Purpose::response : Purpose::request;
+}
+
 /// Whether both go to the same processes.
 bool same_destination(const OutgoingPacket& a, const OutgoingPacket& b) {
   if (a.dlid != b.dlid || is_mad(a) != is_mad(b)) return false;
@@ -99,7 +119,11 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return done;
   }
-  const auto to = reachable_node(first.dlid, count_packets(batch));
+  const bool goes_up = uplink_ != nullptr && !uplink_->is_own(destination_gid(first));
+  const auto to = uplink_ == nullptr ? reachable_node(first.dlid, count_packets(batch))
+                  : goes_up          ? std::nullopt
+                                     : std::optional(Destination{hca_, false});
+  if (goes_up) done = send_up({packets.data(), done}, SendMode::as_room_permits);
   if (to)
     done = try_deliver({to->node, QpnLayout::slot(first.destination)}, {packets.data(), done});
   std::uint64_t bytes = 0;
@@ -153,7 +177,9 @@ void Router::send_to_same(Packets packets, SendMode mode) {
   for (const auto* packet : packets) bytes += segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_bytes, bytes);
-  if (ipoib::is_multicast(packets.front()->dlid)) {
+  if (uplink_ != nullptr) {
+    send_by_gid(packets, mode);
+  } else if (ipoib::is_multicast(packets.front()->dlid)) {
     multicast(packets, bytes, mode);
   } else {
     unicast(packets, bytes, mode);
@@ -166,6 +192,55 @@ void Router::unicast(Packets packets, std::uint64_t bytes, SendMode mode) {
   if (!to) return;
   if (to->is_counted) fabric_.count_route(at_, first.dlid, count_packets(packets), bytes);
   deliver({to->node, QpnLayout::slot(first.destination)}, packets, mode);
+}
+
+/// Sends packets of an Ethernet port. Those to one GID stay together.
+void Router::send_by_gid(Packets packets, SendMode mode) {
+  while (!packets.empty()) {
+    const auto gid = destination_gid(*packets.front());
+    std::size_t count = 1;
+    while (count < packets.size() && destination_gid(*packets[count]) == gid) ++count;
+    const auto same = packets.first(count);
+    if (uplink_->is_own(gid)) {
+      deliver({hca_, QpnLayout::slot(same.front()->destination)}, same, mode);
+    } else {
+      (void)send_up(same, mode);
+    }
+    packets = packets.subspan(count);
+  }
+}
+
+/// Returns how many packets are done with. Those that cannot be sent are dropped and counted; but
+/// those that there is no room for only if they need not be offered again.
+std::size_t Router::send_up(Packets packets, SendMode mode) {
+  Delivery why = Delivery::delivered;
+  const auto sent = uplink_->send(packets, mode, why);
+  if (sent == packets.size()) return sent;
+  if (why == Delivery::congested && mode == SendMode::as_room_permits) return sent;
+  const auto left = count_packets(packets.subspan(sent));
+  count(why == Delivery::congested ? fabric::PortCounter::drop_congested
+                                   : fabric::PortCounter::drop_unreachable,
+        left);
+  return packets.size();
+}
+
+void Router::deliver_from_network(ConstBytes bytes, Qpn destination) {
+  if (destination > ipoib::wire::kGsiQpn) {
+    OutgoingPacket packet;
+    packet.add(bytes);
+    packet.destination = destination;
+    packet.purpose = purpose_of(bytes);
+    const auto* const one = &packet;
+    deliver({hca_, QpnLayout::slot(destination)}, {&one, 1}, SendMode::non_blocking);
+    return;
+  }
+  const auto packet = MadPacket::parse(bytes);
+  const auto header = packet ? MadHeader::parse(packet->mad) : std::nullopt;
+  if (!header) return count(fabric::PortCounter::drop_malformed);
+  if (header->management_class != ipoib::wire::mgmt_class::kCommMgt) {
+    return count(fabric::PortCounter::drop_mad_no_agent);
+  }
+  send_cm(hca_, *packet, {bytes});
 }
 
 /// Returns the node with this LID; nullopt, and counts the packets, if they cannot get there.
@@ -273,6 +348,7 @@ void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t pack
       break;
     case Delivery::congested:
     case Delivery::refused:
+    case Delivery::unreachable:
       count(fabric::PortCounter::drop_congested, packets);
       break;
     case Delivery::no_process:
@@ -298,6 +374,17 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   if (!packet) return count(fabric::PortCounter::drop_malformed);
   const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(fabric::PortCounter::drop_malformed);
+  if (uplink_ != nullptr) {
+    const bool is_own = packet->grh && uplink_->is_own(packet->grh->dgid);
+    if (is_own) return deliver_from_network(bytes, packet->destination);
+    OutgoingPacket out;
+    out.add(bytes);
+    out.destination = packet->destination;
+    const auto* const one = &out;
+    count_sent(bytes);
+    (void)send_up({&one, 1}, SendMode::non_blocking);
+    return;
+  }
   const bool smp = is_smp(header->management_class);
   const auto node = destination_of(*packet, *header, fabric_, at_);
   if (!node) return count(fabric::PortCounter::drop_unknown_lid);
@@ -307,6 +394,7 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
   if (header->management_class == ipoib::wire::mgmt_class::kCommMgt) {
+    count_sent(on_wire.bytes);
     return send_cm(*node, *packet, on_wire);
   }
   if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire);
@@ -327,7 +415,6 @@ void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) {
 /// which refuses it in the name of the node.
 void Router::send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire) {
   using ipoib::wire::ServiceId;
-  count_sent(on_wire.bytes);
   const auto mad = ipoib::wire::CmMad::parse(packet.mad);
   const CmRecipient recipient = mad ? recipient_of(mad->message) : CmRecipient(CommId());
   const auto deliver_to_node = [&] {

@@ -18,6 +18,12 @@ class Router {
   Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node)
       : folder_(folder), fabric_(fabric), wire_(wire), node_(node), at_(fabric.switch_of(node)) {}
 
+  /// Makes it the router of an Ethernet port, whose HCA is the node `hca`: packets to its GIDs go
+  /// to the processes of that node, all others to `uplink`, which must outlive the router.
+  void set_uplink(Uplink& uplink, NodeIndex hca) { uplink_ = &uplink, hca_ = hca; }
+  /// A packet has come from the network that another process of the HCA has to get, or a MAD.
+  void deliver_from_network(ConstBytes packet, Qpn destination);
+
   /// Sends packets to queue pairs: unicast to the process that the destination QPN names, multicast
   /// to every process of every node in the group, the sender's own included.
   void send(std::span<const OutgoingPacket> batch, SendMode mode);
@@ -51,6 +57,8 @@ class Router {
   void unicast(Packets packets, std::uint64_t bytes, SendMode mode);
   void send_mads(Packets packets);
   void multicast(Packets packets, std::uint64_t bytes, SendMode mode);
+  void send_by_gid(Packets packets, SendMode mode);
+  [[nodiscard]] std::size_t send_up(Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
   bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
@@ -72,6 +80,8 @@ class Router {
   Wire& wire_;
   const NodeIndex node_;
   const SwitchIndex at_;  ///< the switch of the sending node
+  Uplink* uplink_ = nullptr;
+  NodeIndex hca_ = 0;  ///< if there is an uplink
 };
 
 }  // namespace softib::transport

@@ -53,6 +53,7 @@ thread_local const SocketEngine* engine_of_this_thread = nullptr;
 struct WatchKey {
   static constexpr std::uint64_t kWatched = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kHangup = std::uint64_t{1} << 62;
+  static constexpr std::uint64_t kSource = ~std::uint64_t{0};
 
   [[nodiscard]] static std::uint64_t of(Process process) {
     return kWatched | std::uint64_t{process.epoch} << 48 |
@@ -131,6 +132,55 @@ void SocketEngine::set_deadline(ipoib::TimePoint when) {
   if (timer_) (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
+/// The kernel knows nothing of the wakeup table, so it is asked to wake the engine for a source
+/// unless all waiters are none: then a program polls.
+void SocketEngine::set_waiter(std::size_t entry, std::uint32_t waiter) {
+  wakeup_table_.set_waiter(entry, waiter);
+  if (source_ == nullptr) return;
+  const std::lock_guard lock(source_mutex_);
+  if (waiters_.size() <= entry) waiters_.resize(entry + 1, Waits::unset);
+  const auto now = waiter == Waiter::kNone ? Waits::no : Waits::yes;
+  const auto before = std::exchange(waiters_[entry], now);
+  if (before == Waits::yes) --waiting_entries_;
+  if (now == Waits::yes) ++waiting_entries_;
+  if (now == Waits::yes) arm_source();
+}
+
+void SocketEngine::set_source(PacketSource& source, const std::function<void()>& change) {
+  const std::lock_guard lock(source_mutex_);
+  // Closing alone would not remove them, since other processes have the sockets, too.
+  for (const int fd : source_fds_) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  rings_.set_source(source, change);
+  source_fds_ = source.descriptors();
+  for (const int fd : source_fds_) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.u64 = WatchKey::kSource;
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  is_source_armed_ = true;
+  source_ = &source;
+}
+
+/// Lets the kernel wake the engine for the source, once. Requires the lock of the source.
+void SocketEngine::arm_source() {
+  if (std::exchange(is_source_armed_, true)) return;
+  for (const int fd : source_fds_) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.u64 = WatchKey::kSource;
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  }
+}
+
+/// The source has been read after the kernel has woken the engine for it.
+void SocketEngine::rearm_source() {
+  const std::lock_guard lock(source_mutex_);
+  is_source_armed_ = false;
+  const bool is_polled = waiting_entries_ == 0 && !waiters_.empty();
+  if (!is_polled) arm_source();
+}
+
 bool SocketEngine::is_current_thread() const { return engine_of_this_thread == this; }
 
 void SocketEngine::run() {
@@ -151,7 +201,9 @@ void SocketEngine::turn() {
   if (rings_.take_requests()) linger_.handled(rings_.drain());
   for (int i = 0; i < count; ++i) {
     const epoll_data_t data = events[static_cast<std::size_t>(i)].data;
-    if ((data.u64 & WatchKey::kHangup) != 0) {
+    if (data.u64 == WatchKey::kSource) {
+      source_is_ready_ = notified_ = true;
+    } else if ((data.u64 & WatchKey::kHangup) != 0) {
       receiver_.hung_up(static_cast<int>(data.u64 & 0xffff'ffff));
     } else if ((data.u64 & WatchKey::kWatched) != 0) {
       connection_ended(WatchKey::process(data.u64));
@@ -161,6 +213,7 @@ void SocketEngine::turn() {
   }
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) linger_.handled(rings_.drain());
+  if (std::exchange(source_is_ready_, false)) rearm_source();
   report_ended_connections();
   if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
   if (std::exchange(answered_, false)) limit_unread_answers();

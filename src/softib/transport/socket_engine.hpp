@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -69,13 +70,14 @@ class SocketEngine {
   void set_deadline(ipoib::TimePoint when);
   void wake();  ///< makes the loop run once; from any thread
 
+  /// Adds a source that is read with the rings, and waits for its descriptors. Calls `change` first,
+  /// which may change them, while nobody uses the source. It must exist until stop().
+  void set_source(PacketSource& source, const std::function<void()>& change);
   /// Delivers packets from the rings to the receiver, in this thread. Returns false if there were
   /// none.
   bool poll_receive_rings() { return rings_.poll(); }
   /// Sets an entry of the wakeup table to a Waiter or the number of a wakeup descriptor.
-  void set_waiter(std::size_t entry, std::uint32_t waiter) {
-    wakeup_table_.set_waiter(entry, waiter);
-  }
+  void set_waiter(std::size_t entry, std::uint32_t waiter);
   /// Lets senders wake the program that waits for the socket instead of the engine. The socket must
   /// exist until remove_wakeup_fd(). Returns the number of its wakeup descriptors, or
   /// Waiter::kEngine when there are kMaxWakeupFds.
@@ -102,6 +104,8 @@ class SocketEngine {
   void run();
   void turn();
   [[nodiscard]] bool fall_asleep();
+  void arm_source();
+  void rearm_source();
   [[nodiscard]] bool watch(int fd) const;
   void report_ended_connections();
   [[nodiscard]] bool accept_one();
@@ -133,6 +137,14 @@ class SocketEngine {
   ReceiveRings rings_;
   WakeupTable wakeup_table_;
   Linger linger_;
+  PacketSource* source_ = nullptr;
+  std::mutex source_mutex_;
+  std::vector<int> source_fds_;        ///< in epoll_, each for one event
+  enum class Waits : std::uint8_t { unset, no, yes };
+  std::vector<Waits> waiters_;       ///< by entry of the wakeup table: whether its waiter waits
+  std::size_t waiting_entries_ = 0;  ///< those that do
+  bool is_source_armed_ = false;     ///< the kernel wakes the engine for the source
+  bool source_is_ready_ = false;     ///< it has, in this turn
   bool notified_ = false;  ///< the rings have to be read
   bool deadline_passed_ = false;
   bool answered_ = false;           ///< a sender got a descriptor

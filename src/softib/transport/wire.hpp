@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ipoib/time.hpp"
 #include "softib/core/packet_sink.hpp"
@@ -29,6 +30,7 @@ enum class Delivery : std::uint8_t {
   no_process,  ///< no process has the slot
   congested,   ///< the receiver has not read its ring in time, or its messages
   refused,     ///< the system had no descriptor or memory for the connection
+  unreachable, ///< there is no route to the address, or the packet is too long for it
   lost,        ///< the receiver died while we sent
 };
 
@@ -67,6 +69,28 @@ class Wire {
   /// Reports the end of the connection to a process (WireReceiver::connections_ended()), once; at
   /// once if there is none.
   virtual void watch(ProcessAddress process) = 0;
+};
+
+/// Sends what leaves the host: the packets of an Ethernet port, which are routed by their GRH.
+class Uplink {
+ public:
+  virtual ~Uplink() = default;
+  /// Whether a GID is one of the port.
+  [[nodiscard]] virtual bool is_own(const Gid& gid) const = 0;
+  /// Sends packets in order. Returns how many of them, from the first, are done with; `why` says
+  /// why the next one was not sent.
+  virtual std::size_t send(std::span<const OutgoingPacket* const> packets, SendMode mode,
+                           Delivery& why) = 0;
+};
+
+/// A source of packets beside the rings, whose descriptors the engine waits for.
+class PacketSource {
+ public:
+  virtual ~PacketSource() = default;
+  /// Delivers packets that have come, a limited number. Returns how many. Never called by two
+  /// threads at a time.
+  virtual std::size_t poll() = 0;
+  [[nodiscard]] virtual std::vector<int> descriptors() const = 0;
 };
 
 /// The receiving side, called by the engine thread, except where stated otherwise.

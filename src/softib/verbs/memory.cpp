@@ -4,6 +4,7 @@
 #include <span>
 
 #include "softib/core/network_order.hpp"
+#include "softib/hca/ip_header.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -229,11 +230,23 @@ SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
+  const PortAttributes own = of(context).device.hca()->port();
+  const auto bytes = std::span<const std::uint8_t, ipoib::wire::Grh::kSize>(
+      reinterpret_cast<const std::uint8_t*>(grh), ipoib::wire::Grh::kSize);
+  const auto ipv4 = own.is_ethernet() ? hca::ipv4_route_of(bytes) : std::nullopt;
   // A reply uses a GID index, so the message must have been sent to a GID of this port.
-  const Gid to(std::to_array(grh->dgid.raw));
-  if (to != of(context).device.hca()->port().gid()) return -1;
-  const auto version_class_flow = from_network(grh->version_tclass_flow);
+  const Gid to = ipv4 ? ipv4->dgid : Gid(std::to_array(grh->dgid.raw));
+  const auto index = own.gid_index(to);
+  if (!index) return -1;
   attr->is_global = 1;
+  attr->grh.sgid_index = static_cast<std::uint8_t>(*index);
+  if (ipv4) {
+    std::ranges::copy(ipv4->sgid.bytes(), attr->grh.dgid.raw);
+    attr->grh.hop_limit = ipv4->hop_limit;
+    attr->grh.traffic_class = ipv4->traffic_class;
+    return 0;
+  }
+  const auto version_class_flow = from_network(grh->version_tclass_flow);
   attr->grh.dgid = grh->sgid;
   attr->grh.flow_label = version_class_flow & kFlowLabelMask;
   attr->grh.hop_limit = grh->hop_limit;

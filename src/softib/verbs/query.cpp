@@ -82,7 +82,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.max_dm_size = hca::kMaxDeviceMemory;
     attr.completion_timestamp_mask = ~std::uint64_t{0};
     attr.hca_core_clock = kClockKilohertz;
-    attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
+    const bool is_ethernet = of(context).device.hca()->port().is_ethernet();
+    if (!is_ethernet) attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });
@@ -102,7 +103,7 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.state = static_cast<ibv_port_state>(info.port_state);
   attr.max_mtu = static_cast<ibv_mtu>(info.mtu_capability);
   attr.active_mtu = static_cast<ibv_mtu>(info.neighbor_mtu);
-  attr.gid_tbl_len = hca::kGidTableSize;
+  attr.gid_tbl_len = static_cast<int>(port.gid_table_size());
   attr.port_cap_flags = info.capability_mask;
   attr.max_msg_sz = hca::kMaxMessage;
   attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
@@ -118,6 +119,11 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.active_speed = info.link_speed_active;
   attr.phys_state = info.physical_state;
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  if (port.is_ethernet()) {
+    attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+    attr.pkey_tbl_len = 1;
+  }
   if (port.grh_required) attr.flags = IBV_QPF_GRH_REQUIRED;
   return attr;
 }
@@ -141,15 +147,17 @@ std::optional<PortAttributes> port_of(ibv_context* context, unsigned number) {
   return subnet::port_of_hca(of(context).device.hca()->port(), number);
 }
 
-/// An entry of the GID table of a port, which has one.
+/// An entry of the GID table of a port.
 ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
                                        std::int64_t index = 0) {
   const auto port = port_of(context, number);
-  if (!port || index != 0) return ipoib::Error{EINVAL, "no such GID"};
+  const auto size = port ? static_cast<std::int64_t>(port->gid_table_size()) : 0;
+  if (index < 0 || index >= size) return ipoib::Error{EINVAL, "no such GID"};
   ibv_gid_entry entry{};
-  std::ranges::copy(port->gid().bytes(), entry.gid.raw);
+  std::ranges::copy(port->gid(static_cast<std::size_t>(index)).bytes(), entry.gid.raw);
+  entry.gid_index = static_cast<std::uint32_t>(index);
   entry.port_num = number;
-  entry.gid_type = IBV_GID_TYPE_IB;
+  entry.gid_type = port->is_ethernet() ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
   return entry;
 }
 
@@ -189,6 +197,9 @@ SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::
     if (flags != 0) return unsupported("a GID query with flags");
     const auto entry = gid_entry(context, port, index);
     if (!entry) return entry.error();
+    if (Gid(std::to_array(entry->gid.raw)).is_zero()) {
+      return ipoib::Error{ENODATA, "the entry of the GID table is empty"};
+    }
     std::memcpy(out, &*entry, std::min(size, sizeof *entry));
     return {};
   });
@@ -196,23 +207,31 @@ SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::
 
 SOFTIB_ABI ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                         std::size_t room, std::uint32_t flags, std::size_t size) {
-  const std::size_t count = of(context).device.hca()->port().number;
-  if (room < count) return -EINVAL;
+  const PortAttributes port = of(context).device.hca()->port();
+  const auto size_of_table = static_cast<std::uint32_t>(port.gid_table_size());
   auto* out = reinterpret_cast<std::uint8_t*>(entries);
-  for (std::uint32_t port = 1; port <= count; ++port, out += size) {
-    const int error =
-        _ibv_query_gid_ex(context, port, 0, reinterpret_cast<ibv_gid_entry*>(out), flags, size);
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < port.number * size_of_table; ++i) {
+    ibv_gid_entry entry{};
+    const int error = _ibv_query_gid_ex(context, 1 + i / size_of_table, i % size_of_table, &entry,
+                                        flags, sizeof entry);
+    if (error == ENODATA) continue;
     if (error != 0) return -error;
+    if (count++ == room) return -EINVAL;
+    std::memcpy(out, &entry, std::min(size, sizeof entry));
+    out += size;
   }
   return static_cast<ssize_t>(count);
 }
 
-/// Used by the tools of rdma-core. The type is 0: InfiniBand.
+/// Used by the tools of rdma-core. The type is that of sysfs: 0 for InfiniBand and RoCE v1, 1 for
+/// RoCE v2.
 SOFTIB_ABI int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                   int* type) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
-    if (const auto entry = gid_entry(context, port, index); !entry) return entry.error();
-    *type = 0;
+    const auto entry = gid_entry(context, port, index);
+    if (!entry) return entry.error();
+    *type = entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
     return {};
   }));
 }

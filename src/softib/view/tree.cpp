@@ -181,15 +181,17 @@ void Tree::add_port(const std::string& folder, const ShownHca& hca, unsigned num
   add_file(folder + "/cap_mask", format("0x%08x", info.capability_mask));
   add_file(folder + "/lid", format("0x%x", info.lid.value()));
   add_file(folder + "/lid_mask_count", std::to_string(info.lmc));
-  add_file(folder + "/link_layer", "InfiniBand");
+  add_file(folder + "/link_layer", port.is_ethernet() ? "Ethernet" : "InfiniBand");
   add_file(folder + "/phys_state", physical_state_text(info.physical_state));
   add_file(folder + "/rate", rate_text(info));
   add_file(folder + "/sm_lid", format("0x%x", info.sm_lid.value()));
   add_file(folder + "/sm_sl", std::to_string(info.sm_sl.value()));
   add_file(folder + "/state", state_text(info.port_state));
-  static_assert(hca::kGidTableSize == 1);
-  add_file(folder + "/gids/0", in_groups(port.gid().bytes()));
-  add_file(folder + "/gid_attrs/types/0", "IB/RoCE v1");
+  for (std::size_t i = 0; i < port.gid_table_size(); ++i) {
+    const auto index = std::to_string(i);
+    add_file(folder + "/gids/" + index, in_groups(port.gid(i).bytes()));
+    add_file(folder + "/gid_attrs/types/" + index, port.is_ethernet() ? "RoCE v2" : "IB/RoCE v1");
+  }
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     add_file(folder + "/pkeys/" + std::to_string(i), format("0x%04x", port.pkeys[i].value()));
   }

@@ -18,8 +18,7 @@ constexpr std::uint8_t kMaxRetries = 7;
 
 bool is_valid_path(const ibv_ah_attr& path, const PortAttributes& port) {
   if (path.port_num != port.number) return false;
-  if (path.is_global == 0) return !port.grh_required;
-  return path.grh.sgid_index < kGidTableSize;
+  return check_route(path, port).has_value();
 }
 
 /// A program in C may pass any number.

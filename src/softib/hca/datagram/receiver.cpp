@@ -1,6 +1,7 @@
 #include "softib/hca/datagram/receiver.hpp"
 
 #include "softib/core/large_packet.hpp"
+#include "softib/hca/ip_header.hpp"
 #include "softib/hca/shared_receives.hpp"
 #include "softib/hca/transfer.hpp"
 #include "softib/hca/work_completion.hpp"
@@ -44,8 +45,12 @@ bool DatagramReceiver::receive(const ArrivedPacket& from) {
   if (from.gso.size != 0) return receive_large(from);
   const auto packet = UdPacket::parse(from.bytes);
   if (!packet) return false;
-  const auto grh =
-      packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+  auto grh = packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+  IpHeaderBytes ip_header;
+  if (packet->grh && hca_.port.is_ethernet()) {
+    ip_header = ip_header_of(*packet->grh);
+    grh = ip_header;
+  }
   receive({*packet, grh, {}, packet->payload, from.checksums_valid});
   return true;
 }

@@ -1,0 +1,54 @@
+// Receives the packets of a process from the UDP sockets of its slot.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ipoib/file_descriptor.hpp"
+#include "softib/core/packet_sink.hpp"
+#include "softib/roce/frame.hpp"
+
+namespace softib::roce {
+
+/// Most calls of recvmsg(2) of one poll, so that a flood delays others by so much.
+inline constexpr std::size_t kReceivesPerPoll = 16;
+
+/// A socket, and the address that it is bound to.
+struct AddressSocket {
+  Gid address;
+  ipoib::FileDescriptor fd;
+};
+
+class Receiver {
+ public:
+  /// Gets what has come.
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    /// A packet, LRH to padding, whose ICRC is right. Its bytes are valid only during the call.
+    virtual void packet_arrived(ConstBytes packet, Qpn destination) = 0;
+    virtual void icrc_failed() = 0;
+    /// It is too short or too long, or its length no multiple of 4.
+    virtual void malformed() = 0;
+  };
+
+  Receiver();
+  /// Replaces the sockets.
+  void set_sockets(std::vector<AddressSocket> sockets) { sockets_ = std::move(sockets); }
+  [[nodiscard]] const std::vector<AddressSocket>& sockets() const { return sockets_; }
+  /// Delivers what is in the sockets, but not more than kReceivesPerPoll times the buffer of one.
+  /// Returns the number of packets.
+  std::size_t poll(Handler& handler);
+
+ private:
+  [[nodiscard]] std::size_t receive(const AddressSocket& from, Handler& handler);
+  [[nodiscard]] bool is_valid(ConstBytes datagram, const Flow& flow, std::size_t index);
+
+  std::vector<AddressSocket> sockets_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
+  IdentificationCheck identifications_;
+};
+
+}  // namespace softib::roce

@@ -1,0 +1,123 @@
+#include "softib/roce/udp_socket.hpp"
+
+#include <linux/filter.h>
+#include <netinet/udp.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "softib/roce/socket_address.hpp"
+
+namespace softib::roce {
+namespace {
+
+using ipoib::Error;
+using ipoib::FileDescriptor;
+using ipoib::Result;
+
+/// The kernel limits it to net.core.rmem_max and wmem_max.
+constexpr int kBuffer = 4 << 20;
+
+void set(const FileDescriptor& socket, int level, int option, int value) {
+  (void)::setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+Result<FileDescriptor> open_socket(const Gid& address) {
+  const int family = is_ipv4(address) ? AF_INET : AF_INET6;
+  FileDescriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return Error{errno, std::string("cannot open a UDP socket: ") + std::strerror(errno)};
+  // DF, so that no packet is fragmented; the kernel then writes the identification 0 into packets
+  // of a socket that is not connected, which the ICRC relies on.
+  if (family == AF_INET) {
+    set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  } else {
+    set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    set(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  }
+  return socket;
+}
+
+/// The number of the socket in its group by the destination QPN, which is in the low 24 bits of the
+/// second word of the BTH: 0 for QP0 and QP1, else the slot and 1 (QpnLayout).
+std::array<sock_filter, 8> filter_by_qpn() {
+  constexpr std::uint32_t kDestinationWord = 4;
+  constexpr std::uint32_t kQpnMask = 0xffffff;
+  constexpr std::uint32_t kLastSpecial = 1;
+  return {sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kDestinationWord),
+          sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kQpnMask),
+          sock_filter BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kLastSpecial, 1, 0),
+          sock_filter BPF_STMT(BPF_RET | BPF_K, 0),
+          sock_filter BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QpnLayout::kIndexBits),
+          sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QpnLayout::kSlots - 1),
+          sock_filter BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, 1),
+          sock_filter BPF_STMT(BPF_RET | BPF_A, 0)};
+}
+
+}  // namespace
+
+Result<ReceiveSockets> ReceiveSockets::open(const Gid& address, unsigned interface) {
+  ReceiveSockets sockets(address, interface);
+  if (auto added = sockets.add(); !added) return added.error();
+  return sockets;
+}
+
+Result<void> ReceiveSockets::add() {
+  auto socket = open_socket(address_);
+  if (!socket) return socket.error();
+  set(*socket, SOL_SOCKET, SO_REUSEPORT, 1);
+  set(*socket, SOL_SOCKET, SO_RCVBUF, kBuffer);
+  set(*socket, SOL_UDP, UDP_GRO, 1);
+  if (is_ipv4(address_)) {
+    set(*socket, IPPROTO_IP, IP_RECVTOS, 1);
+    set(*socket, IPPROTO_IP, IP_RECVTTL, 1);
+  } else {
+    set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  }
+  const SocketAddress at(address_, kUdpPort, interface_);
+  if (::bind(socket->get(), at.get(), at.size) != 0) {
+    const int code = errno;
+    std::string message = "cannot receive at UDP port " + std::to_string(kUdpPort) + " of " +
+                          address_.to_string() + ": " + std::strerror(code);
+    if (code == EADDRINUSE) {
+      message +=
+          "; the kernel's rdma_rxe has it in the initial network namespace once its module is "
+          "loaded (`modprobe -r rdma_rxe`), or another user's softib";
+    }
+    return Error{code, message};
+  }
+  auto filter = filter_by_qpn();
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (sockets_.empty() && ::setsockopt(socket->get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF,
+                                       &program, sizeof program) != 0) {
+    return Error{errno, std::string("cannot filter packets by queue pair: ") +
+                            std::strerror(errno)};
+  }
+  sockets_.push_back(std::move(*socket));
+  return {};
+}
+
+Result<int> ReceiveSockets::of_slot(std::uint32_t slot) {
+  const std::size_t number = slot + std::size_t{1};
+  while (sockets_.size() <= number) {
+    if (auto added = add(); !added) return added.error();
+  }
+  return sockets_[number].get();
+}
+
+Result<FileDescriptor> open_send_socket(const Gid& address, unsigned interface,
+                                        std::uint16_t port) {
+  auto socket = open_socket(address);
+  if (!socket) return socket.error();
+  set(*socket, SOL_SOCKET, SO_SNDBUF, kBuffer);
+  const SocketAddress at(address, port, interface);
+  if (::bind(socket->get(), at.get(), at.size) != 0) {
+    return Error{errno, std::string("cannot send from ") + address.to_string() + ": " +
+                            std::strerror(errno)};
+  }
+  return socket;
+}
+
+}  // namespace softib::roce

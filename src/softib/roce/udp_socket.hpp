@@ -1,0 +1,48 @@
+// The UDP sockets of a RoCE port.
+//
+// To receive, each process slot of a node has a socket of its own for each address, at port 4791.
+// The sockets of an address are a group (SO_REUSEPORT), whose filter reads the destination QPN, so
+// the kernel itself hands each packet to the process that the QPN names. The process of the port
+// opens all of them, because the order in which they are opened is their number in the filter, and
+// passes them on (socket_exchange.hpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/result.hpp"
+#include "softib/roce/icrc.hpp"
+
+namespace softib::roce {
+
+/// The sockets of one address.
+class ReceiveSockets {
+ public:
+  /// Opens the socket of the process of the port, which gets packets to QP0 and QP1. Fails with
+  /// EADDRINUSE if another program has the port; the error says what that may be.
+  [[nodiscard]] static ipoib::Result<ReceiveSockets> open(const Gid& address, unsigned interface);
+
+  [[nodiscard]] const Gid& address() const { return address_; }
+  /// The socket of the process of the port.
+  [[nodiscard]] int own() const { return sockets_.front().get(); }
+  /// The socket of a slot, which is opened if there is none yet.
+  [[nodiscard]] ipoib::Result<int> of_slot(std::uint32_t slot);
+
+ private:
+  ReceiveSockets(const Gid& address, unsigned interface)
+      : address_(address), interface_(interface) {}
+  [[nodiscard]] ipoib::Result<void> add();
+
+  Gid address_;
+  unsigned interface_;  ///< index; of link-local addresses
+  std::vector<ipoib::FileDescriptor> sockets_;
+};
+
+/// Opens a socket to send from an address and UDP source port, without waiting. Fails with
+/// EADDRINUSE if the port is taken.
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_send_socket(const Gid& address,
+                                                                    unsigned interface,
+                                                                    std::uint16_t port);
+
+}  // namespace softib::roce

@@ -1,0 +1,99 @@
+#include "softib/subnetd/roce_sockets.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "softib/subnetd/value_or_throw.hpp"
+
+namespace softib::subnetd {
+RoceSockets::RoceSockets(boost::asio::io_context& context, const fabric::SubnetFolder& folder,
+                         std::string interface, ipoib::Logger& log)
+    : wanted_(std::move(interface)),
+      log_(log),
+      interface_(value_or_throw(roce::read_interface(wanted_))),
+      lender_(value_or_throw(roce::SocketLender::open(folder))),
+      watch_(value_or_throw(roce::watch_interfaces())),
+      watched_(context, ::dup(watch_.get())),
+      requests_(context, ::dup(lender_.fd())) {
+  for (const auto& gid : interface_.gids) {
+    sockets_.push_back(value_or_throw(roce::ReceiveSockets::open(gid, interface_.index)));
+  }
+}
+
+void RoceSockets::start(Changed changed) {
+  changed_ = std::move(changed);
+  changed_(interface_);
+  wait_for_change();
+  wait_for_requests();
+}
+
+void RoceSockets::wait_for_change() {
+  watched_.async_wait(watched_.wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    roce::drain(watch_);
+    update();
+    wait_for_change();
+  });
+}
+
+void RoceSockets::wait_for_requests() {
+  requests_.async_wait(requests_.wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    lender_.answer([this](std::uint32_t slot) { return of_slot(slot); });
+    wait_for_requests();
+  });
+}
+
+/// An interface that has gone, or the address that was wanted, leaves a port that is down.
+void RoceSockets::update() {
+  auto now = roce::read_interface(wanted_);
+  if (!now) {
+    interface_.has_carrier = false;
+    interface_.gids.clear();
+  } else {
+    interface_ = std::move(*now);
+  }
+  std::erase_if(sockets_, [&](const auto& each) {
+    return std::ranges::find(interface_.gids, each.address()) == interface_.gids.end();
+  });
+  for (const auto& gid : interface_.gids) {
+    if (std::ranges::find(sockets_, gid, &roce::ReceiveSockets::address) != sockets_.end()) continue;
+    // A tentative IPv6 address cannot be bound to; its end is another change.
+    auto opened = roce::ReceiveSockets::open(gid, interface_.index);
+    if (opened) {
+      sockets_.push_back(std::move(*opened));
+    } else {
+      log_.debug("{}", opened.error().message);
+    }
+  }
+  std::erase_if(interface_.gids, [&](const Gid& gid) {
+    return std::ranges::find(sockets_, gid, &roce::ReceiveSockets::address) == sockets_.end();
+  });
+  changed_(interface_);
+}
+
+roce::LentSockets RoceSockets::of_slot(std::uint32_t slot) {
+  roce::LentSockets lent{interface_.index, {}};
+  for (auto& each : sockets_) {
+    const auto socket = each.of_slot(slot);
+    if (socket) {
+      lent.sockets.push_back({each.address(), *socket});
+    } else {
+      log_.error("{}", socket.error().message);
+    }
+  }
+  return lent;
+}
+
+roce::BorrowedSockets RoceSockets::own() const {
+  roce::BorrowedSockets own{interface_.index, {}};
+  for (const auto& each : sockets_) {
+    own.sockets.push_back({each.address(), ipoib::FileDescriptor(::dup(each.own()))});
+  }
+  return own;
+}
+
+}  // namespace softib::subnetd
