@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <stdexcept>
 #include <utility>
 
 #include "ipoib/log.hpp"
@@ -18,9 +20,26 @@ RoceSockets::RoceSockets(boost::asio::io_context& context, const fabric::SubnetF
       watch_(value_or_throw(roce::watch_interfaces())),
       watched_(context, ::dup(watch_.get())),
       requests_(context, ::dup(lender_.fd())) {
-  for (const auto& gid : interface_.gids) {
-    sockets_.push_back(value_or_throw(roce::ReceiveSockets::open(gid, interface_.index)));
-  }
+  if (const auto opened = open_sockets(); !opened) throw std::runtime_error(opened.error().message);
+}
+
+/// Opens sockets of addresses that have none. An IPv6 address that is being checked for duplicates
+/// is not usable yet, and so no GID; the end of the check is another change.
+ipoib::Result<void> RoceSockets::open_sockets() {
+  ipoib::Result<void> result;
+  std::erase_if(interface_.gids, [&](const Gid& gid) {
+    if (std::ranges::find(sockets_, gid, &roce::ReceiveSockets::address) != sockets_.end()) {
+      return false;
+    }
+    auto opened = roce::ReceiveSockets::open(gid, interface_.index);
+    if (opened) {
+      sockets_.push_back(std::move(*opened));
+    } else if (opened.error().code != EADDRNOTAVAIL) {
+      result = opened.error();
+    }
+    return !opened.has_value();
+  });
+  return result;
 }
 
 void RoceSockets::start(Changed changed) {
@@ -59,19 +78,7 @@ void RoceSockets::update() {
   std::erase_if(sockets_, [&](const auto& each) {
     return std::ranges::find(interface_.gids, each.address()) == interface_.gids.end();
   });
-  for (const auto& gid : interface_.gids) {
-    if (std::ranges::find(sockets_, gid, &roce::ReceiveSockets::address) != sockets_.end()) continue;
-    // A tentative IPv6 address cannot be bound to; its end is another change.
-    auto opened = roce::ReceiveSockets::open(gid, interface_.index);
-    if (opened) {
-      sockets_.push_back(std::move(*opened));
-    } else {
-      log_.debug("{}", opened.error().message);
-    }
-  }
-  std::erase_if(interface_.gids, [&](const Gid& gid) {
-    return std::ranges::find(sockets_, gid, &roce::ReceiveSockets::address) == sockets_.end();
-  });
+  if (const auto opened = open_sockets(); !opened) log_.error("{}", opened.error().message);
   changed_(interface_);
 }
 

@@ -36,6 +36,7 @@ class RoceSockets {
   void wait_for_change();
   void wait_for_requests();
   void update();
+  [[nodiscard]] ipoib::Result<void> open_sockets();
   [[nodiscard]] roce::LentSockets of_slot(std::uint32_t slot);
 
   const std::string wanted_;

@@ -35,7 +35,9 @@ void WakeupPolicy::remove_receiver(Qpn qp, QueueWakeups& queue) {
 }
 
 void WakeupPolicy::add_connection() {
-  if (connections_++ == 0) set_taker(Taker::engine);
+  if (connections_++ != 0) return;
+  set_taker(Taker::engine);
+  set_(WakeupEntry::kRequests, requests_);
 }
 
 void WakeupPolicy::remove_connection() {
