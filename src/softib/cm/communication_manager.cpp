@@ -10,7 +10,6 @@
 
 namespace softib::cm {
 
-using ipoib::base_lid;
 using ipoib::Error;
 using ipoib::Result;
 using ipoib::TimePoint;
@@ -42,7 +41,8 @@ std::optional<wire::CmRej> refusal(const wire::CmReq& req, const PortAttributes&
   } else if (!port.has(req.primary.remote_gid)) {
     rej.reason = CmRejReason::invalid_gid;
     rej.info = wire::CmAdditionalInfo::of(port.gid().bytes());
-  } else if (req.primary.is_subnet_local && !port.has(req.primary.remote_lid)) {
+  } else if (req.primary.is_subnet_local && !port.is_ethernet() &&
+             !port.has(req.primary.remote_lid)) {
     rej.reason = CmRejReason::invalid_lid;
   } else if (wire::mtu_bytes(req.mtu) == 0 || req.mtu > port.mtu) {
     rej.reason = CmRejReason::invalid_mtu;
@@ -96,7 +96,7 @@ Result<Handle> CommunicationManager::connect(wire::CmReq req, const wire::PathRe
   req.primary = path_of_req(path, self_.ack_delay);
   req.alternate = {};
   Connection connection(Route::along(path, port.grh_required), req, path, dependencies(), now);
-  const Lid peer = base_lid(path.dlid, port.lmc);
+  const auto peer = Peer::of(path.dlid, path.dgid, port.lmc);
   update(connections_.emplace(handle, Entry{std::move(connection), peer}).first->second);
   return handle;
 }
@@ -179,9 +179,7 @@ void CommunicationManager::update(Entry& entry) {
 
 // --- Stimuli -------------------------------------------------------------------------------------
 
-bool CommunicationManager::is_recipient(const wire::CmMessage& message, Lid from,
-                                        std::uint8_t lmc) const {
-  const Lid peer = base_lid(from, lmc);
+bool CommunicationManager::is_recipient(const wire::CmMessage& message, const Peer& peer) const {
   const CmRecipient recipient = recipient_of(message);
   if (const auto* const service = std::get_if<wire::ServiceId>(&recipient)) {
     if (listeners_.find(*service)) return true;
@@ -361,7 +359,7 @@ void CommunicationManager::on_message(const wire::CmSidrReq& req, const Incoming
 }
 
 void CommunicationManager::on_message(const wire::CmSidrRep& rep, const Incoming& in) {
-  resolution_.on_reply(rep, in.packet.slid, in.port.lmc);
+  resolution_.on_reply(rep, in.peer(), in.port.lmc);
 }
 
 void CommunicationManager::on_message(const wire::CmLap& lap, const Incoming& in) {
@@ -389,7 +387,7 @@ TimePoint CommunicationManager::next_deadline() const {
   return std::min(deadlines_.next(), resolution_.next_deadline());
 }
 
-bool CommunicationManager::may_be_with(const Entry& entry, Lid peer, std::uint32_t slot,
+bool CommunicationManager::may_be_with(const Entry& entry, const Peer& peer, std::uint32_t slot,
                                        std::uint32_t epoch) {
   const CommId remote = entry.connection.remote_id();
   const bool is_of_process =
@@ -397,18 +395,18 @@ bool CommunicationManager::may_be_with(const Entry& entry, Lid peer, std::uint32
   return entry.peer == peer && (remote == CommId() || is_of_process);
 }
 
-bool CommunicationManager::has_peer(Lid lid, std::uint8_t lmc, std::uint32_t slot,
+bool CommunicationManager::has_peer(const Peer& at, std::uint32_t slot,
                                     std::uint32_t epoch) const {
   return std::ranges::any_of(connections_, [&](const auto& one) {
-    return may_be_with(one.second, base_lid(lid, lmc), slot, epoch);
+    return may_be_with(one.second, at, slot, epoch);
   });
 }
 
-void CommunicationManager::process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot,
+void CommunicationManager::process_gone(const Peer& at, std::uint8_t lmc, std::uint32_t slot,
                                         std::uint32_t epoch, TimePoint now) {
   std::vector<Handle> affected;
   for (const auto& [handle, entry] : connections_) {
-    if (may_be_with(entry, base_lid(lid, lmc), slot, epoch)) affected.push_back(handle);
+    if (may_be_with(entry, at, slot, epoch)) affected.push_back(handle);
   }
   std::ranges::sort(affected);  // so that equal histories give equal output
   for (const Handle handle : affected) {
@@ -416,7 +414,7 @@ void CommunicationManager::process_gone(Lid lid, std::uint8_t lmc, std::uint32_t
     entry.connection.on_peer_gone(dependencies(), now);
     update(entry);
   }
-  resolution_.on_peer_gone(lid, lmc, now);
+  resolution_.on_peer_gone(at, lmc, now);
 }
 
 }  // namespace softib::cm

@@ -28,6 +28,7 @@
 #include "softib/cm/limits.hpp"
 #include "softib/cm/listeners.hpp"
 #include "softib/cm/output.hpp"
+#include "softib/cm/peer.hpp"
 #include "softib/cm/service_resolution.hpp"
 
 namespace softib::cm {
@@ -89,16 +90,16 @@ class CommunicationManager {
 
   // --- Stimuli ----------------------------------------------------------------------------------
 
-  /// Whether a message that came from this LID is for this manager, rather than for another process
-  /// of the node. `lmc` is that of all ports of the subnet.
-  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, Lid from, std::uint8_t lmc) const;
+  /// Whether a message from this port is for this manager, rather than for another process of the
+  /// node.
+  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, const Peer& from) const;
   /// A MAD of class 7 has come. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
-  /// The process that had this slot and epoch at the port with this LID has gone. `lmc` is that of
-  /// all ports of the subnet.
-  void process_gone(Lid lid, std::uint8_t lmc, std::uint32_t slot, std::uint32_t epoch,
+  /// The process that had this slot and epoch at a port has gone. `lmc` is that of all ports of the
+  /// subnet.
+  void process_gone(const Peer& at, std::uint8_t lmc, std::uint32_t slot, std::uint32_t epoch,
                     ipoib::TimePoint now);
 
   // --- Output -----------------------------------------------------------------------------------
@@ -115,19 +116,18 @@ class CommunicationManager {
     for (const auto& [handle, entry] : connections_) function(entry.connection);
   }
   /// Whether a connection needs to know when a process ends; see process_gone().
-  [[nodiscard]] bool has_peer(Lid lid, std::uint8_t lmc, std::uint32_t slot,
-                              std::uint32_t epoch) const;
+  [[nodiscard]] bool has_peer(const Peer& at, std::uint32_t slot, std::uint32_t epoch) const;
   [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
   [[nodiscard]] std::size_t resolution_count() const { return resolution_.size(); }
   /// The number of requests that count towards kMaxRequests.
   [[nodiscard]] std::size_t pending_requests() const { return kMaxRequests - requests_.free(); }
 
  private:
-  using RequestKey = std::pair<Lid, CommId>;  ///< base LID and local ID of the active side
-  using QpKey = std::pair<Lid, Qpn>;          ///< base LID and queue pair of the peer
+  using RequestKey = std::pair<Peer, CommId>;  ///< with the local ID of the active side
+  using QpKey = std::pair<Peer, Qpn>;          ///< with the queue pair of the peer
   struct Entry {
     Connection connection;
-    Lid peer;  ///< base LID
+    Peer peer;
     std::optional<RequestKey> request{};
     std::optional<QpKey> qp{};
     bool is_pending = false;  ///< counts in requests_
@@ -139,11 +139,11 @@ class CommunicationManager {
     std::uint64_t transaction_id;
     ipoib::TimePoint now;
 
-    [[nodiscard]] Lid peer() const { return ipoib::base_lid(packet.slid, port.lmc); }
+    [[nodiscard]] Peer peer() const { return Peer::sender_of(packet, port.lmc); }
   };
 
   /// Whether the peer is this process, or may be it.
-  [[nodiscard]] static bool may_be_with(const Entry& entry, Lid peer, std::uint32_t slot,
+  [[nodiscard]] static bool may_be_with(const Entry& entry, const Peer& peer, std::uint32_t slot,
                                         std::uint32_t epoch);
   [[nodiscard]] Connection::Dependencies dependencies() { return {self_, out_}; }
   [[nodiscard]] Handle new_handle();
@@ -181,7 +181,7 @@ class CommunicationManager {
   std::unordered_map<Handle, Entry> connections_;  ///< peers do not choose the keys
   std::map<RequestKey, Handle> by_request_;        ///< of the passive side
   std::map<QpKey, Handle> by_qp_;
-  ipoib::FairShare<Lid> requests_{kMaxRequests};
+  ipoib::FairShare<Peer> requests_{kMaxRequests};
   Deadlines deadlines_;
 };
 

@@ -5,10 +5,17 @@
 
 namespace softib::cm {
 
-using ipoib::base_lid;
 using ipoib::Error;
 using ipoib::Result;
 using ipoib::TimePoint;
+
+namespace {
+
+Peer peer_of(const Route& route, std::uint8_t lmc) {
+  return Peer::of(route.dlid, route.grh ? route.grh->dgid : Gid(), lmc);
+}
+
+}  // namespace
 
 void ServiceResolution::resolve(const wire::CmSidrReq& req, const Route& route,
                                 const Retries& retries, TimePoint now) {
@@ -40,7 +47,7 @@ void ServiceResolution::destroy(Handle handle, TimePoint now) {
   (void)answer(handle, {.status = wire::CmSidrStatus::rejected}, now);
 }
 
-bool ServiceResolution::on_duplicate(Lid peer, const wire::CmSidrReq& req) {
+bool ServiceResolution::on_duplicate(const Peer& peer, const wire::CmSidrReq& req) {
   const auto known = by_key_.find({peer, req.request_id});
   if (known == by_key_.end()) return false;
   const auto& received = received_.at(known->second);
@@ -48,7 +55,7 @@ bool ServiceResolution::on_duplicate(Lid peer, const wire::CmSidrReq& req) {
   return true;
 }
 
-void ServiceResolution::on_request(Handle handle, Lid peer, const Route& route,
+void ServiceResolution::on_request(Handle handle, const Peer& peer, const Route& route,
                                    std::uint64_t transaction_id, const wire::CmSidrReq& req,
                                    ListenerId listener) {
   if (!share_.take(peer)) return out_.drop(Drop::full);
@@ -71,18 +78,18 @@ void ServiceResolution::on_request(Handle handle, Lid peer, const Route& route,
   out_.events.push_back({handle, ServiceRequested{listener, req, path}});
 }
 
-void ServiceResolution::on_reply(const wire::CmSidrRep& rep, Lid from, std::uint8_t lmc) {
+void ServiceResolution::on_reply(const wire::CmSidrRep& rep, const Peer& from, std::uint8_t lmc) {
   const auto found = sent_.find(rep.request_id);
-  if (found == sent_.end() || base_lid(found->second.route.dlid, lmc) != base_lid(from, lmc)) {
+  if (found == sent_.end() || peer_of(found->second.route, lmc) != from) {
     return out_.drop(Drop::no_connection);
   }
   out_.events.push_back({rep.request_id, ServiceResolved{rep}});
   erase_sent(rep.request_id);
 }
 
-void ServiceResolution::on_peer_gone(Lid peer, std::uint8_t lmc, TimePoint now) {
+void ServiceResolution::on_peer_gone(const Peer& peer, std::uint8_t lmc, TimePoint now) {
   for (auto& [handle, sent] : sent_) {
-    if (base_lid(sent.route.dlid, lmc) != base_lid(peer, lmc)) continue;
+    if (peer_of(sent.route, lmc) != peer) continue;
     sent.message.deadline = now + sent.message.interval;
     deadlines_.move(handle, sent.deadline, sent.message.deadline);
     out_.send_again<wire::CmSidrReq>(sent.message.packet);

@@ -12,6 +12,7 @@
 #include "softib/cm/deadlines.hpp"
 #include "softib/cm/limits.hpp"
 #include "softib/cm/output.hpp"
+#include "softib/cm/peer.hpp"
 
 namespace softib::cm {
 
@@ -42,25 +43,25 @@ class ServiceResolution {
   /// Ends a handle; rejects the request of a peer.
   void destroy(Handle handle, ipoib::TimePoint now);
 
-  [[nodiscard]] bool is_known(Lid peer, const wire::CmSidrReq& req) const {
+  [[nodiscard]] bool is_known(const Peer& peer, const wire::CmSidrReq& req) const {
     return by_key_.contains({peer, req.request_id});
   }
-  /// The request of a peer with this base LID, if it was received before. It is answered again if
+  /// The request of a peer, if it was received before. It is answered again if
   /// it has been answered.
-  [[nodiscard]] bool on_duplicate(Lid peer, const wire::CmSidrReq& req);
+  [[nodiscard]] bool on_duplicate(const Peer& peer, const wire::CmSidrReq& req);
   /// A new request has come, which gets the handle.
-  void on_request(Handle handle, Lid peer, const Route& route, std::uint64_t transaction_id,
+  void on_request(Handle handle, const Peer& peer, const Route& route, std::uint64_t transaction_id,
                   const wire::CmSidrReq& req, ListenerId listener);
-  [[nodiscard]] bool has_room_for(Lid peer) const { return share_.has_room_for(peer); }
+  [[nodiscard]] bool has_room_for(const Peer& peer) const { return share_.has_room_for(peer); }
   /// An answer has come. `lmc` is that of all ports of the subnet.
-  void on_reply(const wire::CmSidrRep& rep, Lid from, std::uint8_t lmc);
+  void on_reply(const wire::CmSidrRep& rep, const Peer& from, std::uint8_t lmc);
   /// A process at this port has gone. Another one may answer.
-  void on_peer_gone(Lid peer, std::uint8_t lmc, ipoib::TimePoint now);
+  void on_peer_gone(const Peer& peer, std::uint8_t lmc, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const { return deadlines_.next(); }
 
  private:
-  using Key = std::pair<Lid, CommId>;  ///< base LID and request ID
+  using Key = std::pair<Peer, CommId>;  ///< with the request ID
   struct Sent {
     Route route;
     Repeated message;
@@ -82,7 +83,7 @@ class ServiceResolution {
   std::map<Handle, Sent> sent_;
   std::map<Handle, Received> received_;
   std::map<Key, Handle> by_key_;
-  ipoib::FairShare<Lid> share_{kMaxServiceRequests};
+  ipoib::FairShare<Peer> share_{kMaxServiceRequests};
   Deadlines deadlines_;
 };
 

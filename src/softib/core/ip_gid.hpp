@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kMappedIpv4 = 0xffff'0000'0000;
 [[nodiscard]] inline Gid gid_of_ipv4(std::uint32_t address) {
   return {0, Guid(kMappedIpv4 | address)};
 }
-[[nodiscard]] inline Gid gid_of(const IpAddress& address) {
+[[nodiscard]] inline Gid ip_gid(const IpAddress& address) {
   if (const auto* const v4 = std::get_if<ipoib::Ipv4Address>(&address)) {
     return gid_of_ipv4(v4->number());
   }

@@ -1,5 +1,7 @@
 #include "softib/rdma_cm/id.hpp"
 
+#include "softib/core/ip_gid.hpp"
+
 #include <algorithm>
 
 namespace softib::rdma_cm {
@@ -21,6 +23,13 @@ UserData UserData::of(ipoib::ConstBytes data) {
   user.size = static_cast<std::uint8_t>(std::min(data.size(), kMaxSize));
   std::copy_n(data.begin(), user.size, user.bytes.begin());
   return user;
+}
+
+Gid source_gid(const Id& id, const PortAttributes& port) {
+  const auto* const ip = std::get_if<IpEndpoint>(&id.source);
+  if (!port.is_ethernet() || ip == nullptr) return port.gid();
+  const auto gid = ip_gid(ip->address);
+  return port.has(gid) ? gid : port.gid();
 }
 
 }  // namespace softib::rdma_cm

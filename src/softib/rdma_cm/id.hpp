@@ -78,4 +78,7 @@ struct Id {
   std::uint32_t events_reported = 0;
 };
 
+/// The GID of the port from which an ID sends: on Ethernet that of its source address.
+[[nodiscard]] Gid source_gid(const Id& id, const PortAttributes& port);
+
 }  // namespace softib::rdma_cm

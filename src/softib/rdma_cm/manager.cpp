@@ -420,12 +420,41 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
   tell(id, EventType::address_resolved);
 }
 
+namespace {
+
+/// The path from an Ethernet port, which no SA tells: as the kernel's cma_resolve_iboe_route().
+wire::PathRecord ethernet_path(const Id& id, const PortAttributes& port) {
+  constexpr std::uint8_t kHopLimit = 64;
+  constexpr std::uint8_t kLifetime = 16;  // 4.096 us x 2^16: 268 ms
+  constexpr std::uint8_t kRate = 7;       // 40 Gbit/s
+  wire::PathRecord path;
+  path.dgid = id.dgid;
+  path.sgid = source_gid(id, port);
+  path.pkey = id.pkey;
+  path.hop_limit = kHopLimit;
+  path.traffic_class = id.tos;
+  path.reversible = true;
+  path.numb_path = 1;
+  path.mtu = port.mtu;
+  path.rate = kRate;
+  path.lifetime = kLifetime;
+  return path;
+}
+
+}  // namespace
+
 Result<void> Manager::resolve_route(ChannelId channel, IdHandle handle, ipoib::Duration timeout,
                                     TimePoint now) {
   const auto owned_id = owned(channel, handle, IdState::address_resolved);
   if (!owned_id) return owned_id.error();
   Id& id = **owned_id;
   const PortAttributes port = node_.port(*id.hca);
+  if (port.is_ethernet()) {
+    id.path = ethernet_path(id, port);
+    id.state = IdState::route_resolved;
+    tell(id, EventType::route_resolved);
+    return {};
+  }
   wire::PathQuery query = wire::path_query(port.gid(), id.dgid, id.pkey);
   query.record.service_id = service_id_of(id.bound_space, id.destination).value();
   query.components |= wire::PathRecord::kServiceId;

@@ -133,7 +133,7 @@ class Manager {
   void retry_addresses(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   /// See cm::CommunicationManager.
-  void process_gone(std::size_t hca, Lid lid, std::uint32_t slot, std::uint32_t epoch,
+  void process_gone(std::size_t hca, const cm::Peer& at, std::uint32_t slot, std::uint32_t epoch,
                     ipoib::TimePoint now);
   /// The HCA has failed: its IDs get device_removal.
   void hca_lost(std::size_t hca, ipoib::TimePoint now);

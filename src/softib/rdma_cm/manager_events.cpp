@@ -79,7 +79,8 @@ bool Manager::is_recipient(std::size_t hca, const MadPacket& packet) const {
   }
   if (header->management_class != wire::mgmt_class::kCommMgt) return false;
   const auto mad = wire::CmMad::parse(packet.mad);
-  return mad && hcas_.at(hca)->cm.is_recipient(mad->message, packet.slid, node_.port(hca).lmc);
+  return mad && hcas_.at(hca)->cm.is_recipient(mad->message,
+                                               cm::Peer::sender_of(packet, node_.port(hca).lmc));
 }
 
 void Manager::receive(std::size_t hca, const MadPacket& packet, TimePoint now) {
@@ -112,9 +113,9 @@ TimePoint Manager::next_deadline() const {
   return first;
 }
 
-void Manager::process_gone(std::size_t hca, Lid lid, std::uint32_t slot, std::uint32_t epoch,
+void Manager::process_gone(std::size_t hca, const cm::Peer& at, std::uint32_t slot, std::uint32_t epoch,
                            TimePoint now) {
-  hcas_.at(hca)->cm.process_gone(lid, node_.port(hca).lmc, slot, epoch, now);
+  hcas_.at(hca)->cm.process_gone(at, node_.port(hca).lmc, slot, epoch, now);
   settle(now);
 }
 

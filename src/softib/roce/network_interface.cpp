@@ -106,7 +106,7 @@ Result<NetworkInterface> read_interface(const std::string& name_or_address) {
   NetworkInterface found;
   found.name = name_or_address;
   const auto address = ipoib::parse_ip_address(name_or_address);
-  if (address) found.name = interface_with(all, gid_of(*address));
+  if (address) found.name = interface_with(all, ip_gid(*address));
   found.index = found.name.empty() ? 0 : ::if_nametoindex(found.name.c_str());
   if (found.index == 0) {
     return Error{ENODEV, (address ? "no network interface has the address " + name_or_address
@@ -119,7 +119,7 @@ Result<NetworkInterface> read_interface(const std::string& name_or_address) {
     found.has_carrier |= (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_RUNNING) != 0;
     if (const auto mac = mac_of(*each); mac != 0) found.mac = mac;
     const auto gid = gid_of_entry(*each);
-    if (gid.is_zero() || (address && gid != gid_of(*address))) continue;
+    if (gid.is_zero() || (address && gid != ip_gid(*address))) continue;
     if (std::ranges::find(found.gids, gid) == found.gids.end()) found.gids.push_back(gid);
   }
   std::ranges::stable_sort(found.gids, {}, order_of);

@@ -52,7 +52,7 @@ Answer answer_to(const CmMessage& message) {
 AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager) {
   const auto mad = CmMad::parse(packet.mad);
   if (!mad) return {AgentOutcome::malformed, 0, {}, 0};
-  const Node* const node = manager.node(manager.node_at(packet.dlid));
+  const Node* const node = manager.node_of(packet);
   if (node == nullptr || node->port.state != PortState::active) {
     return {AgentOutcome::unreachable, 0, {}, 0};
   }

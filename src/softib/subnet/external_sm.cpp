@@ -21,6 +21,14 @@ Node& SubnetManager::writable(const Node& node) {
   return *nodes_[*index];
 }
 
+const Node* SubnetManager::node_of(const MadPacket& packet) const {
+  if (packet.dlid != Lid() || !packet.grh) return node(node_at(packet.dlid));
+  for (const auto& each : nodes_) {
+    if (each && each->port.is_ethernet() && each->port.has(packet.grh->dgid)) return &*each;
+  }
+  return nullptr;
+}
+
 void SubnetManager::set_port(const Node& node, const PortAttributes& port) {
   Node& written = writable(node);
   if (written.switch_index) {

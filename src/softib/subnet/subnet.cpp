@@ -501,9 +501,10 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   const bool is_performance = header && header->management_class == mgmt_class::kPerf;
   const bool is_cm = header && header->management_class == mgmt_class::kCommMgt;
   const bool is_for_any_node = is_performance || is_cm;
-  const Node* const addressed = is_cm ? manager.node(manager.node_at(packet.dlid)) : nullptr;
+  const Node* const addressed = is_cm ? manager.node_of(packet) : nullptr;
+  const bool is_from_network = addressed != nullptr && addressed->port.is_ethernet();
   const PKey own_pkey = find_pkey(addressed != nullptr ? addressed->port : own.port, packet.pkey);
-  if (sender == nullptr || sender->port.state != PortState::active) {
+  if (!is_from_network && (sender == nullptr || sender->port.state != PortState::active)) {
     ++counters.drop_source;
   } else if (!is_for_any_node &&
              (packet.dlid != own.port.lid || own.port.state != PortState::active)) {

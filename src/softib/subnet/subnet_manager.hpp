@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/port_values.hpp"
 #include "softib/subnet/routing.hpp"
@@ -80,6 +81,8 @@ class SubnetManager {
   [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
   /// The node that has the LID.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
+  /// The node that a MAD is for: by its DLID, or on Ethernet by the GID; null if there is none.
+  [[nodiscard]] const Node* node_of(const MadPacket& packet) const;
   /// The switch that has the LID.
   [[nodiscard]] const Switch* switch_at(Lid lid) const;
   /// All ports visible to an SM: the nodes whose port is not down, by index, and the switches.

@@ -448,7 +448,10 @@ bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
 
 void Router::watch_sender(const MadPacket& packet) {
   const auto slot = watched_sender(packet);
-  const auto node = slot ? fabric_.node_at(at_, packet.slid) : std::nullopt;
+  const bool is_from_own = uplink_ != nullptr && packet.grh && uplink_->is_own(packet.grh->sgid);
+  const auto node = !slot         ? std::nullopt
+                    : is_from_own ? std::optional(hca_)
+                                  : fabric_.node_at(at_, packet.slid);
   if (node) wire_.watch({*node, *slot});
 }
 

@@ -73,10 +73,11 @@ ib_uverbs_ah_attr address_vector(const PathRecord& path, const PortAttributes& p
   vector.src_path_bits = ipoib::path_bits(path.slid, port.lmc);
   vector.static_rate = path.rate;
   vector.port_num = port.number;
-  const bool is_global = port.grh_required || path.hop_limit > 1 || path.dgid.is_multicast();
+  const bool is_global = port.grh_required || port.is_ethernet() || path.hop_limit > 1 || path.dgid.is_multicast();
   vector.is_global = is_global ? 1 : 0;
   if (vector.is_global != 0) {
     std::ranges::copy(path.dgid.bytes(), std::begin(vector.grh.dgid));
+    vector.grh.sgid_index = static_cast<std::uint8_t>(port.gid_index(path.sgid).value_or(0));
     vector.grh.flow_label = path.flow_label;
     vector.grh.hop_limit = path.hop_limit;
     vector.grh.traffic_class = path.traffic_class;
@@ -321,7 +322,7 @@ Outcome query(const CommandContext& context, const Input& input) {
       return respond_path(input, id, command->response);
     case RDMA_USER_CM_QUERY_GID: {
       const auto port = port_of(context, id);
-      const Gid sgid = port ? port->gid() : Gid();
+      const Gid sgid = port ? rdma_cm::source_gid(id, *port) : Gid();
       return respond_addresses(
           context, input, id, command->response,
           {ib_address(id, id.source, sgid), ib_address(id, id.destination, id.dgid)});
@@ -373,7 +374,7 @@ Outcome query_route(const CommandContext& context, const Input& input) {
     response.node_guid = to_network(std::uint64_t{port->node_guid.value()});
     response.port_num = port->number;
     PathRecord known;
-    known.sgid = port->gid();
+    known.sgid = rdma_cm::source_gid(id, *port);
     known.dgid = id.dgid;
     known.pkey = id.pkey;
     response.ib_route[0] = user_path(id.path.value_or(known));

@@ -1,3 +1,4 @@
+#include "softib/core/ip_gid.hpp"
 #include "softib/ucma/ucma_host.hpp"
 
 #include <fcntl.h>
@@ -239,12 +240,15 @@ void UcmaHost::check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint no
   rechecks_.erase(peer);
   const auto node = fabric_.node(process.node);
   if (!node) return;
-  const Lid lid = node->port.lid;
-  if (!endpoints_[hca]->is_running(process)) {
-    return manager_.process_gone(hca, lid, process.slot, process.epoch, now);
+  const bool is_running = endpoints_[hca]->is_running(process);
+  bool is_peer = false;
+  // A process on an Ethernet port may have been reached by any address of it.
+  for (std::size_t i = 0; i < node->port.gid_table_size(); ++i) {
+    const auto at = cm::Peer::of(node->port.lid, node->port.gid(i), port(hca).lmc);
+    if (!is_running) manager_.process_gone(hca, at, process.slot, process.epoch, now);
+    is_peer |= manager_.communication(hca).has_peer(at, process.slot, process.epoch);
   }
-  const auto& cm = manager_.communication(hca);
-  if (!cm.has_peer(lid, port(hca).lmc, process.slot, process.epoch)) return;
+  if (!is_running || !is_peer) return;
   rechecks_[peer] = {now + next, std::min(2 * next, kLongestRecheck)};
 }
 
@@ -272,13 +276,23 @@ PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)
 IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const {
   const NodeIndex node = endpoints_.at(hca)->node();
   const auto record = fabric_.node(node);
+  if (record && record->port.is_ethernet()) {
+    // The first address of the family has the lowest scope but that of the link.
+    const auto family = ipoib::family(destination);
+    for (const auto& each : record->addresses) {
+      if (ipoib::family(each) == family) return each;
+    }
+  }
   return source_address(node, record ? record->addresses : std::vector<IpAddress>(), destination);
 }
 
 std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& address) {
   const auto node = fabric_.find(address);
   const auto record = node ? fabric_.node(*node) : std::nullopt;
-  if (record) return local_of({record->port.gid(), PKey()}, address);
+  if (record) {
+    const bool is_ethernet = record->port.is_ethernet();
+    return local_of({is_ethernet ? ip_gid(address) : record->port.gid(), PKey()}, address);
+  }
   const auto interface = IpoibAddresses::local(address);
   return interface ? local_of(*interface, address) : std::nullopt;
 }
@@ -287,7 +301,7 @@ std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& addres
 std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Local& interface,
                                                        const IpAddress& address) const {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    if (port(hca).gid() == interface.gid) return Local{hca, interface.pkey, address};
+    if (port(hca).gid_index(interface.gid)) return Local{hca, interface.pkey, address};
   }
   return std::nullopt;
 }
@@ -295,6 +309,8 @@ std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Loc
 /// Finds an address, first among those of the subnet.
 std::optional<rdma_cm::Node::Remote> UcmaHost::find(const IpAddress& address,
                                                     ipoib::TimePoint until) {
+  // Any host is reached through an Ethernet port: the kernel routes, and resolves neighbours.
+  if (endpoints_.front()->port().is_ethernet()) return Remote{ip_gid(address)};
   if (const auto node = fabric_.find(address)) {
     const auto record = fabric_.node(*node);
     if (!record || record->port.failed) return std::nullopt;
