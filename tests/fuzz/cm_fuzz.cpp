@@ -57,7 +57,7 @@ class Subject {
           begin(in);
           break;
         case 3:
-          manager_.process_gone(theirs_.lid, 0, in.u8() % 4, in.u8() % 4, now_);
+          manager_.process_gone({theirs_.lid, Gid()}, 0, in.u8() % 4, in.u8() % 4, now_);
           break;
         default:
           receive(in);

@@ -7,13 +7,16 @@
 #include <array>
 #include <boost/program_options/value_semantic.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "ipoib/file_descriptor.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/roce.hpp"
 #include "softib/cli/run_environment.hpp"
 #include "softib/cli/serve.hpp"
+#include "softib/fabric/fabric.hpp"
 #include "softib/roce/network_interface.hpp"
 
 namespace softib::cli {
@@ -32,6 +35,7 @@ constexpr std::string_view kRoceUsage =
     "process if it does not run. Prints \"ready\" on stdout when programs can use it, and ends on\n"
     "SIGTERM or SIGINT.\n\n";
 constexpr int kStartMilliseconds = 10'000;
+constexpr int kPause = 10;  ///< milliseconds
 
 po::options_description roce_options() {
   po::options_description options("Options");
@@ -55,6 +59,11 @@ po::options_description roce_options() {
                                    "error",  "--",    interface.c_str(), nullptr};
   ::execv("/proc/self/exe", const_cast<char**>(arguments));
   ::_exit(kFailure);
+}
+
+bool is_ready(const fabric::SubnetFolder& folder) {
+  const auto fabric = fabric::Fabric::open(folder.fabric());
+  return fabric && fabric->find(subnet::kRoceName);
 }
 
 /// What the process prints until it is ready, or ends.
@@ -83,7 +92,11 @@ Result<fabric::SubnetFolder> roce_folder(std::string& interface) {
 }
 
 Result<void> start_roce(const fabric::SubnetFolder& folder, const std::string& interface) {
-  if (folder.is_running()) return {};
+  // Another softib may have started it, which is not ready yet, or the last program may just end.
+  for (int waited = 0; waited < kStartMilliseconds && folder.is_running(); waited += kPause) {
+    if (is_ready(folder)) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPause));
+  }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{errno, std::strerror(errno)};
   const FileDescriptor output(ends[0]);
@@ -98,8 +111,8 @@ Result<void> start_roce(const fabric::SubnetFolder& folder, const std::string& i
   input.reset();
   (void)::waitpid(child, nullptr, 0);
   const auto text = read_until_ready(output.get());
-  // Another softib may have started it meanwhile.
-  if (text.find("ready:") != std::string::npos || folder.is_running()) return {};
+  if (text.find("ready:") != std::string::npos) return {};
+  if (folder.is_running()) return start_roce(folder, interface);  // another one was faster
   constexpr std::string_view kPrefix = "softib: ";
   const auto message = text.substr(text.find(kPrefix) == 0 ? kPrefix.size() : 0);
   return Error{EIO, message.empty() ? "the process of the RoCE port has not started"

@@ -17,13 +17,6 @@ namespace {
 /// The kernel joins datagrams up to this size (UDP_GRO).
 constexpr std::size_t kMaxReceive = 65'536;
 
-struct Received {
-  std::size_t bytes = 0;
-  std::size_t segment = 0;  ///< bytes of each datagram but the last; 0: it is one
-  Flow flow;
-  IpOptions options;
-};
-
 /// A control message holds an int, or one byte in the case of IP_TOS.
 std::uint32_t value_of(const cmsghdr& header) {
   const std::size_t size = header.cmsg_len - CMSG_LEN(0);
@@ -91,37 +84,46 @@ std::size_t Receiver::poll(Handler& handler) {
 /// Receives once. Returns the number of datagrams, right or wrong.
 std::size_t Receiver::receive(const AddressSocket& from, Handler& handler) {
   Received received;
-  const std::span<std::uint8_t> room(buffer_.get() + kRouteBytes, kMaxReceive);
-  if (!receive_into(from, room, received)) return 0;
-  const auto each = received.segment == 0 ? received.bytes : received.segment;
+  const std::span<std::uint8_t> buffer(buffer_.get(), kRouteBytes + kMaxReceive);
+  if (!receive_into(from, buffer.subspan(kRouteBytes), received)) return 0;
+  return deliver(received, buffer.first(kRouteBytes + received.bytes), handler);
+}
+
+std::size_t Receiver::deliver(const Received& received, std::span<std::uint8_t> buffer,
+                              Handler& handler) {
+  const auto datagrams = buffer.subspan(kRouteBytes);
+  const auto each = received.segment == 0 ? datagrams.size() : received.segment;
   if (each == 0) {
     handler.malformed();
     return 1;
   }
-  std::size_t count = 0;
+  const auto datagram = [&](std::size_t index) {
+    const auto rest = datagrams.subspan(index * each);
+    return rest.first(std::min(each, rest.size()));
+  };
+  const auto count = (datagrams.size() + each - 1) / each;
   // All are checked before the first is delivered: the route of a packet is written in front of it,
   // over the end of the one before.
-  std::array<bool, kMaxReceive / kLeastPayload + 1> valid;
-  for (std::size_t at = 0; at < received.bytes; at += each, ++count) {
-    const auto size = std::min(each, received.bytes - at);
-    const bool fits = size >= kLeastPayload && size <= kMostPayload && size % 4 == 0;
-    if (count == valid.size()) break;
-    valid[count] = fits && is_valid(room.subspan(at, size), received.flow, count);
+  valid_.assign(count, false);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bytes = datagram(i);
+    const bool fits =
+        bytes.size() >= kLeastPayload && bytes.size() <= kMostPayload && bytes.size() % 4 == 0;
+    valid_[i] = fits && is_valid(bytes, received.flow, i);
     if (!fits) {
       handler.malformed();
-    } else if (!valid[count]) {
+    } else if (!valid_[i]) {
       handler.icrc_failed();
     }
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (!valid[i]) continue;
-    const auto at = i * each;
-    const auto size = std::min(each, received.bytes - at) - ipoib::wire::kIcrcSize;
-    const auto destination = destination_of(room.subspan(at, size));
-    auto* const begin = room.data() + at - kRouteBytes;
-    write_route(received.flow, received.options, size,
-                std::span<std::uint8_t, kRouteBytes>(begin, kRouteBytes));
-    handler.packet_arrived({begin, kRouteBytes + size}, destination);
+    if (!valid_[i]) continue;
+    const auto bytes = datagram(i);
+    const auto size = bytes.size() - ipoib::wire::kIcrcSize;
+    const auto destination = destination_of(bytes);
+    const std::span<std::uint8_t> packet(bytes.data() - kRouteBytes, kRouteBytes + size);
+    write_route(received.flow, received.options, size, packet.first<kRouteBytes>());
+    handler.packet_arrived(packet, destination);
   }
   return count;
 }

@@ -21,6 +21,14 @@ struct AddressSocket {
   ipoib::FileDescriptor fd;
 };
 
+/// Datagrams of one flow, which the kernel may have joined.
+struct Received {
+  std::size_t bytes = 0;
+  std::size_t segment = 0;  ///< bytes of each datagram but the last; 0: it is one
+  Flow flow;
+  IpOptions options;
+};
+
 class Receiver {
  public:
   /// Gets what has come.
@@ -41,6 +49,9 @@ class Receiver {
   /// Delivers what is in the sockets, but not more than kReceivesPerPoll times the buffer of one.
   /// Returns the number of packets.
   std::size_t poll(Handler& handler);
+  /// Delivers datagrams, which begin kRouteBytes after the begin of `buffer`, and overwrites them.
+  /// Returns their number, right or wrong.
+  std::size_t deliver(const Received& received, std::span<std::uint8_t> buffer, Handler& handler);
 
  private:
   [[nodiscard]] std::size_t receive(const AddressSocket& from, Handler& handler);
@@ -48,6 +59,7 @@ class Receiver {
 
   std::vector<AddressSocket> sockets_;
   std::unique_ptr<std::uint8_t[]> buffer_;
+  std::vector<bool> valid_;  ///< of the datagrams that were received at once
   IdentificationCheck identifications_;
 };
 

@@ -357,11 +357,11 @@ TEST_F(CommunicationManagerTest, AGoneProcessTakesOnlyItsOwnConnections) {
   receive(rep());
   confirm();
   forget_output();
-  manager.process_gone(theirs.lid, theirs.lmc, kTheirSlot, kTheirEpoch + 1, now);
-  manager.process_gone(theirs.lid, theirs.lmc, kTheirSlot + 1, kTheirEpoch, now);
-  manager.process_gone(Lid(12), theirs.lmc, kTheirSlot, kTheirEpoch, now);
+  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch + 1, now);
+  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot + 1, kTheirEpoch, now);
+  manager.process_gone(Peer::of(Lid(12), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch, now);
   EXPECT_EQ(told(), Words{});
-  manager.process_gone(Lid(9), theirs.lmc, kTheirSlot, kTheirEpoch, now);
+  manager.process_gone(Peer::of(Lid(9), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch, now);
   EXPECT_EQ(told(), Words{"Disconnected"}) << "another LID of the port";
 }
 
@@ -545,7 +545,7 @@ TEST_F(CommunicationManagerTest, ConnectsWithinOneProcess) {
 
 TEST_F(CommunicationManagerTest, KnowsWhichMessagesOfTheNodeAreItsOwn) {
   const auto is_ours = [&](const wire::CmMessage& message, Lid from = Lid(8)) {
-    return manager.is_recipient(message, from, ours.lmc);
+    return manager.is_recipient(message, Peer::of(from, Gid(), ours.lmc));
   };
   wire::CmSidrReq sidr;
   sidr.service_id = kService;

@@ -177,7 +177,7 @@ class World {
                   [&](const Key& key) { return key.first == lid && is_of(key.second, one); });
     for (std::size_t other = 0; other < processes_.size(); ++other) {
       later(other, 100ms, [this, other, lid, slot = one.slot, epoch = one.epoch] {
-        processes_[other].manager->process_gone(lid, 2, slot, epoch, now_);
+        processes_[other].manager->process_gone(Peer::of(lid, Gid(), 2), 2, slot, epoch, now_);
       });
     }
     at(within(2s), [this, process] { start(process); });

@@ -98,7 +98,7 @@ TEST_F(SidrStates, Sidr_Sent_PeerGone) {
   resolve();
   forget_output();
   now += std::chrono::milliseconds(500);
-  manager.process_gone(Lid(12), 2, kTheirSlot, kTheirEpoch, now);
+  manager.process_gone(Peer::of(Lid(12), Gid(), 2), 2, kTheirSlot, kTheirEpoch, now);
   EXPECT_EQ(sent(), Words{}) << "of another port";
   peer_gone();
   EXPECT_EQ(sent(), Words{"SIDR_REQ"});

@@ -181,7 +181,7 @@ class World {
     process.die();
     Process& other = &process == &client_ ? server_ : client_;
     at(within(100ms), [this, &other, lid = process.node->port(0).lid, epoch = process.epoch] {
-      if (other.manager) other.manager->process_gone(0, lid, 0, epoch, now_);
+      if (other.manager) other.manager->process_gone(0, {lid, Gid()}, 0, epoch, now_);
     });
     at(within(2s), [this, &process] {
       if (&process == &server_) return start_server();

@@ -504,7 +504,7 @@ TEST_F(ManagerTest, DestroyingEndsTheConnection) {
 
 TEST_F(ManagerTest, TheEndOfThePeersProcessIsADisconnection) {
   establish();
-  client.manager.process_gone(0, server.node.port(0).lid, 0, 3, now);
+  client.manager.process_gone(0, {server.node.port(0).lid, Gid()}, 0, 3, now);
   EXPECT_EQ(client.event().type, EventType::disconnected);
 }
 

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""RoCE ports: programs in two network namespaces whose interfaces are connected, with no subnet between."""
+
+import json
+import os
+import pathlib
+import re
+import struct
+import tempfile
+import unittest
+import zlib
+
+import hosts
+from hosts import PATIENCE, program, wait_until
+from softib_lab import host as lab
+
+LEFT = "10.44.0.1"
+MTU = 4200  # of the interfaces: 4,096 bytes of payload
+
+
+class Machine(lab.Host):
+    """A host whose interface eth0 leads to the other one."""
+
+    failure = AssertionError
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.folder = folder
+        environment = {**os.environ, "SOFTIB_DIR": str(folder)}
+        super().__init__(f"ipoibd-{os.getpid()}-{name}", environment, program("ibarp"))
+
+    def softib(self, *arguments, check=True, patience=PATIENCE):
+        return self.run(program("softib"), *arguments, check=check, patience=patience)
+
+    def on_roce(self, *command, roce="eth0"):
+        return [program("softib"), "run", "--roce", roce, "--", *command]
+
+    def start(self, *command, roce="eth0"):
+        """Starts a program on the port."""
+        return hosts.Process(self.command(*self.on_roce(*command, roce=roce)), self.folder / f"{self.name}.log",
+                             self.environment)
+
+    def run_on(self, *command, roce="eth0", check=True):
+        return self.run(*self.on_roce(*command, roce=roce), check=check)
+
+    def subnets(self):
+        """Returns the names of the ports that run."""
+        return [entry["subnet"] for entry in json.loads(self.softib("list", "--json").stdout)
+                if entry["folder"].startswith(str(self.folder)) and entry["subnet"].endswith(self.name)]
+
+    def subnet(self):
+        """Returns the name of the port; None if its process does not run."""
+        return next(iter(self.subnets()), None)
+
+    def counters(self):
+        """Returns the counters of the port."""
+        shown = json.loads(self.softib("show", "--subnet", self.subnet(), "--json").stdout)
+        return next(node["counters"] for node in shown["nodes"] if node["name"] == "roce")
+
+
+class Roce(unittest.TestCase):
+    """Two machines with a cable between them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.left, self.right = (self.machine(name) for name in ("left", "right"))
+        self.left.run("ip", "link", "add", "eth0", "mtu", str(MTU), "type", "veth", "peer", "name", "eth0",
+                      "mtu", str(MTU), "netns", self.right.namespace)
+        for number, machine in enumerate((self.left, self.right), 1):
+            machine.run("ip", "addr", "add", f"10.44.0.{number}/24", "dev", "eth0")
+            machine.run("ip", "addr", "add", f"fd44::{number}/64", "dev", "eth0", "nodad")
+            machine.run("ip", "link", "set", "eth0", "up")
+        for machine in self.left, self.right:
+            wait_until(lambda host=machine: host.has_carrier("eth0"), "the cable is there")
+            wait_until(lambda host=machine: "tentative" not in host.run("ip", "-6", "addr").stdout, "addresses are checked")
+
+    def machine(self, name):
+        machine = Machine(name, self.folder)
+        self.addCleanup(machine.remove, check=False)
+        self.addCleanup(self.stop, machine)
+        return machine
+
+    def stop(self, machine):
+        for subnet in machine.subnets():
+            machine.softib("stop", subnet, check=False)
+
+    def pair(self, *command, options=()):
+        """Runs a server on the left, then the same program as its client on the right."""
+        server = self.left.start(*command, *options)
+        self.addCleanup(server.end)
+        wait_until(lambda: self.listens() or not server.is_running(), "the server listens")
+        done = self.right.run_on(*command, *options, LEFT, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + server.output())
+        self.assertTrue(server.ends(PATIENCE), server.output())
+        self.assertEqual(server.status(), 0, server.output())
+        return done.stdout
+
+    def listens(self):
+        return "LISTEN" in self.left.run("ss", "-Hlnt").stdout
+
+
+class Ports(Roce):
+    """What a program sees of the port."""
+
+    def gids(self, machine):
+        text = machine.run_on("ibv_devinfo", "-v").stdout
+        return re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", text)
+
+    def test_devinfo_shows_an_ethernet_port(self):
+        text = self.left.run_on("ibv_devinfo", "-v").stdout
+        for line in (r"link_layer:\s+Ethernet", r"state:\s+PORT_ACTIVE", r"active_mtu:\s+4096", r"port_lid:\s+0",
+                     r"sm_lid:\s+0"):
+            self.assertRegex(text, line)
+        self.assertEqual(self.gids(self.left)[:2], [f"::ffff:{LEFT}", "fd44::1"])
+        self.assertIn("::", self.gids(self.left)[-1])
+
+    def test_an_address_alone(self):
+        text = self.left.run_on("ibv_devinfo", "-v", roce=LEFT).stdout
+        self.assertEqual(re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", text), [f"::ffff:{LEFT}"])
+
+    def test_errors_say_what_to_do(self):
+        for roce, words in (("eth7", ("no network interface 'eth7'", "eth0", "lo")),
+                            ("192.0.2.9", ("has the address 192.0.2.9", "eth0"))):
+            done = self.left.run_on("true", roce=roce, check=False)
+            self.assertEqual(done.returncode, 1)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+    def test_the_port_follows_its_interface(self):
+        events = self.left.start("ibv_asyncwatch")
+        self.addCleanup(events.end)
+        wait_until(lambda: "async event" in events.output(), "the program waits for events")
+        self.left.run("ip", "addr", "add", "10.44.1.1/24", "dev", "eth0")
+        wait_until(lambda: "GID_CHANGE" in events.output() or "GID table change" in events.output(),
+                   "a new address is an event")
+        wait_until(lambda: "::ffff:10.44.1.1" in self.gids(self.left), "the address is a GID")
+        self.left.run("ip", "addr", "del", "10.44.1.1/24", "dev", "eth0")
+        wait_until(lambda: "::ffff:10.44.1.1" not in self.gids(self.left), "the GID has gone")
+        self.right.run("ip", "link", "set", "eth0", "down")
+        wait_until(lambda: "port error" in events.output().lower() or "PORT_ERR" in events.output(),
+                   "the carrier has gone")
+        self.right.run("ip", "link", "set", "eth0", "up")
+        wait_until(lambda: "port active" in events.output().lower() or "PORT_ACTIVE" in events.output(),
+                   "the carrier has come back")
+
+    def test_the_process_of_the_port_ends_with_its_last_program(self):
+        self.left.run_on("ibv_devinfo")
+        self.assertIsNotNone(self.left.subnet())
+        wait_until(lambda: self.left.subnet() is None, "the process has ended")
+
+
+class Verbs(Roce):
+    """Datagrams and connections between the machines, by other people's programs."""
+
+    @hosts.needs("ibv_rc_pingpong")
+    def test_pingpong(self):
+        for name in "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong":
+            with self.subTest(name):
+                self.assertIn("bytes in", self.pair(name, options=("-g", "0", "-n", "100")))
+        self.assertIn("bytes in", self.pair("ibv_ud_pingpong", options=("-g", "0", "-n", "100", "-s", "1000")))
+
+    @hosts.needs("ibv_rc_pingpong")
+    def test_pingpong_over_ipv6(self):
+        for index, name in enumerate(("fd44::", "fe80::")):
+            with self.subTest(name):
+                self.assertIn("bytes in", self.pair("ibv_rc_pingpong", options=("-g", str(1 + index), "-n", "50", "-c")))
+        self.assertIn("bytes in", self.pair("ibv_ud_pingpong", options=("-g", "1", "-n", "50", "-s", "1000", "-c")))
+
+    @hosts.needs("ib_write_bw")
+    def test_perftest(self):
+        for name, *options in (("ib_send_bw", "-a"), ("ib_write_bw", "-a"), ("ib_read_bw", "-a"), ("ib_atomic_bw",),
+                               ("ib_send_lat", "-c", "UD"), ("ib_write_lat",), ("ib_send_bw", "-m", "1024", "-s", "65536"),
+                               ("ib_send_bw", "-e", "-s", "8192")):
+            with self.subTest(f"{name} {' '.join(options)}"):
+                count = ("-n", "5") if "-a" in options else ("-n", "200")
+                self.assertIn("#bytes", self.pair(name, options=("-d", "softib0", "-x", "0", *count, *options)))
+        self.assertEqual(self.left.counters()["drop_icrc"], 0)
+
+    @hosts.needs("rping", "udaddy", "ucmatose")
+    def test_connection_managers(self):
+        for server, client in (
+                (["rping", "-s", "-a", LEFT, "-C", "5"], ["rping", "-c", "-a", LEFT, "-C", "5"]),
+                (["rping", "-s", "-a", "fd44::1", "-C", "5"], ["rping", "-c", "-a", "fd44::1", "-C", "5"]),
+                (["udaddy"], ["udaddy", "-s", LEFT]),
+                (["ucmatose", "-c", "5"], ["ucmatose", "-c", "5", "-s", LEFT]),
+                (["ib_send_lat", "-R", "-n", "100"], ["ib_send_lat", "-R", "-n", "100", LEFT])):
+            with self.subTest(" ".join(client)):
+                process = self.left.start(*server)
+                self.addCleanup(process.end)
+                self.try_until_it_listens(client)
+                self.assertTrue(process.ends(PATIENCE), process.output())
+
+    def try_until_it_listens(self, client):
+        """A client of librdmacm is refused until the server listens, which nothing else tells."""
+        def done():
+            self.last = self.right.run_on(*client, check=False)
+            return self.last.returncode == 0
+        wait_until(done, f"{client} succeeds")
+
+    @hosts.needs("ib_write_bw", "tcpdump")
+    def test_each_icrc_is_right(self):
+        """Computed again from what is on the wire, where the kernel has taken the datagrams apart."""
+        for machine in self.left, self.right:
+            machine.run("ethtool", "-K", "eth0", "tx-udp-segmentation", "off", "gso", "off")
+        capture = self.folder / "wire.pcap"
+        dump = hosts.Process(self.left.command("tcpdump", "-i", "eth0", "-U", "-s", "0", "-B", "16384", "-Z", "root", "-w",
+                                               capture, "udp", "port", "4791"), self.folder / "dump.log", os.environ)
+        self.addCleanup(dump.end)
+        wait_until(lambda: "listening" in dump.output(), "the capture has begun")
+        for options in (("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "10", "-s", "60001"),
+                        ("ib_send_bw", "-d", "softib0", "-x", "1", "-n", "10", "-s", "60001")):
+            self.pair(*options)
+        self.pair("ibv_ud_pingpong", options=("-g", "0", "-n", "10", "-s", "1001"))
+        dump.end()
+        packets = list(packets_of(capture.read_bytes()))
+        self.assertGreater(len([packet for packet in packets if len(packet) > 4096]), 200)
+        self.assertEqual([packet.hex() for packet in packets if not has_right_icrc(packet)], [])
+        self.assertEqual({packet[0] >> 4 for packet in packets}, {4, 6})
+
+    @hosts.needs("ib_write_bw")
+    def test_three_programs_on_each_machine(self):
+        """The kernel hands each packet to the process of its queue pair."""
+        ports = 18515, 18516, 18517
+        servers = [self.left.start("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "500", "-p", str(port))
+                   for port in ports]
+        for server in servers:
+            self.addCleanup(server.end)
+        wait_until(lambda: self.left.run("ss", "-Hlnt").stdout.count("LISTEN") == len(ports), "all servers listen")
+        clients = [self.right.start("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "500", "-p", str(port), LEFT)
+                   for port in ports]
+        for process in (*clients, *servers):
+            self.addCleanup(process.end)
+            self.assertTrue(process.ends(PATIENCE))
+            self.assertEqual(process.status(), 0, process.output())
+        self.assertEqual(self.left.counters()["drop_unknown_qp"], 0)
+
+    def test_on_one_machine(self):
+        """Packets to an address of the port itself do not leave the machine."""
+        server = self.left.start("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100")
+        self.addCleanup(server.end)
+        wait_until(self.listens, "the server listens")
+        self.left.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT)
+        self.assertTrue(server.ends(PATIENCE), server.output())
+
+
+class Loss(Roce):
+    """What networks do to packets."""
+
+    @hosts.needs("ib_write_bw")
+    def test_operations_complete_in_spite_of_loss(self):
+        for machine in self.left, self.right:
+            machine.run_on("true")
+            machine.softib("set", "--subnet", machine.subnet(), "link", "roce", "loss", "1", "duplicate", "1", "reorder", "1")
+        for name, *options in ("ib_write_bw",), ("ib_read_bw",), ("ib_send_bw",), ("ib_atomic_bw",):
+            with self.subTest(name):
+                self.pair(name, options=("-d", "softib0", "-x", "0", "-n", "100", *options))
+        counters = self.left.counters()
+        self.assertGreater(counters["rc_duplicates"] + counters["rc_sequence_errors"], 0)
+
+    def test_strangers_do_no_harm(self):
+        """Any bytes to the port are counted, and a server on it goes on."""
+        server = self.left.start("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100")
+        self.addCleanup(server.end)
+        wait_until(self.listens, "the server listens")
+        script = (f"import os, random, socket; r = random.Random(4); s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  f"for i in range(2000): s.sendto(r.randbytes(r.choice([0, 1, 15, 16, 20, 60, 300, 4000])), ('{LEFT}', 4791))")
+        self.right.run("python3", "-c", script)
+        counters = self.left.counters()
+        self.assertGreater(counters["drop_icrc"] + counters["drop_malformed"], 100)
+        done = self.right.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr + server.output())
+
+
+def packets_of(pcap):
+    """Returns the IP packets of a capture of Ethernet frames."""
+    at = 24
+    while at < len(pcap):
+        size = struct.unpack("<I", pcap[at + 8:at + 12])[0]
+        yield pcap[at + 16 + 14:at + 16 + size]
+        at += 16 + size
+
+
+def has_right_icrc(packet):
+    """Computes the ICRC of a RoCE v2 packet from the IP header on (IBA annex A17.9.5)."""
+    is_v4 = packet[0] >> 4 == 4
+    size = 20 if is_v4 else 40
+    header = bytearray(packet[:size])
+    if is_v4:
+        length = struct.unpack(">H", packet[2:4])[0]
+        header[1] = header[8] = header[10] = header[11] = 0xff
+    else:
+        length = size + struct.unpack(">H", packet[4:6])[0]
+        header[0] |= 0x0f
+        header[1] = header[2] = header[3] = header[7] = 0xff
+    udp = bytearray(packet[size:size + 8])
+    udp[6] = udp[7] = 0xff
+    rest = bytearray(packet[size + 8:length - 4])
+    rest[4] = 0xff
+    right = zlib.crc32(b"\xff" * 8 + bytes(header) + bytes(udp) + bytes(rest))
+    return right == struct.unpack("<I", packet[length - 4:length])[0]
+
+
+if __name__ == "__main__":
+    hosts.main()
