@@ -72,7 +72,7 @@ function __softib_complete
     set -l program $words[1]
     set -l command $words[2]
     if test (count $words) = 1
-        printf '%s\n' subnet run exec lab show metrics set list stop topology
+        printf '%s\n' subnet run roce exec lab show metrics set list stop topology
         __softib_options $program
         return
     end
@@ -87,7 +87,7 @@ function __softib_complete
                 set -a rest $word
             else if test $skip = 1
                 set skip 0
-            else if contains -- $word --subnet --dir --hca --address --capture --hosts --mtu
+            else if contains -- $word --subnet --dir --hca --roce --address --capture --hosts --mtu
                 set skip 1
             else if test "$word" = --
                 set begun 1
@@ -132,6 +132,9 @@ function __softib_complete
         case --topology
             __fish_complete_path $current
             return
+        case --roce
+            command ls /sys/class/net 2>/dev/null
+            return
         case --lmc
             seq 0 7
             return
@@ -145,6 +148,8 @@ function __softib_complete
     switch "$command"
         case set
             __softib_set $program set $words
+        case roce
+            command ls /sys/class/net 2>/dev/null
         case show
             printf '%s\n' nodes switches partitions groups counters
         case lab
