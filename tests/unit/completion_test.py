@@ -179,7 +179,7 @@ def main():
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 
-        expect("softib ", ["subnet", "run", "exec", "lab", "show", "set", "list", "stop", "topology"])
+        expect("softib ", ["subnet", "run", "roce", "exec", "lab", "show", "set", "list", "stop", "topology"])
         expect("softib --", options_of("softib"))
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
         expect("softib exec --hosts 2 ibv_devin", ["ibv_devinfo"], ["--hosts"])

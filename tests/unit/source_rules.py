@@ -117,7 +117,7 @@ PRIVATE = [
       "softib/verbs", "softib/subnetd"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
-      "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
+      "softib/transport", "softib/roce", "softib/endpoint", "softib/umad", "softib/ucma",
       "softib/verbs", "softib/view", "softib/subnetd"}),
 ]
 
@@ -161,6 +161,7 @@ BY_PATH_IN = {
     "cli/capture_target.cpp": "a named pipe that the user names, and no file of a subnet",
     "ucma/ipoib_addresses.cpp": "a UDP socket",
     "cli/launch.cpp": "programs",
+    "cli/roce_command.cpp": "/dev/null",
     "verbs/sysfs.cpp": "/sys",
 }
 

@@ -16,7 +16,7 @@
 #include "softib/cli/roce.hpp"
 #include "softib/cli/run_environment.hpp"
 #include "softib/cli/serve.hpp"
-#include "softib/fabric/fabric.hpp"
+#include "softib/control/client.hpp"
 #include "softib/roce/network_interface.hpp"
 
 namespace softib::cli {
@@ -55,15 +55,15 @@ po::options_description roce_options() {
   ::dup2(null, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  const char* const arguments[] = {"softib", "roce",  "--until-unused",  "--log",
-                                   "error",  "--",    interface.c_str(), nullptr};
+  const char* const arguments[] = {"softib", "roce", "--until-unused",  "--log",
+                                   "error",  "--",   interface.c_str(), nullptr};
   ::execv("/proc/self/exe", const_cast<char**>(arguments));
   ::_exit(kFailure);
 }
 
+/// Asks the process to keep the port for a program that will soon attach.
 bool is_ready(const fabric::SubnetFolder& folder) {
-  const auto fabric = fabric::Fabric::open(folder.fabric());
-  return fabric && fabric->find(subnet::kRoceName);
+  return control::request_attach(folder, {subnet::kRoceName}).has_value();
 }
 
 /// What the process prints until it is ready, or ends.
@@ -98,12 +98,16 @@ Result<void> start_roce(const fabric::SubnetFolder& folder, const std::string& i
     std::this_thread::sleep_for(std::chrono::milliseconds(kPause));
   }
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{errno, std::strerror(errno)};
+  const auto failure = [] {
+    return Error{errno,
+                 std::string("cannot start the process of the RoCE port: ") + std::strerror(errno)};
+  };
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure();
   const FileDescriptor output(ends[0]);
   FileDescriptor input(ends[1]);
   // The process is no child of the program, which may wait for children of its own.
   const auto child = ::fork();
-  if (child < 0) return Error{errno, std::strerror(errno)};
+  if (child < 0) return failure();
   if (child == 0) {
     if (::fork() == 0) execute_process(interface, input.get());
     ::_exit(kSuccess);
@@ -123,8 +127,7 @@ int roce_command(int argc, char** argv) {
   po::positional_options_description positional;
   positional.add("interface", 1);
   int exit_code = kSuccess;
-  const auto parsed =
-      parse_options(argc, argv, roce_options(), positional, kRoceUsage, exit_code);
+  const auto parsed = parse_options(argc, argv, roce_options(), positional, kRoceUsage, exit_code);
   if (!parsed) return exit_code;
   const auto words = arguments_of(*parsed, "interface");
   const auto level = read_log_level(*parsed);

@@ -26,8 +26,8 @@ using ipoib::Result;
 namespace {
 
 /// The options that have a value.
-constexpr std::array<std::string_view, 6> kRunValues{"--roce", "--subnet", "--dir", "--hca", "--address",
-                                                     "--capture"};
+constexpr std::array<std::string_view, 6> kRunValues{"--roce", "--subnet",  "--dir",
+                                                     "--hca",  "--address", "--capture"};
 
 constexpr std::string_view kRunUsage =
     "usage: softib run [OPTION]... [--] PROGRAM [ARGUMENT]...\n\n"

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <utility>
 
 #include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
@@ -104,7 +105,9 @@ class UnusedWatch {
     timer_.expires_after(kInterval);
     timer_.async_wait([this](boost::system::error_code error) {
       if (error) return;
-      unused_ = process_.is_unused() ? unused_ + kInterval : std::chrono::milliseconds(0);
+      const bool is_used = !process_.is_unused() ||
+                           std::exchange(requests_, process_.requests()) != process_.requests();
+      unused_ = is_used ? std::chrono::milliseconds(0) : unused_ + kInterval;
       if (unused_ >= kUnusedFor) return context_.stop();
       look_later();
     });
@@ -114,6 +117,7 @@ class UnusedWatch {
   const subnetd::SubnetProcess& process_;
   boost::asio::steady_timer timer_;
   std::chrono::milliseconds unused_{0};
+  std::uint64_t requests_ = 0;
 };
 
 }  // namespace
@@ -148,9 +152,8 @@ int serve_subnet(const subnetd::SubnetProcess::Options& subnet, const ServeOptio
   const FolderWatch watch(context, process);
   context.run();
   if (watch.has_failed()) {
-    return fail(
-        ipoib::Error{ENOENT, "the folder of the subnet has been removed: " + folder.path() +
-                                 "; programs on the subnet can no longer reach it"});
+    return fail(ipoib::Error{ENOENT, "the folder of the subnet has been removed: " + folder.path() +
+                                         "; programs on the subnet can no longer reach it"});
   }
   log->info("ending");
   return kSuccess;

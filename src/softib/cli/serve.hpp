@@ -1,8 +1,9 @@
 // What `softib subnet` and `softib roce` have in common: they run a subnet process.
 #pragma once
 
-#include <boost/program_options/variables_map.hpp>
 #include <spdlog/common.h>
+
+#include <boost/program_options/variables_map.hpp>
 
 #include "ipoib/result.hpp"
 #include "softib/subnetd/subnet_process.hpp"

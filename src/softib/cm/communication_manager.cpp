@@ -395,11 +395,9 @@ bool CommunicationManager::may_be_with(const Entry& entry, const Peer& peer, std
   return entry.peer == peer && (remote == CommId() || is_of_process);
 }
 
-bool CommunicationManager::has_peer(const Peer& at, std::uint32_t slot,
-                                    std::uint32_t epoch) const {
-  return std::ranges::any_of(connections_, [&](const auto& one) {
-    return may_be_with(one.second, at, slot, epoch);
-  });
+bool CommunicationManager::has_peer(const Peer& at, std::uint32_t slot, std::uint32_t epoch) const {
+  return std::ranges::any_of(
+      connections_, [&](const auto& one) { return may_be_with(one.second, at, slot, epoch); });
 }
 
 void CommunicationManager::process_gone(const Peer& at, std::uint8_t lmc, std::uint32_t slot,

@@ -192,7 +192,7 @@ class Endpoint final : public PacketSink,
 
   FaultyLink faulty_link_;
   std::unique_ptr<roce::Port> network_;  ///< of an Ethernet port
-  transport::SocketEngine engine_;  ///< last: it uses all of the above
+  transport::SocketEngine engine_;       ///< last: it uses all of the above
 };
 
 /// Returns the node of an HCA (`hca`: see HcaName). Looks in the fabric file first, so a program

@@ -2,8 +2,8 @@
 // the file never leaves the machine. Decoding is safe for any content.
 //
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
-//   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 | losses 16 |
-//   reregister_count 16 |
+//   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 |
+//   losses 16 | reregister_count 16 |
 #include "softib/fabric/fabric_layout.hpp"
 
 #include <algorithm>
@@ -81,9 +81,9 @@ PublishedNode::Value encode(const subnet::Node& node) {
       std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.losses} << 16 |
               std::uint64_t{port.speed} << 32 | std::uint64_t{port.width} << 40 |
-              std::uint64_t{port.max_mtu} << 48 |
-              std::uint64_t{port.is_ethernet()} << 54 | std::uint64_t{port.grh_required} << 55 |
-              std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
+              std::uint64_t{port.max_mtu} << 48 | std::uint64_t{port.is_ethernet()} << 54 |
+              std::uint64_t{port.grh_required} << 55 | std::uint64_t{port.mtu} << 56 |
+              std::uint64_t{port.number} << 60;
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);

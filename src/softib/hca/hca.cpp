@@ -1,11 +1,12 @@
 // Objects of the emulated HCA, and the state changes of its queue pairs.
 #include "softib/hca/hca.hpp"
-#include "softib/hca/route.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cerrno>
+
+#include "softib/hca/route.hpp"
 
 namespace softib::hca {
 

@@ -1,5 +1,6 @@
-// The 40 bytes before the payload of a datagram that an Ethernet port has received: the IP header of
-// the packet, as adapters deliver it (IBA annex A17.4.5). An IPv4 header is in the last 20 bytes.
+// The 40 bytes before the payload of a datagram that an Ethernet port has received: the IP header
+// of the packet, as adapters deliver it (IBA annex A17.4.5). An IPv4 header is in the last 20
+// bytes.
 #pragma once
 
 #include <array>

@@ -18,7 +18,8 @@ namespace softib::hca {
     if (!port.grh_required && !port.is_ethernet()) return {};
     return ipoib::Error{EINVAL, "the port requires a GRH: is_global has to be set"};
   }
-  if (to.grh.sgid_index < port.gid_table_size() && !port.gid(to.grh.sgid_index).is_zero()) return {};
+  if (to.grh.sgid_index < port.gid_table_size() && !port.gid(to.grh.sgid_index).is_zero())
+    return {};
   return ipoib::Error{EINVAL, "no such entry in the GID table"};
 }
 

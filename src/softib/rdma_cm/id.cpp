@@ -1,8 +1,8 @@
 #include "softib/rdma_cm/id.hpp"
 
-#include "softib/core/ip_gid.hpp"
-
 #include <algorithm>
+
+#include "softib/core/ip_gid.hpp"
 
 namespace softib::rdma_cm {
 

@@ -113,8 +113,8 @@ TimePoint Manager::next_deadline() const {
   return first;
 }
 
-void Manager::process_gone(std::size_t hca, const cm::Peer& at, std::uint32_t slot, std::uint32_t epoch,
-                           TimePoint now) {
+void Manager::process_gone(std::size_t hca, const cm::Peer& at, std::uint32_t slot,
+                           std::uint32_t epoch, TimePoint now) {
   hcas_.at(hca)->cm.process_gone(at, node_.port(hca).lmc, slot, epoch, now);
   settle(now);
 }

@@ -18,8 +18,7 @@ inline constexpr std::size_t kRouteBytes = ipoib::wire::Lrh::kSize + ipoib::wire
 /// Least bytes of a UDP payload: BTH and ICRC.
 inline constexpr std::size_t kLeastPayload = ipoib::wire::Bth::kSize + ipoib::wire::kIcrcSize;
 /// Most bytes of a UDP payload.
-inline constexpr std::size_t kMostPayload =
-    kMaxPacketBytes - kRouteBytes + ipoib::wire::kIcrcSize;
+inline constexpr std::size_t kMostPayload = kMaxPacketBytes - kRouteBytes + ipoib::wire::kIcrcSize;
 
 /// What the IP header of a packet says beside its addresses.
 struct IpOptions {

@@ -93,8 +93,7 @@ void Icrc::add(ConstBytes bytes) { crc_ = update(crc_, bytes); }
 
 IdentificationCheck::Basis IdentificationCheck::basis_of(std::size_t udp_payload) {
   constexpr std::size_t kAfterIdentification = kIpv4Header - 6 + kUdpHeader;
-  const auto shift =
-      shift_by(kAfterIdentification + udp_payload - ipoib::wire::kIcrcSize);
+  const auto shift = shift_by(kAfterIdentification + udp_payload - ipoib::wire::kIcrcSize);
   Basis basis{};
   std::size_t count = 0;
   for (unsigned bit = 0; bit < 16; ++bit) {

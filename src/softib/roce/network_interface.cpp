@@ -170,8 +170,8 @@ Result<FileDescriptor> watch_interfaces() {
   at.nl_family = AF_NETLINK;
   at.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
-    return Error{errno, std::string("cannot watch the network interfaces: ") +
-                            std::strerror(errno)};
+    return Error{errno,
+                 std::string("cannot watch the network interfaces: ") + std::strerror(errno)};
   }
   return socket;
 }

@@ -85,8 +85,7 @@ class Sender::Message {
     socket_ = std::move(socket);
   }
   [[nodiscard]] bool leads_to(const Route& route) const {
-    return socket_ && route_.options == route.options &&
-           route_.flow.source == route.flow.source &&
+    return socket_ && route_.options == route.options && route_.flow.source == route.flow.source &&
            route_.flow.destination == route.flow.destination &&
            socket_->wanted_port == route.flow.source_port;
   }
@@ -269,7 +268,8 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
   const auto add_datagram = [&](ConstBytes transport, std::size_t payload, std::size_t padding) {
     const auto size = transport.size() + payload + padding + ipoib::wire::kIcrcSize;
     if (!message.empty() && (!segments_ || !message.admits(size, packet.piece_count + 3))) {
-      if (const auto why = flush_message(may_wait || has_begun); why != SendFailure::none) return why;
+      if (const auto why = flush_message(may_wait || has_begun); why != SendFailure::none)
+        return why;
     }
     has_begun = true;
     message.add(transport, size, [&](auto visit) {
@@ -285,8 +285,7 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
     const auto transport =
         is_one_piece ? headers.subspan(kRouteBytes, kBth) : headers.subspan(kRouteBytes);
     if (is_one_piece) pieces.take(kRouteBytes + kBth, [](ConstBytes) {});
-    const auto why =
-        add_datagram(transport, packet.size() - kRouteBytes - transport.size(), 0);
+    const auto why = add_datagram(transport, packet.size() - kRouteBytes - transport.size(), 0);
     if (why != SendFailure::none) return why;
   } else {
     const auto whole = ConnectedPacket::parse_headers(headers);
@@ -298,8 +297,8 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
       left -= payload;
       HeaderBytes bytes;
       const auto size = part.emit_headers(payload, bytes);
-      const auto why = add_datagram(ConstBytes(bytes).first(size).subspan(kRouteBytes), payload,
-                                    part.bth.pad);
+      const auto why =
+          add_datagram(ConstBytes(bytes).first(size).subspan(kRouteBytes), payload, part.bth.pad);
       if (why != SendFailure::none) return why;
     }
   }

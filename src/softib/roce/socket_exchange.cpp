@@ -71,8 +71,7 @@ std::optional<FileDescriptor> receive_with(int socket, void* content, std::size_
     descriptor = FileDescriptor(fd);
   }
   errno = EPROTO;
-  const bool is_whole =
-      bytes == static_cast<ssize_t>(size) && (message.msg_flags & MSG_TRUNC) == 0;
+  const bool is_whole = bytes == static_cast<ssize_t>(size) && (message.msg_flags & MSG_TRUNC) == 0;
   return is_whole ? std::optional(std::move(descriptor)) : std::nullopt;
 }
 

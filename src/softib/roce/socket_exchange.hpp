@@ -1,5 +1,5 @@
-// How the process of a RoCE port passes receive sockets on: a program sends a datagram with its slot
-// and one end of a socket pair, and gets a message for each address through the other end.
+// How the process of a RoCE port passes receive sockets on: a program sends a datagram with its
+// slot and one end of a socket pair, and gets a message for each address through the other end.
 #pragma once
 
 #include <cstdint>

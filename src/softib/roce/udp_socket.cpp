@@ -27,7 +27,8 @@ void set(const FileDescriptor& socket, int level, int option, int value) {
 Result<FileDescriptor> open_socket(const Gid& address) {
   const int family = is_ipv4(address) ? AF_INET : AF_INET6;
   FileDescriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return Error{errno, std::string("cannot open a UDP socket: ") + std::strerror(errno)};
+  if (!socket)
+    return Error{errno, std::string("cannot open a UDP socket: ") + std::strerror(errno)};
   // DF, so that no packet is fragmented; the kernel then writes the identification 0 into packets
   // of a socket that is not connected, which the ICRC relies on.
   if (family == AF_INET) {
@@ -92,8 +93,8 @@ Result<void> ReceiveSockets::add() {
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   if (sockets_.empty() && ::setsockopt(socket->get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF,
                                        &program, sizeof program) != 0) {
-    return Error{errno, std::string("cannot filter packets by queue pair: ") +
-                            std::strerror(errno)};
+    return Error{errno,
+                 std::string("cannot filter packets by queue pair: ") + std::strerror(errno)};
   }
   sockets_.push_back(std::move(*socket));
   return {};

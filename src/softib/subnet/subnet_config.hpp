@@ -35,8 +35,8 @@ struct SubnetConfig {
   std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
   std::vector<PortMtu>
       port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
-  /// The network interface, or one of its addresses, whose RoCE port is the only HCA; empty: this is
-  /// an InfiniBand subnet.
+  /// The network interface, or one of its addresses, whose RoCE port is the only HCA; empty: this
+  /// is an InfiniBand subnet.
   std::string roce{};
   /// nullopt: one switch, to which any HCA is connected when it is added.
   std::optional<topology::Topology> topology{};

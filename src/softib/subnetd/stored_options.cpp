@@ -217,11 +217,11 @@ bool is_valid(const SubnetConfig& config) {
   const auto& partitions = config.partitions;
   std::set<std::uint16_t> keys;
   for (const auto& partition : partitions) keys.insert(partition.pkey.value());
-  return (config.mtu == 4 || config.mtu == 5) && config.lmc <= ipoib::kMaxLmc &&
-         !partitions.empty() && partitions.size() <= subnet::kMaxPartitions &&
-         keys.size() == partitions.size() && keys.contains(ipoib::kDefaultPKey.value()) &&
-         subnet::check_mtus(partitions, config.mtu) && are_valid(config.port_mtus) &&
-         (!config.topology || topology::check(*config.topology)) &&
+  return (config.mtu == 4 || config.mtu == 5) && config.roce.size() <= kMaxNodeName &&
+         config.lmc <= ipoib::kMaxLmc && !partitions.empty() &&
+         partitions.size() <= subnet::kMaxPartitions && keys.size() == partitions.size() &&
+         keys.contains(ipoib::kDefaultPKey.value()) && subnet::check_mtus(partitions, config.mtu) &&
+         are_valid(config.port_mtus) && (!config.topology || topology::check(*config.topology)) &&
          std::all_of(partitions.begin(), partitions.end(),
                      [](const auto& partition) { return is_valid(partition); });
 }

@@ -483,6 +483,7 @@ struct SubnetProcess::Commands {
 };
 
 Result<NodeIndex> SubnetProcess::attach(const fabric::HcaName& hca) {
+  ++requests_;
   const bool is_new = !subnet_.find(hca.name);
   auto node = subnet_.add_hca(hca.name, hca.port);
   if (node && is_new) {

@@ -63,6 +63,8 @@ class SubnetProcess final : private control::RequestHandler,
 
   /// Whether no process is attached to any HCA.
   [[nodiscard]] bool is_unused() const;
+  /// The requests that have come: a program that asks to attach will do so soon.
+  [[nodiscard]] std::uint64_t requests() const { return requests_; }
   /// Whether the folder is still there; without it, nobody can find this process.
   [[nodiscard]] bool has_folder() const { return lock_.is_in(folder_); }
 
@@ -118,11 +120,12 @@ class SubnetProcess final : private control::RequestHandler,
   std::mutex queue_mutex_;
   MadQueue queue_{kMaxQueuedMads};  ///< from the engine to the io_context's thread
   bool is_serving_posted_ = false;
+  std::uint64_t requests_ = 0;
   bool is_loss_logged_ = false;  ///< the loss of the fabric file
   /// False once this object is destroyed; handlers that are still posted check it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
-  std::unique_ptr<RoceSockets> roce_;  ///< of a RoCE port
+  std::unique_ptr<RoceSockets> roce_;             ///< of a RoCE port
   CmMemberships memberships_;
   struct Check {
     ipoib::TimePoint when;

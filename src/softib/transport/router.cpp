@@ -24,7 +24,7 @@ bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::
 Gid destination_gid(const OutgoingPacket& packet) {
   using ipoib::wire::Grh;
   constexpr std::size_t kAt = ipoib::wire::Lrh::kSize + Grh::kSize - Gid::kSize;
-  const auto front = packet.header_size != 0 ? ConstBytes(packet.header).first(packet.header_size)
+  const auto front = packet.header_size != 0   ? ConstBytes(packet.header).first(packet.header_size)
                      : packet.piece_count != 0 ? packet.pieces[0]
                                                : ConstBytes{};
   if (front.size() < kAt + Gid::kSize) return {};

@@ -70,8 +70,8 @@ class SocketEngine {
   void set_deadline(ipoib::TimePoint when);
   void wake();  ///< makes the loop run once; from any thread
 
-  /// Adds a source that is read with the rings, and waits for its descriptors. Calls `change` first,
-  /// which may change them, while nobody uses the source. It must exist until stop().
+  /// Adds a source that is read with the rings, and waits for its descriptors. Calls `change`
+  /// first, which may change them, while nobody uses the source. It must exist until stop().
   void set_source(PacketSource& source, const std::function<void()>& change);
   /// Delivers packets from the rings to the receiver, in this thread. Returns false if there were
   /// none.
@@ -139,13 +139,13 @@ class SocketEngine {
   Linger linger_;
   PacketSource* source_ = nullptr;
   std::mutex source_mutex_;
-  std::vector<int> source_fds_;        ///< in epoll_, each for one event
+  std::vector<int> source_fds_;  ///< in epoll_, each for one event
   enum class Waits : std::uint8_t { unset, no, yes };
   std::vector<Waits> waiters_;       ///< by entry of the wakeup table: whether its waiter waits
   std::size_t waiting_entries_ = 0;  ///< those that do
   bool is_source_armed_ = false;     ///< the kernel wakes the engine for the source
   bool source_is_ready_ = false;     ///< it has, in this turn
-  bool notified_ = false;  ///< the rings have to be read
+  bool notified_ = false;            ///< the rings have to be read
   bool deadline_passed_ = false;
   bool answered_ = false;           ///< a sender got a descriptor
   bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one

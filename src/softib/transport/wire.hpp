@@ -27,11 +27,11 @@ struct Process {
 
 enum class Delivery : std::uint8_t {
   delivered,
-  no_process,  ///< no process has the slot
-  congested,   ///< the receiver has not read its ring in time, or its messages
-  refused,     ///< the system had no descriptor or memory for the connection
-  unreachable, ///< there is no route to the address, or the packet is too long for it
-  lost,        ///< the receiver died while we sent
+  no_process,   ///< no process has the slot
+  congested,    ///< the receiver has not read its ring in time, or its messages
+  refused,      ///< the system had no descriptor or memory for the connection
+  unreachable,  ///< there is no route to the address, or the packet is too long for it
+  lost,         ///< the receiver died while we sent
 };
 
 /// A MAD packet, LRH to padding, followed by its ICRC if `has_icrc`: the link has bit errors.

@@ -73,7 +73,8 @@ ib_uverbs_ah_attr address_vector(const PathRecord& path, const PortAttributes& p
   vector.src_path_bits = ipoib::path_bits(path.slid, port.lmc);
   vector.static_rate = path.rate;
   vector.port_num = port.number;
-  const bool is_global = port.grh_required || port.is_ethernet() || path.hop_limit > 1 || path.dgid.is_multicast();
+  const bool is_global =
+      port.grh_required || port.is_ethernet() || path.hop_limit > 1 || path.dgid.is_multicast();
   vector.is_global = is_global ? 1 : 0;
   if (vector.is_global != 0) {
     std::ranges::copy(path.dgid.bytes(), std::begin(vector.grh.dgid));

@@ -1,4 +1,3 @@
-#include "softib/core/ip_gid.hpp"
 #include "softib/ucma/ucma_host.hpp"
 
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/random_bits.hpp"
+#include "softib/core/ip_gid.hpp"
 #include "softib/fabric/gsi_checks.hpp"
 #include "softib/ucma/commands.hpp"
 

@@ -252,7 +252,10 @@ class CmFixture : public testing::Test {
   void disconnect() { ASSERT_TRUE(manager.disconnect(handle, {}, now)); }
   void forget() { ASSERT_TRUE(manager.forget(handle)); }
   void destroy() { manager.destroy(handle, now); }
-  void peer_gone() { manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch, now); }
+  void peer_gone() {
+    manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot,
+                         kTheirEpoch, now);
+  }
   /// The peer uses its queue pair for another connection.
   void be_stale() {
     listen();

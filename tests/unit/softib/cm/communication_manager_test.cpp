@@ -357,11 +357,15 @@ TEST_F(CommunicationManagerTest, AGoneProcessTakesOnlyItsOwnConnections) {
   receive(rep());
   confirm();
   forget_output();
-  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch + 1, now);
-  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot + 1, kTheirEpoch, now);
-  manager.process_gone(Peer::of(Lid(12), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch, now);
+  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot,
+                       kTheirEpoch + 1, now);
+  manager.process_gone(Peer::of(theirs.lid, Gid(), theirs.lmc), theirs.lmc, kTheirSlot + 1,
+                       kTheirEpoch, now);
+  manager.process_gone(Peer::of(Lid(12), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch,
+                       now);
   EXPECT_EQ(told(), Words{});
-  manager.process_gone(Peer::of(Lid(9), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch, now);
+  manager.process_gone(Peer::of(Lid(9), Gid(), theirs.lmc), theirs.lmc, kTheirSlot, kTheirEpoch,
+                       now);
   EXPECT_EQ(told(), Words{"Disconnected"}) << "another LID of the port";
 }
 

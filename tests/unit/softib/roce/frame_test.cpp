@@ -48,8 +48,8 @@ TEST(RoceFrame, APacketWithoutGrhHasNoRoute) {
   EXPECT_FALSE(route_of(ConstBytes(bytes).first(20)));
 }
 
-// As rdma_get_udp_sport() and rdma_calc_flow_label() of Linux: 0x54321 is 0x0321 ^ 0x15 below the 14
-// bits of the port.
+// As rdma_get_udp_sport() and rdma_calc_flow_label() of Linux: 0x54321 is 0x0321 ^ 0x15 below the
+// 14 bits of the port.
 TEST(RoceFrame, TheSourcePortFollowsFromTheFlowLabel) {
   EXPECT_EQ(source_port_of(0), 0xc000);
   EXPECT_EQ(source_port_of(0x00001), 0xc001);

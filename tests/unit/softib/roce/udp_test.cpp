@@ -138,8 +138,8 @@ class UdpTest : public ::testing::Test {
   const Qpn in_first_ = QpnLayout::make(1, 0, 5);
   const Qpn in_third_ = QpnLayout::make(9, 2, 5);
   std::vector<std::uint8_t> payload_;
-  std::uint32_t flipped_ = 0;           ///< bits of the ICRC that send_raw() sends wrong
-  std::uint16_t identification_ = 0;    ///< that its ICRC covers
+  std::uint32_t flipped_ = 0;         ///< bits of the ICRC that send_raw() sends wrong
+  std::uint16_t identification_ = 0;  ///< that its ICRC covers
   std::optional<ReceiveSockets> sockets_;
   Sender sender_;
   Receiver own_;

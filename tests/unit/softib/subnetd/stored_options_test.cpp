@@ -70,9 +70,9 @@ std::string changed(const std::string& from, const std::string& to) {
 
 TEST(StoredOptions, ThatAreInvalidAreRefused) {
   for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"\"version\":3", "\"version\":1"},
-           {"\"version\":3", "\"version\":\"2\""},
-           {"\"version\":3", "\"verse\":2"},
+           {"\"version\":4", "\"version\":1"},
+           {"\"version\":4", "\"version\":\"2\""},
+           {"\"version\":4", "\"verse\":2"},
            {"\"sm\":\"own\"", "\"sm\":\"me\""},
            {"\"mtu\":4096", "\"mtu\":1024"},
            {"\"mtu\":4096", "\"mtu\":2049"},
@@ -101,7 +101,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
     const auto parsed = parse_options(changed(from, to));
     EXPECT_FALSE(parsed) << from << " -> " << to;
   }
-  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":3})"}) {
+  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":4})"}) {
     EXPECT_FALSE(parse_options(text)) << text;
   }
   EXPECT_FALSE(parse_options(std::string(100'000, '[')));
@@ -109,7 +109,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
 
 TEST(StoredOptions, OfAnotherVersionAreCalledSo) {
   for (const char* version : {"\"version\":1", "\"version\":\"2\"", "\"verse\":2"}) {
-    const auto parsed = parse_options(changed("\"version\":3", version));
+    const auto parsed = parse_options(changed("\"version\":4", version));
     ASSERT_FALSE(parsed) << version;
     EXPECT_THAT(parsed.error().message, testing::HasSubstr("another version")) << version;
   }
