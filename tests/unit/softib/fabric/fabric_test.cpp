@@ -96,6 +96,23 @@ TEST_F(FabricTest, NodesAreFoundByTheirAddresses) {
   EXPECT_FALSE(in.find(ip("10.1.0.1")));
 }
 
+TEST_F(FabricTest, AnEthernetPortHasItsGidsInPlaceOfAddresses) {
+  auto out = writer();
+  auto node = make_node("roce", 0);
+  node.port.link_layer = LinkLayer::ethernet;
+  node.port.gids = {*Gid::parse("::ffff:10.0.0.1"), *Gid::parse("fe80::1")};
+  out.set_node(3, node);
+  const auto in = reader();
+  const auto read = in.node(3);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->port, node.port);
+  EXPECT_EQ(read->port.max_mtu, 5);
+  EXPECT_EQ(read->addresses, (std::vector<IpAddress>{*ipoib::parse_ip_address("10.0.0.1"),
+                                                     *ipoib::parse_ip_address("fe80::1")}));
+  EXPECT_EQ(in.find(*ipoib::parse_ip_address("10.0.0.1")), NodeIndex{3});
+  EXPECT_FALSE(in.find(*ipoib::parse_ip_address("10.0.0.2")));
+}
+
 TEST_F(FabricTest, AReaderSeesWhatTheWriterPublished) {
   auto out = writer();
   const auto in = reader();
