@@ -151,6 +151,7 @@ std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
 }
 
 bool Router::has_untaken(Lid dlid, Qpn destination) {
+  if (uplink_ != nullptr) return false;  // nobody knows
   const auto node = fabric_.node_at(at_, dlid);
   return node && wire_.has_untaken({*node, QpnLayout::slot(destination)});
 }

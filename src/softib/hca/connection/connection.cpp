@@ -28,7 +28,8 @@ bool Connection::takes(const ConnectedPacket& packet) const {
 
 bool Connection::is_from_peer(const ConnectedPacket& packet) const {
   const auto& path = attributes.path;
-  if (packet.lrh.slid != Lid(path.dlid)) return false;
+  // What a program gives as DLID of an Ethernet port means nothing.
+  if (!hca_.port.is_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
   return !packet.grh || path.is_global == 0 ||
          packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
 }

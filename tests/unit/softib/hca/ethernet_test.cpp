@@ -129,6 +129,7 @@ TEST_F(EthernetTest, AConnectionTakesPacketsOfItsPeersAddressAlone) {
       qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
   attr.qp_state = IBV_QPS_RTR;
   attr.ah_attr = address(kOurs, 0);
+  attr.ah_attr.dlid = 0xffff;  // of a REQ of Linux: IB_LID_PERMISSIVE
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = 0x11;
   attr.rq_psn = 1;
