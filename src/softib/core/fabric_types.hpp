@@ -34,6 +34,8 @@ inline constexpr std::uint8_t kMaxHcaPorts = 2;
 using NodeIndex = std::uint16_t;
 /// The node of the subnet process: its SM, or with an external SM its switch.
 inline constexpr NodeIndex kSubnetNode = 0;
+/// The only HCA, if the subnet is that of a RoCE port.
+inline constexpr NodeIndex kRoceNode = 1;
 using NodeSet = std::bitset<kMaxNodes>;
 
 /// Number of a switch in its subnet.

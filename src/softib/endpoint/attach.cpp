@@ -71,7 +71,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
   try {
     auto endpoint =
         std::make_unique<Endpoint>(folder, std::move(*fabric), node, *record, std::move(*slot));
-    if (record->port.is_ethernet()) {
+    if (record->port.is_ethernet() && node != kSubnetNode) {
       if (const auto borrowed = endpoint->borrow_sockets(); !borrowed) return borrowed.error();
     }
     return endpoint;

@@ -43,6 +43,7 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
                                                             : fabric::PortCounter::link_duplicates);
                    },
                    std::uint64_t{node_} << 32 | qpn_seed(slot_)),
+      network_(make_network(record.port)),
       engine_(slot_.listener(), *this) {
   set_faults(record.port.faults);
   slot_.occupy(fabric_);
@@ -323,19 +324,25 @@ void Endpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_bytes, bytes);
 }
 
-void Endpoint::use_network(NodeIndex hca, roce::BorrowedSockets sockets) {
-  const bool is_new = network_ == nullptr;
+/// The subnet of a RoCE port has one HCA, whose messages of communication management come to the
+/// process of the port.
+std::unique_ptr<roce::Port> Endpoint::make_network(const PortAttributes& port) {
+  if (!port.is_ethernet()) return nullptr;
   roce::Receiver::Handler& self = *this;
-  if (is_new) network_ = std::make_unique<roce::Port>(self);
+  auto network = std::make_unique<roce::Port>(self);
+  router_.set_uplink(*network, node_ == kSubnetNode ? kRoceNode : node_);
+  return network;
+}
+
+void Endpoint::use_sockets(roce::BorrowedSockets sockets) {
   engine_.set_source(*network_,
                      [&] { network_->set_sockets(sockets.interface, std::move(sockets.sockets)); });
-  if (is_new) router_.set_uplink(*network_, hca);
 }
 
 ipoib::Result<void> Endpoint::borrow_sockets() {
   auto sockets = roce::borrow_sockets(folder_, slot_.index());
   if (!sockets) return sockets.error();
-  use_network(node_, std::move(*sockets));
+  use_sockets(std::move(*sockets));
   return {};
 }
 

@@ -75,10 +75,9 @@ class Endpoint final : public PacketSink,
   [[nodiscard]] fabric::PortCounterValues counters() const;
 
   // --- An Ethernet port -------------------------------------------------------------------------
-  /// Makes this the endpoint of an Ethernet port, whose HCA is the node `hca`: packets to its
-  /// addresses come from these sockets. For the process of the port; the others take those of their
-  /// slot by themselves.
-  void use_network(NodeIndex hca, roce::BorrowedSockets sockets);
+  /// Packets to the addresses of the port come from these sockets. For the process of the port; the
+  /// others take those of their slot by themselves.
+  void use_sockets(roce::BorrowedSockets sockets);
 
   // --- Packets ---------------------------------------------------------------------------------
   void send(std::span<const OutgoingPacket> batch) override;
@@ -139,6 +138,7 @@ class Endpoint final : public PacketSink,
   [[nodiscard]] bool watch(int socket, transport::Process process) override;
   void connection_ended(transport::Process process) override;
 
+  [[nodiscard]] std::unique_ptr<roce::Port> make_network(const PortAttributes& port);
   [[nodiscard]] ipoib::Result<void> borrow_sockets();
   /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
   /// is lost or its link has faults.
@@ -191,7 +191,7 @@ class Endpoint final : public PacketSink,
   ipoib::TimePoint deadline_ = ipoib::kNever;
 
   FaultyLink faulty_link_;
-  std::unique_ptr<roce::Port> network_;  ///< of an Ethernet port
+  const std::unique_ptr<roce::Port> network_;  ///< null: the port is none of Ethernet
   transport::SocketEngine engine_;       ///< last: it uses all of the above
 };
 

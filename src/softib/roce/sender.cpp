@@ -78,6 +78,11 @@ class Sender::Message {
  public:
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
+  /// Forgets everything. The socket may be of a sender that has gone.
+  void reset() {
+    forget();
+    socket_.reset();
+  }
   /// Requires that it is empty.
   void set_route(const Route& route, std::shared_ptr<Socket> socket) {
     route_ = route;
@@ -309,7 +314,7 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
 std::size_t Sender::send(std::span<const OutgoingPacket* const> packets, bool may_wait,
                          SendFailure& why) {
   thread_local Message message;
-  message.forget();
+  message.reset();
   why = SendFailure::none;
   std::size_t sent = 0;
   for (const auto* const packet : packets) {

@@ -42,6 +42,7 @@ void SubnetManager::set_up_switches() {
     Guid guid = node.port.node_guid;
     if (guid == Guid()) guid = make_guids(node.name, 1).node;
     node.port = new_port();
+    if (!config_.roce.empty()) node.port.link_layer = LinkLayer::ethernet;
     node.port.node_guid = node.port.port_guid = guid;
     node.port.state = PortState::active;
     node.port.pkeys[0] = ipoib::kDefaultPKey;

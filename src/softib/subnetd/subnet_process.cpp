@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <cassert>
 #include <stdexcept>
 #include <utility>
 
@@ -174,8 +175,9 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
 void SubnetProcess::start_roce() {
   roce_ = std::make_unique<RoceSockets>(context_, folder_, config_.roce, log_);
   const NodeIndex hca = value_or_throw(subnet_.add_hca(subnet::kRoceName));
+  assert(hca == kRoceNode);
   roce_->start([this, hca](const roce::NetworkInterface& interface) {
-    endpoint_->use_network(hca, roce_->own());
+    endpoint_->use_sockets(roce_->own());
     auto port = subnet_.node(hca)->port;
     roce::apply(interface, port);
     (void)subnet_.set_port(hca, port);

@@ -137,7 +137,7 @@ class SocketEngine {
   ReceiveRings rings_;
   WakeupTable wakeup_table_;
   Linger linger_;
-  PacketSource* source_ = nullptr;
+  std::atomic<PacketSource*> source_ = nullptr;
   std::mutex source_mutex_;
   std::vector<int> source_fds_;  ///< in epoll_, each for one event
   enum class Waits : std::uint8_t { unset, no, yes };
