@@ -267,8 +267,10 @@ class Loss(Roce):
         script = (f"import os, random, socket; r = random.Random(4); s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
                   f"for i in range(2000): s.sendto(r.randbytes(r.choice([0, 1, 15, 16, 20, 60, 300, 4000])), ('{LEFT}', 4791))")
         self.right.run("python3", "-c", script)
-        counters = self.left.counters()
-        self.assertGreater(counters["drop_icrc"] + counters["drop_malformed"], 100)
+        def counted():
+            counters = self.left.counters()
+            return counters["drop_icrc"] + counters["drop_malformed"] > 100
+        wait_until(counted, "they are counted")
         done = self.right.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT, check=False)
         self.assertEqual(done.returncode, 0, done.stderr + server.output())
 
