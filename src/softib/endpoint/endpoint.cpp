@@ -266,7 +266,8 @@ void Endpoint::hung_up(int fd) {
 }
 
 void Endpoint::count(fabric::PortCounter counter, std::uint64_t by) {
-  if (by != 0) fabric_.count(node_, counter, by);
+  const bool is_of_port = network_ != nullptr && node_ == kSubnetNode;
+  if (by != 0) fabric_.count(is_of_port ? kRoceNode : node_, counter, by);
 }
 
 fabric::PortCounterValues Endpoint::counters() const { return fabric_.counters(node_); }

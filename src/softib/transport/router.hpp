@@ -14,7 +14,8 @@ namespace softib::transport {
 
 class Router {
  public:
-  /// All references must outlive the router. `node` is the sending node; drops count for it.
+  /// All references must outlive the router. `node` is the sending node; drops count for it, or for
+  /// the HCA of an Ethernet port.
   Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node)
       : folder_(folder), fabric_(fabric), wire_(wire), node_(node), at_(fabric.switch_of(node)) {}
 
@@ -72,7 +73,7 @@ class Router {
   void count_sent(ConstBytes packet);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
   void count(fabric::PortCounter counter, std::uint64_t by = 1) {
-    fabric_.count(node_, counter, by);
+    fabric_.count(uplink_ != nullptr ? hca_ : node_, counter, by);
   }
 
   const fabric::SubnetFolder& folder_;
