@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "findings.hpp"
-#include "progress.hpp"
+#include "resolution.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
