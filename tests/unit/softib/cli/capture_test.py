@@ -16,8 +16,8 @@ from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, skip, wait_f
 
 need("ibping", "saquery")
 SOFTIB = os.path.abspath(sys.argv[1])
+SCHEMA = pathlib.Path(__file__).resolve().parents[4] / "docs/json/softib-capture.json"
 HEADER = 24
-GSI = 1
 
 
 def packets_of(path):
@@ -147,6 +147,7 @@ def a_number_of_packets_and_files():
         capture = Running(subnet, "some.pcap", "--count", "3", "--json")
         wait_for("its end", lambda: ping(subnet) and capture.process.poll() is not None)
         said = json.loads(capture.finish()[0])
+        equal(sorted(said), sorted(json.loads(SCHEMA.read_text(encoding="utf-8"))["required"]))
         equal(said, {"subnet": "default", "packets": 3, "lost": 0, "programs_missing": 0})
         equal(len(capture.packets()), 3)
         equal(capture.path.stat().st_mode & 0o777, 0o600)
