@@ -39,6 +39,7 @@ void end_at_signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { is_interrupted = 1; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  (void)std::signal(SIGPIPE, SIG_IGN);  // a reader may close its pipe early
 }
 
 po::options_description capture_options() {
@@ -55,9 +56,9 @@ po::options_description capture_options() {
 }
 
 /// Owns the output of a capture, and its counts.
-class Writer {
+class CaptureWriter {
  public:
-  Writer(OutputRing output, std::optional<std::uint64_t> most)
+  CaptureWriter(OutputRing output, std::optional<std::uint64_t> most)
       : output_(std::move(output)), most_(most) {}
 
   /// Returns whether to go on.
@@ -102,7 +103,7 @@ class Writer {
   std::optional<ipoib::Error> error_;
 };
 
-std::string summary(const Writer& writer, const SubnetCapture& capture) {
+std::string summary(const CaptureWriter& writer, const SubnetCapture& capture) {
   std::string text = std::to_string(writer.packets()) +
                      (writer.packets() == 1 ? " packet, " : " packets, ") +
                      std::to_string(capture.lost()) + " left out";
@@ -111,8 +112,8 @@ std::string summary(const Writer& writer, const SubnetCapture& capture) {
   return text;
 }
 
-int report(const Writer& writer, const SubnetCapture& capture, const fabric::SubnetFolder& folder,
-           bool is_json) {
+int report(const CaptureWriter& writer, const SubnetCapture& capture,
+           const fabric::SubnetFolder& folder, bool is_json) {
   if (!is_json) {
     std::cerr << summary(writer, capture) << '\n';
     return kSuccess;
@@ -125,7 +126,8 @@ int report(const Writer& writer, const SubnetCapture& capture, const fabric::Sub
       '\n');
 }
 
-int run(const fabric::SubnetFolder& folder, SubnetCapture capture, Writer writer, bool is_json) {
+int run(const fabric::SubnetFolder& folder, SubnetCapture capture, CaptureWriter writer,
+        bool is_json) {
   const auto add = [&](const CaptureOrder::Packet& packet) { return writer.add(packet); };
   ipoib::program::Progress progress;
   while (is_interrupted == 0 && writer.goes_on() && !capture.has_ended()) {
@@ -198,7 +200,7 @@ int capture_command(int argc, char** argv) {
   if (!capture) return fail(capture.error());
   auto output = OutputRing::open(file, ipoib::erf::file_header(), limits);
   if (!output) return fail(output.error());
-  return run(*folder, std::move(*capture), Writer(std::move(*output), most),
+  return run(*folder, std::move(*capture), CaptureWriter(std::move(*output), most),
              options->contains("json"));
 }
 

@@ -11,6 +11,7 @@
 #include "softib/cli/real_subnet.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <cctype>
 #include <cstdio>
@@ -131,7 +132,7 @@ std::uint64_t bytes_of(const json::object& counters, std::string_view name) {
   return words > kMost / 4 ? kMost : words * 4;
 }
 
-std::string hex(std::uint64_t value) {
+std::string guid_text(std::uint64_t value) {
   std::array<char, 24> text{};
   (void)std::snprintf(text.data(), text.size(), "0x%016llx",
                       static_cast<unsigned long long>(value));
@@ -139,9 +140,9 @@ std::string hex(std::uint64_t value) {
 }
 
 /// Makes the object of a topology with LIDs and counters.
-class Writer {
+class RealSubnetWriter {
  public:
-  Writer(const Topology& topology, const PortLids& lids, const Counters& counters)
+  RealSubnetWriter(const Topology& topology, const PortLids& lids, const Counters& counters)
       : topology_(topology), lids_(lids), counters_(counters), ports_(topology.switches.size()) {
     for (const auto& hca : topology.hcas) nodes_.push_back(node(hca));
     for (const auto& cable : topology.cables) {
@@ -160,7 +161,7 @@ class Writer {
                      {"name", each.name},
                      {"description", topology::description_of(each)},
                      {"lid", lid_of(each.guid, 0)},
-                     {"guid", hex(each.guid.value())},
+                     {"guid", guid_text(each.guid.value())},
                      {"state", "present"},
                      {"port_count", each.ports},
                      {"ports", json::array(ports_[i].begin(), ports_[i].end())}});
@@ -181,7 +182,7 @@ class Writer {
   [[nodiscard]] static json::object node(const topology::Hca& hca) {
     return {
         {"name", hca.name},          {"description", topology::description_of(hca)}, {"lid", 0},
-        {"state", "down"},           {"node_guid", hex(hca.guid.value())},           {"switch", ""},
+        {"state", "down"},           {"node_guid", guid_text(hca.guid.value())},     {"switch", ""},
         {"counters", json::object()}};
   }
   void add_end(const End& here, const End& there, const topology::Cable& cable) {
@@ -237,7 +238,7 @@ ipoib::Result<RealSubnet> real_subnet(std::string_view ibnetdiscover, const std:
   if (!file) return file.error();
   const auto lids = read_lids(ibnetdiscover);
   const auto read = read_counters(counters);
-  Writer writer(file->topology, lids, read);
+  RealSubnetWriter writer(file->topology, lids, read);
   auto nodes = writer.take_nodes();
   return RealSubnet{{{"subnet", name},
                      {"source", "ibnetdiscover"},

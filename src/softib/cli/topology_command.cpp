@@ -32,9 +32,8 @@ po::options_description topology_options() {
       "format,f",
       po::value<std::string>()->default_value("summary", "summary")->value_name("FORMAT"),
       "summary, net (file of ibsim), ibnetdiscover (its output), dot (Graphviz), svg or json")(
-      "json,j", "short for --format json")(
-      "output,o", po::value<std::string>()->value_name("FILE"),
-      "replace FILE in one step instead of printing");
+      "json,j", "short for --format json")("output,o", po::value<std::string>()->value_name("FILE"),
+                                           "replace FILE in one step instead of printing");
   return options;
 }
 

@@ -2,6 +2,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <string>
 
 #include "softib/cli/commands.hpp"
 #include "softib/cli/view_data.hpp"
@@ -41,8 +43,6 @@ po::options_description view_options() {
                             "with --ibnetdiscover: outputs of perfquery, for rates and drops");
   return options;
 }
-
-extern "C" char** environ;
 
 /// The browser ends by itself; this process does not wait for it.
 ipoib::Result<void> open_page(const std::string& url) {

@@ -41,7 +41,7 @@ json::object layout_json(const topology::Topology& topology) {
           {"hcas", std::move(hcas)}};
 }
 
-std::string mlid_text(Lid mlid) {
+std::string text_of_mlid(Lid mlid) {
   std::array<char, 8> text{};
   (void)std::snprintf(text.data(), text.size(), "0x%04x", mlid.value());
   return text.data();
@@ -112,7 +112,7 @@ Result<json::object> SubnetViewData::switch_tables(std::string_view name) {
     for (std::size_t i = 0; i < kMaxGroups; ++i) {
       const auto mlid = subnet::group_lid(i);
       const auto exits = fabric->exits(at, mlid);
-      if (exits.any()) mft.push_back({{"mlid", mlid_text(mlid)}, {"ports", ports_json(exits)}});
+      if (exits.any()) mft.push_back({{"mlid", text_of_mlid(mlid)}, {"ports", ports_json(exits)}});
     }
     return json::object{{"name", node->name}, {"lft", std::move(lft)}, {"mft", std::move(mft)}};
   }
@@ -121,7 +121,8 @@ Result<json::object> SubnetViewData::switch_tables(std::string_view name) {
 
 Result<json::object> SubnetViewData::group_exits(std::string_view mlid) {
   const bool has_prefix = mlid.starts_with("0x");
-  const auto number = has_prefix ? ipoib::parse_number<std::uint16_t>(mlid.substr(2), 16) : std::nullopt;
+  const auto number =
+      has_prefix ? ipoib::parse_number<std::uint16_t>(mlid.substr(2), 16) : std::nullopt;
   const Lid lid(number.value_or(0));
   if (!subnet::is_group(lid)) return Error{ENOENT, "no such group"};
   const auto fabric = this->fabric();
@@ -134,7 +135,7 @@ Result<json::object> SubnetViewData::group_exits(std::string_view mlid) {
       exits.push_back({{"switch", node->name}, {"ports", ports_json(ports)}});
     }
   }
-  return json::object{{"mlid", mlid_text(lid)}, {"exits", std::move(exits)}};
+  return json::object{{"mlid", text_of_mlid(lid)}, {"exits", std::move(exits)}};
 }
 
 // --- Files of a real subnet ----------------------------------------------------------------------

@@ -85,10 +85,9 @@ class Members {
     if (list == nullptr || list->size() > most) return invalid(key), names;
     for (const auto& each : *list) {
       const auto* const name = each.if_string();
-      if (name == nullptr || !is_valid_name(*name) || std::ranges::count(names, *name) != 0) {
-        return invalid(key), names;
-      }
-      names.emplace_back(*name);
+      std::string text = name != nullptr ? std::string(*name) : std::string();
+      if (!is_valid_name(text) || std::ranges::count(names, text) != 0) return invalid(key), names;
+      names.push_back(std::move(text));
     }
     return names;
   }

@@ -99,10 +99,10 @@ struct SetSwitch {
   std::string name;
   subnet::SwitchState state = subnet::SwitchState::present;
 };
+inline constexpr std::size_t kMaxCapturedHcas = 48;  ///< of the longest names in one line
 /// Has the processes of these HCAs pass on what they send and receive; or, if there are none, those
 /// of all what they send. They connect to the socket of the capture; so does the subnet process,
 /// and ends the capture when that connection ends.
-inline constexpr std::size_t kMaxCapturedHcas = 48;  ///< of the longest names in one line
 struct Capture {
   fabric::CaptureId id = 0;
   std::vector<std::string> hcas;

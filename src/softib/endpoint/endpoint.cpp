@@ -37,7 +37,7 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
       wire_(folder_, fabric_, this),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
-      live_captures_(folder_, fabric_, {node_, slot_.index(), slot_.epoch()}),
+      live_captures_(folder_, {node_, slot_.index(), slot_.epoch()}),
       faulty_link_([this](const WirePacket& packet) { send_now(packet); },
                    [this](FaultyLink::Event event) {
                      count(event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault

@@ -14,7 +14,6 @@
 #include "erf/capture_messages.hpp"
 #include "softib/endpoint/receivers.hpp"
 #include "softib/fabric/capture_slots.hpp"
-#include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/transport/fork_guard.hpp"
 
@@ -23,10 +22,9 @@ namespace softib::endpoint {
 /// Owns the connections to those who capture.
 class LiveCaptures final : public PacketObserver {
  public:
-  /// `folder` and `fabric` must outlive it; `self` is the process of the endpoint.
-  LiveCaptures(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric,
-               const RemoteProcess& self)
-      : folder_(folder), fabric_(fabric), self_(self) {}
+  /// `folder` must outlive it; `self` is the process of the endpoint.
+  LiveCaptures(const fabric::SubnetFolder& folder, const RemoteProcess& self)
+      : folder_(folder), self_(self) {}
 
   /// An observer that sees the packets, too; to be called before there are any. It must outlive
   /// this object.
@@ -60,7 +58,6 @@ class LiveCaptures final : public PacketObserver {
   [[nodiscard]] bool wants_received() const;
 
   const fabric::SubnetFolder& folder_;
-  const fabric::Fabric& fabric_;
   const RemoteProcess self_;
   PacketObserver* next_ = nullptr;
 

@@ -201,6 +201,7 @@ void SubnetProcess::publish_node(NodeIndex index) {
     if (!removed) return;
     log_.info("HCA {} removed", removed->name);
     fabric_.remove_node(index);
+    fabric_.set_captures(index, 0);
     folder_.remove_node(index);
     return;
   }

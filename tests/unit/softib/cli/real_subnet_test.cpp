@@ -77,23 +77,23 @@ TEST(RealSubnet, HasLidsCablesAndCounters) {
   EXPECT_EQ(host->at("lid"), 5);
   EXPECT_EQ(host->at("switch"), "leaf-1");
   EXPECT_EQ(host->at("switch_port"), 1);
-  EXPECT_EQ(host->at("counters").at("sent_bytes"), 400);
-  EXPECT_EQ(host->at("counters").at("received_bytes"), 200);
+  EXPECT_EQ(host->at("counters").as_object().at("sent_bytes"), 400);
+  EXPECT_EQ(host->at("counters").as_object().at("received_bytes"), 200);
   const auto& ports = leaf->at("ports").as_array();
   ASSERT_EQ(ports.size(), 3U);
-  EXPECT_EQ(ports[0].at("hca"), "host-1");
-  EXPECT_EQ(ports[2].at("port"), 36);
-  EXPECT_EQ(ports[2].at("to"), "spine-1");
-  EXPECT_EQ(ports[2].at("to_port"), 1);
-  EXPECT_EQ(ports[2].at("discards"), 5) << "the last output counts";
-  EXPECT_EQ(ports[2].at("sent_bytes"), 4000);
-  EXPECT_EQ(ports[2].at("link"), "4xQDR");
+  EXPECT_EQ(ports[0].as_object().at("hca"), "host-1");
+  EXPECT_EQ(ports[2].as_object().at("port"), 36);
+  EXPECT_EQ(ports[2].as_object().at("to"), "spine-1");
+  EXPECT_EQ(ports[2].as_object().at("to_port"), 1);
+  EXPECT_EQ(ports[2].as_object().at("discards"), 5) << "the last output counts";
+  EXPECT_EQ(ports[2].as_object().at("sent_bytes"), 4000);
+  EXPECT_EQ(ports[2].as_object().at("link"), "4xQDR");
 }
 
 TEST(RealSubnet, CountersAreOptional) {
   const auto real = real_subnet(kNet, "net", "");
   ASSERT_TRUE(real);
-  EXPECT_EQ(named(real->subnet, "nodes", "host-2")->at("counters").at("sent_bytes"), 0);
+  EXPECT_EQ(named(real->subnet, "nodes", "host-2")->at("counters").as_object().at("sent_bytes"), 0);
 }
 
 TEST(RealSubnet, RefusesWhatIsNoTopology) {
@@ -109,7 +109,9 @@ TEST(RealSubnet, IgnoresOtherLinesOfCounters) {
                            "# Lid 99999999999 port 1\nPortXmitData:..7\n"}) {
     const auto real = real_subnet(kNet, "net", text);
     ASSERT_TRUE(real);
-    EXPECT_EQ(named(real->subnet, "nodes", "host-1")->at("counters").at("sent_bytes"), 0) << text;
+    EXPECT_EQ(named(real->subnet, "nodes", "host-1")->at("counters").as_object().at("sent_bytes"),
+              0)
+        << text;
   }
 }
 
