@@ -118,7 +118,7 @@ Counters read_counters(std::string_view text) {
   return all;
 }
 
-std::uint64_t counter(const json::object& counters, std::string_view name) {
+std::uint64_t value_in(const json::object& counters, std::string_view name) {
   const auto* const value = counters.if_contains(name);
   if (value == nullptr) return 0;
   if (const auto* const number = value->if_uint64()) return *number;
@@ -127,7 +127,7 @@ std::uint64_t counter(const json::object& counters, std::string_view name) {
 
 /// PortXmitData and PortRcvData count words of four bytes.
 std::uint64_t bytes_of(const json::object& counters, std::string_view name) {
-  const auto words = counter(counters, name);
+  const auto words = value_in(counters, name);
   constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
   return words > kMost / 4 ? kMost : words * 4;
 }
@@ -156,7 +156,7 @@ class RealSubnetWriter {
     for (std::size_t i = 0; i < topology_.switches.size(); ++i) {
       const auto& each = topology_.switches[i];
       std::ranges::sort(ports_[i], {},
-                        [](const json::object& port) { return counter(port, "port"); });
+                        [](const json::object& port) { return value_in(port, "port"); });
       out.push_back({{"switch", i},
                      {"name", each.name},
                      {"description", topology::description_of(each)},
@@ -194,9 +194,9 @@ class RealSubnetWriter {
     json::object port{{"port", here.port},
                       {"state", "active"},
                       {"link", topology::rate_text(cable)},
-                      {"sent_packets", counter(counters, "PortXmitPkts")},
+                      {"sent_packets", value_in(counters, "PortXmitPkts")},
                       {"sent_bytes", bytes_of(counters, "PortXmitData")},
-                      {"discards", counter(counters, "PortXmitDiscards")},
+                      {"discards", value_in(counters, "PortXmitDiscards")},
                       {"counters", counters}};
     if (there.is_switch) {
       port["to"] = topology_.switches[there.index].name;

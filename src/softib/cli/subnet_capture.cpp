@@ -31,7 +31,7 @@ constexpr int kEventsAtOnce = 64;
 constexpr int kMessagesAtOnce = 16;
 constexpr int kAttempts = 16;  ///< to find an id that is free
 
-bool watch(int epoll, int descriptor) {
+bool watch_descriptor(int epoll, int descriptor) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = descriptor;
@@ -64,7 +64,7 @@ Result<SubnetCapture> SubnetCapture::begin(const fabric::SubnetFolder& folder,
     auto listener = transport::listen_at(top->get(), name);
     if (!listener) return listener.error();
     ipoib::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
-    if (!epoll || !watch(epoll.get(), listener->get())) {
+    if (!epoll || !watch_descriptor(epoll.get(), listener->get())) {
       return Error{errno, std::string("cannot wait for packets: ") + std::strerror(errno)};
     }
     SubnetCapture capture(folder, id, std::move(*listener), std::move(epoll));
@@ -94,7 +94,7 @@ void SubnetCapture::accept() {
     return;
   }
   const int descriptor = connection.get();
-  if (connections_.size() >= kMaxCapturedProcesses || !watch(epoll_.get(), descriptor)) {
+  if (connections_.size() >= kMaxCapturedProcesses || !watch_descriptor(epoll_.get(), descriptor)) {
     ++refused_;
     return;
   }
