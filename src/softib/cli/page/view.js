@@ -23,6 +23,7 @@ const state = {
   tables: null, // of the chosen switch
   box: null, // [x, y, width, height]
   paused: false,
+  texts: new WeakMap(), // of elements that setChildren() has filled
 };
 
 // --- Values as text ------------------------------------------------------------------------------
@@ -232,8 +233,8 @@ function paint(change) {
     if (!entry) continue;
     let drops = 0;
     for (const port of each.ports) {
-      const change1 = change(`s ${each.name} ${port.port}`);
-      drops += change1 ? change1.drops : 0;
+      const now = change(`s ${each.name} ${port.port}`);
+      drops += now ? now.drops : 0;
     }
     entry.drops = drops;
     dropped += drops;
@@ -348,6 +349,14 @@ function table(caption, columns, rows) {
   return made;
 }
 
+/** Replaces what has changed only: a screen reader keeps its place. */
+function setChildren(parent, children) {
+  const text = children.map((child) => child.textContent).join("\n");
+  if (state.texts.get(parent) === text) return;
+  state.texts.set(parent, text);
+  parent.replaceChildren(...children);
+}
+
 function link(name) {
   if (!name || !state.nodes.has(name)) return name || "";
   const made = element("button", name, { type: "button" });
@@ -420,7 +429,7 @@ function showDetails() {
   byId("chosen").textContent = data ? `${data.ports ? "Switch" : "Host"} ${data.name}` : `${state.chosen} is gone`;
   const tables = byId("tables");
   if (tables.contains(document.activeElement)) return; // it would be replaced
-  tables.replaceChildren(...(data ? (data.ports ? switchTables(data) : hostTables(data)) : []));
+  setChildren(tables, data ? (data.ports ? switchTables(data) : hostTables(data)) : []);
 }
 
 async function choose(name, takesFocus = false) {
@@ -462,8 +471,8 @@ function listNodes() {
     rows.push([link(each.name), "host", String(each.lid), each.state, rateText(entry && entry.rate),
       entry && entry.drops ? String(entry.drops) : "0"]);
   }
-  nodes.replaceChildren(table("Nodes", [["Name", false], ["Kind", false], ["LID", true], ["State", false],
-    ["Rate", true], ["New drops", true]], rows));
+  setChildren(nodes, [table("Nodes", [["Name", false], ["Kind", false], ["LID", true], ["State", false],
+    ["Rate", true], ["New drops", true]], rows)]);
 }
 
 // --- Choices -------------------------------------------------------------------------------------
@@ -492,6 +501,11 @@ async function loadTree() {
 
 // --- The loop ------------------------------------------------------------------------------------
 
+/** A screen reader reads the status aloud when it changes, so the rates are elsewhere. */
+function say(text) {
+  if (byId("status").textContent !== text) byId("status").textContent = text;
+}
+
 /** What the layout depends on. */
 const shapeOf = (subnet) => JSON.stringify([
   subnet.switches.map((each) => [each.name, each.ports.map((port) => [port.port, port.to, port.to_port, port.hca])]),
@@ -503,10 +517,10 @@ function repaint() {
   const { subnet } = state;
   const hosts = subnet.nodes.filter((each) => !isSwitchNode(each)).length;
   const parts = [`${subnet.switches.length} switches`, `${hosts} hosts`];
-  if (state.change) parts.push(rateText(busy), `${dropped} new drops`);
   if (subnet.running === false) parts.push("the subnet process does not run");
   if (state.paused) parts.push("paused");
-  byId("status").textContent = parts.join(", ");
+  say(parts.join(", "));
+  byId("rates").textContent = state.change ? `${rateText(busy)}, ${dropped} new drops` : "";
   showDetails();
   listNodes();
 }
@@ -540,7 +554,7 @@ async function run() {
       try {
         await look();
       } catch (error) {
-        byId("status").textContent = `No data: ${error.message}`;
+        say(`No data: ${error.message}`);
       }
     }
     await new Promise((resolve) => setTimeout(resolve, kPollMs));

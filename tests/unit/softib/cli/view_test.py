@@ -297,7 +297,7 @@ def rates_and_drops():
         subnet.start("host-8", "ibping", "-S")
         subnet.start("host-1", "ibping", "-f", str(lid), stdout=subprocess.DEVNULL)
         one.wait_for("document.querySelectorAll('#map .cable.busy').length >= 4")
-        one.wait_for(r"/[1-9].* [kM]?bit\/s/.test(document.querySelector('#status').textContent)")
+        one.wait_for(r"/[1-9].* [kM]?bit\/s/.test(document.querySelector('#rates').textContent)")
         # Packets to a LID that nobody has are dropped.
         subnet.start("host-2", "ibping", "-f", "999", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         one.wait_for("document.querySelector('#map .node.bad') !== null")
