@@ -1,5 +1,6 @@
 #include "softib/cli/subnet_capture.hpp"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
