@@ -16,6 +16,8 @@
 //   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
 //   {"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1","to_port":1,
 //   "state":"down"}             up, down, flap; a port of 0 is any; without to: any other end
+//   {"command":"change-cable","from":"a","from_port":0,"width":"4x","speed":"QDR","loss":150,
+//   "delay":5}                  ends as above; only what is given changes; units as of set-link
 //   {"command":"set-switch","switch":"leaf-1","state":"absent"}     present, absent, reset
 //   {"command":"restart-sm"}
 //   {"command":"stop"}                                              ends the subnet process
@@ -92,6 +94,11 @@ struct SetCable {
   std::optional<subnet::CableEnd> to;
   subnet::CableState state = subnet::CableState::up;
 };
+struct ChangeCable {
+  subnet::CableEnd from;
+  std::optional<subnet::CableEnd> to;
+  subnet::CableSettings settings;
+};
 struct SetSwitch {
   std::string name;
   subnet::SwitchState state = subnet::SwitchState::present;
@@ -99,9 +106,9 @@ struct SetSwitch {
 struct RestartSm {};
 struct Stop {};
 
-using Request =
-    std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress, DeleteAddress,
-                 SetPartition, DeletePartition, MovePKey, SetCable, SetSwitch, RestartSm, Stop>;
+using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress,
+                             DeleteAddress, SetPartition, DeletePartition, MovePKey, SetCable,
+                             ChangeCable, SetSwitch, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);
@@ -126,6 +133,9 @@ using Request =
 [[nodiscard]] std::optional<PortState> parse_port_state(std::string_view text);
 [[nodiscard]] std::optional<subnet::Membership> parse_membership(std::string_view text);
 [[nodiscard]] std::optional<subnet::CableState> parse_cable_state(std::string_view text);
+/// IBA codes of LinkWidthActive and LinkSpeedActive.
+[[nodiscard]] std::optional<std::uint8_t> parse_link_width(std::string_view text);
+[[nodiscard]] std::optional<std::uint8_t> parse_link_speed(std::string_view text);
 [[nodiscard]] std::optional<subnet::SwitchState> parse_switch_state(std::string_view text);
 
 }  // namespace softib::control
