@@ -54,7 +54,7 @@ struct Subnet::State final : LinkObserver {
   /// Ports that came into service (true) or went out of it, not yet reported.
   std::vector<std::pair<Gid, bool>> service_changes;
   /// The nodes whose port is active, and that the subnet's own SM reaches.
-  NodeSet in_service;
+  NodeSet served;
   /// Groups whose members have changed since the last call of take_changes().
   std::bitset<kMaxGroups> changed_groups;
 
@@ -96,7 +96,7 @@ void Subnet::State::add_service_change(const Gid& gid, bool in_service) {
 
 /// Ends the memberships and subscriptions of a port that its SM no longer reaches.
 void Subnet::State::end_service(NodeIndex index, const Gid& gid) {
-  in_service.reset(index);
+  served.reset(index);
   groups.remove(index);
   administrator.remove(index);
   add_service_change(gid, false);
@@ -107,24 +107,24 @@ void Subnet::State::end_service(NodeIndex index, const Gid& gid) {
 bool Subnet::State::update_service(NodeIndex index) {
   const Node& node = *manager.node(index);
   const bool is_served = node.port.state == PortState::active && manager.is_reached(node);
-  if (is_served == in_service[index]) return false;
+  if (is_served == served[index]) return false;
   if (!is_served) {
     end_service(index, node.port.gid());
     return false;
   }
-  in_service.set(index);
+  served.set(index);
   add_service_change(node.port.gid(), true);
   return true;
 }
 
 /// Takes all ports as they are, without reports.
 void Subnet::State::find_services() {
-  in_service.reset();
+  served.reset();
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
     const Node* const node = manager.node(i);
     const bool is_served =
         node != nullptr && node->port.state == PortState::active && manager.is_reached(*node);
-    in_service.set(i, is_served);
+    served.set(i, is_served);
   }
 }
 
@@ -142,8 +142,8 @@ void Subnet::State::report_events(TimePoint now) {
   ipoib::wire::Notice notice;
   notice.issuer_lid = sm.port.lid;
   notice.issuer_gid = sm.port.gid();
-  for (const auto& [gid, in_service] : std::exchange(service_changes, {})) {
-    notice.trap_number = in_service ? trap::kInService : trap::kOutOfService;
+  for (const auto& [gid, is_served] : std::exchange(service_changes, {})) {
+    notice.trap_number = is_served ? trap::kInService : trap::kOutOfService;
     notice.gid = gid;
     administrator.report(notice, now, outgoing);
   }
@@ -222,7 +222,7 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
   const SwitchIndex at = found != nullptr ? found->attachment.switch_index : SwitchIndex{0};
   auto removed = state_->manager.remove(index);
   if (!removed) return removed;
-  if (state_->in_service[index]) state_->end_service(index, gid);
+  if (state_->served[index]) state_->end_service(index, gid);
   state_->agents.link_changed(at);
   return removed;
 }

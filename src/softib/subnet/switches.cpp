@@ -176,7 +176,8 @@ CheckSet Switches::checks() const {
   CheckSet all = kNoChecks;
   for (SwitchIndex i = 0; i < size(); ++i) {
     for (SwitchPort number = 1; number <= all_[i].last_port(); ++number) {
-      all |= entry_checks({i, number}) | all_[i].ports[number].peer.checks;
+      all |= entry_checks({i, number});
+      all |= all_[i].ports[number].peer.checks;
     }
   }
   return all;
