@@ -659,7 +659,8 @@ TEST_F(SmaSetTree, ALinkThatIsTrainedAgainHasBeenDown) {
 }
 
 TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
-  const auto info = data(send_request(smp({1}, kGet, smp_attribute::kSwitchInfo)).value());
+  const auto switch_info = send_request(smp({1}, kGet, smp_attribute::kSwitchInfo)).value();
+  const auto info = data(switch_info);
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&info[14]), kPKeyTableSize) << "PartitionEnforcementCap";
   EXPECT_EQ(info[16], 0xc0) << "inbound and outbound";
 
