@@ -312,7 +312,7 @@ TEST_F(RoutingTest, APortThatIsSetDownStaysDown) {
 TEST_F(RoutingTest, PortsThatCannotBeReachedAreOutOfService) {
   using ipoib::wire::Notice;
   SaClient client(subnet, "host-1");
-  for (const std::uint16_t trap : {64, 65}) {
+  for (const auto trap : {std::uint16_t{64}, std::uint16_t{65}}) {
     ipoib::wire::InformInfo info;
     info.type = Notice::kSubnetManagement;
     info.trap_number = trap;
