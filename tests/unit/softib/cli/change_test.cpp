@@ -57,8 +57,8 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("cable host-1 down")),
             R"({"command":"set-cable","from":"host-1","from_port":0,"state":"down"})");
   EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1[0x10] flap")),
-            R"({"command":"set-cable","from":"leaf-1","from_port":3,"state":"flap",)"
-            R"("to":"spine-1","to_port":16})");
+            R"({"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1",)"
+            R"("to_port":16,"state":"flap"})");
   EXPECT_EQ(parsed(words("cable host-1 loss 2.5")),
             R"({"command":"change-cable","from":"host-1","from_port":0,"loss":250})");
   EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1 width 1x speed SDR loss 0 delay 20")),
