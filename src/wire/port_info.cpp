@@ -5,8 +5,8 @@
 //   act. | 32                  33                 34              35                   36 | speed
 //   sup., state | phys. state, def. | M_Key prot,LMC | speed act., en.  | nbr. MTU, SM SL | 37 38
 //   41               42  43            44-50    50      51                          52     64
-//   | VL cap., type | VLs | reply, MTU cap. | - | VLs used, - | errors | GUIDs | reregister,
-//   SubnetTimeOut | ... |
+//   | VL cap., type | VLs | reply, MTU cap. | - | VLs used, P_Key and raw checks | errors | GUIDs |
+//   reregister, SubnetTimeOut | ... |
 //
 // PortInfoRecord (IBA 15.2.5.3):  | EndportLID 2 | port 1 | options 1 | PortInfo 64 |
 #include "wire/port_info.hpp"
@@ -25,6 +25,10 @@ constexpr std::uint8_t low(std::uint8_t byte) { return byte & 0x0f; }
 constexpr std::uint8_t halves(std::uint8_t upper, std::uint8_t lower) {
   return static_cast<std::uint8_t>(upper << 4 | (lower & 0x0f));
 }
+
+/// Of the four enforcements, in the byte with OperationalVLs.
+constexpr std::uint8_t kInboundBit = 8;
+constexpr std::uint8_t kOutboundBit = 4;
 
 /// Lanes of a width, and Mb/s of a lane, by bit number (FDR10 has the rate of QDR).
 constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};
@@ -72,7 +76,10 @@ std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
   reader.skip(3);
   info.mtu_capability = low(reader.u8());
   reader.skip(1);
-  info.operational_vls = high(reader.u8());
+  const std::uint8_t vls_and_enforcement = reader.u8();
+  info.operational_vls = high(vls_and_enforcement);
+  info.enforces_inbound = (vls_and_enforcement & kInboundBit) != 0;
+  info.enforces_outbound = (vls_and_enforcement & kOutboundBit) != 0;
   reader.skip(6);
   info.guid_capability = reader.u8();
   const std::uint8_t reregister_and_timeout = reader.u8();
@@ -104,7 +111,9 @@ void PortInfo::emit(MutableBytes to) const {
   writer.zeros(3);
   writer.u8(halves(0, mtu_capability));
   writer.zeros(1);
-  writer.u8(halves(operational_vls, 0));
+  writer.u8(
+      halves(operational_vls, static_cast<std::uint8_t>((enforces_inbound ? kInboundBit : 0) |
+                                                        (enforces_outbound ? kOutboundBit : 0))));
   writer.zeros(6);
   writer.u8(guid_capability);
   writer.u8(static_cast<std::uint8_t>((client_reregister ? 0x80 : 0) | (subnet_timeout & 0x1f)));

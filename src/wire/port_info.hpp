@@ -34,6 +34,9 @@ struct PortInfo {
   std::uint8_t vl_capability = 0;
   std::uint8_t mtu_capability = 0;   ///< code
   std::uint8_t operational_vls = 0;  ///< code
+  /// PartitionEnforcementInbound and -Outbound, of a switch's port.
+  bool enforces_inbound = false;
+  bool enforces_outbound = false;
   std::uint8_t guid_capability = 1;
   bool client_reregister = false;
   std::uint8_t subnet_timeout = 0;

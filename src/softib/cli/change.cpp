@@ -109,6 +109,8 @@ class Arguments {
     if (!refused_ && !is_valid_name(end.name)) refuse(invalid_name("end", end.name).message);
     return end;
   }
+  /// The next argument; requires that one is left.
+  [[nodiscard]] std::string_view next() const { return words_[next_]; }
   /// Whether two arguments or more are left.
   [[nodiscard]] bool has_two() const { return next_ + 2 <= words_.size(); }
   [[nodiscard]] bool is_empty() const { return next_ == words_.size() || refused_; }
@@ -233,11 +235,40 @@ Result<control::Request> read_pkey(Arguments& words) {
   return words.done(change);
 }
 
+Result<control::Request> read_cable_settings(Arguments& words, control::ChangeCable change) {
+  auto& settings = change.settings;
+  do {
+    const auto name =
+        words.state("setting of a cable", "width|speed|loss|delay", [](const std::string& word) {
+          constexpr std::array<std::string_view, 4> kNames{"width", "speed", "loss", "delay"};
+          return std::ranges::count(kNames, word) != 0 ? std::optional(word) : std::nullopt;
+        });
+    if (name == "width") {
+      settings.width = words.state("width of a link", "1x|2x|4x|8x|12x", control::parse_link_width);
+    }
+    if (name == "speed") {
+      settings.speed = words.state("speed of a link", "SDR|DDR|QDR", control::parse_link_speed);
+    }
+    if (name == "loss") settings.loss = words.percentage();
+    if (name == "delay") {
+      settings.delay = words.number_between<std::uint16_t>("MS", "delay", 0, LinkFaults::kMaxDelay);
+    }
+  } while (!words.is_empty());
+  return words.done(change);
+}
+
 Result<control::Request> read_cable(Arguments& words) {
   control::SetCable change;
   change.from = words.cable_end();
-  if (words.has_two()) change.to = words.cable_end();
-  change.state = words.state("state of a cable", "up|down|flap", control::parse_cable_state);
+  const auto is_setting = [](std::string_view word) {
+    return word == "width" || word == "speed" || word == "loss" || word == "delay";
+  };
+  if (words.has_two() && !is_setting(words.next())) change.to = words.cable_end();
+  if (words.has_two() && is_setting(words.next())) {
+    return read_cable_settings(words, {change.from, change.to, {}});
+  }
+  change.state = words.state("change of a cable", "up|down|flap|width|speed|loss|delay",
+                             control::parse_cable_state);
   return words.done(change);
 }
 
@@ -292,10 +323,12 @@ constexpr std::array kChanges{
            "the\npartition with its groups",
            read_partition},
     Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
-    Change{"cable", "END [END] up|down|flap",
-           "let a cable fail or come up again. END: an\nHCA, or a switch, with [PORT] if it has\n"
-           "several cables (to the other END)",
-           read_cable},
+    Change{
+        "cable", "END [END] up|down|flap|SETTING...",
+        "let a cable fail or come up again, or change\nit. END: an HCA, or a switch, with [PORT]\n"
+        "if it has several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
+        "speed SDR|DDR|QDR, loss with a percentage,\ndelay with milliseconds",
+        read_cable},
     Change{"switch", "SWITCH present|absent|reset",
            "let a switch lose its power, and start again\nwithout its tables", read_switch},
     Change{"sm", "restart",

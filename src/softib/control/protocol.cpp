@@ -43,6 +43,12 @@ constexpr std::array<std::pair<subnet::SwitchState, std::string_view>, 3> kSwitc
      {subnet::SwitchState::absent, "absent"},
      {subnet::SwitchState::reset, "reset"}}};
 
+/// IBA LinkWidthActive and LinkSpeedActive.
+constexpr std::array<std::pair<std::uint8_t, std::string_view>, 5> kLinkWidths{
+    {{1, "1x"}, {16, "2x"}, {2, "4x"}, {4, "8x"}, {8, "12x"}}};
+constexpr std::array<std::pair<std::uint8_t, std::string_view>, 3> kLinkSpeeds{
+    {{1, "SDR"}, {2, "DDR"}, {4, "QDR"}}};
+
 template <class Value, std::size_t N>
 std::string_view name_of(const std::array<std::pair<Value, std::string_view>, N>& names,
                          Value value) {
@@ -121,6 +127,21 @@ class Members {
     const auto address = ipoib::parse_ip_address(text("address"));
     if (!address) invalid("address");
     return address.value_or(IpAddress());
+  }
+  subnet::CableEnd cable_end(std::string_view name, std::string_view port) {
+    return {valid_name(name), number(port, kMaxSwitchPort)};
+  }
+  std::optional<subnet::CableEnd> other_cable_end() {
+    return has("to") ? std::optional(cable_end("to", "to_port")) : std::nullopt;
+  }
+  /// A member that may be left out.
+  std::optional<std::uint16_t> optional_number(std::string_view key, std::int64_t most) {
+    return has(key) ? std::optional(number(key, most)) : std::nullopt;
+  }
+  template <class Value, std::size_t N>
+  std::optional<Value> optional_one_of(
+      std::string_view key, const std::array<std::pair<Value, std::string_view>, N>& names) {
+    return has(key) ? std::optional(one_of(key, names)) : std::nullopt;
   }
   template <class Value, std::size_t N>
   Value one_of(std::string_view key,
@@ -202,15 +223,28 @@ json::object content(const MovePKey& request) {
           {"pkey", subnet::pkey_text(request.pkey)},
           {"index", request.index}};
 }
-json::object content(const SetCable& request) {
-  json::object object{{"command", "set-cable"},
-                      {"from", request.from.name},
-                      {"from_port", request.from.port},
-                      {"state", name_of(kCableStates, request.state)}};
-  if (request.to) {
-    object["to"] = request.to->name;
-    object["to_port"] = request.to->port;
+/// A command on the cable of these ends.
+json::object cable_command(std::string_view command, const subnet::CableEnd& from,
+                           const std::optional<subnet::CableEnd>& to) {
+  json::object object{{"command", command}, {"from", from.name}, {"from_port", from.port}};
+  if (to) {
+    object["to"] = to->name;
+    object["to_port"] = to->port;
   }
+  return object;
+}
+json::object content(const SetCable& request) {
+  auto object = cable_command("set-cable", request.from, request.to);
+  object["state"] = name_of(kCableStates, request.state);
+  return object;
+}
+json::object content(const ChangeCable& request) {
+  auto object = cable_command("change-cable", request.from, request.to);
+  const auto& settings = request.settings;
+  if (settings.width) object["width"] = name_of(kLinkWidths, *settings.width);
+  if (settings.speed) object["speed"] = name_of(kLinkSpeeds, *settings.speed);
+  if (settings.loss) object["loss"] = *settings.loss;
+  if (settings.delay) object["delay"] = *settings.delay;
   return object;
 }
 json::object content(const SetSwitch& request) {
@@ -253,6 +287,12 @@ std::optional<subnet::Membership> parse_membership(std::string_view text) {
 
 std::optional<subnet::CableState> parse_cable_state(std::string_view text) {
   return value_of(kCableStates, text);
+}
+std::optional<std::uint8_t> parse_link_width(std::string_view text) {
+  return value_of(kLinkWidths, text);
+}
+std::optional<std::uint8_t> parse_link_speed(std::string_view text) {
+  return value_of(kLinkSpeeds, text);
 }
 std::optional<subnet::SwitchState> parse_switch_state(std::string_view text) {
   return value_of(kSwitchStates, text);
@@ -304,12 +344,17 @@ Result<Request> parse_request(std::string_view line) {
     return members.done(request);
   }
   if (command == "set-cable") {
-    SetCable request{{members.valid_name("from"), members.number("from_port", kMaxSwitchPort)},
-                     std::nullopt,
+    SetCable request{members.cable_end("from", "from_port"), members.other_cable_end(),
                      members.one_of("state", kCableStates)};
-    if (members.has("to")) {
-      request.to = {members.valid_name("to"), members.number("to_port", kMaxSwitchPort)};
-    }
+    return members.done(request);
+  }
+  if (command == "change-cable") {
+    ChangeCable request{members.cable_end("from", "from_port"),
+                        members.other_cable_end(),
+                        {members.optional_one_of("width", kLinkWidths),
+                         members.optional_one_of("speed", kLinkSpeeds),
+                         members.optional_number("loss", LinkFaults::kAlways),
+                         members.optional_number("delay", LinkFaults::kMaxDelay)}};
     return members.done(request);
   }
   if (command == "set-switch") {

@@ -16,6 +16,8 @@
 //   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
 //   {"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1","to_port":1,
 //   "state":"down"}             up, down, flap; a port of 0 is any; without to: any other end
+//   {"command":"change-cable","from":"a","from_port":0,"width":"4x","speed":"QDR","loss":150,
+//   "delay":5}                  ends as above; only what is given changes; units as of set-link
 //   {"command":"set-switch","switch":"leaf-1","state":"absent"}     present, absent, reset
 //   {"command":"capture","id":1234,"hcas":["a","b"]}               no HCAs: all that is sent
 //   {"command":"restart-sm"}
@@ -95,6 +97,11 @@ struct SetCable {
   std::optional<subnet::CableEnd> to;
   subnet::CableState state = subnet::CableState::up;
 };
+struct ChangeCable {
+  subnet::CableEnd from;
+  std::optional<subnet::CableEnd> to;
+  subnet::CableSettings settings;
+};
 struct SetSwitch {
   std::string name;
   subnet::SwitchState state = subnet::SwitchState::present;
@@ -112,7 +119,7 @@ struct Stop {};
 
 using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress,
                              DeleteAddress, SetPartition, DeletePartition, MovePKey, SetCable,
-                             SetSwitch, Capture, RestartSm, Stop>;
+                             ChangeCable, SetSwitch, Capture, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);
@@ -137,6 +144,9 @@ using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, Fai
 [[nodiscard]] std::optional<PortState> parse_port_state(std::string_view text);
 [[nodiscard]] std::optional<subnet::Membership> parse_membership(std::string_view text);
 [[nodiscard]] std::optional<subnet::CableState> parse_cable_state(std::string_view text);
+/// IBA codes of LinkWidthActive and LinkSpeedActive.
+[[nodiscard]] std::optional<std::uint8_t> parse_link_width(std::string_view text);
+[[nodiscard]] std::optional<std::uint8_t> parse_link_speed(std::string_view text);
 [[nodiscard]] std::optional<subnet::SwitchState> parse_switch_state(std::string_view text);
 
 }  // namespace softib::control

@@ -35,7 +35,12 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
       hca_generation_(record.port.generation),
       slot_(std::move(slot)),
       wire_(folder_, fabric_, this),
-      router_(folder_, fabric_, wire_, node_),
+      router_(
+          folder_, fabric_, wire_, node_,
+          [this](transport::WirePacket packet, ipoib::Duration wait) {
+            faulty_link_.hold(std::move(packet), wait);
+          },
+          qpn_seed(slot_)),
       last_port_(record.port),
       live_captures_(folder_, {node_, slot_.index(), slot_.epoch()}),
       faulty_link_([this](const WirePacket& packet) { send_now(packet); },
@@ -148,6 +153,7 @@ void Endpoint::send_now(const WirePacket& packet) {
   if (is_inactive()) return;
   const bool has_icrc = !packet.with_icrc.empty();
   const transport::MadOnWire on_wire{has_icrc ? packet.with_icrc : packet.bytes, has_icrc};
+  if (packet.has_passed_switches) return router_.deliver_late(packet);
   switch (packet.kind) {
     case WirePacket::Kind::datagram: {
       OutgoingPacket out;

@@ -55,20 +55,33 @@ void FaultyLink::dispatch(WirePacket packet) {
     ipoib::Duration wait = std::chrono::milliseconds(faults_.delay);
     if (random_.happens(faults_.reorder)) wait += kOvertakingTime;
     if (wait != ipoib::Duration::zero()) {
-      if (stopping_ || held_.size() == kMaxHeldPackets) {
-        lock.unlock();
-        return count_(Event::lost);
-      }
-      held_.emplace(ipoib::monotonic_now() + wait, std::move(packet));
-      if (!thread_.joinable()) {
-        const transport::AllSignalsBlocked inherited;
-        thread_ = std::thread([this] { run(); });
-      }
-      changed_->notify_one();
+      const bool is_kept = keep(std::move(packet), wait);
+      lock.unlock();
+      if (!is_kept) count_(Event::lost);
       return;
     }
   }
   send_(packet);
+}
+
+bool FaultyLink::keep(WirePacket packet, ipoib::Duration wait) {
+  if (stopping_ || held_.size() == kMaxHeldPackets) return false;
+  held_.emplace(ipoib::monotonic_now() + wait, std::move(packet));
+  if (!thread_.joinable()) {
+    const transport::AllSignalsBlocked inherited;
+    thread_ = std::thread([this] { run(); });
+  }
+  changed_->notify_one();
+  return true;
+}
+
+void FaultyLink::hold(WirePacket packet, ipoib::Duration wait) {
+  bool is_kept = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_kept = keep(std::move(packet), wait);
+  }
+  if (!is_kept) count_(Event::lost);
 }
 
 void FaultyLink::run() {

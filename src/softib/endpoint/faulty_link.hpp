@@ -1,5 +1,5 @@
 // A link with faults, for tests: loses, duplicates, reorders, delays and corrupts the packets that
-// an HCA sends.
+// an HCA sends. It also holds those that a cable between switches delays.
 //
 // Packets that are delayed or overtaken are copied and wait here; a thread, which runs only if
 // there have been any, sends them when their time has come. The decisions are pseudo-random. With a
@@ -19,8 +19,8 @@
 #include "softib/core/bit_errors.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/link_faults.hpp"
-#include "softib/core/packet_sink.hpp"
 #include "softib/transport/fork_guard.hpp"
+#include "softib/transport/wire_packet.hpp"
 
 namespace softib::endpoint {
 
@@ -29,19 +29,7 @@ inline constexpr std::size_t kMaxHeldPackets = 8192;
 /// How long a packet is held back so that later ones overtake it.
 inline constexpr std::chrono::milliseconds kOvertakingTime{10};
 
-/// A packet as on the wire, LRH to padding.
-struct WirePacket {
-  enum class Kind : std::uint8_t { datagram, mad, mad_to_node };
-  Kind kind = Kind::datagram;
-  std::vector<std::uint8_t> bytes;
-  /// The packet with its ICRC, which the link carries instead if it has bit errors.
-  std::vector<std::uint8_t> with_icrc{};
-  Lid dlid;                             ///< of a datagram
-  Qpn destination;                      ///< of a datagram
-  bool checksums_valid = false;         ///< of a datagram
-  Purpose purpose = Purpose::datagram;  ///< of a datagram
-  NodeIndex node = 0;                   ///< the destination of mad_to_node
-};
+using transport::WirePacket;
 
 class FaultyLink {
  public:
@@ -60,10 +48,14 @@ class FaultyLink {
   // Sets the faults; from any thread.
   void set(const LinkFaults& faults);
   void send(WirePacket packet);
+  /// Holds a packet that a cable delays.
+  void hold(WirePacket packet, ipoib::Duration wait);
   /// Ends the thread and drops the packets that wait. In a forked child it only forgets the thread.
   void stop();
 
  private:
+  /// Lets the packet wait. Returns false if it is lost, because too many wait.
+  [[nodiscard]] bool keep(WirePacket packet, ipoib::Duration wait);
   /// Corrupts the packet if its faults say so, and sends or holds it.
   void dispatch(WirePacket packet);
   void run();

@@ -30,7 +30,7 @@ Error unusable(const std::string& path, const std::string& why) {
 }
 
 PortState state_of(std::uint64_t port_word) {
-  const auto state = static_cast<std::uint8_t>(port_word);
+  const auto state = static_cast<std::uint8_t>(port_word & ((1U << kStateBits) - 1));
   return state <= static_cast<std::uint8_t>(PortState::active) && state != 0
              ? static_cast<PortState>(state)
              : PortState::down;
@@ -110,10 +110,11 @@ std::optional<subnet::Node> Fabric::switch_node(SwitchIndex at) const {
   return decode(words);
 }
 
-SwitchIndex Fabric::switch_of(NodeIndex node) const {
+Attachment Fabric::attachment_of(NodeIndex node) const {
   const auto found = this->node(node);
-  const bool is_valid = found && found->attachment.switch_index < count_.switches;
-  return is_valid ? found->attachment.switch_index : SwitchIndex{0};
+  const bool is_valid = found && found->attachment.switch_index < count_.switches &&
+                        found->attachment.port <= count_.ports;
+  return is_valid ? found->attachment : Attachment{};
 }
 
 PublishedSwitch& Fabric::switch_at(SwitchIndex at) const {
@@ -169,13 +170,59 @@ void Fabric::count_route(SwitchIndex from, Lid dlid, std::size_t packets, std::s
 }
 
 void Fabric::count_cable(SwitchIndex at, SwitchPort exit, std::size_t packets, std::size_t bytes) {
-  auto& port = port_at(at, exit);
-  port.packets.fetch_add(packets, std::memory_order_relaxed);
-  port.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  count({at, exit}, CableCounter::packets, packets);
+  count({at, exit}, CableCounter::bytes, bytes);
 }
 
-void Fabric::count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets) {
-  port_at(at, exit).discards.fetch_add(packets, std::memory_order_relaxed);
+void Fabric::count(const Attachment& at, CableCounter counter, std::size_t by) {
+  port_at(at.switch_index, at.port)
+      .counters[static_cast<std::size_t>(counter)]
+      .fetch_add(by, std::memory_order_relaxed);
+}
+
+subnet::CheckSet Fabric::checks() const {
+  return static_cast<subnet::CheckSet>(
+      std::atomic_ref(layout_->header.checks).load(std::memory_order_acquire));
+}
+
+bool Fabric::lets_pass(const Attachment& at, subnet::Direction direction, PKey key) const {
+  const auto& port = port_at(at.switch_index, at.port);
+  const auto filter = decode_attributes(port.attributes.load(std::memory_order_acquire)).filter;
+  const bool is_checked =
+      direction == subnet::Direction::inbound ? filter.inbound : filter.outbound;
+  if (!is_checked) return true;
+  for (const auto& word : port.pkeys) {
+    const auto keys = word.load(std::memory_order_relaxed);
+    for (unsigned shift = 0; shift < 64; shift += 16) {
+      const PKey entry(static_cast<std::uint16_t>(keys >> shift));
+      if (subnet::lets_pass(entry, key, direction)) return true;
+    }
+  }
+  return false;
+}
+
+subnet::CableFaults Fabric::cable_faults(const Attachment& at) const {
+  const auto& port = port_at(at.switch_index, at.port);
+  return decode_attributes(port.attributes.load(std::memory_order_acquire)).faults;
+}
+
+void Fabric::note_violation(const Attachment& at, const subnet::PacketHeaders& headers) {
+  auto& port = port_at(at.switch_index, at.port);
+  const auto tag = port.violation[0].load(std::memory_order_relaxed) * 0x9e3779b97f4a7c15 >> 52;
+  const auto words = encode(headers, tag);
+  port.violation[0].store(words[0], std::memory_order_relaxed);
+  port.violation[1].store(words[1], std::memory_order_relaxed);
+}
+
+std::uint64_t Fabric::violations(const Attachment& at) const {
+  const auto counters = cable_counters(at.switch_index, at.port);
+  return counters.transmit_constraints + counters.receive_constraints;
+}
+
+subnet::PacketHeaders Fabric::last_violation(const Attachment& at) const {
+  const auto& port = port_at(at.switch_index, at.port);
+  return decode_headers({port.violation[0].load(std::memory_order_relaxed),
+                         port.violation[1].load(std::memory_order_relaxed)});
 }
 
 NodeSet Fabric::receivers(SwitchIndex from, Lid mlid, std::size_t packets, std::size_t bytes,
@@ -204,15 +251,23 @@ subnet::PerformanceCounters Fabric::cable_counters(SwitchIndex at, SwitchPort po
   subnet::PerformanceCounters counters;
   if (at >= count_.switches || port > count_.ports) return counters;
   const auto& counted = port_at(at, port);
-  counters.transmit_packets = counted.packets.load(std::memory_order_relaxed);
-  counters.transmit_data = counted.bytes.load(std::memory_order_relaxed) / 4;
-  counters.transmit_discards = counted.discards.load(std::memory_order_relaxed);
+  const auto of = [&](CableCounter counter) {
+    return counted.counters[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
+  };
+  counters.transmit_packets = of(CableCounter::packets);
+  counters.transmit_data = of(CableCounter::bytes) / 4;
+  counters.transmit_discards = of(CableCounter::discards);
+  counters.symbol_errors = counters.receive_errors = of(CableCounter::receive_errors);
+  counters.transmit_constraints = of(CableCounter::transmit_constraints);
+  counters.receive_constraints = of(CableCounter::receive_constraints);
   return counters;
 }
 
-PortState Fabric::port_state(NodeIndex node) const {
-  if (node >= kMaxNodes) return PortState::down;
-  return state_of(layout_->nodes[node].peek(kNodePortWord));
+Fabric::Sender Fabric::sender(NodeIndex node) const {
+  if (node >= kMaxNodes) return {};
+  const auto word = layout_->nodes[node].peek(kNodePortWord);
+  const auto checks = static_cast<std::uint8_t>(word) >> kStateBits;
+  return {state_of(word), static_cast<subnet::CheckSet>(checks)};
 }
 
 std::optional<subnet::GroupForwarding> Fabric::group(Lid mlid) const {
@@ -230,10 +285,17 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
   for (SwitchIndex at = 0; at < count_.switches; ++at) {
     auto& entry = all.switches.emplace_back();
     entry.node = switch_node(at).value_or(subnet::Node{});
-    entry.cables.resize(count_.ports + std::size_t{1}, PortState::down);
-    for (SwitchPort port = 1; port <= count_.ports; ++port) {
-      if (const auto peer = this->peer(at, port); peer.kind == subnet::Peer::Kind::switch_port) {
-        entry.cables[port] = peer.state;
+    entry.ports.resize(count_.ports + std::size_t{1});
+    for (SwitchPort number = 1; number <= count_.ports; ++number) {
+      const auto& published = port_at(at, number);
+      auto& port = entry.ports[number];
+      port = decode_attributes(published.attributes.load(std::memory_order_acquire));
+      port.peer = peer(at, number);
+      port.links_lost =
+          static_cast<std::uint32_t>(published.links_lost.load(std::memory_order_relaxed));
+      for (std::size_t i = 0; i < port.filter.pkeys.size(); ++i) {
+        const auto word = published.pkeys[i / 4].load(std::memory_order_relaxed);
+        port.filter.pkeys[i] = PKey(static_cast<std::uint16_t>(word >> (i % 4 * 16)));
       }
     }
     for (std::size_t i = 0; i < subnet::kUnicastLids; ++i) {

@@ -55,8 +55,11 @@ class Fabric {
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
   /// The record of a switch, with its port 0; nullopt as node().
   [[nodiscard]] std::optional<subnet::Node> switch_node(SwitchIndex at) const;
-  /// The switch to which a node is connected. The switch that is node 0 itself is the first one.
-  [[nodiscard]] SwitchIndex switch_of(NodeIndex node) const;
+  /// Where a node is connected. The switch that is node 0 itself is the first one, by its port 0.
+  [[nodiscard]] Attachment attachment_of(NodeIndex node) const;
+  [[nodiscard]] SwitchIndex switch_of(NodeIndex node) const {
+    return attachment_of(node).switch_index;
+  }
   /// The way of a packet that enters a switch from a node; see subnet::follow(). For a LID that is
   /// no unicast LID, RouteEnd::no_entry.
   [[nodiscard]] subnet::Route route(SwitchIndex from, Lid dlid, bool subnet_management) const;
@@ -68,12 +71,27 @@ class Fabric {
                                   std::size_t bytes, bool& has_looped);
   /// Counts packets that took the route on the cables between switches.
   void count_route(SwitchIndex from, Lid dlid, std::size_t packets, std::size_t bytes);
-  /// Counts packets that a switch could not send.
-  void count_discards(SwitchIndex at, SwitchPort exit, std::size_t packets);
-  /// What a port of a switch has sent to another switch, and discarded.
+  /// Counts packets that took one cable.
+  void count_cable(SwitchIndex at, SwitchPort exit, std::size_t packets, std::size_t bytes);
+  void count(const Attachment& at, CableCounter counter, std::size_t by);
+  /// What a port of a switch has sent to another switch, and dropped.
   [[nodiscard]] subnet::PerformanceCounters cable_counters(SwitchIndex at, SwitchPort port) const;
   /// The state of a node's port; `down` for a node that does not exist.
-  [[nodiscard]] PortState port_state(NodeIndex node) const;
+  [[nodiscard]] PortState port_state(NodeIndex node) const { return sender(node).state; }
+  struct Sender {
+    PortState state = PortState::down;            ///< of its port
+    subnet::CheckSet checks = subnet::kNoChecks;  ///< of what it sends, where it enters its switch
+  };
+  [[nodiscard]] Sender sender(NodeIndex node) const;
+  /// Whether any port or cable of the subnet checks packets.
+  [[nodiscard]] subnet::CheckSet checks() const;
+  /// Whether the P_Key table of a port lets a packet pass. All pass if it does not check them.
+  [[nodiscard]] bool lets_pass(const Attachment& at, subnet::Direction direction, PKey key) const;
+  [[nodiscard]] subnet::CableFaults cable_faults(const Attachment& at) const;
+  void note_violation(const Attachment& at, const subnet::PacketHeaders& headers);
+  /// How many packets a port has dropped for their P_Key, and the last of them.
+  [[nodiscard]] std::uint64_t violations(const Attachment& at) const;
+  [[nodiscard]] subnet::PacketHeaders last_violation(const Attachment& at) const;
   /// Returns the members of a multicast LID as the subnet's own SM knows them; for an unused LID, a
   /// zero MGID without receivers. Returns nullopt if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::GroupForwarding> group(Lid mlid) const;
@@ -109,8 +127,6 @@ class Fabric {
  private:
   Fabric(std::shared_ptr<FabricLayout> layout, const SwitchCount& count, dev_t device, ino_t inode);
 
-  void count_cable(SwitchIndex at, SwitchPort exit, std::size_t packets, std::size_t bytes);
-
  protected:
   [[nodiscard]] PublishedSwitch& switch_at(SwitchIndex at) const;
   [[nodiscard]] PublishedPort& port_at(SwitchIndex at, SwitchPort port) const;
@@ -141,6 +157,8 @@ class FabricWriter : public Fabric {
   void remove_node(NodeIndex index);
   /// Writes what has changed in a switch.
   void set_switch(const subnet::Switch& from, const subnet::SwitchChanges& changes);
+  /// Sets the checks of all ports; before the first port that has such, and after the last.
+  void set_checks(subnet::CheckSet checks);
   void set_group(Lid mlid, const subnet::GroupForwarding& forwarding);
   /// Returns whether that is a change.
   bool set_captures(NodeIndex node, std::uint64_t captures);

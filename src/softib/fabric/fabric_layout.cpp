@@ -1,7 +1,8 @@
 // Encodes values as words of a record, and decodes them. The words are in host byte order, since
 // the file never leaves the machine. Decoding is safe for any content.
 //
-//   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
+//   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | checks 2 |
+//   state 6 |
 //   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 |
 //   losses 16 | reregister_count 16 |
 #include "softib/fabric/fabric_layout.hpp"
@@ -25,6 +26,13 @@ constexpr std::size_t kAttachmentWord = kQpErrorsWord + std::tuple_size_v<QpErro
 constexpr std::size_t kAddressesWord = kAttachmentWord + 1;
 static_assert(kAddressesWord + 2 * kMaxNodeAddresses == kNodeWords);
 static_assert(kMaxGids == kMaxNodeAddresses, "an Ethernet port has its GIDs in their place");
+
+/// Flags of a switch's port.
+constexpr unsigned kInboundFlag = 1;
+constexpr unsigned kOutboundFlag = 2;
+constexpr unsigned kPluggedFlag = 4;
+constexpr unsigned kTagShift = 52;
+constexpr std::uint32_t kMaxQpn = 0xff'ffff;
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -75,7 +83,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
   words[9] = port.port_guid.value();
   words[10] = port.gid_prefix;
   words[kNodePortWord] =
-      std::uint64_t{static_cast<std::uint8_t>(port.state)} | std::uint64_t{port.lid.value()} << 8 |
+      std::uint64_t{static_cast<std::uint8_t>(port.state)} |
+      std::uint64_t{node.checks} << kStateBits | std::uint64_t{port.lid.value()} << 8 |
       std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.failed} << 40 |
       std::uint64_t{port.generation & kMaxGeneration} << 41 |
       std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
@@ -113,7 +122,9 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
     if (character == 0) break;
     node.name.push_back(character);
   }
-  const auto state = field<std::uint8_t>(words[kNodePortWord], 0);
+  const auto state_and_checks = field<std::uint8_t>(words[kNodePortWord], 0);
+  const auto state = static_cast<std::uint8_t>(state_and_checks & ((1U << kStateBits) - 1));
+  node.checks = static_cast<subnet::CheckSet>(state_and_checks >> kStateBits);
   if (state < static_cast<std::uint8_t>(PortState::down) ||
       state > static_cast<std::uint8_t>(PortState::active) || !is_valid_name(node.name)) {
     return std::nullopt;
@@ -176,7 +187,8 @@ bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
 std::uint64_t encode(const subnet::Peer& peer) {
   return std::uint64_t{peer.index} | std::uint64_t{peer.port} << 16 |
          std::uint64_t{static_cast<std::uint8_t>(peer.kind)} << 32 |
-         std::uint64_t{static_cast<std::uint8_t>(peer.state)} << 40;
+         std::uint64_t{static_cast<std::uint8_t>(peer.state)} << 40 |
+         std::uint64_t{peer.checks} << 48;
 }
 
 subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count) {
@@ -186,11 +198,58 @@ subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count) {
   peer.index = field<std::uint16_t>(word, 0);
   peer.port = field<SwitchPort>(word, 16);
   peer.state = static_cast<PortState>(field<std::uint8_t>(word, 40));
+  peer.checks = field<std::uint8_t>(word, 48) & (subnet::kPKeyCheck | subnet::kCableFault);
   const bool is_node = peer.kind == Peer::Kind::node && peer.index < kMaxNodes;
   const bool is_switch = peer.kind == Peer::Kind::switch_port && peer.index < count.switches &&
                          peer.port <= count.ports && peer.state >= PortState::down &&
                          peer.state <= PortState::active;
   return is_node || is_switch ? peer : Peer{};
+}
+
+std::uint64_t encode_attributes(const subnet::ExternalPort& port) {
+  const unsigned flags = (port.filter.inbound ? kInboundFlag : 0U) |
+                         (port.filter.outbound ? kOutboundFlag : 0U) |
+                         (port.is_plugged_in ? kPluggedFlag : 0U);
+  return std::uint64_t{port.faults.loss} | std::uint64_t{port.faults.delay} << 16 |
+         std::uint64_t{port.width} << 32 | std::uint64_t{port.speed} << 40 |
+         std::uint64_t{port.mtu} << 48 | std::uint64_t{port.operational_vls} << 52 |
+         std::uint64_t{flags} << 56;
+}
+
+subnet::ExternalPort decode_attributes(std::uint64_t word) {
+  subnet::ExternalPort port;
+  port.faults.loss = std::min(field<std::uint16_t>(word, 0), LinkFaults::kAlways);
+  port.faults.delay = std::min(field<std::uint16_t>(word, 16), LinkFaults::kMaxDelay);
+  port.width = field<std::uint8_t>(word, 32);
+  port.speed = field<std::uint8_t>(word, 40);
+  port.mtu = clamp_mtu(field<std::uint8_t>(word, 48) & 0xf);
+  port.operational_vls = field<std::uint8_t>(word, 52) & 0xf;
+  const unsigned flags = field<std::uint8_t>(word, 56);
+  port.filter.inbound = (flags & kInboundFlag) != 0;
+  port.filter.outbound = (flags & kOutboundFlag) != 0;
+  port.is_plugged_in = (flags & kPluggedFlag) != 0;
+  return port;
+}
+
+std::array<std::uint64_t, 2> encode(const subnet::PacketHeaders& headers, std::uint64_t tag) {
+  return {std::uint64_t{headers.slid.value()} | std::uint64_t{headers.dlid.value()} << 16 |
+              std::uint64_t{headers.pkey.value()} << 32 | std::uint64_t{headers.sl.value()} << 48 |
+              tag << kTagShift,
+          std::uint64_t{headers.destination.value()} | std::uint64_t{headers.source.value()} << 24 |
+              tag << kTagShift};
+}
+
+subnet::PacketHeaders decode_headers(const std::array<std::uint64_t, 2>& words) {
+  subnet::PacketHeaders headers;
+  headers.slid = Lid(field<std::uint16_t>(words[0], 0));
+  headers.dlid = Lid(field<std::uint16_t>(words[0], 16));
+  headers.pkey = PKey(field<std::uint16_t>(words[0], 32));
+  headers.sl = ServiceLevel(field<std::uint8_t>(words[0], 48) & 0xf);
+  if (words[0] >> kTagShift == words[1] >> kTagShift) {
+    headers.destination = Qpn(field<std::uint32_t>(words[1], 0) & kMaxQpn);
+    headers.source = Qpn(field<std::uint32_t>(words[1], 24) & kMaxQpn);
+  }
+  return headers;
 }
 
 PublishedGroup::Value encode(const subnet::GroupForwarding& group) {

@@ -20,8 +20,10 @@ inline constexpr std::uint32_t kFabricVersion = 12;
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
 /// errors of its queue pairs 2, attachment 1, IP addresses 2 each.
 inline constexpr std::size_t kNodeWords = 26 + 2 * kMaxNodeAddresses;
-/// The word with the port state in its low 8 bits, which are 0 if there is no such node.
+/// The word with the port state in its low 6 bits, which are 0 if there is no such node, and in the
+/// next 2 the checks of what the node sends (subnet::CheckSet).
 inline constexpr std::size_t kNodePortWord = 11;
+inline constexpr unsigned kStateBits = 6;
 /// Words of a group's record: MGID 2, receivers 16.
 inline constexpr std::size_t kGroupWords = 2 + kMaxNodes / 64;
 
@@ -34,6 +36,7 @@ struct FabricHeader {
   std::uint16_t switches;
   std::uint16_t ports;  ///< of each switch
   std::uint64_t size;
+  std::uint64_t checks;  ///< subnet::CheckSet of all ports of switches
 };
 
 /// The part that the processes of a node write.
@@ -45,12 +48,19 @@ struct alignas(64) NodeSlots {
 
 /// A port of a switch.
 struct PublishedPort {
-  /// | state 8 | kind 8 | port 16 | index 16 |: what it is connected to
+  /// | checks 8 | state 8 | kind 8 | port 16 | index 16 |: what it is connected to
   std::atomic<std::uint64_t> peer;
-  /// Of packets that processes have sent through it to another switch.
-  std::atomic<std::uint64_t> packets;
-  std::atomic<std::uint64_t> bytes;
-  std::atomic<std::uint64_t> discards;
+  /// | filter and plug 8 | lanes 4, MTU 4 | speed 8 | width 8 | delay 16 | loss 16 |
+  std::atomic<std::uint64_t> attributes;
+  /// The P_Key table, four keys in a word.
+  std::array<std::atomic<std::uint64_t>, kPKeyTableSize / 4> pkeys;
+  std::atomic<std::uint64_t> links_lost;
+  /// What processes that send through the port have counted there.
+  std::array<std::atomic<std::uint64_t>, kCableCounters> counters;
+  /// The last packet that was dropped for its P_Key. Two processes may write at once; the words
+  /// belong together if they have the same tag:
+  ///   | tag 12 | SL 4 | P_Key 16 | DLID 16 | SLID 16 |, | tag 12 | - 4 | source QP 24 | QP 24 |
+  std::array<std::atomic<std::uint64_t>, 2> violation;
 };
 
 /// What precedes the ports and the multicast table of a switch, whose size depends on the ports.
@@ -98,6 +108,12 @@ static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std:
 [[nodiscard]] std::uint64_t encode(const subnet::Peer& peer);
 /// Returns a port without a peer for an invalid word, or for one with an index or port too large.
 [[nodiscard]] subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count);
+[[nodiscard]] std::uint64_t encode_attributes(const subnet::ExternalPort& port);
+/// Reads all but the peer and the P_Key table.
+[[nodiscard]] subnet::ExternalPort decode_attributes(std::uint64_t word);
+[[nodiscard]] std::array<std::uint64_t, 2> encode(const subnet::PacketHeaders& headers,
+                                                  std::uint64_t tag);
+[[nodiscard]] subnet::PacketHeaders decode_headers(const std::array<std::uint64_t, 2>& words);
 [[nodiscard]] PublishedGroup::Value encode(const subnet::GroupForwarding& group);
 [[nodiscard]] subnet::GroupForwarding decode(const PublishedGroup::Value& words);
 

@@ -80,8 +80,18 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
   if (changes.ports) {
     to.node.publish(encode(from.node));
     for (SwitchPort port = 1; port <= from.last_port() && port <= count_.ports; ++port) {
-      port_at(changes.index, port)
-          .peer.store(encode(from.ports[port].peer), std::memory_order_release);
+      const auto& external = from.ports[port];
+      auto& published = port_at(changes.index, port);
+      for (std::size_t i = 0; i < kPKeyTableSize; i += 4) {
+        std::uint64_t keys = 0;
+        for (std::size_t k = 0; k < 4; ++k) {
+          keys |= std::uint64_t{external.filter.pkeys[i + k].value()} << (16 * k);
+        }
+        published.pkeys[i / 4].store(keys, std::memory_order_relaxed);
+      }
+      published.links_lost.store(external.links_lost, std::memory_order_relaxed);
+      published.attributes.store(encode_attributes(external), std::memory_order_relaxed);
+      published.peer.store(encode(external.peer), std::memory_order_release);
     }
   }
   for (auto block = changes.routes._Find_first(); block < changes.routes.size();
@@ -105,6 +115,10 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
       row[word].store(bits, std::memory_order_release);
     }
   }
+}
+
+void FabricWriter::set_checks(subnet::CheckSet checks) {
+  std::atomic_ref(layout_->header.checks).store(checks, std::memory_order_release);
 }
 
 void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding) {

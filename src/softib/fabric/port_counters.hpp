@@ -34,6 +34,7 @@ enum class PortCounter : std::uint8_t {
   drop_mad_full,        ///< an agent's queue is full, or an RMPP limit is reached
   drop_link_fault,      ///< lost by a fault of the link that `softib set link` has set
   link_duplicates,      ///< packets that such a fault has duplicated
+  drop_cable_fault,     ///< lost on the cable to the port, by `softib set cable`
   drop_icrc,            ///< received with a wrong ICRC: such a fault of the sender has flipped bits
   rc_retries,           ///< times that a reliable connection has sent again
   rc_rnr_naks,          ///< requests of a connection for which no receive was posted
@@ -47,6 +48,19 @@ enum class PortCounter : std::uint8_t {
   count_
 };
 inline constexpr std::size_t kPortCounters = static_cast<std::size_t>(PortCounter::count_);
+
+/// Counters of a port of a switch, of packets that processes have sent through it. What leaves to a
+/// node, or comes from one, is counted for the node.
+enum class CableCounter : std::uint8_t {
+  packets,               ///< sent to another switch
+  bytes,                 ///< of these
+  discards,              ///< not sent, since the other end was down
+  receive_errors,        ///< received with errors: the cable has lost them
+  transmit_constraints,  ///< not sent for their P_Key
+  receive_constraints,   ///< dropped for their P_Key on arrival
+  count_
+};
+inline constexpr std::size_t kCableCounters = static_cast<std::size_t>(CableCounter::count_);
 
 using PortCounterValues = std::array<std::uint64_t, kPortCounters>;
 

@@ -40,6 +40,7 @@ void SubnetManager::set_port(const Node& node, const PortAttributes& port) {
   const NodeIndex index = *find(node.name);
   const bool have_lids_changed = written.port.lid != port.lid || written.port.lmc != port.lmc;
   if (have_lids_changed) release_lids(written);
+  switches_.count_change(written.attachment, written.port.state, port.state);
   written.port = port;
   if (have_lids_changed) claim_lids(index);
   changed_.set(index);

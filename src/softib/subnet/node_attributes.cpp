@@ -47,6 +47,8 @@ PortInfo external_port_info(const SubnetManager& manager, const Node& node, std:
   }
   PortInfo info = link_info(attributes);
   info.operational_vls = external.operational_vls;
+  info.enforces_inbound = external.filter.inbound;
+  info.enforces_outbound = external.filter.outbound;
   info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
   info.guid_capability = 0;
   info.local_port = port;

@@ -28,6 +28,8 @@ constexpr std::size_t kSelectOffset = 2;
 /// ClassPortInfo:CapabilityMask, IsExtendedWidthSupportedNoIETF: 64-bit counters, no multicast
 /// ones.
 constexpr std::uint16_t kExtendedWidth = 1U << 10;
+/// PortXmitWait is counted: no packet waits for credits, so it is 0.
+constexpr std::uint16_t kTransmitWait = 1U << 12;
 
 /// A counter in an attribute. It saturates at its maximum.
 struct Field {
@@ -38,10 +40,17 @@ struct Field {
 };
 using Counters = PerformanceCounters;
 constexpr std::array kPortCounters = {
-    Field{0, 4, 2, &Counters::symbol_errors},     Field{3, 8, 2, &Counters::receive_errors},
-    Field{5, 12, 2, &Counters::relay_errors},     Field{6, 14, 2, &Counters::transmit_discards},
-    Field{11, 22, 2, &Counters::vl15_dropped},    Field{12, 24, 4, &Counters::transmit_data},
-    Field{13, 28, 4, &Counters::receive_data},    Field{14, 32, 4, &Counters::transmit_packets},
+    Field{0, 4, 2, &Counters::symbol_errors},
+    Field{2, 7, 1, &Counters::links_lost},
+    Field{3, 8, 2, &Counters::receive_errors},
+    Field{5, 12, 2, &Counters::relay_errors},
+    Field{6, 14, 2, &Counters::transmit_discards},
+    Field{7, 16, 1, &Counters::transmit_constraints},
+    Field{8, 17, 1, &Counters::receive_constraints},
+    Field{11, 22, 2, &Counters::vl15_dropped},
+    Field{12, 24, 4, &Counters::transmit_data},
+    Field{13, 28, 4, &Counters::receive_data},
+    Field{14, 32, 4, &Counters::transmit_packets},
     Field{15, 36, 4, &Counters::receive_packets},
 };
 constexpr std::array kPortCountersExtended = {
@@ -84,36 +93,40 @@ void write_class_port_info(ipoib::MutableBytes data) {
   std::ranges::fill(data, std::uint8_t{0});
   data[0] = 1;
   data[1] = kPerfClassVersion;
-  ipoib::store_be(&data[2], kExtendedWidth);
+  ipoib::store_be(&data[2], static_cast<std::uint16_t>(kExtendedWidth | kTransmitWait));
 }
 
 }  // namespace
 
 /// The counters without offsets. A switch port has received what its peer has sent.
 PerformanceCounters PerformanceAgents::raw(const Port& port, const SubnetManager& manager) const {
+  const auto links_lost = [&](const Attachment& at) {
+    return manager.switches()[at.switch_index].ports[at.port].links_lost;
+  };
   if (!port.of_switch) {
     auto counters = source_ ? source_(port.index) : PerformanceCounters{};
     counters.relay_errors = 0;
+    counters.links_lost = links_lost(manager.node(port.index)->attachment);
     return counters;
   }
   const Peer at = manager.switches().peer(port.index, port.number);
   if (at.kind == Peer::Kind::none) return {};
+  auto own = cables_ ? cables_(port.index, port.number) : PerformanceCounters{};
+  own.links_lost = links_lost({port.index, port.number});
   if (at.kind == Peer::Kind::switch_port) {
-    if (!cables_) return {};
-    auto counters = cables_(port.index, port.number);
+    if (!cables_) return own;
     const auto from_peer = cables_(at.index, at.port);
-    counters.receive_data = from_peer.transmit_data;
-    counters.receive_packets = from_peer.transmit_packets;
-    return counters;
+    own.receive_data = from_peer.transmit_data;
+    own.receive_packets = from_peer.transmit_packets;
+    return own;
   }
-  const auto counters = source_ ? source_(at.index) : PerformanceCounters{};
-  PerformanceCounters peer;
-  peer.relay_errors = counters.relay_errors;
-  peer.transmit_data = counters.receive_data;
-  peer.receive_data = counters.transmit_data;
-  peer.transmit_packets = counters.receive_packets;
-  peer.receive_packets = counters.transmit_packets;
-  return peer;
+  const auto node = source_ ? source_(at.index) : PerformanceCounters{};
+  own.relay_errors = node.relay_errors;
+  own.transmit_data = node.receive_data;
+  own.receive_data = node.transmit_data;
+  own.transmit_packets = node.receive_packets;
+  own.receive_packets = node.transmit_packets;
+  return own;
 }
 
 AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManager& manager) {

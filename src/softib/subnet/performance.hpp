@@ -18,9 +18,12 @@ namespace softib::subnet {
 /// The fields of PortCounters that are counted (IBA 16.1.3.5).
 struct PerformanceCounters {
   std::uint64_t symbol_errors = 0;   ///< packets with bit errors
+  std::uint64_t links_lost = 0;      ///< LinkDowned
   std::uint64_t receive_errors = 0;  ///< these, and malformed packets
   std::uint64_t relay_errors = 0;    ///< packets that the switch could not forward
   std::uint64_t transmit_discards = 0;
+  std::uint64_t transmit_constraints = 0;  ///< packets that the switch did not send for their P_Key
+  std::uint64_t receive_constraints = 0;   ///< packets that it dropped on arrival for their P_Key
   std::uint64_t vl15_dropped = 0;
   std::uint64_t transmit_data = 0;  ///< in units of 4 bytes, like receive_data
   std::uint64_t receive_data = 0;

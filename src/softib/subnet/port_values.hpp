@@ -1,15 +1,12 @@
 // Values derived from port attributes: rates, and the partitions that two ports share.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "softib/subnet/subnet_types.hpp"
 
 namespace softib::subnet {
-
-using PKeyTable = std::array<PKey, kPKeyTableSize>;
 
 /// Index of a partition's key, full or limited, in the table; kPKeyTableSize if there is none.
 [[nodiscard]] std::size_t pkey_index(PKey partition, const PKeyTable& table);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "softib/subnet/forwarding_tables.hpp"
+#include "softib/subnet/port_checks.hpp"
 
 namespace softib::subnet {
 
@@ -22,6 +23,7 @@ struct Peer {
   std::uint16_t index = 0;            ///< of the node or the switch
   SwitchPort port = 0;                ///< of the switch
   PortState state = PortState::down;  ///< of a cable between switches; a node has its own
+  CheckSet checks = kNoChecks;        ///< of packets that leave through the port
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
@@ -30,14 +32,16 @@ enum class RouteEnd : std::uint8_t {
   switch_,   ///< arrived at port 0 of a switch
   no_entry,  ///< a table has no entry for the LID, or names a port without a cable
   link_down,
-  loop
+  loop,
+  dropped  ///< by the caller
 };
 
 struct Route {
   RouteEnd end = RouteEnd::no_entry;
-  std::uint16_t index = 0;  ///< of the node, or of the switch at which the packet ended
-  SwitchPort exit = 0;      ///< of that switch
-  unsigned cables = 0;      ///< between switches, that the packet took
+  std::uint16_t index = 0;      ///< of the node, or of the switch at which the packet ended
+  Attachment last{};            ///< the last switch, and the port through which it left that
+  unsigned cables = 0;          ///< between switches, that the packet took
+  CheckSet checks = kNoChecks;  ///< of all ports on the way
 };
 
 /// Whether a cable in this state carries a packet (IBA 7.2.7).
@@ -48,60 +52,104 @@ struct Route {
 /// Follows a unicast packet from switch `at`. `tables` has
 ///   std::optional<SwitchPort> exit(SwitchIndex, Lid)
 ///   Peer peer(SwitchIndex, SwitchPort)
-/// and `on_cable(switch, exit)` is called for each cable between switches that the packet takes.
+/// and `take(switch, exit, peer)` is called for each cable that the packet is to take, also the one
+/// to the node; it returns whether the packet gets to the other end.
+template <class Tables, class Take>
+[[nodiscard]] Route follow_while(const Tables& tables, SwitchIndex at, Lid dlid,
+                                 bool subnet_management, Take&& take) {
+  CheckSet checks = kNoChecks;
+  for (unsigned hop = 0; hop < kMaxSwitchHops; ++hop) {
+    const auto exit = tables.exit(at, dlid);
+    if (!exit) return {RouteEnd::no_entry, at, {at, 0}, hop, checks};
+    if (*exit == 0) return {RouteEnd::switch_, at, {at, 0}, hop, checks};
+    const Peer peer = tables.peer(at, *exit);
+    const Attachment last{at, *exit};
+    if (peer.kind == Peer::Kind::none) return {RouteEnd::no_entry, at, last, hop, checks};
+    checks |= peer.checks;
+    const bool is_node = peer.kind == Peer::Kind::node;
+    if (!is_node && !carries(peer.state, subnet_management)) {
+      return {RouteEnd::link_down, at, last, hop, checks};
+    }
+    if (!take(at, *exit, peer)) return {RouteEnd::dropped, at, last, hop, checks};
+    if (is_node) return {RouteEnd::node, peer.index, last, hop, checks};
+    at = peer.index;
+  }
+  return {RouteEnd::loop, at, {at, 0}, kMaxSwitchHops, checks};
+}
+
+/// The same, and `on_cable(switch, exit)` is called for each cable between switches.
 template <class Tables, class OnCable>
 [[nodiscard]] Route follow(const Tables& tables, SwitchIndex at, Lid dlid, bool subnet_management,
                            OnCable&& on_cable) {
-  for (unsigned hop = 0; hop < kMaxSwitchHops; ++hop) {
-    const auto exit = tables.exit(at, dlid);
-    if (!exit) return {RouteEnd::no_entry, at, 0, hop};
-    if (*exit == 0) return {RouteEnd::switch_, at, 0, hop};
-    const Peer peer = tables.peer(at, *exit);
-    if (peer.kind == Peer::Kind::node) return {RouteEnd::node, peer.index, 0, hop};
-    if (peer.kind == Peer::Kind::none) return {RouteEnd::no_entry, at, *exit, hop};
-    if (!carries(peer.state, subnet_management)) return {RouteEnd::link_down, at, *exit, hop};
-    on_cable(at, *exit);
-    at = peer.index;
-  }
-  return {RouteEnd::loop, at, 0, kMaxSwitchHops};
+  return follow_while(tables, at, dlid, subnet_management,
+                      [&](SwitchIndex from, SwitchPort exit, const Peer& peer) {
+                        if (peer.kind == Peer::Kind::switch_port) on_cable(from, exit);
+                        return true;
+                      });
 }
 
 template <class Tables>
 [[nodiscard]] Route follow(const Tables& tables, SwitchIndex at, Lid dlid, bool subnet_management) {
-  return follow(tables, at, dlid, subnet_management, [](SwitchIndex, SwitchPort) {});
+  return follow_while(tables, at, dlid, subnet_management,
+                      [](SwitchIndex, SwitchPort, const Peer&) { return true; });
 }
 
-/// Follows a multicast packet of a node at switch `at`, and returns the nodes that get it, at most
-/// once each. `tables` also has
+/// Follows a multicast packet of a node at switch `at`. `tables` also has
 ///   void for_each_exit(SwitchIndex, std::size_t group, visit(SwitchPort))
-/// `has_looped` is set if the copies would not have ended.
-template <class Tables, class OnCable>
-[[nodiscard]] NodeSet spread(const Tables& tables, SwitchIndex at, std::size_t group,
-                             bool& has_looped, OnCable&& on_cable) {
+/// `take(switch, exit, peer, delay)` is called for each cable that a copy is to take; it returns
+/// the delay of the copy at the other end, to which `delay` counts, or nullopt if it is lost.
+/// `arrive(node, delay)` is called for each copy that arrives. Returns false if the copies would
+/// not have ended.
+template <class Tables, class Take, class Arrive>
+[[nodiscard]] bool spread_while(const Tables& tables, SwitchIndex at, std::size_t group,
+                                Take&& take, Arrive&& arrive) {
   struct Copy {
     SwitchIndex at;
     SwitchPort entry;  ///< 0: from the sender, to whose HCA the copy for itself belongs
+    std::uint32_t delay;
   };
-  NodeSet nodes;
   std::array<Copy, kMaxSwitchCopies> copies;  // not initialised: most packets use one or a few
-  copies[0] = {at, 0};
+  copies[0] = {at, 0, 0};
   std::size_t count = 1;
-  has_looped = false;
+  bool has_looped = false;
   for (std::size_t next = 0; next < count; ++next) {
     const Copy copy = copies[next];
     tables.for_each_exit(copy.at, group, [&](SwitchPort exit) {
       if (exit == copy.entry) return;
       const Peer peer = tables.peer(copy.at, exit);
-      if (peer.kind == Peer::Kind::node) {
-        nodes.set(peer.index);
-      } else if (peer.kind == Peer::Kind::switch_port && carries(peer.state, false)) {
+      const bool is_node = peer.kind == Peer::Kind::node;
+      const bool is_cable = peer.kind == Peer::Kind::switch_port && carries(peer.state, false);
+      if (!is_node && !is_cable) return;
+      if (is_cable) {
         has_looped = has_looped || count == copies.size();
         if (has_looped) return;
-        on_cable(copy.at, exit);
-        copies[count++] = {peer.index, peer.port};
+      }
+      const std::optional<std::uint32_t> delay = take(copy.at, exit, peer, copy.delay);
+      if (!delay) return;
+      if (is_node) {
+        arrive(static_cast<NodeIndex>(peer.index), *delay);
+      } else {
+        copies[count++] = {peer.index, peer.port, *delay};
       }
     });
   }
+  return !has_looped;
+}
+
+/// The same without delays: returns the nodes that get the packet, at most once each.
+/// `on_cable(switch, exit)` is called for each cable between switches, and `has_looped` is set if
+/// the copies would not have ended.
+template <class Tables, class OnCable>
+[[nodiscard]] NodeSet spread(const Tables& tables, SwitchIndex at, std::size_t group,
+                             bool& has_looped, OnCable&& on_cable) {
+  NodeSet nodes;
+  has_looped = !spread_while(
+      tables, at, group,
+      [&](SwitchIndex from, SwitchPort exit, const Peer& peer, std::uint32_t delay) {
+        if (peer.kind == Peer::Kind::switch_port) on_cable(from, exit);
+        return std::optional(delay);
+      },
+      [&](NodeIndex node, std::uint32_t) { nodes.set(node); });
   return nodes;
 }
 

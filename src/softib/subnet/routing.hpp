@@ -18,6 +18,10 @@ class Routing {
   /// To be called before the first route, and after cables between switches have changed; the
   /// caller then writes all routes again.
   void cables_changed();
+  /// Whether cables lead from one switch to another.
+  [[nodiscard]] bool reaches(SwitchIndex from, SwitchIndex to) const {
+    return hops_[std::size_t{from} * switches_.size() + to] != kUnreachable;
+  }
   /// Writes the routes of a LID into all tables: to a port of a switch, 0 for the switch itself.
   void set_route(Lid lid, const Attachment& to);
   void clear_route(Lid lid);

@@ -107,16 +107,35 @@ ipoib::TimePoint SubnetManagementAgents::next_deadline() const {
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
     first = std::min(first, switches[i].traps.next_deadline());
   }
-  return first;
+  return switches.filters().empty() ? first : std::min(first, look_at_);
 }
 
 std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   Switches& switches = state_.manager.switches();
+  if (!switches.filters().empty() && look_at_ <= now) {
+    find_violations();
+    look_at_ = now + kTrapInterval;
+  }
   std::vector<MadPacket> due;
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
-    if (auto trap = switches[i].traps.on_time(switches[i].node.port, now)) due.push_back(*trap);
+    for (auto& trap : switches[i].traps.on_time(switches[i].node.port, now)) {
+      due.push_back(std::move(trap));
+    }
   }
   return due;
+}
+
+/// Starts a trap of each switch that has dropped packets for their P_Key since the last call. What
+/// was there at the first one has happened before this process.
+void SubnetManagementAgents::find_violations() {
+  if (!violations_.count) return;
+  Switches& switches = state_.manager.switches();
+  for (const Attachment& at : switches.filters()) {
+    const auto now = violations_.count(at);
+    const auto [known, is_new] = known_violations_.try_emplace(at, now);
+    if (std::exchange(known->second, now) == now || is_new) continue;
+    switches[at.switch_index].traps.pkey_violated(at.port, violations_.last(at));
+  }
 }
 
 }  // namespace softib::subnet

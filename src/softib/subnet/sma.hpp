@@ -1,10 +1,12 @@
 // The subnet management agents of all nodes and switches (IBA 14.2, 14.3).
 //
 // With the subnet's own SM, which needs no packets, they only handle SubnGet(). With an external
-// SM, SubnSet() configures ports and tables, a switch reports link changes by trap 128, and MADs
-// for an SM on an HCA are forwarded to it.
+// SM, SubnSet() configures ports and tables, switches report link changes and packets with a wrong
+// P_Key by traps, and MADs for an SM on an HCA are forwarded to it.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,11 +36,18 @@ struct ManagedState {
                                           std::span<const std::uint8_t, kSmpDataSize> data,
                                           ManagedState& state);
 
+/// What ports of switches have dropped for its P_Key, as processes count it in shared memory.
+struct PKeyViolations {
+  /// The number of packets, of a port.
+  std::function<std::uint64_t(const Attachment&)> count;
+  std::function<PacketHeaders(const Attachment&)> last;
+};
+
 class SubnetManagementAgents {
  public:
-  /// `manager` and the state used by `is_manager` must outlive this object.
-  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager)
-      : state_{manager, std::move(is_manager), {}} {}
+  /// `manager` and the state used by the functions must outlive this object.
+  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager, PKeyViolations violations)
+      : state_{manager, std::move(is_manager), {}}, violations_(std::move(violations)) {}
 
   /// Handles a packet to QP0.
   [[nodiscard]] AgentResult receive(const MadPacket& packet);
@@ -55,8 +64,13 @@ class SubnetManagementAgents {
                                     const SmpTarget& target);
 
   [[nodiscard]] bool repress(std::uint64_t transaction_id);
+  void find_violations();
 
   ManagedState state_;
+  PKeyViolations violations_;
+  /// The violations that are known, of the ports that check P_Keys.
+  std::map<Attachment, std::uint64_t, AttachmentOrder> known_violations_;
+  ipoib::TimePoint look_at_{};  ///< when to look for new violations, if a port checks P_Keys
 };
 
 }  // namespace softib::subnet

@@ -1,6 +1,7 @@
 // Shared by reading and writing of the switch's attributes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -13,6 +14,7 @@ static_assert(kBlockLids == kSmpDataSize);
 inline constexpr std::uint8_t kNoPort = 255;
 inline constexpr unsigned kLifeTimeShift = 3;
 inline constexpr std::uint8_t kLinksChangedBit = 1U << 2;
+inline constexpr std::uint8_t kEnforcementBits = 0xc0;  ///< inbound and outbound
 
 /// A block of the multicast forwarding table, as the attribute modifier names it (IBA 14.2.5.12):
 ///   | position 4 | - 19 | block 9 |
@@ -35,6 +37,17 @@ struct MulticastBlock {
     const unsigned port = position * kPorts + bit;
     if (port == 0 || port > kMaxNumberedPort) return std::nullopt;
     return port - 1;
+  }
+};
+
+/// The block of 32 keys of a P_Key table, as the attribute modifier names it (IBA 14.2.5.7):
+///   | port of a switch 16 | block 16 |
+struct PKeyBlock {
+  /// Returns the port, 0 for that of an HCA (`at` is null). nullopt if there is no such block.
+  [[nodiscard]] static std::optional<SwitchPort> of(std::uint32_t modifier, const Switch* at) {
+    const auto port = at != nullptr ? static_cast<SwitchPort>(modifier >> 16) : SwitchPort{0};
+    const bool is_port = at == nullptr || port <= std::min(at->port_count, at->last_port());
+    return (modifier & 0xffff) == 0 && is_port ? std::optional(port) : std::nullopt;
   }
 };
 

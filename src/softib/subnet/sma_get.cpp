@@ -16,7 +16,8 @@ namespace {
 /// IBA 14.2.5.4:
 ///
 ///   | linear 16, random 16, multicast capacity 16 | top 16 | default ports 24 | life time 5,
-///     links changed 1, - 2 | ...
+///     links changed 1, - 2 | LIDs per port 16, PartitionEnforcementCap 16 |
+///   | InboundEnforcementCap 1, OutboundEnforcementCap 1, - | ...
 SmpData switch_info(const SubnetManager& manager, SwitchIndex index) {
   const SwitchSettings& settings = manager.switches()[index].settings;
   SmpData data{};
@@ -30,6 +31,9 @@ SmpData switch_info(const SubnetManager& manager, SwitchIndex index) {
   writer.u8(settings.default_not_primary_port);
   writer.u8(static_cast<std::uint8_t>(settings.life_time << kLifeTimeShift |
                                       (settings.links_changed ? kLinksChangedBit : 0)));
+  writer.u16(0);
+  writer.u16(kPKeyTableSize);
+  writer.u8(kEnforcementBits);
   return data;
 }
 
@@ -117,12 +121,13 @@ std::optional<SmpData> guid_block(const Node& node, std::uint32_t block) {
   return data;
 }
 
-/// IBA 14.2.5.7: the only block of 32 keys. The high half of the modifier is a port of the switch.
-std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
-  if ((modifier & 0xffff) != 0) return std::nullopt;
+std::optional<SmpData> pkey_block(const Node& node, const Switch* at, std::uint32_t modifier) {
+  const auto port = PKeyBlock::of(modifier, at);
+  if (!port) return std::nullopt;
   SmpData data{};
   ipoib::ByteWriter writer(data);
-  for (const auto key : node.port.pkeys) writer.u16(key.value());
+  const auto& table = *port == 0 ? node.port.pkeys : at->ports[*port].filter.pkeys;
+  for (const auto key : table) writer.u16(key.value());
   return data;
 }
 
@@ -167,7 +172,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case smp_attribute::kGuidInfo:
       return guid_block(node, modifier);
     case smp_attribute::kPKeyTable:
-      return pkey_block(node, modifier);
+      return pkey_block(node, at, modifier);
     case smp_attribute::kSlToVlMapping:
     case smp_attribute::kVlArbitration: {
       const auto block = LaneBlock::of(header.attribute_id, modifier, node);

@@ -27,14 +27,15 @@ constexpr std::uint8_t kNoChangeOfLanes = 0;  ///< of OperationalVLs
 
 /// The new state of a link; nullopt for an invalid transition (IBA 14.2.5.6). Both ends of a cable
 /// share one state, so a transition that was made at the other end is valid, too.
-std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& wanted) {
+std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& wanted,
+                                    bool can_be_up) {
   constexpr std::uint8_t kNoChange = 0;
   if (wanted.physical_state != kNoChange && wanted.physical_state != kPolling &&
       wanted.physical_state != kDisabled) {
     return std::nullopt;
   }
   if (wanted.physical_state == kDisabled) return PortState::down;
-  if (port.failed) return PortState::down;
+  if (port.failed || !can_be_up) return PortState::down;
   if (wanted.physical_state == kPolling) return PortState::init;
   if (wanted.port_state == kNoChange) return port.state;
   // Writing Down retrains the link.
@@ -54,6 +55,12 @@ bool is_link_change(PortState before, PortState now) {
   return before != now && (now == PortState::down || now == PortState::init);
 }
 
+void set_filter(const Attachment& at, const PartitionFilter& filter, SubnetManager& manager) {
+  if (filter == manager.switches()[at.switch_index].ports[at.port].filter) return;
+  manager.switches().set_filter(at, filter);
+  manager.checks_changed(at);
+}
+
 /// Sets an external port of a switch. Of one to an HCA, only the link state is written; of one to
 /// another switch, the MTU, too.
 std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const PortInfo& wanted,
@@ -66,14 +73,16 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   port.vl_capability = manager.switches()[index].node.port.vl_capability;
   if (wanted.operational_vls > port.vl_capability) return mad_status::kInvalidField;
   if (is_cable) port.state = peer.state;
-  const auto next = next_state(port, wanted);
-  if (!next) return mad_status::kInvalidField;
+  const bool can_be_up = manager.switches().can_be_up({index, number});
+  const auto next = next_state(port, wanted, can_be_up);
+  if (!next || (is_cable && !is_mtu(wanted.neighbor_mtu))) return mad_status::kInvalidField;
   ExternalPort& external = manager.switches()[index].ports[number];
   if (wanted.operational_vls != kNoChangeOfLanes) external.operational_vls = wanted.operational_vls;
-  if (is_cable) {
-    if (!is_mtu(wanted.neighbor_mtu)) return mad_status::kInvalidField;
-    manager.switches().set_cable_mtu(index, number, wanted.neighbor_mtu);
-  }
+  if (is_cable) manager.switches().set_cable_mtu(index, number, wanted.neighbor_mtu);
+  PartitionFilter filter = external.filter;
+  filter.inbound = wanted.enforces_inbound;
+  filter.outbound = wanted.enforces_outbound;
+  set_filter({index, number}, filter, manager);
   if (peer.kind == Peer::Kind::none || port.state == *next) return kOk;
   if (is_link_change(port.state, *next)) {
     state.link_changes.push_back(index);
@@ -91,7 +100,8 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
 std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, ManagedState& state) {
   PortAttributes port = target.node->port;
   const bool is_switch = target.is_switch();
-  const auto next = is_switch ? port.state : next_state(port, wanted);
+  const bool can_be_up = is_switch || state.manager.switches().can_be_up(target.node->attachment);
+  const auto next = is_switch ? port.state : next_state(port, wanted, can_be_up);
   // Port 0 of a switch has no link and thus no NeighborMTU.
   const bool has_mtu =
       is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
@@ -132,12 +142,22 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpVi
 
 std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
                         ManagedState& state) {
-  // There is one block, and only port 0 of a switch has a table.
-  if (modifier != 0) return mad_status::kInvalidField;
-  PortAttributes port = target.node->port;
+  Switches& switches = state.manager.switches();
+  const auto index = target.node->switch_index;
+  const auto port = PKeyBlock::of(modifier, index ? &switches[*index] : nullptr);
+  if (!port) return mad_status::kInvalidField;
+  PKeyTable table;
   ipoib::ByteReader reader(data);
-  for (auto& key : port.pkeys) key = PKey(reader.u16());
-  state.manager.set_port(*target.node, port);
+  for (auto& key : table) key = PKey(reader.u16());
+  if (*port == 0) {
+    PortAttributes attributes = target.node->port;
+    attributes.pkeys = table;
+    state.manager.set_port(*target.node, attributes);
+  } else {
+    PartitionFilter filter = switches[*index].ports[*port].filter;
+    filter.pkeys = table;
+    set_filter({*index, *port}, filter, state.manager);
+  }
   return kOk;
 }
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "softib/subnet/cables.hpp"
 #include "softib/subnet/cm_refusals.hpp"
 #include "softib/subnet/multicast_groups.hpp"
 #include "softib/subnet/sa_members.hpp"
@@ -33,12 +34,13 @@ Result<void> require_own_sm(const SubnetManager& manager) {
 }
 }  // namespace
 
-struct Subnet::State {
-  State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager,
-        PerformanceAgents::CableSource cables)
+struct Subnet::State final : LinkObserver {
+  State(SubnetConfig config, SubnetSources sources)
       : manager(std::move(config)),
-        performance(std::move(counted), std::move(cables)),
-        agents(manager, std::move(is_manager)) {}
+        performance(std::move(sources.counters), std::move(sources.cables)),
+        agents(manager, std::move(sources.is_manager), std::move(sources.violations)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   SubnetManager manager;
   MulticastGroups groups;
@@ -46,23 +48,27 @@ struct Subnet::State {
   SubnetAdministrator administrator{manager, groups, counters};
   PerformanceAgents performance;
   SubnetManagementAgents agents;
+  Cables cables{manager, *this};
   std::vector<MadPacket> outgoing;
   std::vector<ForwardedMad> forwarded;
   /// Ports that came into service (true) or went out of it, not yet reported.
   std::vector<std::pair<Gid, bool>> service_changes;
+  /// The nodes whose port is active, and that the subnet's own SM reaches.
+  NodeSet served;
   /// Groups whose members have changed since the last call of take_changes().
   std::bitset<kMaxGroups> changed_groups;
 
   [[nodiscard]] const Node& own_node() const;
   void adopt_groups(const SubnetSnapshot& before, TimePoint now);
   void route_groups();
-  void reroute();
-  [[nodiscard]] std::vector<Attachment> find_cables(const CableEnd& from,
-                                                    const std::optional<CableEnd>& to) const;
+  void ways_changed() override;
+  void link_changed(SwitchIndex at) override { agents.link_changed(at); }
   void create_permanent_groups();
   void add_service_change(const Gid& gid, bool in_service);
-  void end_service(NodeIndex index, const Gid& gid, SwitchIndex at);
-  void on_state_change(NodeIndex index, PortState before);
+  void end_service(NodeIndex index, const Gid& gid);
+  bool update_service(NodeIndex index);
+  void find_services();
+  void node_changed(NodeIndex index, PortState before) override;
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
   void send(const AgentResult& result);
@@ -88,21 +94,45 @@ void Subnet::State::add_service_change(const Gid& gid, bool in_service) {
   if (administrator.has_subscribers()) service_changes.emplace_back(gid, in_service);
 }
 
-/// Ends the memberships and subscriptions of a port that is down.
-void Subnet::State::end_service(NodeIndex index, const Gid& gid, SwitchIndex at) {
+/// Ends the memberships and subscriptions of a port that its SM no longer reaches.
+void Subnet::State::end_service(NodeIndex index, const Gid& gid) {
+  served.reset(index);
   groups.remove(index);
   administrator.remove(index);
   add_service_change(gid, false);
-  agents.link_changed(at);
 }
 
-void Subnet::State::on_state_change(NodeIndex index, PortState before) {
-  const PortAttributes& port = manager.node(index)->port;
-  if (port.state == before) return;
-  const SwitchIndex at = manager.node(index)->attachment.switch_index;
-  agents.link_changed(at);
-  if (port.state == PortState::active) add_service_change(port.gid(), true);
-  if (before == PortState::active) end_service(index, port.gid(), at);
+/// To be called after a change of the port of a node, or of the way to it. Returns whether it has
+/// come into service.
+bool Subnet::State::update_service(NodeIndex index) {
+  const Node& node = *manager.node(index);
+  const bool is_served = node.port.state == PortState::active && manager.is_reached(node);
+  if (is_served == served[index]) return false;
+  if (!is_served) {
+    end_service(index, node.port.gid());
+    return false;
+  }
+  served.set(index);
+  add_service_change(node.port.gid(), true);
+  return true;
+}
+
+/// Takes all ports as they are, without reports.
+void Subnet::State::find_services() {
+  served.reset();
+  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+    const Node* const node = manager.node(i);
+    const bool is_served =
+        node != nullptr && node->port.state == PortState::active && manager.is_reached(*node);
+    served.set(i, is_served);
+  }
+}
+
+void Subnet::State::node_changed(NodeIndex index, PortState before) {
+  const Node& node = *manager.node(index);
+  if (node.port.state == before) return;
+  agents.link_changed(node.attachment.switch_index);
+  (void)update_service(index);
 }
 
 void Subnet::State::report_events(TimePoint now) {
@@ -112,8 +142,8 @@ void Subnet::State::report_events(TimePoint now) {
   ipoib::wire::Notice notice;
   notice.issuer_lid = sm.port.lid;
   notice.issuer_gid = sm.port.gid();
-  for (const auto& [gid, in_service] : std::exchange(service_changes, {})) {
-    notice.trap_number = in_service ? trap::kInService : trap::kOutOfService;
+  for (const auto& [gid, is_served] : std::exchange(service_changes, {})) {
+    notice.trap_number = is_served ? trap::kInService : trap::kOutOfService;
     notice.gid = gid;
     administrator.report(notice, now, outgoing);
   }
@@ -124,11 +154,10 @@ void Subnet::State::report_events(TimePoint now) {
   }
 }
 
-Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager,
-               PerformanceAgents::CableSource cables)
-    : state_(std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager),
-                                     std::move(cables))) {
+Subnet::Subnet(SubnetConfig config, SubnetSources sources)
+    : state_(std::make_unique<State>(std::move(config), std::move(sources))) {
   state_->create_permanent_groups();
+  state_->find_services();
 }
 Subnet::~Subnet() = default;
 
@@ -136,6 +165,7 @@ void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
   State& s = *state_;
   // With an external SM, the switches keep their tables, so it does not notice the restart.
   s.manager.adopt(before);
+  s.find_services();
   if (s.manager.has_own_sm()) s.adopt_groups(before, now);
 }
 
@@ -151,10 +181,14 @@ void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
   create_permanent_groups();
 }
 
-/// To be called after cables between switches have changed.
-void Subnet::State::reroute() {
+/// Ports of a part of the subnet that the SM no longer reaches are out of service. When it reaches
+/// them again, it knows nothing of what they had asked for.
+void Subnet::State::ways_changed() {
   if (!manager.has_own_sm()) return;
   manager.reroute();
+  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+    if (manager.node(i) != nullptr && update_service(i)) manager.request_reregistration(i);
+  }
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
     const auto group = groups.forwarding(i);
     if (group != GroupForwarding{}) manager.route_group(i, group.receivers);
@@ -175,8 +209,9 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
   const bool is_new = !state_->manager.find(name);
   auto added = state_->manager.add(name, port);
   if (!added || !is_new) return added;
-  state_->add_service_change(state_->manager.node(*added)->port.gid(), true);
+  (void)state_->update_service(*added);
   state_->agents.link_changed(state_->manager.node(*added)->attachment.switch_index);
+  state_->cables.check_port(*added);
   return added;
 }
 
@@ -186,21 +221,17 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
   const Gid gid = found != nullptr ? found->port.gid() : Gid();
   const SwitchIndex at = found != nullptr ? found->attachment.switch_index : SwitchIndex{0};
   auto removed = state_->manager.remove(index);
-  if (removed) state_->end_service(index, gid, at);
+  if (!removed) return removed;
+  if (state_->served[index]) state_->end_service(index, gid);
+  state_->agents.link_changed(at);
   return removed;
 }
 
 Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
-  const Node* found = state_->manager.node(index);
-  const PortState before = found != nullptr ? found->port.state : state;
-  if (!state_->manager.has_own_sm()) {
-    if (state == PortState::armed) return require_own_sm(state_->manager);
-    // Only the link comes up; the external SM does the rest.
-    if (state == PortState::active) state = before == PortState::down ? PortState::init : before;
+  if (!state_->manager.has_own_sm() && state == PortState::armed) {
+    return require_own_sm(state_->manager);
   }
-  auto set = state_->manager.set_port_state(index, state);
-  if (set) state_->on_state_change(index, before);
-  return set;
+  return state_->cables.set_port(index, state);
 }
 
 Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
@@ -208,7 +239,9 @@ Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
   const Node* found = node(index);
   const PortState before = found != nullptr ? found->port.state : PortState::down;
   auto set = state_->manager.set_failed(index, failed);
-  if (set) state_->on_state_change(index, before);
+  if (!set) return set;
+  state_->node_changed(index, before);
+  if (!failed) state_->cables.check_port(index);
   return set;
 }
 
@@ -222,105 +255,18 @@ Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
   return state_->manager.set_mtu(index, mtu);
 }
 
-/// The ports of switches whose cable has the ends `from` and `to`.
-std::vector<Attachment> Subnet::State::find_cables(const CableEnd& from,
-                                                   const std::optional<CableEnd>& to) const {
-  const Switches& switches = manager.switches();
-  const auto is_node = [&](const Peer& peer, const CableEnd& end) {
-    const Node* const node = peer.kind == Peer::Kind::node ? manager.node(peer.index) : nullptr;
-    return node != nullptr && node->name == end.name &&
-           (end.port == 0 || end.port == node->port.number);
-  };
-  const auto is_port = [&](SwitchIndex at, SwitchPort port, const CableEnd& end) {
-    return switches[at].node.name == end.name && (end.port == 0 || end.port == port);
-  };
-  std::vector<Attachment> found;
-  for (SwitchIndex at = 0; at < switches.size(); ++at) {
-    for (SwitchPort port = 1; port <= switches[at].last_port(); ++port) {
-      const Peer peer = switches.peer(at, port);
-      if (peer.kind == Peer::Kind::none) continue;
-      const auto is_other = [&](const CableEnd& end) {
-        return peer.kind == Peer::Kind::switch_port ? is_port(peer.index, peer.port, end)
-                                                    : is_node(peer, end);
-      };
-      const bool is_of_node = is_node(peer, from) && (!to || is_port(at, port, *to));
-      const bool is_of_switch = is_port(at, port, from) && (!to || is_other(*to));
-      if (is_of_node || is_of_switch) found.push_back({at, port});
-    }
-  }
-  return found;
+Result<void> Subnet::set_cable(const CableEnd& from, const std::optional<CableEnd>& to,
+                               CableState state) {
+  return state_->cables.set(from, to, state);
 }
 
 Result<void> Subnet::set_cable(const CableEnd& from, const std::optional<CableEnd>& to,
-                               CableState state) {
-  const auto found = state_->find_cables(from, to);
-  const auto text = [](const CableEnd& end) {
-    return end.port == 0 ? end.name : end.name + '[' + std::to_string(end.port) + ']';
-  };
-  const std::string which = text(from) + (to ? " to " + text(*to) : "");
-  if (found.empty()) return ipoib::Error{ENOENT, "there is no cable of " + which};
-  if (found.size() > 1) {
-    return ipoib::Error{EINVAL, std::to_string(found.size()) + " cables are of " + which +
-                                    ": name the port, as in " + from.name + '[' +
-                                    std::to_string(found[0].port) + ']'};
-  }
-  ExternalPort& port = state_->manager.switches()[found[0].switch_index].ports[found[0].port];
-  const bool was_plugged_in = std::exchange(port.is_plugged_in, state == CableState::up);
-  if (state == CableState::flap) {
-    if (auto done = set_link(found[0]); !done) return done;
-    port.is_plugged_in = was_plugged_in;
-  }
-  auto done = set_link(found[0]);
-  if (port.peer.kind == Peer::Kind::switch_port) state_->reroute();
-  return done;
+                               const CableSettings& settings) {
+  return state_->cables.set(from, to, settings);
 }
 
 Result<void> Subnet::set_switch(std::string_view name, SwitchState state) {
-  Switches& switches = state_->manager.switches();
-  const auto index = switches.find(name);
-  if (!index) return ipoib::Error{ENOENT, "there is no switch '" + std::string(name) + "'"};
-  Switch& at = switches[*index];
-  const auto set_present = [&](bool present) -> Result<void> {
-    if ((at.node.port.state != PortState::down) == present) return {};
-    state_->manager.set_present(*index, present);
-    for (SwitchPort port = 1; port <= at.last_port(); ++port) {
-      if (at.ports[port].peer.kind == Peer::Kind::none) continue;
-      if (auto done = set_link({*index, port}); !done) return done;
-    }
-    state_->reroute();
-    return {};
-  };
-  if (state != SwitchState::present) {
-    if (auto done = set_present(false); !done) return done;
-  }
-  return state == SwitchState::absent ? Result<void>() : set_present(true);
-}
-
-/// Lets a cable come up if it is plugged in and both ends are there, else go down. The caller
-/// routes again.
-Result<void> Subnet::set_link(const Attachment& at) {
-  SubnetManager& manager = state_->manager;
-  Switches& switches = manager.switches();
-  const ExternalPort& port = switches[at.switch_index].ports[at.port];
-  const Peer peer = port.peer;
-  const auto is_there = [&](SwitchIndex index) {
-    return switches[index].node.port.state != PortState::down;
-  };
-  bool is_up = port.is_plugged_in && is_there(at.switch_index);
-  if (peer.kind == Peer::Kind::node) {
-    const PortAttributes& node = manager.node(peer.index)->port;
-    const bool is_known = node.failed || (node.state != PortState::down) == is_up;
-    return is_known ? Result<void>()
-                    : set_port_state(peer.index, is_up ? PortState::active : PortState::down);
-  }
-  const ExternalPort& other = switches[peer.index].ports[peer.port];
-  is_up = is_up && other.is_plugged_in && is_there(peer.index);
-  if ((peer.state != PortState::down) == is_up) return {};
-  (void)switches.set_cable(at.switch_index, at.port,
-                           is_up ? manager.link_up_state() : PortState::down);
-  state_->agents.link_changed(at.switch_index);
-  state_->agents.link_changed(peer.index);
-  return {};
+  return state_->cables.set_switch(name, state);
 }
 
 Result<void> Subnet::set_port(NodeIndex index, const PortAttributes& port) {

@@ -21,6 +21,7 @@
 #include "softib/subnet/counters.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/performance.hpp"
+#include "softib/subnet/sma.hpp"
 #include "softib/subnet/subnet_types.hpp"
 #include "softib/subnet/switches.hpp"
 
@@ -32,15 +33,20 @@ struct ForwardedMad {
   MadPacket packet;
 };
 
+/// What a subnet does not know itself.
+struct SubnetSources {
+  PerformanceAgents::Source counters{};     ///< of nodes
+  IsManager is_manager{};                   ///< whether an SM runs on a node
+  PerformanceAgents::CableSource cables{};  ///< counters of ports of switches
+  PKeyViolations violations{};              ///< what these have dropped
+};
+
 /// How long the receivers of a group keep receiving after an SM restart without joining again.
 inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
 
 class Subnet {
  public:
-  /// `counters` returns the counters of nodes, `cables` those of ports between switches, and
-  /// `is_manager` whether an SM runs on a node.
-  explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {},
-                  IsManager is_manager = {}, PerformanceAgents::CableSource cables = {});
+  explicit Subnet(SubnetConfig config = {}, SubnetSources sources = {});
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
   ~Subnet();
@@ -57,7 +63,8 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
   /// Any state but active ends the port's memberships, because an SM could no longer reach the
   /// port. With an external SM, active means that the link comes up; that SM decides on the rest,
-  /// so the setters below except set_failed() return EOPNOTSUPP.
+  /// so the setters below except set_failed() return EOPNOTSUPP. Fails with EHOSTDOWN if the switch
+  /// of the port is absent.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
   /// Lets an HCA fail, or recover, which brings its port up. Processes that are attached when it
   /// fails lose it for good. While it has failed, set_port_state() returns ENODEV.
@@ -69,6 +76,10 @@ class Subnet {
   /// ENOENT if there is no such cable, and EINVAL if there are several.
   [[nodiscard]] ipoib::Result<void> set_cable(const CableEnd& from,
                                               const std::optional<CableEnd>& to, CableState state);
+  /// Changes a cable; fails likewise. A link whose width or speed changes is trained again.
+  [[nodiscard]] ipoib::Result<void> set_cable(const CableEnd& from,
+                                              const std::optional<CableEnd>& to,
+                                              const CableSettings& settings);
   /// Fails with ENOENT if there is no switch of that name.
   [[nodiscard]] ipoib::Result<void> set_switch(std::string_view name, SwitchState state);
   /// Writes the attributes of a port, as an external SM would; for an Ethernet port.
@@ -132,7 +143,6 @@ class Subnet {
 
  private:
   struct State;
-  [[nodiscard]] ipoib::Result<void> set_link(const Attachment& at);
 
   std::unique_ptr<State> state_;
 };

@@ -186,6 +186,7 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
   if (node == nullptr) return error;
   if (node->port.failed) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
   if (node->port.state == state) return {};
+  switches_.count_change(node->attachment, node->port.state, state);
   node->port.set_state(state);
   update_end_ports();
   changed_.set(index);
@@ -199,7 +200,9 @@ Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   if (node->port.failed == failed) return {};
   node->port.failed = failed;
   if (!failed) ++node->port.generation;
-  node->port.set_state(failed ? PortState::down : link_up_state());
+  const PortState state = failed ? PortState::down : link_up_state();
+  switches_.count_change(node->attachment, node->port.state, state);
+  node->port.set_state(state);
   update_end_ports();
   changed_.set(index);
   return {};
@@ -334,10 +337,19 @@ std::uint8_t SubnetManager::mtu_of(std::string_view hca) const {
 
 void SubnetManager::request_reregistration() {
   for (std::size_t i = kSubnetNode + 1; i < nodes_.size(); ++i) {
-    if (!nodes_[i]) continue;
-    ++nodes_[i]->port.reregister_count;
-    changed_.set(i);
+    if (nodes_[i]) request_reregistration(static_cast<NodeIndex>(i));
   }
+}
+
+void SubnetManager::request_reregistration(NodeIndex index) {
+  ++nodes_[index]->port.reregister_count;
+  changed_.set(index);
+}
+
+bool SubnetManager::is_reached(const Node& node) const {
+  if (!has_own_sm() || !nodes_[kSubnetNode]) return true;
+  return routing_.reaches(nodes_[kSubnetNode]->attachment.switch_index,
+                          node.switch_index.value_or(node.attachment.switch_index));
 }
 
 const Node* SubnetManager::node(NodeIndex index) const {
@@ -438,6 +450,7 @@ void SubnetManager::reroute() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i]) claim_lids(static_cast<NodeIndex>(i));
   }
+  update_end_ports();
 }
 
 void SubnetManager::set_present(SwitchIndex index, bool present) {
@@ -451,7 +464,10 @@ void SubnetManager::set_present(SwitchIndex index, bool present) {
   at.node.key = {};
   at.node.lanes = LaneTables(at.port_count);
   at.settings = {};
-  at.has_changed = true;
+  for (SwitchPort port = 1; port <= at.last_port(); ++port) {
+    switches_.set_filter({index, port}, {});
+    checks_changed({index, port});
+  }
   if (index == 0) changed_.set(kSubnetNode);
   if (has_own_sm()) {
     at.node.port.lid = before.lid;
@@ -463,6 +479,35 @@ void SubnetManager::set_present(SwitchIndex index, bool present) {
     at.routes.set(Lid(static_cast<std::uint16_t>(i)), std::nullopt);
   }
   for (std::size_t i = 0; i < kMaxGroups; ++i) at.groups.set(i, {});
+}
+
+bool SubnetManager::set_link(const Attachment& at, std::optional<std::uint8_t> width,
+                             std::optional<std::uint8_t> speed) {
+  ExternalPort& here = switches_[at.switch_index].ports[at.port];
+  const auto set = [&](auto& port) {
+    const auto before = std::pair(port.width, port.speed);
+    port.width = width.value_or(port.width);
+    port.speed = speed.value_or(port.speed);
+    return before != std::pair(port.width, port.speed);
+  };
+  if (here.peer.kind == Peer::Kind::node) {
+    const bool has_changed = set(nodes_[here.peer.index]->port);
+    if (has_changed) changed_.set(here.peer.index);
+    return has_changed;
+  }
+  const bool has_changed = set(here);
+  if (here.peer.kind == Peer::Kind::switch_port && has_changed) {
+    (void)set(switches_[here.peer.index].ports[here.peer.port]);
+    switches_[at.switch_index].has_changed = switches_[here.peer.index].has_changed = true;
+  }
+  return has_changed;
+}
+
+void SubnetManager::checks_changed(const Attachment& at) {
+  const Peer peer = switches_.peer(at.switch_index, at.port);
+  if (peer.kind != Peer::Kind::node) return;
+  nodes_[peer.index]->checks = switches_.entry_checks(at);
+  changed_.set(peer.index);
 }
 
 void SubnetManager::route_group(std::size_t group, const NodeSet& receivers) {
@@ -486,6 +531,7 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   }
   std::erase_if(node.addresses, [&](const auto& address) { return node_with(address) != nullptr; });
   switches_.connect(node.attachment, index);
+  node.checks = switches_.entry_checks(node.attachment);
   nodes_[index] = std::move(node);
   claim_lids(index);
   update_end_ports();
@@ -494,12 +540,15 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
 }
 
 void SubnetManager::update_end_ports() {
+  const auto is_visible = [&](const Node& node) {
+    return node.port.state != PortState::down && is_reached(node);
+  };
   end_ports_.clear();
   for (const auto& node : nodes_) {
-    if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);
+    if (node && is_visible(*node)) end_ports_.push_back(&*node);
   }
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    if (switches_[i].node.port.state != PortState::down) end_ports_.push_back(&switches_[i].node);
+    if (is_visible(switches_[i].node)) end_ports_.push_back(&switches_[i].node);
   }
 }
 

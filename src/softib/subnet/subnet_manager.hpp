@@ -61,6 +61,12 @@ class SubnetManager {
   void set_port(const Node& node, const PortAttributes& port);
   void set_m_key(const Node& node, const ManagementKey& key) { writable(node).key = key; }
   [[nodiscard]] LaneTables& lanes(const Node& node) { return writable(node).lanes; }
+  /// Sets the width and speed of a cable, both IBA codes of active ones. Returns whether it has
+  /// changed.
+  bool set_link(const Attachment& at, std::optional<std::uint8_t> width,
+                std::optional<std::uint8_t> speed);
+  /// To be called after a change of what a port of a switch checks, or of the faults of its cable.
+  void checks_changed(const Attachment& at);
   /// Writes all unicast routes again, for the own SM: to be called after cables between switches
   /// have changed. The caller routes the groups, whose receivers it knows.
   void reroute();
@@ -70,8 +76,11 @@ class SubnetManager {
   void route_group(std::size_t group, const NodeSet& receivers);
   [[nodiscard]] Switches& switches() { return switches_; }
   [[nodiscard]] const Switches& switches() const { return switches_; }
-  /// Asks the clients of every HCA to register again (IBA 14.4.11).
+  /// Asks the clients of every HCA, or of one, to register again (IBA 14.4.11).
   void request_reregistration();
+  void request_reregistration(NodeIndex index);
+  /// Whether cables lead from the subnet's own SM to the switch that `node` is, or is connected to.
+  [[nodiscard]] bool is_reached(const Node& node) const;
 
   [[nodiscard]] const Node* node(NodeIndex index) const;
   [[nodiscard]] const Node* node(std::optional<NodeIndex> index) const {
@@ -85,7 +94,8 @@ class SubnetManager {
   [[nodiscard]] const Node* node_of(const MadPacket& packet) const;
   /// The switch that has the LID.
   [[nodiscard]] const Switch* switch_at(Lid lid) const;
-  /// All ports visible to an SM: the nodes whose port is not down, by index, and the switches.
+  /// All ports visible to an SM: the nodes whose port is not down, by index, and the switches, as
+  /// far as the own SM reaches them.
   [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
   [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }

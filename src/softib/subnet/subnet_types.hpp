@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "softib/core/node_addresses.hpp"
-#include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/lane_tables.hpp"
+#include "softib/subnet/route.hpp"
 #include "softib/subnet/subnet_config.hpp"
 
 namespace softib::subnet {
@@ -36,16 +38,40 @@ struct ManagementKey {
   [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
 };
 
+/// Orders ports of switches.
+struct AttachmentOrder {
+  [[nodiscard]] bool operator()(const Attachment& a, const Attachment& b) const {
+    return std::tie(a.switch_index, a.port) < std::tie(b.switch_index, b.port);
+  }
+};
+using Attachments = std::set<Attachment, AttachmentOrder>;
+
 /// An HCA with its connected port, or a switch with its port 0.
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName bytes
   PortAttributes port;
   Attachment attachment{};                    ///< of an HCA
   std::optional<SwitchIndex> switch_index{};  ///< of a switch
+  CheckSet checks = kNoChecks;                ///< of what an HCA sends, where it enters its switch
   std::string description{};                  ///< NodeDescription; empty: the name
   ManagementKey key{};
   LaneTables lanes{};                  ///< not in the fabric file, as the key
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
+};
+
+/// A port of a switch. Width, speed and MTU are those of a cable to another switch; of the cable to
+/// a node, those of the node.
+struct ExternalPort {
+  Peer peer;
+  std::uint8_t width = 2;  ///< IBA LinkWidthActive
+  std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
+  std::uint8_t mtu = 4;    ///< IBA code
+  std::uint8_t operational_vls = 1;
+  /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
+  bool is_plugged_in = true;
+  CableFaults faults{};  ///< the same at both ends
+  PartitionFilter filter{};
+  std::uint32_t links_lost = 0;  ///< how often the cable went down (LinkDowned)
 };
 
 /// A multicast group as its members want it; with an external SM, only its tables tell.
@@ -77,7 +103,7 @@ struct SubnetSnapshot {
   };
   struct SwitchEntry {
     Node node;
-    std::vector<PortState> cables;  ///< by port, of those between switches
+    std::vector<ExternalPort> ports;  ///< by number; entry 0 is not used
     LinearForwardingTable routes;
     MulticastForwardingTable groups;
   };
@@ -100,6 +126,14 @@ struct CableEnd {
   SwitchPort port = 0;  ///< 0: any
 };
 enum class CableState : std::uint8_t { up, down, flap };  ///< flap: down and up again
+/// What an operator changes of a cable; what is nullopt stays.
+struct CableSettings {
+  std::optional<std::uint8_t> width{};  ///< IBA LinkWidthActive
+  std::optional<std::uint8_t> speed{};  ///< IBA LinkSpeedActive
+  std::optional<std::uint16_t> loss{};  ///< as CableFaults
+  std::optional<std::uint16_t> delay{};
+  friend bool operator==(const CableSettings&, const CableSettings&) = default;
+};
 /// A switch that is absent has lost its power, and with it its tables; reset is absent and present.
 enum class SwitchState : std::uint8_t { present, absent, reset };
 

@@ -94,6 +94,7 @@ void Switches::connect(const Attachment& at, NodeIndex node) {
   assert(is_free(at));
   Switch& to = all_[at.switch_index];
   to.ports[at.port].peer = {Peer::Kind::node, node, 0, PortState::down};
+  update_checks(at);
   to.port_count = std::max(to.port_count, std::min(at.port, kMaxNumberedPort));
   to.has_changed = true;
 }
@@ -104,20 +105,97 @@ void Switches::disconnect(const Attachment& at) {
   from.has_changed = true;
 }
 
+bool Switches::can_be_up(const Attachment& at) const {
+  const auto end_can = [&](const Attachment& end) {
+    const Switch& here = all_[end.switch_index];
+    return here.ports[end.port].is_plugged_in && here.node.port.state != PortState::down;
+  };
+  const Peer other = peer(at.switch_index, at.port);
+  return end_can(at) &&
+         (other.kind != Peer::Kind::switch_port || end_can({other.index, other.port}));
+}
+
 bool Switches::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
   Peer& here = all_[index].ports[port].peer;
   assert(here.kind == Peer::Kind::switch_port);
   if (here.state == state) return false;
   Switch& other = all_[here.index];
+  count_change({index, port}, here.state, state);
+  count_change({here.index, here.port}, here.state, state);
   here.state = other.ports[here.port].peer.state = state;
   all_[index].has_changed = other.has_changed = true;
   return true;
+}
+
+/// A link goes down, too, before it is trained again.
+void Switches::count_change(const Attachment& at, PortState before, PortState now) {
+  const bool is_lost = now == PortState::down || (now == PortState::init && before > now);
+  if (before == PortState::down || !is_lost) return;
+  ++port(at).links_lost;
+  all_[at.switch_index].has_changed = true;
 }
 
 void Switches::set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mtu) {
   ExternalPort& here = all_[index].ports[port];
   assert(here.peer.kind == Peer::Kind::switch_port);
   here.mtu = all_[here.peer.index].ports[here.peer.port].mtu = mtu;
+}
+
+void Switches::set_filter(const Attachment& at, const PartitionFilter& filter) {
+  port(at).filter = filter;
+  note_filter(at);
+  update_checks(at);
+}
+
+void Switches::set_faults(const Attachment& at, const CableFaults& faults) {
+  ExternalPort& here = port(at);
+  here.faults = faults;
+  if (here.peer.kind == Peer::Kind::switch_port) {
+    port({here.peer.index, here.peer.port}).faults = faults;
+  }
+  update_checks(at);
+}
+
+void Switches::note_filter(const Attachment& at) {
+  const auto& filter = port(at).filter;
+  if (filter.inbound || filter.outbound) {
+    filters_.insert(at);
+  } else {
+    filters_.erase(at);
+  }
+}
+
+CheckSet Switches::entry_checks(const Attachment& at) const {
+  const ExternalPort& entry = all_[at.switch_index].ports[at.port];
+  CheckSet checks = entry.faults.any() ? kCableFault : kNoChecks;
+  if (entry.filter.inbound) checks |= kPKeyCheck;
+  return checks;
+}
+
+CheckSet Switches::checks() const {
+  CheckSet all = kNoChecks;
+  for (SwitchIndex i = 0; i < size(); ++i) {
+    for (SwitchPort number = 1; number <= all_[i].last_port(); ++number) {
+      all |= entry_checks({i, number});
+      all |= all_[i].ports[number].peer.checks;
+    }
+  }
+  return all;
+}
+
+void Switches::update_checks(const Attachment& at) {
+  update_exit_checks(at);
+  const Peer& peer = port(at).peer;
+  if (peer.kind == Peer::Kind::switch_port) update_exit_checks({peer.index, peer.port});
+}
+
+void Switches::update_exit_checks(const Attachment& at) {
+  ExternalPort& exit = port(at);
+  Peer& peer = exit.peer;
+  peer.checks = exit.faults.any() ? kCableFault : kNoChecks;
+  if (peer.kind == Peer::Kind::switch_port) peer.checks |= entry_checks({peer.index, peer.port});
+  if (exit.filter.outbound) peer.checks |= kPKeyCheck;
+  all_[at.switch_index].has_changed = true;
 }
 
 /// Continues with the state that an earlier process has published. All of it is published again.
@@ -127,11 +205,19 @@ void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, boo
     if (i < before.size() && before[i].node.name == own.node.name) {
       const auto& known = before[i];
       own.node.port = known.node.port;
-      for (SwitchPort port = 1; port <= own.last_port() && port < known.cables.size(); ++port) {
-        Peer& peer = own.ports[port].peer;
-        if (peer.kind != Peer::Kind::switch_port) continue;
-        peer.state = known.cables[port];
-        own.ports[port].is_plugged_in = peer.state != PortState::down;
+      for (SwitchPort number = 1; number <= own.last_port() && number < known.ports.size();
+           ++number) {
+        ExternalPort adopted = known.ports[number];
+        const ExternalPort& fresh = own.ports[number];
+        adopted.peer = fresh.peer;
+        if (fresh.peer.kind == Peer::Kind::switch_port) {
+          adopted.peer.state = known.ports[number].peer.state;
+        }
+        if (!with_tables) {
+          adopted.filter = {};
+          adopted.mtu = fresh.mtu;
+        }
+        own.ports[number] = adopted;
       }
       if (with_tables) {
         own.routes = known.routes;
@@ -141,6 +227,12 @@ void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, boo
     own.has_changed = true;
     own.routes.mark_all_changed();
     own.groups.mark_all_changed();
+  }
+  for (SwitchIndex i = 0; i < size(); ++i) {
+    for (SwitchPort number = 1; number <= all_[i].last_port(); ++number) {
+      note_filter({i, number});
+      update_exit_checks({i, number});
+    }
   }
 }
 

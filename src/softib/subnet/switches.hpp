@@ -1,6 +1,7 @@
 // The switches of the subnet with their ports, cables and tables.
 //
-// Both ends of a cable share one state. The state of a node's cable is that of the node's port.
+// Both ends of a cable share one state and its faults. The state of a node's cable is that of the
+// node's port.
 #pragma once
 
 #include <map>
@@ -9,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "softib/subnet/route.hpp"
 #include "softib/subnet/subnet_types.hpp"
 #include "softib/subnet/switch_traps.hpp"
 
@@ -23,18 +23,6 @@ struct SwitchSettings {
   std::uint8_t default_not_primary_port = 0;  ///< for multicast
   std::uint8_t life_time = 0;                 ///< 5 bits
   bool links_changed = false;
-};
-
-/// A port of a switch. Width, speed and MTU are those of a cable to another switch; of the cable to
-/// a node, those of the node.
-struct ExternalPort {
-  Peer peer;
-  std::uint8_t width = 2;  ///< IBA LinkWidthActive
-  std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
-  std::uint8_t mtu = 4;    ///< IBA code
-  std::uint8_t operational_vls = 1;
-  /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
-  bool is_plugged_in = true;
 };
 
 struct Switch {
@@ -75,10 +63,25 @@ class Switches {
   /// Requires is_free(`at`).
   void connect(const Attachment& at, NodeIndex node);
   void disconnect(const Attachment& at);
+  /// Whether the link of a port can be up: its cable is plugged in, and the switches at its ends
+  /// have power.
+  [[nodiscard]] bool can_be_up(const Attachment& at) const;
   /// Sets the state of a cable between switches, at both ends. Returns whether it has changed.
   bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Counts that the link of a port to a node went from one state to another.
+  void count_change(const Attachment& at, PortState before, PortState now);
   /// Sets the MTU of a cable between switches; an IBA code.
   void set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mtu);
+  /// Sets the P_Key enforcement of a port.
+  void set_filter(const Attachment& at, const PartitionFilter& filter);
+  /// The ports that check P_Keys.
+  [[nodiscard]] const Attachments& filters() const { return filters_; }
+  /// Sets the faults of a cable, at both ends.
+  void set_faults(const Attachment& at, const CableFaults& faults);
+  /// The checks of packets that enter a switch through a port.
+  [[nodiscard]] CheckSet entry_checks(const Attachment& at) const;
+  /// The checks of all ports.
+  [[nodiscard]] CheckSet checks() const;
   void adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, bool with_tables);
 
   /// The tables, for follow() and spread().
@@ -101,8 +104,17 @@ class Switches {
   [[nodiscard]] std::vector<SwitchChanges> take_changes();
 
  private:
+  [[nodiscard]] ExternalPort& port(const Attachment& at) {
+    return all_[at.switch_index].ports[at.port];
+  }
+  /// To be called after a change of what Peer::checks follows from, at either end.
+  void update_checks(const Attachment& at);
+  void update_exit_checks(const Attachment& at);
+  void note_filter(const Attachment& at);
+
   std::vector<Switch> all_;
   std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
+  Attachments filters_;
   bool has_topology_;
 };
 

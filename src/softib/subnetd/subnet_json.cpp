@@ -87,6 +87,13 @@ std::string description(const subnet::Node* node, const std::string& name) {
 json::object describe_port(SwitchIndex index, SwitchPort number, const subnet::Peer& peer,
                            const fabric::Fabric& fabric, Process process) {
   json::object port{{"port", number}};
+  const auto counters = fabric.cable_counters(index, number);
+  port["receive_errors"] = counters.receive_errors;
+  port["constraint_errors"] = counters.transmit_constraints + counters.receive_constraints;
+  if (const auto faults = fabric.cable_faults({index, number}); faults.any()) {
+    port["loss"] = faults.loss;
+    port["delay"] = faults.delay;
+  }
   if (peer.kind == subnet::Peer::Kind::node) {
     const auto node = fabric.node(peer.index);
     port["hca"] = node ? node->name : std::string();
@@ -94,7 +101,6 @@ json::object describe_port(SwitchIndex index, SwitchPort number, const subnet::P
     return port;
   }
   const auto other = fabric.switch_node(peer.index);
-  const auto counters = fabric.cable_counters(index, number);
   port["to"] = other ? other->name : std::string();
   port["to_port"] = peer.port;
   port["state"] = control::name(peer.state);

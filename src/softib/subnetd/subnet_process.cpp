@@ -88,9 +88,11 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
           fabric::FabricWriter::create_or_adopt(folder_.fabric(), switch_count(config_)))),
       subnet_(
           config_,
-          [this](NodeIndex node) { return fabric::performance_counters(fabric_.counters(node)); },
-          [this](NodeIndex node) { return has_open_issm(folder_, node); },
-          [this](SwitchIndex at, SwitchPort port) { return fabric_.cable_counters(at, port); }),
+          {[this](NodeIndex node) { return fabric::performance_counters(fabric_.counters(node)); },
+           [this](NodeIndex node) { return has_open_issm(folder_, node); },
+           [this](SwitchIndex at, SwitchPort port) { return fabric_.cable_counters(at, port); },
+           {[this](const Attachment& at) { return fabric_.violations(at); },
+            [this](const Attachment& at) { return fabric_.last_violation(at); }}}),
       timer_(context),
       captures_(context, folder_, [this] {
         publish_all_captures();
@@ -246,6 +248,9 @@ void SubnetProcess::publish() {
     if (!changes.nodes[index]) continue;
     publish_node(index);
     wake(index);
+  }
+  if (std::ranges::any_of(changes.switches, &subnet::SwitchChanges::ports)) {
+    fabric_.set_checks(subnet_.switches().checks());
   }
   for (const auto& change : changes.switches) {
     fabric_.set_switch(subnet_.switches()[change.index], change);
@@ -481,6 +486,11 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> operator()(const control::SetCable& what) const {
     const auto done = process.subnet_.set_cable(what.from, what.to, what.state);
+    if (!done) return done.error();
+    return json::object();
+  }
+  Result<json::object> operator()(const control::ChangeCable& what) const {
+    const auto done = process.subnet_.set_cable(what.from, what.to, what.settings);
     if (!done) return done.error();
     return json::object();
   }

@@ -47,6 +47,23 @@ bool same_destination(const OutgoingPacket& a, const OutgoingPacket& b) {
          QpnLayout::slot(a.destination) == QpnLayout::slot(b.destination);
 }
 
+/// Where packets arrive.
+bool arrives(subnet::RouteEnd end) {
+  return end == subnet::RouteEnd::node || end == subnet::RouteEnd::switch_;
+}
+
+subnet::PacketHeaders headers_of(ConstBytes packet) {
+  return fabric::CheckedPackets::headers_of(packet);
+}
+subnet::PacketHeaders headers_of(const OutgoingPacket& packet) {
+  if (packet.header_size != 0)
+    return headers_of(ConstBytes(packet.header).first(packet.header_size));
+  return packet.piece_count != 0 ? headers_of(packet.pieces[0]) : subnet::PacketHeaders{};
+}
+fabric::CheckedPackets described(const OutgoingPacket& packet) {
+  return {headers_of(packet), packet.gso.packets, segmented_size(packet)};
+}
+
 /// Copies a packet into `to`. Returns its size, or 0 if it is too large.
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
   const auto size = packet.size();
@@ -97,14 +114,15 @@ std::optional<std::uint32_t> watched_sender(const MadPacket& packet) {
 }  // namespace
 
 void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
-  if (fabric_.port_state(node_) != PortState::active) {
+  const auto sender = fabric_.sender(node_);
+  if (sender.state != PortState::active) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return;
   }
   for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
-    send_chunk(batch.first(kChunk), mode);
+    send_chunk(batch.first(kChunk), mode, sender.checks);
   }
-  send_chunk(batch, mode);
+  send_chunk(batch, mode, sender.checks);
 }
 
 /// Sends packets, and counts those that are done with: sent, or dropped for another reason than
@@ -112,28 +130,65 @@ void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
 std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
   std::array<const OutgoingPacket*, kChunk> packets;
   batch = batch.first(std::min(batch.size(), packets.size()));
-  for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
   const auto& first = batch.front();
-  auto done = batch.size();
-  if (fabric_.port_state(node_) != PortState::active) {
+  const auto sender = fabric_.sender(node_);
+  if (sender.state != PortState::active) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
+    return batch.size();
+  }
+  if (uplink_ != nullptr) return try_send_by_gid(batch);
+  const auto way = fabric_.route(at_, first.dlid, false);
+  const auto checks = checks_of(way, sender.checks);
+  if (checks == subnet::kPKeyCheck) {
+    const auto passing = leading_that_pass(batch);
+    if (passing == 0) return 1;
+    batch = batch.first(passing);
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
+  auto done = batch.size();
+  if ((checks & subnet::kCableFault) != 0) {
+    send_over_faulty_cables({packets.data(), done}, SendMode::as_room_permits);
     return done;
   }
-  const bool goes_up = uplink_ != nullptr && !uplink_->is_own(destination_gid(first));
-  const auto to = uplink_ == nullptr ? reachable_node(first.dlid, count_packets(batch))
-                  : goes_up          ? std::nullopt
-                                     : std::optional(Destination{hca_, false});
-  if (goes_up) done = send_up({packets.data(), done}, SendMode::as_room_permits);
-  if (to)
-    done = try_deliver({to->node, QpnLayout::slot(first.destination)}, {packets.data(), done});
+  const auto to = reachable_node(way, count_packets(batch));
+  if (to) done = try_deliver({*to, QpnLayout::slot(first.destination)}, {packets.data(), done});
   std::uint64_t bytes = 0;
   for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
-  if (to && to->is_counted) {
+  if (to && way.cables != 0) {
     fabric_.count_route(at_, first.dlid, count_packets(batch.first(done)), bytes);
   }
   count(fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
   count(fabric::PortCounter::sent_bytes, bytes);
   return done;
+}
+
+/// The same for packets of an Ethernet port.
+std::size_t Router::try_send_by_gid(std::span<const OutgoingPacket> batch) {
+  std::array<const OutgoingPacket*, kChunk> all;
+  for (std::size_t i = 0; i < batch.size(); ++i) all[i] = &batch[i];
+  const Packets packets(all.data(), batch.size());
+  const auto& first = batch.front();
+  const auto done = uplink_->is_own(destination_gid(first))
+                        ? try_deliver({hca_, QpnLayout::slot(first.destination)}, packets)
+                        : send_up(packets, SendMode::as_room_permits);
+  (void)count_sent(packets.first(done));
+  return done;
+}
+
+/// The number of packets, from the first, that switches let pass. If it is 0, the first has been
+/// dropped, and counted.
+std::size_t Router::leading_that_pass(std::span<const OutgoingPacket> batch) {
+  const auto is_next = [&](const OutgoingPacket& packet) {
+    // Those of one queue pair have one key.
+    return headers_of(packet) == headers_of(batch.front());
+  };
+  std::size_t same = 1;
+  while (same < batch.size() && is_next(batch[same])) ++same;
+  const auto checked = described(batch.front());
+  if (checked_.passes(checked)) return same;
+  count(fabric::PortCounter::sent_packets, checked.packets);
+  count(fabric::PortCounter::sent_bytes, checked.bytes);
+  return 0;
 }
 
 std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
@@ -157,7 +212,8 @@ bool Router::has_untaken(Lid dlid, Qpn destination) {
 }
 
 /// Sends the packets of each destination together, in order.
-void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
+void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode,
+                        subnet::CheckSet checks) {
   std::array<bool, kChunk> done{};
   std::array<const OutgoingPacket*, kChunk> same;
   for (std::size_t first = 0; first < chunk.size(); ++first) {
@@ -168,31 +224,29 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
       same[count++] = &chunk[i];
       done[i] = true;
     }
-    send_to_same({same.data(), count}, mode);
+    send_to_same({same.data(), count}, mode, checks);
   }
 }
 
-void Router::send_to_same(Packets packets, SendMode mode) {
+void Router::send_to_same(Packets packets, SendMode mode, subnet::CheckSet checks) {
   if (is_mad(*packets.front())) return send_mads(packets);
+  if (uplink_ != nullptr) {
+    (void)count_sent(packets);
+    return send_by_gid(packets, mode);
+  }
+  if (!ipoib::is_multicast(packets.front()->dlid)) return unicast(packets, mode, checks);
+  if (fabric_.checks() != subnet::kNoChecks) return multicast_checked(packets, mode);
+  const auto bytes = count_sent(packets);
+  multicast(packets, bytes, mode);
+}
+
+/// Counts packets that the port sends, and returns their bytes.
+std::uint64_t Router::count_sent(Packets packets) {
   std::uint64_t bytes = 0;
   for (const auto* packet : packets) bytes += segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_bytes, bytes);
-  if (uplink_ != nullptr) {
-    send_by_gid(packets, mode);
-  } else if (ipoib::is_multicast(packets.front()->dlid)) {
-    multicast(packets, bytes, mode);
-  } else {
-    unicast(packets, bytes, mode);
-  }
-}
-
-void Router::unicast(Packets packets, std::uint64_t bytes, SendMode mode) {
-  const auto& first = *packets.front();
-  const auto to = reachable_node(first.dlid, count_packets(packets));
-  if (!to) return;
-  if (to->is_counted) fabric_.count_route(at_, first.dlid, count_packets(packets), bytes);
-  deliver({to->node, QpnLayout::slot(first.destination)}, packets, mode);
+  return bytes;
 }
 
 /// Sends packets of an Ethernet port. Those to one GID stay together.
@@ -244,20 +298,140 @@ void Router::deliver_from_network(ConstBytes bytes, Qpn destination) {
   send_cm(hca_, *packet, {bytes});
 }
 
-/// Returns the node with this LID; nullopt, and counts the packets, if they cannot get there.
-std::optional<Router::Destination> Router::reachable_node(Lid dlid, std::size_t packets) {
-  using subnet::RouteEnd;
-  const auto way = fabric_.route(at_, dlid, false);
-  switch (way.end) {
-    case RouteEnd::node:
-    case RouteEnd::switch_: {
-      const NodeIndex node = way.end == RouteEnd::node ? way.index : kSubnetNode;
-      if (fabric_.port_state(node) == PortState::active) return Destination{node, way.cables != 0};
-      count(fabric::PortCounter::drop_port_not_active, packets);
-      break;
+/// The checks on the way of unicast packets. What a port sends to itself does not leave it.
+subnet::CheckSet Router::checks_of(const subnet::Route& way, subnet::CheckSet of_sender) const {
+  const bool is_own = way.end == subnet::RouteEnd::node && way.index == node_;
+  return is_own ? subnet::kNoChecks : static_cast<subnet::CheckSet>(way.checks | of_sender);
+}
+
+void Router::unicast(Packets packets, SendMode mode, subnet::CheckSet checks) {
+  const auto way = fabric_.route(at_, packets.front()->dlid, false);
+  checks = checks_of(way, checks);
+  if (checks == subnet::kNoChecks) return arrive(way, packets, mode);
+  if ((checks & subnet::kCableFault) != 0) return send_over_faulty_cables(packets, mode);
+  std::array<const OutgoingPacket*, kChunk> passing;
+  std::size_t number = 0;
+  for (const auto* packet : packets) {
+    if (const auto checked = described(*packet); checked_.passes(checked)) {
+      passing[number++] = packet;
+    } else {
+      count(fabric::PortCounter::sent_packets, checked.packets);
+      count(fabric::PortCounter::sent_bytes, checked.bytes);
     }
+  }
+  if (number != 0) arrive(way, {passing.data(), number}, mode);
+}
+
+/// Delivers packets at the end of their way.
+void Router::arrive(const subnet::Route& way, Packets packets, SendMode mode) {
+  const auto& first = *packets.front();
+  const auto bytes = count_sent(packets);
+  const auto to = reachable_node(way, count_packets(packets));
+  if (!to) return;
+  if (way.cables != 0) fabric_.count_route(at_, first.dlid, count_packets(packets), bytes);
+  deliver({*to, QpnLayout::slot(first.destination)}, packets, mode);
+}
+
+/// Large packets are segmented first: a cable may lose each segment.
+void Router::send_over_faulty_cables(Packets packets, SendMode mode) {
+  (void)count_sent(packets);
+  for (const auto* packet : packets) {
+    for_each_packet(*packet, [&](ConstBytes bytes) {
+      const auto arrival = checked_.unicast({headers_of(bytes), 1, bytes.size()});
+      if (!arrives(arrival.end)) return count_undeliverable(arrival.end, 1);
+      arrive_alone(*packet, bytes, arrival, mode);
+    });
+  }
+}
+
+/// Delivers a copy of a packet, or one of its segments, at the end of its way, or holds it.
+void Router::arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
+                          const fabric::CheckedWay::Arrival& arrival, SendMode mode) {
+  const bool checksums_valid = packet.checksums_valid || packet.gso.size != 0;
+  if (arrival.delay != 0) {
+    WirePacket late;
+    auto& copy = packet.has_icrc ? late.with_icrc : late.bytes;
+    copy.assign(bytes.begin(), bytes.end());
+    late.dlid = packet.dlid;
+    late.destination = packet.destination;
+    late.checksums_valid = checksums_valid;
+    late.purpose = packet.purpose;
+    late.node = arrival.node;
+    late.has_passed_switches = true;
+    return hold_(std::move(late), std::chrono::milliseconds(arrival.delay));
+  }
+  OutgoingPacket out;
+  out.add(bytes);
+  out.has_icrc = packet.has_icrc;
+  out.checksums_valid = checksums_valid;
+  out.dlid = packet.dlid;
+  out.destination = packet.destination;
+  out.purpose = packet.purpose;
+  const OutgoingPacket* const only = &out;
+  deliver_at_node(arrival.node, {&only, 1}, mode);
+}
+
+/// Delivers packets of one destination at a node, unless its port is down.
+void Router::deliver_at_node(NodeIndex node, Packets packets, SendMode mode) {
+  const auto& first = *packets.front();
+  const bool is_multicast = ipoib::is_multicast(first.dlid);
+  if (fabric_.port_state(node) != PortState::active) {
+    if (!is_multicast) count_undeliverable(subnet::RouteEnd::link_down, count_packets(packets));
+    return;
+  }
+  if (!is_multicast) {
+    deliver({node, QpnLayout::slot(first.destination)}, packets, mode);
+    return;
+  }
+  count(fabric::PortCounter::multicast_copies,
+        deliver_to_all(node, [&](ProcessAddress to) { return deliver(to, packets, mode); }));
+}
+
+void Router::deliver_late(const WirePacket& packet) {
+  const bool has_icrc = !packet.with_icrc.empty();
+  const MadOnWire on_wire{has_icrc ? packet.with_icrc : packet.bytes, has_icrc};
+  if (packet.kind == WirePacket::Kind::mad) return send_mad(packet.bytes, on_wire, Pass::late);
+  OutgoingPacket out;
+  out.add(on_wire.bytes);
+  out.has_icrc = has_icrc;
+  out.checksums_valid = packet.checksums_valid;
+  out.dlid = packet.dlid;
+  out.destination = packet.destination;
+  out.purpose = packet.purpose;
+  const OutgoingPacket* const only = &out;
+  // A connection sends again what there was no room for.
+  deliver_at_node(
+      packet.node, {&only, 1},
+      packet.purpose == Purpose::datagram ? SendMode::blocking : SendMode::as_room_permits);
+}
+
+/// Returns the node at which the way ends; nullopt, and counts the packets, if they cannot get
+/// there.
+std::optional<NodeIndex> Router::reachable_node(const subnet::Route& way, std::size_t packets) {
+  if (arrives(way.end)) {
+    const NodeIndex node = way.end == subnet::RouteEnd::node ? way.index : kSubnetNode;
+    if (fabric_.port_state(node) == PortState::active) return node;
+    if (way.end == subnet::RouteEnd::node) {
+      fabric_.count(way.last, fabric::CableCounter::discards, packets);
+    }
+    count_undeliverable(subnet::RouteEnd::link_down, packets);
+    return std::nullopt;
+  }
+  if (way.end == subnet::RouteEnd::link_down) {
+    fabric_.count(way.last, fabric::CableCounter::discards, packets);
+  }
+  count_undeliverable(way.end, packets);
+  return std::nullopt;
+}
+
+void Router::count_undeliverable(subnet::RouteEnd end, std::size_t packets) {
+  using subnet::RouteEnd;
+  switch (end) {
+    case RouteEnd::node:
+    case RouteEnd::switch_:
+    case RouteEnd::dropped:  // counted at the port
+      break;
     case RouteEnd::link_down:
-      fabric_.count_discards(way.index, way.exit, packets);
       count(fabric::PortCounter::drop_port_not_active, packets);
       break;
     case RouteEnd::no_entry:
@@ -267,7 +441,6 @@ std::optional<Router::Destination> Router::reachable_node(Lid dlid, std::size_t 
       count(fabric::PortCounter::drop_routing_loop, packets);
       break;
   }
-  return std::nullopt;
 }
 
 /// Sends packets of a queue pair to QP0 or QP1 of a port.
@@ -291,10 +464,36 @@ void Router::multicast(Packets packets, std::uint64_t bytes, SendMode mode) {
   if (receivers.none() && fabric_.group(mlid) == subnet::GroupForwarding{})
     return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
   for (auto i = receivers._Find_first(); i < receivers.size(); i = receivers._Find_next(i)) {
-    const auto node = static_cast<NodeIndex>(i);
-    if (fabric_.port_state(node) != PortState::active) continue;
-    count(fabric::PortCounter::multicast_copies,
-          deliver_to_all(node, [&](ProcessAddress to) { return deliver(to, packets, mode); }));
+    deliver_at_node(static_cast<NodeIndex>(i), packets, mode);
+  }
+}
+
+/// Sends packets to a multicast LID while a port or a cable checks packets: one after the other,
+/// since each may have another P_Key.
+void Router::multicast_checked(Packets packets, SendMode mode) {
+  (void)count_sent(packets);
+  const Lid mlid = packets.front()->dlid;
+  const bool is_group = fabric_.group(mlid) != subnet::GroupForwarding{};
+  const bool has_faults = (fabric_.checks() & subnet::kCableFault) != 0;
+  const auto send = [&](const fabric::CheckedPackets& checked, auto&& deliver_at) {
+    bool has_looped = false;
+    const auto arrivals = checked_.multicast(checked, has_looped);
+    if (has_looped) count(fabric::PortCounter::drop_routing_loop, checked.packets);
+    for (const auto& arrival : arrivals) deliver_at(arrival);
+  };
+  for (const auto* packet : packets) {
+    if (!is_group && fabric_.all_receivers(mlid).none()) {
+      count(fabric::PortCounter::drop_unknown_lid, packet->gso.packets);
+    } else if (has_faults) {
+      for_each_packet(*packet, [&](ConstBytes bytes) {
+        send({headers_of(bytes), 1, bytes.size()},
+             [&](const auto& arrival) { arrive_alone(*packet, bytes, arrival, mode); });
+      });
+    } else {
+      send(described(*packet), [&](const auto& arrival) {
+        deliver_at_node(arrival.node, {&packet, 1}, mode);
+      });
+    }
   }
 }
 
@@ -370,7 +569,27 @@ bool Router::may_pass(NodeIndex node, bool subnet_management) const {
   return subnet_management ? state != PortState::down : state == PortState::active;
 }
 
-void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
+/// Lets a MAD pass the switches. Returns false if it is dropped, or held.
+bool Router::pass_switches(const MadPacket& packet, ConstBytes bytes, const MadOnWire& on_wire) {
+  const auto way = fabric_.route(at_, packet.dlid, false);
+  const auto checks = checks_of(way, fabric_.sender(node_).checks);
+  if (checks == subnet::kNoChecks) {
+    if (way.cables != 0) fabric_.count_route(at_, packet.dlid, 1, bytes.size());
+    return true;
+  }
+  const auto arrival = checked_.unicast({headers_of(bytes), 1, bytes.size()});
+  if (arrival.end == subnet::RouteEnd::dropped) return false;
+  if (arrival.delay == 0) return true;
+  WirePacket late;
+  late.kind = WirePacket::Kind::mad;
+  late.bytes.assign(bytes.begin(), bytes.end());
+  if (on_wire.has_icrc) late.with_icrc.assign(on_wire.bytes.begin(), on_wire.bytes.end());
+  late.has_passed_switches = true;
+  hold_(std::move(late), std::chrono::milliseconds(arrival.delay));
+  return false;
+}
+
+void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, Pass pass) {
   const auto packet = MadPacket::parse(bytes);
   if (!packet) return count(fabric::PortCounter::drop_malformed);
   const auto header = MadHeader::parse(packet->mad);
@@ -394,6 +613,10 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire) {
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
+  // Responses of the agents that the subnet process has come from other ports than its own.
+  const bool is_of_agent =
+      header->is_response() && header->management_class == ipoib::wire::mgmt_class::kPerf;
+  if (pass == Pass::now && !smp && !is_of_agent && !pass_switches(*packet, bytes, on_wire)) return;
   if (header->management_class == ipoib::wire::mgmt_class::kCommMgt) {
     count_sent(on_wire.bytes);
     return send_cm(*node, *packet, on_wire);

@@ -2,22 +2,36 @@
 // counts drops.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
+#include "ipoib/time.hpp"
 #include "softib/core/mad_packet.hpp"
+#include "softib/fabric/checked_way.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/transport/wire.hpp"
+#include "softib/transport/wire_packet.hpp"
 
 namespace softib::transport {
 
 class Router {
  public:
+  /// Passes on a packet that a cable has delayed, to deliver_late() when it is due.
+  using Hold = std::function<void(WirePacket, ipoib::Duration)>;
   /// All references must outlive the router. `node` is the sending node; drops count for it, or for
-  /// the HCA of an Ethernet port.
-  Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node)
-      : folder_(folder), fabric_(fabric), wire_(wire), node_(node), at_(fabric.switch_of(node)) {}
+  /// the HCA of an Ethernet port. `seed` is for what cables lose.
+  Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node,
+         Hold hold, std::uint64_t seed)
+      : folder_(folder),
+        fabric_(fabric),
+        wire_(wire),
+        node_(node),
+        at_(fabric.switch_of(node)),
+        checked_(fabric, node, seed),
+        hold_(std::move(hold)) {}
 
   /// Makes it the router of an Ethernet port, whose HCA is the node `hca`: packets to its GIDs go
   /// to the processes of that node, all others to `uplink`, which must outlive the router.
@@ -35,7 +49,11 @@ class Router {
   void send_mad(ConstBytes packet) { send_mad(packet, {packet}); }
   /// Sends one MAD packet, in place of which `on_wire` arrives: the packet with its ICRC, and
   /// perhaps with bit errors.
-  void send_mad(ConstBytes packet, const MadOnWire& on_wire);
+  void send_mad(ConstBytes packet, const MadOnWire& on_wire) {
+    send_mad(packet, on_wire, Pass::now);
+  }
+  /// Delivers a packet that a cable has delayed; not from the engine thread.
+  void deliver_late(const WirePacket& packet);
   /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
   void send_mad_to(NodeIndex node, const MadOnWire& mad);
   /// Reports the end of the process that has sent a message of class 7, to which something may have
@@ -46,20 +64,31 @@ class Router {
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
  private:
+  enum class Pass : std::uint8_t { now, late };  ///< late: the packet has passed the switches
+  void send_mad(ConstBytes packet, const MadOnWire& on_wire, Pass pass);
+  [[nodiscard]] bool pass_switches(const MadPacket& packet, ConstBytes bytes,
+                                   const MadOnWire& on_wire);
   using Packets = std::span<const OutgoingPacket* const>;
-  /// Where packets of one destination go.
-  struct Destination {
-    NodeIndex node = 0;
-    bool is_counted = false;  ///< by the cables between switches
-  };
-  [[nodiscard]] std::optional<Destination> reachable_node(Lid dlid, std::size_t packets);
-  void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode);
-  void send_to_same(Packets packets, SendMode mode);
-  void unicast(Packets packets, std::uint64_t bytes, SendMode mode);
+  [[nodiscard]] std::optional<NodeIndex> reachable_node(const subnet::Route& way,
+                                                        std::size_t packets);
+  [[nodiscard]] subnet::CheckSet checks_of(const subnet::Route& way,
+                                           subnet::CheckSet of_sender) const;
+  void count_undeliverable(subnet::RouteEnd end, std::size_t packets);
+  void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode, subnet::CheckSet checks);
+  void send_to_same(Packets packets, SendMode mode, subnet::CheckSet checks);
+  void unicast(Packets packets, SendMode mode, subnet::CheckSet checks);
+  void send_over_faulty_cables(Packets packets, SendMode mode);
+  void arrive(const subnet::Route& way, Packets packets, SendMode mode);
+  void arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
+                    const fabric::CheckedWay::Arrival& arrival, SendMode mode);
+  [[nodiscard]] std::size_t leading_that_pass(std::span<const OutgoingPacket> batch);
   void send_mads(Packets packets);
   void multicast(Packets packets, std::uint64_t bytes, SendMode mode);
+  void multicast_checked(Packets packets, SendMode mode);
+  [[nodiscard]] std::size_t try_send_by_gid(std::span<const OutgoingPacket> batch);
   void send_by_gid(Packets packets, SendMode mode);
   [[nodiscard]] std::size_t send_up(Packets packets, SendMode mode);
+  void deliver_at_node(NodeIndex node, Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
   bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
@@ -71,6 +100,7 @@ class Router {
   void count_undelivered(ProcessAddress to, Delivery why, std::size_t packets);
   void count_lost(std::uint64_t packets);
   void count_sent(ConstBytes packet);
+  std::uint64_t count_sent(Packets packets);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
   void count(fabric::PortCounter counter, std::uint64_t by = 1) {
     fabric_.count(uplink_ != nullptr ? hca_ : node_, counter, by);
@@ -81,6 +111,8 @@ class Router {
   Wire& wire_;
   const NodeIndex node_;
   const SwitchIndex at_;  ///< the switch of the sending node
+  fabric::CheckedWay checked_;
+  const Hold hold_;
   Uplink* uplink_ = nullptr;
   NodeIndex hca_ = 0;  ///< if there is an uplink
 };

@@ -15,7 +15,7 @@ namespace softib::subnet {
     const Switch& from = subnet.switches()[i];
     auto& entry = snapshot.switches.emplace_back();
     entry.node = from.node;
-    for (const auto& port : from.ports) entry.cables.push_back(port.peer.state);
+    entry.ports = from.ports;
     entry.routes = from.routes;
     entry.groups = from.groups;
   }

@@ -77,6 +77,24 @@ void TestSubnet::set_faults(NodeIndex index, const LinkFaults& faults) {
   fabric_.set_node(index, node);
 }
 
+void TestSubnet::set_filter(NodeIndex node, const subnet::PartitionFilter& filter) {
+  switches_.set_filter(port_of(node), filter);
+  publish_checks(node);
+}
+
+void TestSubnet::set_cable_faults(NodeIndex node, const subnet::CableFaults& faults) {
+  switches_.set_faults(port_of(node), faults);
+  publish_checks(node);
+}
+
+void TestSubnet::publish_checks(NodeIndex index) {
+  auto node = fabric_.node(index).value();
+  node.checks = switches_.entry_checks(port_of(index));
+  fabric_.set_node(index, node);
+  fabric_.set_checks(switches_.checks());
+  publish_switch();
+}
+
 void TestSubnet::set_group(Lid mlid, std::initializer_list<NodeIndex> receivers) {
   subnet::GroupForwarding group;
   group.mgid = Gid(0xff12'401b'ffff'0000ULL, Guid(mlid.value()));

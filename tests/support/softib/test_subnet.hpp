@@ -27,12 +27,19 @@ class TestSubnet {
   void set_failed(NodeIndex node, bool failed);
   /// Sets the faults of a node's link, without waking its processes.
   void set_faults(NodeIndex node, const LinkFaults& faults);
+  /// Sets what the port of the switch at a node checks, or the faults of its cable; wakes nobody.
+  void set_filter(NodeIndex node, const subnet::PartitionFilter& filter);
+  void set_cable_faults(NodeIndex node, const subnet::CableFaults& faults);
+  [[nodiscard]] static Attachment port_of(NodeIndex node) {
+    return {0, static_cast<SwitchPort>(node + 1)};
+  }
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
   /// Adds a LID to a node.
   void set_route(Lid lid, NodeIndex node);
 
  private:
   void publish_switch();
+  void publish_checks(NodeIndex node);
 
   TemporaryFolder root_;
   fabric::SubnetFolder folder_;

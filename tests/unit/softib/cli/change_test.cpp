@@ -57,8 +57,13 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("cable host-1 down")),
             R"({"command":"set-cable","from":"host-1","from_port":0,"state":"down"})");
   EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1[0x10] flap")),
-            R"({"command":"set-cable","from":"leaf-1","from_port":3,"state":"flap",)"
-            R"("to":"spine-1","to_port":16})");
+            R"({"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1",)"
+            R"("to_port":16,"state":"flap"})");
+  EXPECT_EQ(parsed(words("cable host-1 loss 2.5")),
+            R"({"command":"change-cable","from":"host-1","from_port":0,"loss":250})");
+  EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1 width 1x speed SDR loss 0 delay 20")),
+            R"({"command":"change-cable","from":"leaf-1","from_port":3,"to":"spine-1",)"
+            R"("to_port":0,"width":"1x","speed":"SDR","loss":0,"delay":20})");
   EXPECT_EQ(parsed(words("switch leaf-1 absent")),
             R"({"command":"set-switch","switch":"leaf-1","state":"absent"})");
 }
@@ -158,7 +163,13 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   for (const char* end : {"a[0]", "a[1", "a[]", "a[x]", "a[1]b", "a[1025]"}) {
     EXPECT_THAT(parsed({"cable", end, "up"}), HasSubstr("(NAME or NAME[PORT])")) << end;
   }
-  EXPECT_THAT(parsed(words("cable a b c up")), HasSubstr("'c' is not a valid state of a cable"));
+  EXPECT_THAT(parsed(words("cable a b c up")), HasSubstr("'c' is not a valid change of a cable"));
+  EXPECT_THAT(parsed(words("cable a width 3x")), HasSubstr("(1x|2x|4x|8x|12x)"));
+  EXPECT_THAT(parsed(words("cable a speed fast")), HasSubstr("(SDR|DDR|QDR)"));
+  EXPECT_THAT(parsed(words("cable a loss 101")), HasSubstr("(0 to 100)"));
+  EXPECT_THAT(parsed(words("cable a delay 10001")), HasSubstr("(0 to 10000)"));
+  EXPECT_THAT(parsed(words("cable a b loss 1 up")), HasSubstr("(width|speed|loss|delay)"));
+  EXPECT_THAT(parsed(words("cable a b loss 1 delay")), HasSubstr("MS is missing"));
   EXPECT_THAT(parsed(words("switch a off")), HasSubstr("(present|absent|reset)"));
 }
 

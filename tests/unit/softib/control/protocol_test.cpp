@@ -20,7 +20,10 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
         Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value()}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
-        Request(RestartSm{})}) {
+        Request(SetCable{{"a", 0}, subnet::CableEnd{"b", 1024}, subnet::CableState::flap}),
+        Request(ChangeCable{{"a", 3}, std::nullopt, {8, 4, 10'000, 0}}),
+        Request(ChangeCable{{"a", 3}, subnet::CableEnd{"b", 0}, {{}, {}, {}, 10'000}}),
+        Request(SetSwitch{"a", subnet::SwitchState::reset}), Request(RestartSm{})}) {
     std::string line = emit(request);
     ASSERT_EQ(line.back(), '\n');
     line.pop_back();

@@ -326,6 +326,116 @@ TEST_F(EndpointTest, MulticastReachesEveryReceivingProcessOnceAndTheSender) {
   neighbour->set_receiver(nullptr);
 }
 
+// Switches that check P_Keys, and cables with faults.
+
+class CheckedEndpoints : public EndpointTest {
+ protected:
+  subnet::PerformanceCounters port_of(NodeIndex node) {
+    return subnet_.fabric().cable_counters(0, TestSubnet::port_of(node).port);
+  }
+  void send(Endpoint& from, NodeIndex to, const Endpoint& receiver, const std::string& text) {
+    send_text(from, TestSubnet::lid(to), qp_of(receiver), text);
+  }
+  /// Packets of the tests have the default P_Key.
+  static subnet::PartitionFilter filter(bool inbound, bool outbound, PKey key) {
+    subnet::PartitionFilter filter{inbound, outbound, {}};
+    filter.pkeys[kPKeyTableSize - 1] = key;
+    return filter;
+  }
+};
+
+TEST_F(CheckedEndpoints, AnOutboundCheckDropsWhatIsForTheNode) {
+  subnet_.set_filter(2, filter(false, true, PKey(0x8012)));
+  send(*one_, 2, *two_, "dropped");
+  const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  send(*two_, 1, *one_, "passes");
+  EXPECT_EQ(first_.next_text(), "passes");
+  EXPECT_EQ(port_of(2).transmit_constraints, 11U);
+  EXPECT_EQ(port_of(2).receive_constraints, 0U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 11U);
+  const auto last = subnet_.fabric().last_violation(TestSubnet::port_of(2));
+  EXPECT_EQ(last.slid, TestSubnet::lid(1));
+  EXPECT_EQ(last.dlid, TestSubnet::lid(2));
+  EXPECT_EQ(last.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(last.destination, qp_of(*two_));
+  subnet_.set_filter(2, filter(false, true, PKey(0x7fff)));
+  send(*one_, 2, *two_, "a limited member hears full ones");
+  EXPECT_EQ(second_.count_until("a limited member hears full ones"), 1U);
+}
+
+TEST_F(CheckedEndpoints, AnInboundCheckDropsWhatTheNodeSends) {
+  subnet_.set_group(kGroup, {1, 2});
+  subnet_.set_filter(2, filter(true, false, PKey(0x7fff)));
+  send(*two_, 1, *one_, "a limited member may not send as a full one");
+  send_text(*two_, kGroup, ipoib::kMulticastQpn, "nor to a group");
+  send(*two_, 2, *two_, "but to itself");
+  EXPECT_EQ(second_.count_until("but to itself"), 1U);
+  EXPECT_EQ(port_of(2).receive_constraints, 2U);
+  subnet_.set_filter(2, filter(true, false, ipoib::kDefaultPKey));
+  send_text(*two_, kGroup, ipoib::kMulticastQpn, "as itself");
+  EXPECT_EQ(first_.count_until("as itself"), 1U);
+  EXPECT_EQ(port_of(2).receive_constraints, 2U);
+}
+
+TEST_F(CheckedEndpoints, AGroupReachesThoseWhosePortsLetItPass) {
+  subnet_.set_group(kGroup, {1, 2});
+  subnet_.set_filter(2, filter(false, true, PKey(0x8012)));
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "group");
+  EXPECT_EQ(first_.next_text(), "group");
+  subnet_.set_filter(2, {});
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "all");
+  EXPECT_EQ(second_.count_until("all"), 1U);
+  EXPECT_EQ(port_of(2).transmit_constraints, 1U);
+  send_text(*one_, Lid(0xc001), ipoib::kMulticastQpn, "?");
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 1U);
+}
+
+TEST_F(CheckedEndpoints, ACableLosesPacketsInBothDirections) {
+  subnet_.set_group(kGroup, {2});
+  subnet_.set_cable_faults(2, {LinkFaults::kAlways, 0});
+  send(*one_, 2, *two_, "lost");
+  const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "lost, too");
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_cable_fault), 12U) << "at the HCA";
+  EXPECT_EQ(port_of(2).receive_errors, 0U);
+  send(*two_, 1, *one_, "lost");
+  EXPECT_EQ(port_of(2).receive_errors, 1U) << "at the switch";
+  EXPECT_EQ(port_of(2).symbol_errors, 1U);
+  subnet_.set_cable_faults(2, {});
+  send(*two_, 1, *one_, "repaired");
+  EXPECT_EQ(first_.count_until("repaired"), 1U);
+}
+
+TEST_F(CheckedEndpoints, ACableLosesAsManyAsItShould) {
+  constexpr std::size_t kPackets = 2000;
+  subnet_.set_cable_faults(2, {LinkFaults::kAlways / 10, 0});
+  for (std::size_t i = 0; i < kPackets; ++i) send(*one_, 2, *two_, "one of many");
+  const auto lost = counted(*two_, fabric::PortCounter::drop_cable_fault);
+  EXPECT_GT(lost, kPackets / 20);
+  EXPECT_LT(lost, kPackets / 5);
+  EXPECT_TRUE(eventually(
+      [&] { return counted(*two_, fabric::PortCounter::received_packets) == kPackets - lost; }));
+}
+
+TEST_F(CheckedEndpoints, CablesDelayPackets) {
+  using std::chrono::milliseconds;
+  subnet_.set_group(kGroup, {2});
+  subnet_.set_cable_faults(1, {0, 20});
+  subnet_.set_cable_faults(2, {0, 40});
+  const auto begun = ipoib::monotonic_now();
+  send(*one_, 2, *two_, "first");
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "second");
+  const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 2);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  EXPECT_EQ(second_.next_text(), "first");
+  EXPECT_GE(ipoib::monotonic_now() - begun, milliseconds(60));
+  EXPECT_EQ(second_.next_text(), "second") << "in order";
+  EXPECT_TRUE(
+      eventually([&] { return counted(*two_, fabric::PortCounter::received_packets) == 4; }));
+}
+
 // Drops are counted.
 
 TEST_F(EndpointTest, CountsPacketsToUnknownLids) {

@@ -119,7 +119,7 @@ TEST_F(PerformanceTest, ClassPortInfoHasTheCapabilities) {
   const auto response = send_request(request(lid(), attribute::kClassPortInfo, 0));
   EXPECT_EQ(at<std::uint8_t>(response, 0), 1U);
   EXPECT_EQ(at<std::uint8_t>(response, 1), 1U);
-  EXPECT_EQ(at<std::uint16_t>(response, 2), 0x0400U);
+  EXPECT_EQ(at<std::uint16_t>(response, 2), 0x1400U);
 }
 
 TEST_F(PerformanceTest, InvalidRequestsGetAnErrorStatus) {

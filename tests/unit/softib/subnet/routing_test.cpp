@@ -8,6 +8,10 @@
 #include "sa_client.hpp"
 #include "subnet_snapshot.hpp"
 #include "two_level_tree.hpp"
+#include "wire/node_record.hpp"
+#include "wire/notice.hpp"
+#include "wire/path_record.hpp"
+#include "wire/sa_values.hpp"
 
 namespace softib::subnet {
 namespace {
@@ -208,6 +212,153 @@ TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
   ASSERT_TRUE(subnet.set_cable({"host-1"}, CableEnd{"leaf-1"}, CableState::flap));
   EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
   EXPECT_EQ(subnet.node(host(1))->port.losses, losses + 1);
+}
+
+TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
+  using ipoib::wire::PathRecord;
+  SaClient client(subnet, "host-1");
+  const auto rate_to = [&](int number) {
+    PathRecord wanted;
+    wanted.sgid = client.gid();
+    wanted.dgid = subnet.node(host(number))->port.gid();
+    const auto reply =
+        client.send_request(ipoib::wire::method::kGet, ipoib::wire::attribute::kPathRecord,
+                            PathRecord::kSgid | PathRecord::kDgid, wanted);
+    return ipoib::wire::rate_mbps(PathRecord::parse(reply.value().data).value().rate);
+  };
+  EXPECT_EQ(rate_to(3), 40'000U);
+  const auto losses = subnet.node(host(3))->port.losses;
+  ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableSettings{.width = 1, .speed = 2}));
+  EXPECT_EQ(rate_to(3), 5'000U);
+  EXPECT_EQ(subnet.node(host(3))->port.losses, losses + 1) << "the link was trained again";
+  EXPECT_EQ(subnet.node(host(3))->port.state, PortState::active);
+  for (const auto* spine : {"spine-1", "spine-2"}) {
+    ASSERT_TRUE(subnet.set_cable({spine}, CableEnd{"leaf-2"}, CableSettings{.speed = 1}));
+  }
+  EXPECT_EQ(rate_to(4), 10'000U);
+  EXPECT_EQ(rate_to(2), 40'000U);
+  const ExternalPort& changed = subnet.switches()[kLeaf2].ports[3];
+  EXPECT_EQ(changed.speed, 1);
+  EXPECT_EQ(changed.links_lost, 1U);
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 2, .speed = 1}));
+  EXPECT_EQ(changed.links_lost, 1U) << "nothing has changed";
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableState::down));
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableSettings{.speed = 2}));
+  EXPECT_EQ(subnet.switches().peer(kLeaf2, 4).state, PortState::down) << "it is not plugged in";
+}
+
+TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
+  (void)subnet.take_changes();
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableSettings{.loss = 100}));
+  ASSERT_TRUE(subnet.set_cable({"spine-1", 1}, {}, CableSettings{.delay = 7}));
+  EXPECT_EQ(subnet.switches()[kLeaf1].ports[3].faults, (CableFaults{100, 7}));
+  EXPECT_EQ(subnet.switches()[kSpine1].ports[1].faults, (CableFaults{100, 7}));
+  EXPECT_EQ(subnet.switches().peer(kLeaf1, 3).checks, kCableFault);
+  EXPECT_EQ(subnet.switches().peer(kSpine1, 1).checks, kCableFault);
+  EXPECT_EQ(subnet.switches()[kLeaf1].ports[3].links_lost, 0U);
+  ASSERT_TRUE(subnet.set_cable({"host-2"}, {}, CableSettings{.loss = 1}));
+  EXPECT_EQ(subnet.node(host(2))->checks, kCableFault);
+  EXPECT_EQ(subnet.switches().checks(), kCableFault);
+  const auto changes = subnet.take_changes();
+  EXPECT_TRUE(changes.nodes[host(2)]);
+  EXPECT_EQ(changes.switches.size(), 2U);
+
+  ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableState::down));
+  ASSERT_TRUE(subnet.set_switch("spine-2", SwitchState::absent));
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 8}));
+  Subnet after(tree_config());
+  after.adopt(snapshot_of(subnet), kStart);
+  EXPECT_EQ(after.switches()[kSpine1].ports[1].faults, (CableFaults{100, 7}));
+  EXPECT_EQ(after.switches().peer(kLeaf1, 3).checks, kCableFault);
+  EXPECT_EQ(after.node(host(2))->checks, kCableFault);
+  EXPECT_EQ(after.switches()[kLeaf2].ports[3].width, 8);
+  EXPECT_EQ(after.switches()[kLeaf1].ports[4].links_lost, 1U);
+  ASSERT_TRUE(after.set_switch("leaf-2", SwitchState::reset));
+  EXPECT_EQ(after.node(host(3))->port.state, PortState::down) << "its cable is still pulled";
+  ASSERT_TRUE(after.set_switch("spine-2", SwitchState::present));
+  EXPECT_EQ(after.switches().peer(kLeaf1, 4).state, PortState::active) << "this one was not";
+
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableSettings{.loss = 0, .delay = 0}));
+  ASSERT_TRUE(subnet.set_cable({"host-2"}, {}, CableSettings{.loss = 0}));
+  EXPECT_EQ(subnet.switches().checks(), kNoChecks);
+  EXPECT_EQ(subnet.node(host(2))->checks, kNoChecks);
+  EXPECT_EQ(subnet.set_cable({"leaf-1"}, {}, CableSettings{}).error().code, EINVAL);
+}
+
+TEST_F(RoutingTest, AHostWhoseSwitchIsAbsentStaysDown) {
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::absent));
+  const auto refused = subnet.set_port_state(host(1), PortState::active);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EHOSTDOWN);
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
+  ASSERT_TRUE(subnet.set_failed(host(1), true));
+  ASSERT_TRUE(subnet.set_failed(host(1), false));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
+  ASSERT_TRUE(subnet.remove_hca(host(2)));
+  EXPECT_EQ(subnet.node(subnet.add_hca("host-2").value())->port.state, PortState::down);
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::present));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
+  EXPECT_EQ(subnet.node(host(2))->port.state, PortState::active);
+}
+
+TEST_F(RoutingTest, APortThatIsSetDownStaysDown) {
+  ASSERT_TRUE(subnet.set_port_state(host(1), PortState::down));
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::reset));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
+  ASSERT_TRUE(subnet.set_port_state(host(1), PortState::active));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
+}
+
+TEST_F(RoutingTest, PortsThatCannotBeReachedAreOutOfService) {
+  using ipoib::wire::Notice;
+  SaClient client(subnet, "host-1");
+  for (const auto trap : {std::uint16_t{64}, std::uint16_t{65}}) {
+    ipoib::wire::InformInfo info;
+    info.type = Notice::kSubnetManagement;
+    info.trap_number = trap;
+    info.producer_type = Notice::kClassManager;
+    info.subscribe = true;
+    ASSERT_TRUE(client.send_request(ipoib::wire::method::kSet, ipoib::wire::attribute::kInformInfo,
+                                    0, info));
+  }
+  const auto reports = [&] {
+    std::vector<std::pair<std::uint16_t, Gid>> found;
+    subnet.on_time(kStart);
+    for (const auto& packet : subnet.take_outgoing()) {
+      const auto notice =
+          Notice::parse(ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize)).value();
+      found.emplace_back(notice.trap_number, notice.gid);
+    }
+    return found;
+  };
+  const auto gid = [&](int number) { return subnet.node(host(number))->port.gid(); };
+  const auto count_nodes = [&] {
+    return client
+        .send_request(ipoib::wire::method::kGetTable, ipoib::wire::attribute::kNodeRecord, 0,
+                      ipoib::wire::NodeRecord{})
+        ->records<ipoib::wire::NodeRecord>()
+        .size();
+  };
+  const Lid mlid = join({1, 3});
+  (void)reports();
+  EXPECT_EQ(count_nodes(), 4U + 1U + 4U) << "hosts, SM, switches";
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableState::down));
+  EXPECT_TRUE(reports().empty()) << "there is another way";
+  const auto asked = subnet.node(host(3))->port.reregister_count;
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableState::down));
+  EXPECT_EQ(reports(), (std::vector<std::pair<std::uint16_t, Gid>>{{65, gid(3)}, {65, gid(4)}}));
+  EXPECT_EQ(subnet.node(host(3))->port.state, PortState::active) << "its link is up";
+  EXPECT_FALSE(subnet.forwarding(mlid).receivers[host(3)]);
+  EXPECT_EQ(count_nodes(), 2U + 1U + 3U);
+  ASSERT_TRUE(subnet.set_port_state(host(4), PortState::down));
+  EXPECT_TRUE(reports().empty()) << "it was out of service";
+  ASSERT_TRUE(subnet.set_port_state(host(4), PortState::active));
+  EXPECT_TRUE(reports().empty()) << "it still is";
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableState::up));
+  EXPECT_EQ(reports(), (std::vector<std::pair<std::uint16_t, Gid>>{{64, gid(3)}, {64, gid(4)}}));
+  EXPECT_EQ(subnet.node(host(3))->port.reregister_count, asked + 1);
+  EXPECT_EQ(subnet.node(host(1))->port.reregister_count, 0);
+  EXPECT_EQ(count_nodes(), 9U);
 }
 
 TEST_F(RoutingTest, RoutesAroundASwitchThatIsAbsent) {

@@ -384,7 +384,8 @@ TEST_F(SmaSet, MadsForTheSmAreForwarded) {
 }
 
 TEST_F(SmaSet, PortInfoHasIsSmOfARunningSm) {
-  Subnet with_manager(external_sm_config(), {}, [&](NodeIndex node) { return node == manager; });
+  Subnet with_manager(external_sm_config(),
+                      {.is_manager = [&](NodeIndex node) { return node == manager; }});
   ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
   ASSERT_EQ(with_manager.add_hca("a").value(), host);
   const auto says_so = [&](const Path& path) {
@@ -607,12 +608,15 @@ TEST_F(SmaSetTree, ASwitchThatLostItsPowerHasLostItsTables) {
 }
 
 TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
-  Subnet counted(external_tree(), {}, {}, [](SwitchIndex at, SwitchPort number) {
-    PerformanceCounters counters;
-    counters.transmit_packets = at * 100U + number;
-    counters.transmit_discards = 7;
-    return counters;
-  });
+  Subnet counted(external_tree(), {.cables = [](SwitchIndex at, SwitchPort number) {
+                   PerformanceCounters counters;
+                   counters.transmit_packets = at * 100U + number;
+                   counters.transmit_discards = 7;
+                   counters.transmit_constraints = 5;
+                   counters.receive_constraints = 300;
+                   counters.receive_errors = 11;
+                   return counters;
+                 }});
   const auto request = [&](const MadPacket& packet) {
     counted.receive(packet, kStart);
     return counted.take_outgoing();
@@ -630,6 +634,130 @@ TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
   EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 32]), 3U) << "sent by leaf-1";
   EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 36]), 201U) << "sent by spine-1";
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&response.mad[64 + 14]), 7U);
+  EXPECT_EQ(response.mad[64 + 16], 5U);
+  EXPECT_EQ(response.mad[64 + 17], 255U);
+  EXPECT_EQ(response.mad[64 + 7], 0U) << "LinkDowned";
+  ASSERT_TRUE(counted.set_cable({"leaf-1", 3}, {}, CableState::flap));
+  EXPECT_EQ(request(counters(kManagerLid, Lid(10), 3)).at(0).mad[64 + 7], 1U);
+  const auto to_host = request(counters(kManagerLid, Lid(10), 2)).at(0);
+  EXPECT_EQ(to_host.mad[64 + 17], 255U) << "a port to a host drops packets, too";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&to_host.mad[64 + 8]), 11U);
+  ASSERT_TRUE(counted.set_cable({"host-2", 0}, {}, CableState::flap));
+  ASSERT_TRUE(counted.set_cable({"host-2", 0}, {}, CableState::down));
+  EXPECT_EQ(request(counters(kManagerLid, Lid(10), 2)).at(0).mad[64 + 7], 2U);
+}
+
+TEST_F(SmaSetTree, ALinkThatIsTrainedAgainHasBeenDown) {
+  bring_up_tree();
+  ASSERT_EQ(subnet.switches()[0].ports[3].links_lost, 0U);
+  ASSERT_EQ(set({1}, wanted(Lid(), PortState::down), 3), 0U);
+  EXPECT_EQ(port_state({1}, 3), 2U);
+  EXPECT_EQ(subnet.switches()[0].ports[3].links_lost, 1U);
+  EXPECT_EQ(subnet.switches()[2].ports[1].links_lost, 1U) << "the other end";
+  ASSERT_EQ(set({1}, wanted(Lid(), PortState::down), 1), 0U);
+  EXPECT_EQ(subnet.switches()[0].ports[1].links_lost, 1U) << "the port of the SM's host";
+}
+
+TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
+  const auto switch_info = send_request(smp({1}, kGet, smp_attribute::kSwitchInfo)).value();
+  const auto info = data(switch_info);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&info[14]), kPKeyTableSize) << "PartitionEnforcementCap";
+  EXPECT_EQ(info[16], 0xc0) << "inbound and outbound";
+
+  auto filter = wanted(Lid());
+  filter.enforces_outbound = true;
+  ASSERT_EQ(set({1, 3, 2}, filter, 1), 0U);
+  EXPECT_TRUE(port_info({1, 3, 2}, 1).enforces_outbound);
+  EXPECT_FALSE(port_info({1, 3, 2}, 1).enforces_inbound);
+  EXPECT_FALSE(port_info(kFarHost).enforces_outbound);
+  SmpData table{};
+  ipoib::store_be(&table[62], std::uint16_t{0x8012});
+  ASSERT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 1U << 16, table), 0U);
+  const auto read = send_request(smp({1, 3, 2}, kGet, smp_attribute::kPKeyTable, 1U << 16)).value();
+  EXPECT_TRUE(std::ranges::equal(data(read), table));
+  const auto other =
+      send_request(smp({1, 3, 2}, kGet, smp_attribute::kPKeyTable, 2U << 16)).value();
+  EXPECT_TRUE(std::ranges::equal(data(other), SmpData{}));
+  EXPECT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 5U << 16, table), kInvalidField);
+  EXPECT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 1U << 16 | 1, table), kInvalidField);
+  EXPECT_EQ(subnet.switches().peer(1, 1).checks, kPKeyCheck);
+  EXPECT_EQ(subnet.node(host)->checks, kNoChecks) << "what it sends passes";
+
+  filter.enforces_outbound = false;
+  filter.enforces_inbound = true;
+  ASSERT_EQ(set({1, 3, 2}, filter, 1), 0U);
+  EXPECT_EQ(subnet.switches().peer(1, 1).checks, kNoChecks);
+  EXPECT_EQ(subnet.node(host)->checks, kPKeyCheck);
+  ASSERT_EQ(set({1, 3}, filter, 1), 0U);
+  EXPECT_EQ(subnet.switches().peer(0, 3).checks, kPKeyCheck) << "what leaf-1 sends to spine-1";
+  EXPECT_EQ(subnet.switches().peer(2, 1).checks, kNoChecks);
+
+  Subnet after(external_tree());
+  after.adopt(snapshot_of(subnet), kStart);
+  EXPECT_EQ(after.switches()[1].ports[1].filter, subnet.switches()[1].ports[1].filter);
+  EXPECT_EQ(after.node(host)->checks, kPKeyCheck);
+  EXPECT_EQ(after.switches().peer(0, 3).checks, kPKeyCheck);
+  EXPECT_EQ(after.switches().checks(), kPKeyCheck);
+  ASSERT_TRUE(subnet.set_switch("leaf-2", SwitchState::reset));
+  EXPECT_EQ(subnet.node(host)->checks, kNoChecks) << "the switch has lost its power";
+}
+
+TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
+  std::uint64_t dropped = 3;  // before this process
+  PKeyViolations violations{[&](const Attachment& at) { return at.port == 1 ? dropped : 0; },
+                            [](const Attachment&) {
+                              return PacketHeaders{kHostLid,        kManagerLid, PKey(0x8012),
+                                                   ServiceLevel(3), Qpn(0x1040), Qpn(0x2050)};
+                            }};
+  Subnet checking(external_tree(), {.violations = violations});
+  const auto set_on = [&](const Path& path, const PortInfo& info, std::uint32_t number) {
+    SmpData value{};
+    info.emit(value);
+    checking.receive(smp(path, kSet, attribute::kPortInfo, number, value), kStart);
+    EXPECT_EQ(status(checking.take_outgoing().at(0)), 0U);
+  };
+  set_on(kSelf, wanted(kManagerLid), 0);
+  set_on({1}, wanted(Lid(10)), 0);
+  EXPECT_EQ(checking.next_deadline(), ipoib::kNever);
+  auto filter = wanted(Lid());
+  filter.enforces_inbound = true;
+  set_on({1}, filter, 1);
+  checking.on_time(kStart);
+  EXPECT_TRUE(checking.take_forwarded_mads().empty());
+  EXPECT_EQ(checking.next_deadline(), kStart + kTrapInterval);
+
+  dropped += 5;
+  checking.on_time(kStart + kTrapInterval);
+  const auto traps = checking.take_forwarded_mads();
+  ASSERT_EQ(traps.size(), 1U);
+  EXPECT_EQ(traps[0].to, manager);
+  const auto notice = data(traps[0].packet);
+  EXPECT_EQ(notice[0], 0x82) << "generic, security";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[4]), 259U);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[6]), 10U) << "issuer";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[10]), 0x3fU) << "valid fields";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[12]), kHostLid.value());
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[14]), kManagerLid.value());
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[16]), 0x8012U);
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[18]), 0x3000'1040U) << "SL and first QP";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[22]), 0x2050U);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[58]), 10U) << "LID of the switch";
+  EXPECT_EQ(notice[60], 1U) << "port";
+
+  dropped += 5;
+  checking.on_time(kStart + 2 * kTrapInterval);
+  const auto again = checking.take_forwarded_mads();
+  ASSERT_EQ(again.size(), 1U) << "one in an interval";
+  EXPECT_EQ(again[0].packet.mad, traps[0].packet.mad) << "the same transaction";
+  MadPacket heard = again[0].packet;
+  heard.mad[3] = smp_method::kTrapRepress;
+  checking.receive(heard, kStart + 2 * kTrapInterval);
+  EXPECT_EQ(checking.counters().report_acknowledged, 1U);
+  checking.on_time(kStart + 3 * kTrapInterval);
+  EXPECT_TRUE(checking.take_forwarded_mads().empty());
+  filter.enforces_inbound = false;
+  set_on({1}, filter, 1);
+  EXPECT_EQ(checking.next_deadline(), ipoib::kNever);
 }
 
 TEST_F(SmaSetTree, TablesOfLanesAreKept) {
