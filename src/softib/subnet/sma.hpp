@@ -46,7 +46,7 @@ class SubnetManagementAgents {
   void link_changed(SwitchIndex index);
 
   /// When on_time() must be called.
-  [[nodiscard]] ipoib::TimePoint next_deadline() const;
+  [[nodiscard]] ipoib::TimePoint next_deadline() const { return next_trap_; }
   /// Returns the traps for the SM that are due.
   [[nodiscard]] std::vector<MadPacket> on_time(ipoib::TimePoint now);
 
@@ -55,8 +55,10 @@ class SubnetManagementAgents {
                                     const SmpTarget& target);
 
   [[nodiscard]] bool repress(std::uint64_t transaction_id);
+  void find_next_trap();
 
   ManagedState state_;
+  ipoib::TimePoint next_trap_ = ipoib::kNever;  ///< the first of all switches
 };
 
 }  // namespace softib::subnet

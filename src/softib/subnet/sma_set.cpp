@@ -54,6 +54,13 @@ bool is_link_change(PortState before, PortState now) {
   return before != now && (now == PortState::down || now == PortState::init);
 }
 
+void write_tuning(const PortInfo::Tuning& wanted, PortInfo::Tuning& to) {
+  constexpr std::uint8_t kNoChange = 0;  // of LinkDownDefaultState
+  const std::uint8_t before = to.link_down_default;
+  to = wanted;
+  if (wanted.link_down_default == kNoChange) to.link_down_default = before;
+}
+
 /// Sets an external port of a switch. Of one to an HCA, only the link state is written; of one to
 /// another switch, the MTU, too.
 std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const PortInfo& wanted,
@@ -70,6 +77,7 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   if (!next) return mad_status::kInvalidField;
   ExternalPort& external = manager.switches()[index].ports[number];
   if (wanted.operational_vls != kNoChangeOfLanes) external.operational_vls = wanted.operational_vls;
+  write_tuning(wanted.tuning, external.tuning);
   if (is_cable) {
     if (!is_mtu(wanted.neighbor_mtu)) return mad_status::kInvalidField;
     manager.switches().set_cable_mtu(index, number, wanted.neighbor_mtu);
@@ -114,6 +122,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   if (!is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
   state.manager.set_port(*target.node, port);
+  write_tuning(wanted.tuning, state.manager.tuning(*target.node));
   state.manager.set_m_key(*target.node, {wanted.m_key, wanted.m_key_protection});
   return kOk;
 }

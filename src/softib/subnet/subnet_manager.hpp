@@ -60,6 +60,9 @@ class SubnetManager {
   void set_port(const Node& node, const PortAttributes& port);
   void set_m_key(const Node& node, const ManagementKey& key) { writable(node).key = key; }
   [[nodiscard]] LaneTables& lanes(const Node& node) { return writable(node).lanes; }
+  [[nodiscard]] ipoib::wire::PortInfo::Tuning& tuning(const Node& node) {
+    return writable(node).tuning;
+  }
   /// Writes all unicast routes again, for the own SM: to be called after cables between switches
   /// have changed. The caller routes the groups, whose receivers it knows.
   void reroute();

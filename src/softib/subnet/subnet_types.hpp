@@ -12,6 +12,7 @@
 #include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/lane_tables.hpp"
 #include "softib/subnet/subnet_config.hpp"
+#include "wire/port_info.hpp"
 
 namespace softib::subnet {
 
@@ -34,6 +35,10 @@ struct ManagementKey {
   [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
 };
 
+/// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
+inline constexpr std::uint8_t kSubnetTimeout = 18;
+inline constexpr ipoib::wire::PortInfo::Tuning kUsualTuning{.subnet_timeout = kSubnetTimeout};
+
 /// An HCA with its connected port, or a switch with its port 0.
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName bytes
@@ -42,7 +47,8 @@ struct Node {
   std::optional<SwitchIndex> switch_index{};  ///< of a switch
   std::string description{};                  ///< NodeDescription; empty: the name
   ManagementKey key{};
-  LaneTables lanes{};                  ///< not in the fabric file, as the key
+  LaneTables lanes{};                                   ///< not in the fabric file, as the key
+  ipoib::wire::PortInfo::Tuning tuning = kUsualTuning;  ///< likewise
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 

@@ -92,25 +92,26 @@ bool Switches::is_free(const Attachment& at) const {
 
 void Switches::connect(const Attachment& at, NodeIndex node) {
   assert(is_free(at));
-  Switch& to = all_[at.switch_index];
+  Switch& to = (*this)[at.switch_index];
   to.ports[at.port].peer = {Peer::Kind::node, node, 0, PortState::down};
   to.port_count = std::max(to.port_count, std::min(at.port, kMaxNumberedPort));
   to.has_changed = true;
 }
 
 void Switches::disconnect(const Attachment& at) {
-  Switch& from = all_[at.switch_index];
+  Switch& from = (*this)[at.switch_index];
   from.ports[at.port].peer = {};
   from.has_changed = true;
 }
 
 bool Switches::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
-  Peer& here = all_[index].ports[port].peer;
+  Switch& own = (*this)[index];
+  Peer& here = own.ports[port].peer;
   assert(here.kind == Peer::Kind::switch_port);
   if (here.state == state) return false;
-  Switch& other = all_[here.index];
+  Switch& other = (*this)[here.index];
   here.state = other.ports[here.port].peer.state = state;
-  all_[index].has_changed = other.has_changed = true;
+  own.has_changed = other.has_changed = true;
   return true;
 }
 
@@ -123,7 +124,7 @@ void Switches::set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mt
 /// Continues with the state that an earlier process has published. All of it is published again.
 void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, bool with_tables) {
   for (SwitchIndex i = 0; i < size(); ++i) {
-    Switch& own = all_[i];
+    Switch& own = (*this)[i];
     if (i < before.size() && before[i].node.name == own.node.name) {
       const auto& known = before[i];
       own.node.port = known.node.port;
@@ -159,11 +160,12 @@ const Switch* Switches::find(Guid guid) const {
 
 std::vector<SwitchChanges> Switches::take_changes() {
   std::vector<SwitchChanges> changes;
-  for (SwitchIndex i = 0; i < size(); ++i) {
+  const auto looked_at = std::exchange(may_have_changed_, {});
+  for (auto i = looked_at._Find_first(); i < looked_at.size(); i = looked_at._Find_next(i)) {
     Switch& each = all_[i];
     if (!each.has_changed && !each.routes.has_changed() && !each.groups.has_changed()) continue;
-    changes.push_back({i, std::exchange(each.has_changed, false), each.routes.take_changed(),
-                       each.groups.take_changed()});
+    changes.push_back({static_cast<SwitchIndex>(i), std::exchange(each.has_changed, false),
+                       each.routes.take_changed(), each.groups.take_changed()});
   }
   return changes;
 }

@@ -3,6 +3,7 @@
 // Both ends of a cable share one state. The state of a node's cable is that of the node's port.
 #pragma once
 
+#include <bitset>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ struct ExternalPort {
   std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
   std::uint8_t mtu = 4;    ///< IBA code
   std::uint8_t operational_vls = 1;
+  ipoib::wire::PortInfo::Tuning tuning{};
   /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
   bool is_plugged_in = true;
 };
@@ -57,7 +59,11 @@ class Switches {
   explicit Switches(const SubnetConfig& config);
 
   [[nodiscard]] SwitchIndex size() const { return static_cast<SwitchIndex>(all_.size()); }
-  [[nodiscard]] Switch& operator[](SwitchIndex index) { return all_[index]; }
+  /// Whoever gets a switch in this way may change it until the next call of take_changes().
+  [[nodiscard]] Switch& operator[](SwitchIndex index) {
+    may_have_changed_.set(index);
+    return all_[index];
+  }
   [[nodiscard]] const Switch& operator[](SwitchIndex index) const { return all_[index]; }
   /// The HCA of the topology with this name; null if there is none.
   struct Place {
@@ -102,6 +108,9 @@ class Switches {
 
  private:
   std::vector<Switch> all_;
+  /// Those that take_changes() looks at, since an SM that programs many switches changes one with
+  /// each packet.
+  std::bitset<kMaxSwitches> may_have_changed_;
   std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
   bool has_topology_;
 };
