@@ -17,6 +17,7 @@ TREE = "fat-tree:4"  # three levels: 20 switches, 16 hosts, 48 cables
 PYTHON = "/usr/bin/python3"
 JOIN = pathlib.Path(__file__).resolve().with_name("group_join.py")
 MGID = "ff12:abcd::1"
+FIRST_PORT = 12  # where the column of port 0 is in the output of dump_mfts
 MEMBERS = ("host-2", "host-5", "host-16")
 WIDTHS, SPEEDS = {1: 1, 2: 4, 4: 8, 8: 12}, {1: 2.5, 2: 5.0, 4: 10.0}  # lanes and Gb/s of a lane, by IBA code
 # A port by the GUID of its node. Descriptions are names here.
@@ -153,8 +154,8 @@ def test_multicast_tables():
     for line in run("dump_mfts").splitlines():
         if title := re.match(r"Multicast mlids .* guid (0x\w+) ", line):
             at = shown.guids[int(title[1], 16)]
-        elif (entry := re.match(r"(0x\w+) (.*)", line)) and int(entry[1], 16) == mlid:
-            for number in (i for i in range(1, 5) if entry[2][2 * i:2 * i + 2].strip()):
+        elif line.startswith(hex(mlid)):
+            for number in (i for i in range(1, 5) if line[FIRST_PORT + 2 * i:][:1] == "x"):
                 other = links[Port(at, number)]
                 (to_hosts if other.node in shown.hosts else between).add((Port(at, number), other))
     equal({other.node for _, other in to_hosts}, set(MEMBERS))
@@ -212,12 +213,15 @@ def test_smpquery():
 def test_ibdiagnet():
     """It finds the same nodes, links and tables."""
     folder = subnet.folder / "report"
-    output = run("ibdiagnet", "-o", str(folder))
+    # Its time-outs are short, so on a busy machine it misses answers.
+    def report():
+        output = subnet.run("host-2", "ibdiagnet", "-o", str(folder), check=False).stdout
+        errors = re.findall(r"^ {4}\S.*? +(\d+) +\d+ *$", output, re.MULTILINE)
+        return output if errors and set(errors) == {"0"} else None
+    output = wait_for("a report of ibdiagnet without errors", report)
     assert f"{20 + 16} nodes (20 Switches & 16 CA-s) discovered" in output, output
-    equal({errors for errors in re.findall(r"^ {4}\S.*? +(\d+) +\d+ *$", output, re.MULTILINE)}, {"0"})
     shown = Shown()
-    link = re.compile(r"\{ (?:CA|SW) \S+ \S+ NodeGUID:(\w+) \S+ \S+ \S+ \S+ .*? PN:(\w+) \} "
-                      r"\{ (?:CA|SW) \S+ \S+ NodeGUID:(\w+) .*? PN:(\w+) \}")
+    link = re.compile(r"\{ \S+ \S+ \S+ NodeGUID:(\w+) .*? PN:(\w+) \} \{ \S+ \S+ \S+ NodeGUID:(\w+) .*? PN:(\w+) \}")
     found = {}
     for guid, port, other, other_port in link.findall((folder / "ibdiagnet.lst").read_text()):
         ends = [Port(shown.guids[int(each, 16)], int(number, 16)) for each, number in ((guid, port), (other, other_port))]
@@ -226,8 +230,8 @@ def test_ibdiagnet():
 
 
 def test_lost_packets():
-    """Packets to a cable that is down, while OpenSM does not know it yet, are discarded at its port:
-    ibqueryerrors and perfquery name that port and the number that is shown."""
+    """Packets to a cable that is down, while OpenSM does not know it yet, are discarded at its port and counted
+    there and at the sender: ibqueryerrors and perfquery name these ports and the numbers that are shown."""
     assert re.search(r"96 ports checked, 0 ports have errors", run("ibqueryerrors")), "before"
     shown, tables = Shown(), forwarding()
     links = shown.links()
@@ -241,17 +245,18 @@ def test_lost_packets():
         wait_for("a lost packet", lambda: Shown().port(bad)["discards"] > 0)
         for program in programs:
             program.kill()
-        lost = Shown().port(bad)["discards"]
-        errors = run("ibqueryerrors")
-        found = re.findall(r"GUID (0x\w+) port (\d+): \[PortXmitDiscards == (\d+)\]", errors)
-        equal({(shown.guids[int(guid, 16)], int(port)): int(count) for guid, port, count in found}, {tuple(bad): lost})
-        found = fields(run("perfquery", str(shown.lids[bad.node]), str(bad.number)))
-        equal(int(found["PortXmitDiscards"]), lost)
-        state = Shown().port(bad)["state"]
-        equal((state, fields(run("smpquery", "portinfo", str(shown.lids[bad.node]), str(bad.number)))["LinkState"]),
-              ("down", "Down"))
     finally:
         manager.process.send_signal(signal.SIGCONT)
+    shown = Shown()
+    said = shown.port(bad)
+    errors = subnet.run("host-2", "ibqueryerrors", check=False).stdout
+    found = re.findall(r"GUID (0x\w+) port (\d+): \[PortXmitDiscards == (\d+)\]", errors)
+    equal({(shown.guids[int(guid, 16)], int(port)): int(count) for guid, port, count in found},
+          {tuple(bad): said["discards"], (begin, 1): shown.hosts[begin]["counters"]["drop_port_not_active"]})
+    lid, number = str(shown.lids[bad.node]), str(bad.number)
+    equal(int(fields(run("perfquery", lid, number))["PortXmitDiscards"]), said["discards"])
+    equal((said["state"], fields(run("smpquery", "portinfo", lid, number))["LinkState"]), ("down", "Down"))
+
 
 
 if __name__ == "__main__":
