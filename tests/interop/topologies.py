@@ -109,8 +109,9 @@ def change_cable(subnet, manager, cable, state):
 
 
 def check_multicast(subnet, mesh, manager):
-    """Every third host is a member. No datagram arrives twice or elsewhere, at no time; none is lost before a
-    cable on its way fails, nor when there is another way."""
+    """Every third host is a member. No datagram arrives twice or elsewhere, at no time. Those of members are not
+    lost, nor are they when a cable has failed and there is another way; those of others may be lost, if the
+    first switch has no member (IBA 10.5.2.1)."""
     members = mesh.hosts[::3]
     mesh.join(members)
     wanted = {(to, sender): int(to in members) for to in mesh.hosts for sender in mesh.hosts if to != sender}
@@ -120,7 +121,7 @@ def check_multicast(subnet, mesh, manager):
         wrong = [f"{count} datagrams of {sender} at {to}" for (to, sender), count in found.items()
                  if count > wanted[to, sender]]
         assert not wrong, wrong
-        return found == wanted
+        return all(count == found[pair] for pair, count in wanted.items() if pair[1] in members)
     wait_for("the group", is_complete)  # OpenSM writes the tables some time after it has answered
     cable = busiest_cable(subnet)
     change_cable(subnet, manager, cable, "down")
