@@ -14,7 +14,7 @@ namespace ipoib::wire {
 struct PathRecord {
   static constexpr std::size_t kSize = 64;
   enum Mask : std::uint64_t {
-    kServiceId = 1ULL << 0,
+    kServiceId = 3ULL << 0,  ///< each half is a component
     kDgid = 1ULL << 2,
     kSgid = 1ULL << 3,
     kDlid = 1ULL << 4,

@@ -13,6 +13,18 @@ namespace ipoib::wire {
 /// PortInfo (IBA 14.2.5.6), 64 bytes: the fields that a UD subnet without routing uses.
 struct PortInfo {
   static constexpr std::size_t kSize = 64;
+  /// What an SM writes about lanes, flow control and times.
+  struct Tuning {
+    std::uint16_t m_key_lease = 0;       ///< seconds
+    std::uint8_t link_down_default = 2;  ///< LinkDownDefaultState: 1 sleep, 2 polling
+    std::uint8_t vl_high_limit = 0;
+    std::uint8_t vl_stall_count = 0;         ///< 3 bits
+    std::uint8_t hoq_life = 0;               ///< 5 bits
+    std::uint8_t subnet_timeout = 0;         ///< 4.096 us * 2^n, 5 bits
+    std::uint8_t local_physical_errors = 0;  ///< threshold, 4 bits
+    std::uint8_t overrun_errors = 0;         ///< threshold, 4 bits
+    friend bool operator==(const Tuning&, const Tuning&) = default;
+  };
   std::uint64_t m_key = 0;
   std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
   Lid lid;
@@ -32,6 +44,8 @@ struct PortInfo {
   std::uint8_t neighbor_mtu = 0;  ///< code
   ServiceLevel sm_sl;
   std::uint8_t vl_capability = 0;
+  std::uint8_t vl_arbitration_high_cap = 0;  ///< entries of the tables of VL arbitration
+  std::uint8_t vl_arbitration_low_cap = 0;
   std::uint8_t mtu_capability = 0;   ///< code
   std::uint8_t operational_vls = 0;  ///< code
   /// PartitionEnforcementInbound and -Outbound, of a switch's port.
@@ -39,7 +53,7 @@ struct PortInfo {
   bool enforces_outbound = false;
   std::uint8_t guid_capability = 1;
   bool client_reregister = false;
-  std::uint8_t subnet_timeout = 0;
+  Tuning tuning;
 
   [[nodiscard]] static std::optional<PortInfo> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;

@@ -1,5 +1,5 @@
 // One of many programs, each on an HCA of its own, of which every pair exchanges a datagram and a
-// message of a reliable connection.
+// message of a reliable connection. Then they may send to multicast groups.
 //
 // Usage: fabric_mesh OWN-INDEX PROGRAMS    (below `softib run --hca`)
 //
@@ -9,11 +9,21 @@
 //   LID UD-QPN RC-QPN       of the other program, the connection that is for this one
 //
 // Then it connects, writes "ready", reads a line, sends, and writes "ok" when it has received from
-// all. It writes what is missing if its input ends before that.
+// all. It writes what is missing if its input ends before that. After that it reads commands:
+//
+//   group MGID MLID    attaches its UD queue pair to the group, whether or not its port is a
+//   member,
+//                      and writes "attached"
+//   cast NUMBER        sends a datagram to the group and, behind it, a message on each connection;
+//                      when it has those of all others, it writes how many datagrams it has got
+//                      from each program
+//   end
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -64,11 +74,11 @@ class Mesh {
     context_ = need(ibv_open_device(need(devices[0], "device")), "open");
     ibv_free_device_list(devices);
     pd_ = need(ibv_alloc_pd(context_), "protection domain");
-    // A receive buffer for each message, of both services, and one to send from.
-    memory_.resize((2 * all_.size() + 2) * (kMessage + kGrh));
+    // Two receive buffers of datagrams and one of the connection for each program, and one to send.
+    memory_.resize((3 * all_.size() + 1) * (kMessage + kGrh));
     region_ =
         need(ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE), "memory");
-    const auto entries = static_cast<int>(2 * all_.size());
+    const auto entries = static_cast<int>(3 * all_.size());
     sent_ = need(ibv_create_cq(context_, entries, nullptr, nullptr, 0), "completion queue");
     received_ = need(ibv_create_cq(context_, entries, nullptr, nullptr, 0), "completion queue");
     datagrams_ = make(IBV_QPT_UD);
@@ -87,11 +97,11 @@ class Mesh {
 
   void connect() {
     start(datagrams_);
+    for (unsigned i = 0; i < 2 * all_.size(); ++i) post_receive(i);
     for (unsigned i = 0; i < all_.size(); ++i) {
-      post_receive(datagrams_, i);
       if (i == self_) continue;
       start(all_[i].connection, all_[i]);
-      post_receive(all_[i].connection, static_cast<unsigned>(all_.size()) + i);
+      post_receive(static_cast<unsigned>(2 * all_.size()) + i);
       ibv_ah_attr to{};
       to.dlid = all_[i].lid;
       to.port_num = 1;
@@ -105,8 +115,8 @@ class Mesh {
   void exchange() {
     for (unsigned i = 0; i < all_.size(); ++i) {
       if (i == self_) continue;
-      send(all_[i].connection, text("RC", self_, i), all_[i]);
-      send(datagrams_, text("UD", self_, i), all_[i]);
+      send(all_[i].connection, text("RC", self_, i));
+      send(datagrams_, text("UD", self_, i), all_[i].address, all_[i].ud);
     }
     std::vector<std::string> missing(2 * all_.size());
     std::size_t left = 0;
@@ -117,10 +127,9 @@ class Mesh {
       left += 2;
     }
     while (left > 0) {
-      ibv_wc completion;
-      if (ibv_poll_cq(received_, 1, &completion) > 0) {
-        if (completion.status != IBV_WC_SUCCESS) fail(ibv_wc_status_str(completion.status));
-        left -= take(completion, missing) ? 1 : 0;
+      if (const std::string found = receive(); !found.empty()) {
+        take(found, missing);
+        --left;
       } else if (has_input_ended()) {
         for (const auto& each : missing) {
           if (!each.empty()) std::cout << "missing: " << each << std::endl;
@@ -129,17 +138,67 @@ class Mesh {
       }
     }
     std::cout << "ok" << std::endl;
-    std::string end;
-    std::cin >> end;  // the others may still need answers
+  }
+
+  void obey() {
+    // The end comes when the others need no more answers.
+    for (std::string command; std::cin >> command && command != "end";) {
+      if (command == "group") {
+        attach();
+      } else if (command == "cast") {
+        std::string number;
+        std::cin >> number;
+        cast(number);
+      } else {
+        fail("command " + command);
+      }
+    }
   }
 
  private:
+  void attach() {
+    std::string text;
+    unsigned mlid = 0;
+    std::cin >> text >> mlid;
+    ibv_ah_attr to{};
+    if (!std::cin || inet_pton(AF_INET6, text.c_str(), to.grh.dgid.raw) != 1) fail("input");
+    need(ibv_attach_mcast(datagrams_, &to.grh.dgid, static_cast<std::uint16_t>(mlid)), "attach");
+    to.dlid = static_cast<std::uint16_t>(mlid);
+    to.is_global = 1;
+    to.port_num = 1;
+    group_ = need(ibv_create_ah(pd_, &to), "address handle");
+    std::cout << "attached" << std::endl;
+  }
+
+  void cast(const std::string& number) {
+    constexpr std::uint32_t kMulticastQpn = 0xffffff;
+    send(datagrams_, "MC " + number + ' ' + std::to_string(self_), group_, kMulticastQpn);
+    for (unsigned i = 0; i < all_.size(); ++i) {
+      if (i != self_) send(all_[i].connection, "behind " + number);
+    }
+    std::vector<unsigned> datagrams(all_.size());
+    for (std::size_t left = all_.size() - 1; left > 0;) {
+      const std::string found = receive();
+      if (found.empty()) {
+        if (has_input_ended()) fail(std::to_string(left) + " programs are not heard of");
+      } else if (found == "behind " + number) {
+        --left;
+      } else if (found.starts_with("MC " + number + ' ')) {
+        ++datagrams.at(std::stoul(found.substr(4 + number.size())));
+      } else {
+        fail("unexpected: " + found);
+      }
+    }
+    for (const unsigned each : datagrams) std::cout << each << ' ';
+    std::cout << std::endl;
+  }
+
   [[nodiscard]] ibv_qp* make(ibv_qp_type type) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = sent_;
     wanted.recv_cq = received_;
     wanted.qp_type = type;
-    const auto messages = type == IBV_QPT_UD ? static_cast<std::uint32_t>(all_.size()) : 1U;
+    const auto messages = type == IBV_QPT_UD ? static_cast<std::uint32_t>(2 * all_.size()) : 1U;
     wanted.cap = {messages, messages, 1, 1, 0};
     return need(ibv_create_qp(pd_, &wanted), "queue pair");
   }
@@ -174,7 +233,7 @@ class Mesh {
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
          "RTR");
     to.qp_state = IBV_QPS_RTS;
-    to.timeout = 17;
+    to.timeout = 19;  // 2 s: with the retries longer than a subnet manager takes to route again
     to.retry_cnt = to.rnr_retry = 7;
     to.max_rd_atomic = 1;
     need(ibv_modify_qp(qp, &to,
@@ -183,15 +242,17 @@ class Mesh {
          "RTS");
   }
   [[nodiscard]] char* buffer(unsigned index) { return &memory_[index * (kMessage + kGrh)]; }
-  void post_receive(ibv_qp* qp, unsigned index) {
+  void post_receive(unsigned index) {
+    const std::size_t program = index - std::min<std::size_t>(index, 2 * all_.size());
+    ibv_qp* const qp = index < 2 * all_.size() ? datagrams_ : all_[program].connection;
     ibv_sge to{reinterpret_cast<std::uintptr_t>(buffer(index)), kMessage + kGrh, region_->lkey};
     ibv_recv_wr request{index, nullptr, &to, 1};
     ibv_recv_wr* bad = nullptr;
     need(ibv_post_recv(qp, &request, &bad), "receive");
   }
   /// Sends and waits for the completion, so one buffer is enough.
-  void send(ibv_qp* qp, const std::string& what, const Program& to) {
-    char* const from = buffer(static_cast<unsigned>(2 * all_.size()));
+  void send(ibv_qp* qp, const std::string& what, ibv_ah* to = nullptr, std::uint32_t qpn = 0) {
+    char* const from = buffer(static_cast<unsigned>(3 * all_.size()));
     std::memset(from, 0, kMessage);
     std::memcpy(from, what.data(), what.size());
     ibv_sge part{reinterpret_cast<std::uintptr_t>(from), kMessage, region_->lkey};
@@ -201,8 +262,8 @@ class Mesh {
     request.opcode = IBV_WR_SEND;
     request.send_flags = IBV_SEND_SIGNALED;
     if (qp == datagrams_) {
-      request.wr.ud.ah = to.address;
-      request.wr.ud.remote_qpn = to.ud;
+      request.wr.ud.ah = to;
+      request.wr.ud.remote_qpn = qpn;
       request.wr.ud.remote_qkey = kQKey;
     }
     ibv_send_wr* bad = nullptr;
@@ -215,17 +276,24 @@ class Mesh {
       fail(what + ": " + ibv_wc_status_str(completion.status));
     }
   }
-  /// Removes a message from those that are missing. Returns whether it was there.
-  bool take(const ibv_wc& completion, std::vector<std::string>& missing) {
+  /// The next message of another program, of either service; empty if there is none.
+  [[nodiscard]] std::string receive() {
+    ibv_wc completion;
+    if (ibv_poll_cq(received_, 1, &completion) == 0) return {};
+    if (completion.status != IBV_WC_SUCCESS) fail(ibv_wc_status_str(completion.status));
     const auto index = static_cast<unsigned>(completion.wr_id);
-    const bool is_datagram = index < all_.size();
-    const std::string found = buffer(index) + (is_datagram ? kGrh : 0);
-    for (auto& each : missing) {
-      if (each != found || found.empty()) continue;
-      each.clear();
-      return true;
-    }
-    fail("unexpected: " + found);
+    const bool is_datagram = index < 2 * all_.size();
+    std::string found = buffer(index) + (is_datagram ? kGrh : 0);
+    post_receive(index);
+    // What it has sent to a group itself may come at any time.
+    const bool is_own = found.starts_with("MC ") && found.ends_with(' ' + std::to_string(self_));
+    return is_own ? receive() : found;
+  }
+  /// Removes a message from those that are missing.
+  static void take(const std::string& found, std::vector<std::string>& missing) {
+    const auto at = std::ranges::find(missing, found);
+    if (at == missing.end()) fail("unexpected: " + found);
+    at->clear();
   }
   /// Waits a little. The driver closes the input when its patience is over.
   static bool has_input_ended() {
@@ -242,6 +310,7 @@ class Mesh {
   ibv_cq* sent_ = nullptr;
   ibv_cq* received_ = nullptr;
   ibv_qp* datagrams_ = nullptr;
+  ibv_ah* group_ = nullptr;
 };
 
 }  // namespace
@@ -252,4 +321,5 @@ int main(int argc, char** argv) {
   mesh.introduce();
   mesh.connect();
   mesh.exchange();
+  mesh.obey();
 }

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """topologies.py SOFTIB FABRIC_MESH: subnets of many switches. Under each routing engine of OpenSM, and
-under softib's own subnet manager, every pair of hosts talks by datagrams and by reliable connections."""
+under softib's own subnet manager, every pair of hosts talks by datagrams and by reliable connections, and
+a multicast datagram reaches every member of its group once, also after a cable has failed."""
+import json
+import pathlib
 import re
 import selectors
 import subprocess
@@ -15,6 +18,9 @@ TREE = "fat-tree:6"  # three levels, 54 hosts
 TREE_HOSTS = 54
 TORUS = "torus:3x3x3"
 MESH_PATIENCE = 3 * PATIENCE
+PYTHON = "/usr/bin/python3"
+JOIN = pathlib.Path(__file__).resolve().with_name("group_join.py")
+MGID = "ff12:abcd::1"
 
 
 class Mesh:
@@ -22,6 +28,8 @@ class Mesh:
 
     def __init__(self, subnet, hosts):
         self.subnet = subnet
+        self.hosts = hosts
+        self.casts = 0
         self.programs = [
             subnet.start(host, MESH, str(i), str(len(hosts)), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, bufsize=1)
@@ -37,6 +45,27 @@ class Mesh:
         equal(set(self.read_lines()), {"ready"})
         self.write("go\n")
         equal(set(self.read_lines()), {"ok"})
+
+    def join(self, members):
+        """Lets these hosts join a group. The queue pairs of all are attached to it, so whatever arrives is
+        seen."""
+        known = self.subnet.nodes()
+        gids = [known[host]["gid"] for host in members]
+        mlid = self.subnet.run(self.hosts[0], PYTHON, str(JOIN), MGID, *gids).stdout.split()[-1]
+        self.write(f"group {MGID} {mlid}\n")
+        equal(set(self.read_lines()), {"attached"})
+
+    def cast(self):
+        """Every host sends a datagram to the group. Returns (to, from) -> how many arrived; one that a host
+        would get of itself is left out."""
+        self.casts += 1
+        self.write(f"cast {self.casts}\n")
+        lines = self.read_lines()
+        assert all(re.fullmatch(r"[\d ]+", line) for line in lines), lines
+        return {(to, sender): int(count) for to, line in zip(self.hosts, lines)
+                for sender, count in zip(self.hosts, line.split()) if to != sender}
+
+    def end(self):
         self.write("end\n")
         for program in self.programs:
             equal(program.wait(PATIENCE), 0)
@@ -61,10 +90,52 @@ class Mesh:
         return lines
 
 
-def check_all_pairs(subnet):
+def check_all_pairs(subnet, manager=None):
     hosts = [name for name in subnet.nodes() if name.startswith("host-")]
-    Mesh(subnet, hosts).exchange()
+    mesh = Mesh(subnet, hosts)
+    mesh.exchange()
+    check_multicast(subnet, mesh, manager)
+    mesh.end()
     return hosts
+
+
+def change_cable(subnet, manager, cable, state):
+    """Waits until OpenSM, if it manages the subnet, has written its tables."""
+    routed = "tables configured on all switches"
+    before = manager.output().count(routed) if manager else 0
+    subnet.softib("set", "cable", *cable, state)
+    if manager:
+        wait_for("OpenSM to route again", lambda: manager.output().count(routed) > before)
+
+
+def check_multicast(subnet, mesh, manager):
+    """Every third host is a member. No datagram arrives twice or elsewhere, at no time. Those of members are not
+    lost, nor are they when a cable has failed and there is another way; those of others may be lost, if the
+    first switch has no member (IBA 10.5.2.1)."""
+    members = mesh.hosts[::3]
+    mesh.join(members)
+    wanted = {(to, sender): int(to in members) for to in mesh.hosts for sender in mesh.hosts if to != sender}
+
+    def is_complete():
+        found = mesh.cast()
+        wrong = [f"{count} datagrams of {sender} at {to}" for (to, sender), count in found.items()
+                 if count > wanted[to, sender]]
+        assert not wrong, wrong
+        return all(count == found[pair] for pair, count in wanted.items() if pair[1] in members)
+    wait_for("the group", is_complete)  # OpenSM writes the tables some time after it has answered
+    cable = busiest_cable(subnet)
+    change_cable(subnet, manager, cable, "down")
+    wait_for(f"the group without {cable}", is_complete)
+    change_cable(subnet, manager, cable, "up")
+    wait_for(f"the group with {cable}", is_complete)
+
+
+def busiest_cable(subnet):
+    """Returns the ends of the cable between switches that has carried most."""
+    switches = json.loads(subnet.softib("show", "--json"))["switches"]
+    most = max(((port["sent_packets"], switch["name"], port) for switch in switches for port in switch["ports"]
+                if port.get("state") == "active" and "to" in port), key=lambda entry: entry[0])
+    return f'{most[1]}[{most[2]["port"]}]', f'{most[2]["to"]}[{most[2]["to_port"]}]'
 
 
 def under_opensm(topology, engine, options=""):
@@ -73,7 +144,7 @@ def under_opensm(topology, engine, options=""):
         wait_for("all ports to be active", lambda: all(
             node["state"] == "active" for node in subnet.nodes().values()))
         assert "falling back" not in manager.output(), manager.output()
-        hosts = check_all_pairs(subnet)
+        hosts = check_all_pairs(subnet, manager)
         equal(manager.end(), 0)
     return hosts
 
@@ -139,7 +210,7 @@ def test_opensm_routes_around_faults():
         wait_for("OpenSM to have swept again",
                  lambda: "core-2" not in subnet.run("host-2", "saquery", "NR").stdout)
         assert '"core-2"' not in subnet.run("host-2", listed).stdout
-        check_all_pairs(subnet)
+        check_all_pairs(subnet, manager)
         equal(manager.end(), 0)
 
 

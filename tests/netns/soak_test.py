@@ -123,7 +123,7 @@ class Soak(unittest.TestCase):
 
     def test_wrong_usage(self):
         for options in (["--colour"], ["--seconds"], ["--seconds", "0"], ["--seed", "x"],
-                        ["--hosts", "1"], ["5"]):
+                        ["--hosts", "1"], ["--topology"], ["5"]):
             done = subprocess.run([SOAK, *options], check=False, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
             self.assertIn("scripts/soak --help", done.stderr)

@@ -26,6 +26,20 @@ def partitions(mtu, rate):
     return options
 
 
+def parts(topology, count):
+    """Returns the cables between switches, the switches, and `count` HCAs that are far from each other, of
+    what `softib subnet --topology` takes."""
+    whole = json.loads(subprocess.run(
+        [program("softib"), "topology", "--format", "json", topology], check=True, capture_output=True,
+        text=True, timeout=hosts.PATIENCE).stdout)
+    switches = [switch["name"] for switch in whole["switches"]]
+    hcas = [hca["name"] for hca in whole["hcas"]]
+    assert len(hcas) >= count, f"the topology has {len(hcas)} HCAs, fewer than the {count} hosts"
+    cables = [f'{cable["a"]["node"]}[{cable["a"]["port"]}] {cable["b"]["node"]}[{cable["b"]["port"]}]'
+              for cable in whole["cables"] if {cable["a"]["node"], cable["b"]["node"]} <= set(switches)]
+    return cables, switches, [hcas[i * (len(hcas) - 1) // (count - 1)] for i in range(count)]
+
+
 class Subnet(hosts.Subnet):
     """With the messages of its processes in a log."""
 
@@ -94,18 +108,21 @@ class Setting:
     """`with Setting(...) as setting:` has hosts on which all interfaces are ready. It calls `check`
     while it waits, which may raise an exception."""
 
-    def __init__(self, count, seed, check):
+    def __init__(self, count, seed, check, topology=None):
         self.check = check
+        self.cables, self.switches, names = (), (), [f"host{number}" for number in range(1, count + 1)]
+        if topology:
+            self.cables, self.switches, names = parts(topology, count)
         self.watch = checks.Watch()
         self.findings = []
         with contextlib.ExitStack() as stack:
             stack.callback(remove_namespaces)
-            self.subnet = Subnet(*partitions(2048, 10))
+            self.topology = ["--topology", topology] if topology else []
+            self.subnet = Subnet(*partitions(2048, 10), *self.topology)
             stack.callback(self.subnet.close)
             stack.callback(self.continue_daemons)
             self.watch.add("subnet", self.subnet.process)
-            self.hosts = {f"host{number}": self.subnet.host(f"host{number}")
-                          for number in range(1, count + 1)}
+            self.hosts = {name: self.subnet.host(name) for name in names}
             self.peers = {}
             stack.callback(self.end_peers)
             for number, host in enumerate(self.hosts.values(), 1):
@@ -282,8 +299,26 @@ class Setting:
     def other_parameters(self, fault):
         """The next subnet process has other options, as after a change of its configuration."""
         _, mtu, _, rate = fault.detail
-        self.subnet.options = partitions(mtu, rate)
+        self.subnet.options = [*partitions(mtu, rate), *self.topology]
         self.start_subnet()
+
+    def cable_down(self, fault):
+        self.set("cable", *fault.target.split(), "down")
+
+    def cable_up(self, fault):
+        self.set("cable", *fault.target.split(), "up")
+
+    def cable_flaps(self, fault):
+        self.set("cable", *fault.target.split(), "flap")
+
+    def switch_absent(self, fault):
+        self.set("switch", fault.target, "absent")
+
+    def switch_present(self, fault):
+        self.set("switch", fault.target, "present")
+
+    def switch_reset(self, fault):
+        self.set("switch", fault.target, "reset")
 
 
 BEGIN = {
@@ -303,6 +338,10 @@ BEGIN = {
     "subnet process killed": "subnet_killed",
     "subnet process stopped": "subnet_stopped",
     "group parameters": "subnet_killed",
+    "cable down": "cable_down",
+    "cable flaps": "cable_flaps",
+    "switch absent": "switch_absent",
+    "switch reset": "switch_reset",
 }
 REPAIR = {
     "daemon killed": "daemon_starts",
@@ -317,4 +356,6 @@ REPAIR = {
     "subnet process killed": "subnet_starts",
     "subnet process stopped": "subnet_continues",
     "group parameters": "other_parameters",
+    "cable down": "cable_up",
+    "switch absent": "switch_present",
 }

@@ -13,12 +13,13 @@ SM = "softib-sm"
 DEFAULT, RED = "0x7fff", "0x0001"
 MTUS, RATES = (2048, 4096), (10, 20, 40)
 FIRST_FREE_LID, LAST_LID = 0x100, 0xbfff
+MOST_SWITCHES = 1024  # with a topology, each has one of the last LIDs
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
     kind: str
-    target: str  # a host, SM, or "subnet"
+    target: str  # a host, SM, "subnet", a switch, or the two ends of a cable
     begin: float  # seconds since the begin of the round
     end: float  # of its repair; the same as `begin` for a change that needs none
     detail: tuple = ()  # words, such as the arguments of softib set
@@ -30,7 +31,7 @@ class Fault:
 @dataclasses.dataclass(frozen=True)
 class Kind:
     weight: int
-    where: str  # what has such faults: "host", "sm", "any" (a host or the SM) or "subnet"
+    where: str  # what has such faults: "host", "sm", "any" (a host or the SM), "subnet", "cable" or "switch"
     parts: tuple  # what it occupies of its target: other faults of these wait for its end
     lasts: bool = True  # it ends by a repair
     asks: bool = True  # it and its repair need a subnet process that responds
@@ -55,6 +56,11 @@ KINDS = {
     "subnet process killed": Kind(2, "subnet", ("process",), asks=False),
     "subnet process stopped": Kind(2, "subnet", ("process",), asks=False),
     "group parameters": Kind(2, "subnet", ("process",), asks=False),
+    # Only of subnets of many switches.
+    "cable down": Kind(10, "cable", ("cable",)),
+    "cable flaps": Kind(5, "cable", ("cable",), lasts=False),
+    "switch absent": Kind(5, "switch", ("switch",)),
+    "switch reset": Kind(5, "switch", ("switch",), lasts=False),
 }
 
 
@@ -74,12 +80,17 @@ def is_free(faults, new):
 
 
 class Generator:
-    """Chooses the faults of one round after the other; the same for the same seed and hosts."""
+    """Chooses the faults of one round after the other; the same for the same seed, hosts, cables (pairs of
+    ends, as words) and switches."""
 
-    def __init__(self, seed, hosts):
+    def __init__(self, seed, hosts, cables=(), switches=()):
         self.random = random.Random(f"faults/{seed}")
         self.hosts = list(hosts)
-        self.lids = itertools.cycle(self.random.sample(range(FIRST_FREE_LID, LAST_LID), 10000))
+        self.targets = {"host": self.hosts, "any": [*self.hosts, SM], "sm": [SM], "subnet": ["subnet"],
+                        "cable": list(cables), "switch": list(switches)}
+        self.kinds = {name: kind for name, kind in KINDS.items() if self.targets[kind.where]}
+        last = LAST_LID - MOST_SWITCHES if switches else LAST_LID
+        self.lids = itertools.cycle(self.random.sample(range(FIRST_FREE_LID, last), 10000))
         # This host's daemon is never ended, so that its descriptors and memory can be compared.
         self.steady = self.random.choice(self.hosts)
 
@@ -96,10 +107,9 @@ class Generator:
     def fault(self):
         """Returns a fault; None instead of one that ends the daemon that runs all the time."""
         choice = self.random
-        name = choice.choices(list(KINDS), [kind.weight for kind in KINDS.values()])[0]
+        name = choice.choices(list(self.kinds), [kind.weight for kind in self.kinds.values()])[0]
         kind = KINDS[name]
-        targets = {"host": self.hosts, "any": [*self.hosts, SM], "sm": [SM], "subnet": ["subnet"]}
-        target = choice.choice(targets[kind.where])
+        target = choice.choice(self.targets[kind.where])
         begin = round(choice.uniform(0, ROUND_SECONDS - 2), 2)
         end = round(min(begin + choice.choice((0.1, 0.5, 1, 2, 4)) * choice.uniform(0.5, 1.5),
                         ROUND_SECONDS), 2) if kind.lasts else begin

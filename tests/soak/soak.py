@@ -3,7 +3,7 @@
 
 The programs are in the folder IPOIB_BIN.
 
-Usage: soak.py --seconds N --seed S --hosts N [--hostile]
+Usage: soak.py --seconds N --seed S --hosts N [--topology T] [--hostile]
 """
 
 import argparse
@@ -59,7 +59,8 @@ class Soak:
         self.setting = setting
         self.hostile = hostile  # the attackers, if there are any
         self.signals = signals
-        self.generator = faults.Generator(seed, setting.hosts)
+        self.generator = faults.Generator(seed, setting.hosts, setting.cables, setting.switches)
+        self.names = [None, *setting.hosts]  # by number
         self.logs = checks.Logs(setting.subnet.folder)
         self.bound = checks.stated_bound()
         self.wanted = checks.paths(len(setting.hosts), len(actions.INTERFACES), len(peer.CHANNELS))
@@ -103,7 +104,7 @@ class Soak:
         if not findings:
             findings = self.wait_for_transfers()
         for number, status in self.statuses.items():
-            findings += [f"host{number}: {text}" for text in status["wrong"]]
+            findings += [f"{self.names[number]}: {text}" for text in status["wrong"]]
         if not findings:
             findings = self.grown()
         return findings + self.setting.watch.ended() + self.logs.faults()
@@ -137,10 +138,9 @@ class Soak:
                  + (f", the last after {outage:.1f} s: {self.name(path)}" if outage else ""))
         return []
 
-    @staticmethod
-    def name(path):
+    def name(self, path):
         receiver, sender, interface, channel = path
-        return (f"host{sender} to host{receiver}, {peer.CHANNELS[channel]}, "
+        return (f"{self.names[sender]} to {self.names[receiver]}, {peer.CHANNELS[channel]}, "
                 f"{actions.INTERFACES[interface]}")
 
     def wait_for_transfers(self):
@@ -148,7 +148,7 @@ class Soak:
             hosts.wait_until(self.has_transfers, "transfers")
             return []
         except AssertionError:
-            return [f"host{sender} to host{receiver}: no transfer is completed"
+            return [f"{self.names[sender]} to {self.names[receiver]}: no transfer is completed"
                     for sender, receiver in checks.without_transfer(self.statuses)]
 
     def has_transfers(self):
@@ -198,18 +198,18 @@ def show_state(setting):
     (setting.subnet.folder / "show.log").write_text(shown.stdout + shown.stderr, encoding="utf-8")
 
 
-def soak(seconds, seed, count, with_attacks, signals):
+def soak(wanted, signals):
     """Returns the exit status."""
-    if with_attacks:
+    if wanted.hostile:
         attackers.limit_descriptors()
     with contextlib.ExitStack() as stack:
-        setting = stack.enter_context(actions.Setting(count, seed, signals.check))
-        hostile = stack.enter_context(attackers.Attackers(setting, seed)) if with_attacks else None
-        run = Soak(setting, seed, signals, hostile)
-        print(f"begun at {time.strftime('%H:%M:%S')}, {count} hosts; "
+        setting = stack.enter_context(actions.Setting(wanted.hosts, wanted.seed, signals.check, wanted.topology))
+        hostile = stack.enter_context(attackers.Attackers(setting, wanted.seed)) if wanted.hostile else None
+        run = Soak(setting, wanted.seed, signals, hostile)
+        print(f"begun at {time.strftime('%H:%M:%S')}, {wanted.hosts} hosts; "
               f"the daemon of {run.generator.steady} runs all the time", flush=True)
         try:
-            findings = run.run(seconds)
+            findings = run.run(wanted.seconds)
         except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
             signals.check()  # Ctrl-C also ends programs that were just running
             findings = [*setting.findings, str(error)]
@@ -220,7 +220,7 @@ def soak(seconds, seed, count, with_attacks, signals):
         if findings:
             show_state(setting)
             print(f"logs: {keep_logs(setting.subnet.folder)}")
-    print(f"{'failed' if findings else 'passed'}: seed {seed}", flush=True)
+    print(f"{'failed' if findings else 'passed'}: seed {wanted.seed}", flush=True)
     return 1 if findings else 0
 
 
@@ -229,12 +229,13 @@ def main():
     parser.add_argument("--seconds", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--hosts", type=int, required=True)
+    parser.add_argument("--topology")
     parser.add_argument("--hostile", action="store_true")
     wanted = parser.parse_args()
     signals = Signals()
     print(f"starting {wanted.hosts} hosts on an emulated subnet", flush=True)
     try:
-        return soak(wanted.seconds, wanted.seed, wanted.hosts, wanted.hostile, signals)
+        return soak(wanted, signals)
     except (Interrupted, subprocess.SubprocessError):
         if signals.number is None:
             raise

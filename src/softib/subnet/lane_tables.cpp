@@ -5,7 +5,7 @@
 namespace softib::subnet {
 
 namespace {
-constexpr LaneTables::SlToVl kSameNumber{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+constexpr LaneTables::SlToVl kSameNumber{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xe7};
 }  // namespace
 
 LaneTables::SlToVl LaneTables::sl_to_vl(unsigned in, unsigned out) const {

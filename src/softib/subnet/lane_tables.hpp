@@ -17,14 +17,16 @@ class LaneTables {
   static constexpr std::size_t kArbitrationSize = 64;
   /// The blocks of the arbitration table: entries of low and of high priority, in two halves each.
   static constexpr unsigned kArbitrationBlocks = 4;
-  using SlToVl = std::array<std::uint8_t, kSlToVlSize>;  ///< 4 bits each of SLs 0 to 15
+  static constexpr std::uint8_t kArbitrationEntries = 64;  ///< of each priority
+  using SlToVl = std::array<std::uint8_t, kSlToVlSize>;    ///< 4 bits each of SLs 0 to 15
   using Arbitration = std::array<std::uint8_t, kArbitrationSize>;
 
   /// `ports` is the highest port number of a switch; 0 for the port of an HCA.
   explicit LaneTables(SwitchPort ports = 0) : ports_(ports) {}
 
   [[nodiscard]] bool has_port(unsigned port) const { return port <= ports_; }
-  /// The ports of all these have to exist. Each SL has the VL of its number at first.
+  /// The ports of all these have to exist. Each SL has the VL of its number at first, but SL 15
+  /// VL 7: VL 15 is for management only.
   [[nodiscard]] SlToVl sl_to_vl(unsigned in, unsigned out) const;
   void set_sl_to_vl(unsigned in, unsigned out, const SlToVl& to);
   /// `block` is 0 to kArbitrationBlocks - 1. All weights are 0 at first.

@@ -10,6 +10,7 @@ using ipoib::wire::NodeInfo;
 using ipoib::wire::NodeRecord;
 using ipoib::wire::PortInfo;
 
+constexpr std::uint8_t kOneLane = 1;  // of VLCap
 constexpr std::uint8_t kPhysicalPolling = 2;
 constexpr std::uint8_t kPhysicalDisabled = 3;
 constexpr std::uint8_t kPhysicalLinkUp = 5;
@@ -29,6 +30,9 @@ PortInfo link_info(const PortAttributes& port) {
   info.mtu_capability = port.max_mtu;
   info.vl_capability = port.vl_capability;
   info.operational_vls = port.operational_vls;
+  if (port.vl_capability > kOneLane) {
+    info.vl_arbitration_high_cap = info.vl_arbitration_low_cap = LaneTables::kArbitrationEntries;
+  }
   return info;
 }
 
@@ -49,6 +53,7 @@ PortInfo external_port_info(const SubnetManager& manager, const Node& node, std:
   info.operational_vls = external.operational_vls;
   info.enforces_inbound = external.filter.inbound;
   info.enforces_outbound = external.filter.outbound;
+  info.tuning = external.tuning;
   info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
   info.guid_capability = 0;
   info.local_port = port;
@@ -99,6 +104,8 @@ std::optional<PortAttributes> port_of_hca(const PortAttributes& connected, unsig
   idle.generation = connected.generation;
   idle.failed = connected.failed;
   idle.grh_required = connected.grh_required;
+  idle.max_mtu = connected.max_mtu;
+  idle.vl_capability = connected.vl_capability;
   idle.pkeys[0] = ipoib::kDefaultPKey;
   return idle;
 }
@@ -113,10 +120,11 @@ PortInfo port_info(const PortAttributes& port) {
   info.lmc = port.lmc;
   info.sm_lid = port.sm_lid;
   info.sm_sl = port.sm_sl;
-  info.subnet_timeout = kSubnetTimeout;
+  info.tuning = kUsualTuning;
   info.capability_mask = kCapabilitySystemImageGuid | kCapabilityClientReregister;
   const bool is_sm = ipoib::is_unicast(port.lid) && port.lid == port.sm_lid;
   if (is_sm) info.capability_mask |= kCapabilityIsSm;
+  if (port.vl_capability > kOneLane) info.capability_mask |= kCapabilitySlMapping;
   return info;
 }
 
@@ -125,6 +133,10 @@ PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t 
   if (is_switch && port != 0) return external_port_info(manager, node, port);
   PortInfo info = port_info(is_switch ? node.port : port_of_hca(node.port, port).value());
   info.local_port = port;
+  // Port 0 of a switch has no link and so no lanes; what it says of SLs is about the other ports.
+  if (is_switch) info.vl_arbitration_high_cap = info.vl_arbitration_low_cap = 0;
+  if (is_switch && !manager.has_own_sm()) info.capability_mask |= kCapabilityTrap;
+  if (is_switch || port == node.port.number) info.tuning = node.tuning;
   return info;
 }
 

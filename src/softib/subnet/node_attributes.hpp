@@ -15,11 +15,11 @@ inline constexpr std::uint16_t kDeviceId = 1;
 inline constexpr std::uint32_t kHardwareRevision = 0;
 inline constexpr const char* kDeviceType = "softib";
 inline constexpr const char* kFirmwareVersion = SOFTIB_VERSION;
-/// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
-inline constexpr std::uint8_t kSubnetTimeout = 18;
 
 /// Bits of PortInfo:CapabilityMask.
 inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;
+inline constexpr std::uint32_t kCapabilityTrap = 1U << 3;
+inline constexpr std::uint32_t kCapabilitySlMapping = 1U << 6;
 inline constexpr std::uint32_t kCapabilitySystemImageGuid = 1U << 11;
 inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 

@@ -4,21 +4,20 @@
 
 namespace softib::subnet {
 
-namespace {
-
-/// Calls `visit(port, peer)` for each cable of a switch that carries packets to another switch.
-template <class Visit>
-void for_each_neighbour(const Switch& from, Visit visit) {
-  for (SwitchPort port = 1; port <= from.last_port(); ++port) {
-    const Peer& peer = from.ports[port].peer;
-    const bool is_up = peer.kind == Peer::Kind::switch_port && carries(peer.state, false);
-    if (is_up) visit(port, peer);
+void Routing::find_ways() {
+  const Switches& switches = switches_;
+  ways_.assign(switches.size(), {});
+  for (SwitchIndex i = 0; i < switches.size(); ++i) {
+    for (SwitchPort port = 1; port <= switches[i].last_port(); ++port) {
+      const Peer& peer = switches[i].ports[port].peer;
+      const bool is_up = peer.kind == Peer::Kind::switch_port && carries(peer.state, false);
+      if (is_up) ways_[i].push_back({port, peer.index, peer.port});
+    }
   }
 }
 
-}  // namespace
-
 void Routing::cables_changed() {
+  find_ways();
   hops_.assign(std::size_t{switches_.size()} * switches_.size(), kUnreachable);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) measure(i);
   choose_tree();
@@ -30,11 +29,11 @@ void Routing::measure(SwitchIndex from) {
   hops(from, from) = 0;
   for (std::size_t next = 0; next < reached.size(); ++next) {
     const SwitchIndex at = reached[next];
-    for_each_neighbour(switches_[at], [&](SwitchPort, const Peer& peer) {
-      if (hops(from, peer.index) != kUnreachable) return;
-      hops(from, peer.index) = static_cast<std::uint16_t>(hops(from, at) + 1);
-      reached.push_back(peer.index);
-    });
+    for (const Way& way : ways_[at]) {
+      if (hops(from, way.to) != kUnreachable) continue;
+      hops(from, way.to) = static_cast<std::uint16_t>(hops(from, at) + 1);
+      reached.push_back(way.to);
+    }
   }
 }
 
@@ -58,38 +57,43 @@ void Routing::choose_tree() {
     is_reached[root] = true;
     tree_order_.push_back(root);
     for (std::size_t next = tree_order_.size() - 1; next < tree_order_.size(); ++next) {
-      for_each_neighbour(switches_[tree_order_[next]], [&](SwitchPort, const Peer& peer) {
-        if (is_reached[peer.index]) return;
-        is_reached[peer.index] = true;
-        to_parent_[peer.index] = peer.port;
-        tree_order_.push_back(peer.index);
-      });
+      for (const Way& way : ways_[tree_order_[next]]) {
+        if (is_reached[way.to]) continue;
+        is_reached[way.to] = true;
+        to_parent_[way.to] = way.to_port;
+        tree_order_.push_back(way.to);
+      }
     }
   }
 }
 
 const std::vector<SwitchPort>& Routing::exits(SwitchIndex from, SwitchIndex to) {
   exits_.clear();
-  const auto left = hops(from, to);
+  const auto left = hops(to, from);  // as many as back, and one row of the table for one `to`
   if (left == kUnreachable) return exits_;
-  for_each_neighbour(switches_[from], [&](SwitchPort port, const Peer& peer) {
-    if (hops(peer.index, to) + 1 == left) exits_.push_back(port);
-  });
+  for (const Way& way : ways_[from]) {
+    if (hops(to, way.to) + 1 == left) exits_.push_back(way.port);
+  }
   return exits_;
 }
 
-void Routing::set_route(Lid lid, const Attachment& to) {
+void Routing::set_routes(SwitchIndex to, const std::vector<Destination>& destinations) {
   for (SwitchIndex at = 0; at < switches_.size(); ++at) {
-    std::optional<SwitchPort> exit;
-    if (at == to.switch_index) {
-      exit = to.port;
-    } else if (const auto& all = exits(at, to.switch_index); !all.empty()) {
-      // Switches that follow each other choose by different digits of the LID, so that those of a
-      // higher level use all of their exits, too.
-      const bool is_even = hops(at, to.switch_index) % 2 == 0;
-      exit = all[(is_even ? lid.value() : lid.value() / all.size()) % all.size()];
+    LinearForwardingTable& routes = switches_[at].routes;
+    if (at == to) {
+      for (const auto& each : destinations) routes.set(each.lid, each.port);
+      continue;
     }
-    switches_[at].routes.set(lid, exit);
+    const auto& all = exits(at, to);
+    // Switches that follow each other choose by different digits of the LID, so that those of a
+    // higher level use all of their exits, too.
+    const bool is_even = hops(to, at) % 2 == 0;
+    for (const auto& each : destinations) {
+      std::optional<SwitchPort> exit;
+      const std::size_t lid = each.lid.value();
+      if (!all.empty()) exit = all[(is_even ? lid : lid / all.size()) % all.size()];
+      routes.set(each.lid, exit);
+    }
   }
 }
 

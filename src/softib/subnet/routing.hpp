@@ -22,8 +22,13 @@ class Routing {
   [[nodiscard]] bool reaches(SwitchIndex from, SwitchIndex to) const {
     return hops_[std::size_t{from} * switches_.size() + to] != kUnreachable;
   }
-  /// Writes the routes of a LID into all tables: to a port of a switch, 0 for the switch itself.
-  void set_route(Lid lid, const Attachment& to);
+  /// A LID, and the port that it is at; 0 for the switch itself.
+  struct Destination {
+    Lid lid;
+    SwitchPort port = 0;
+  };
+  /// Writes the routes of LIDs of one switch, or of nodes at it, into all tables.
+  void set_routes(SwitchIndex to, const std::vector<Destination>& destinations);
   void clear_route(Lid lid);
   /// Writes the routes of a multicast LID into all tables. Any node may send to `receivers`, the
   /// ports of the nodes that get the packets.
@@ -34,14 +39,22 @@ class Routing {
   [[nodiscard]] std::uint16_t& hops(SwitchIndex from, SwitchIndex to) {
     return hops_[std::size_t{from} * switches_.size() + to];
   }
+  /// A cable that carries packets to another switch.
+  struct Way {
+    SwitchPort port = 0;
+    SwitchIndex to = 0;
+    SwitchPort to_port = 0;
+  };
+  void find_ways();
   void measure(SwitchIndex from);
   /// The ports of `from` on a shortest path to `to`.
   [[nodiscard]] const std::vector<SwitchPort>& exits(SwitchIndex from, SwitchIndex to);
   void choose_tree();
 
   Switches& switches_;
-  std::vector<std::uint16_t> hops_;  ///< by switch and switch
-  std::vector<SwitchPort> exits_;    ///< of the last call of exits()
+  std::vector<std::vector<Way>> ways_;  ///< by switch
+  std::vector<std::uint16_t> hops_;     ///< by switch and switch
+  std::vector<SwitchPort> exits_;       ///< of the last call of exits()
   /// The spanning tree of multicast, one for each connected part: in which order to visit switches
   /// so that each comes after its parent, and the port towards the parent, 0 for a root.
   std::vector<SwitchIndex> tree_order_;

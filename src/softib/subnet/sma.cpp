@@ -91,37 +91,42 @@ void SubnetManagementAgents::link_changed(SwitchIndex index) {
   Switch& at = state_.manager.switches()[index];
   at.settings.links_changed = true;
   at.traps.links_changed();
+  next_trap_ = at.traps.next_deadline();
 }
 
 bool SubnetManagementAgents::repress(std::uint64_t transaction_id) {
   Switches& switches = state_.manager.switches();
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
-    if (switches[i].traps.repress(transaction_id)) return true;
+    if (!switches[i].traps.repress(transaction_id)) continue;
+    find_next_trap();
+    return true;
   }
   return false;
 }
 
-ipoib::TimePoint SubnetManagementAgents::next_deadline() const {
+void SubnetManagementAgents::find_next_trap() {
   const Switches& switches = state_.manager.switches();
-  auto first = ipoib::kNever;
+  next_trap_ = ipoib::kNever;
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
-    first = std::min(first, switches[i].traps.next_deadline());
+    next_trap_ = std::min(next_trap_, switches[i].traps.next_deadline());
   }
-  return switches.filters().empty() ? first : std::min(first, look_at_);
 }
 
 std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   Switches& switches = state_.manager.switches();
   if (!switches.filters().empty() && look_at_ <= now) {
     find_violations();
+    find_next_trap();
     look_at_ = now + kTrapInterval;
   }
   std::vector<MadPacket> due;
+  if (now < next_trap_) return due;
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
     for (auto& trap : switches[i].traps.on_time(switches[i].node.port, now)) {
       due.push_back(std::move(trap));
     }
   }
+  find_next_trap();
   return due;
 }
 

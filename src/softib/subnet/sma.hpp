@@ -5,6 +5,7 @@
 // P_Key by traps, and MADs for an SM on an HCA are forwarded to it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -55,7 +56,10 @@ class SubnetManagementAgents {
   void link_changed(SwitchIndex index);
 
   /// When on_time() must be called.
-  [[nodiscard]] ipoib::TimePoint next_deadline() const;
+  [[nodiscard]] ipoib::TimePoint next_deadline() const {
+    const bool looks = !state_.manager.switches().filters().empty();
+    return looks ? std::min(next_trap_, look_at_) : next_trap_;
+  }
   /// Returns the traps for the SM that are due.
   [[nodiscard]] std::vector<MadPacket> on_time(ipoib::TimePoint now);
 
@@ -65,12 +69,14 @@ class SubnetManagementAgents {
 
   [[nodiscard]] bool repress(std::uint64_t transaction_id);
   void find_violations();
+  void find_next_trap();
 
   ManagedState state_;
   PKeyViolations violations_;
   /// The violations that are known, of the ports that check P_Keys.
   std::map<Attachment, std::uint64_t, AttachmentOrder> known_violations_;
   ipoib::TimePoint look_at_{};  ///< when to look for new violations, if a port checks P_Keys
+  ipoib::TimePoint next_trap_ = ipoib::kNever;  ///< the first of all switches
 };
 
 }  // namespace softib::subnet

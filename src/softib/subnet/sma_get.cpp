@@ -159,16 +159,6 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
       return node_info_data(manager, target);
     case ipoib::wire::attribute::kPortInfo:
       return port_info_data(state, target, modifier, m_key);
-    case smp_attribute::kSwitchInfo:
-      return at != nullptr ? std::optional(switch_info(manager, *node.switch_index)) : std::nullopt;
-    case smp_attribute::kLinearForwardingTable:
-      if (at == nullptr || modifier >= kUnicastBlocks) return std::nullopt;
-      return forwarding_block(at->routes, modifier);
-    case smp_attribute::kMulticastForwardingTable: {
-      const auto block = MulticastBlock::parse(modifier);
-      if (at == nullptr || !block) break;
-      return multicast_block(at->groups, *block);
-    }
     case smp_attribute::kGuidInfo:
       return guid_block(node, modifier);
     case smp_attribute::kPKeyTable:
@@ -182,10 +172,26 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case smp_attribute::kSmInfo:
       return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
     default:
-      status = mad_status::kUnsupportedMethodAttribute;
       break;
   }
-  return std::nullopt;
+  if (at == nullptr) {
+    status = mad_status::kUnsupportedMethodAttribute;
+    return std::nullopt;
+  }
+  switch (header.attribute_id) {
+    case smp_attribute::kSwitchInfo:
+      return switch_info(manager, *node.switch_index);
+    case smp_attribute::kLinearForwardingTable:
+      if (modifier >= kUnicastBlocks) return std::nullopt;
+      return forwarding_block(at->routes, modifier);
+    case smp_attribute::kMulticastForwardingTable: {
+      const auto block = MulticastBlock::parse(modifier);
+      return block ? std::optional(multicast_block(at->groups, *block)) : std::nullopt;
+    }
+    default:
+      status = mad_status::kUnsupportedMethodAttribute;
+      return std::nullopt;
+  }
 }
 
 }  // namespace softib::subnet

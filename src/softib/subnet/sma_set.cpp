@@ -61,6 +61,13 @@ void set_filter(const Attachment& at, const PartitionFilter& filter, SubnetManag
   manager.checks_changed(at);
 }
 
+void write_tuning(const PortInfo::Tuning& wanted, PortInfo::Tuning& to) {
+  constexpr std::uint8_t kNoChange = 0;  // of LinkDownDefaultState
+  const std::uint8_t before = to.link_down_default;
+  to = wanted;
+  if (wanted.link_down_default == kNoChange) to.link_down_default = before;
+}
+
 /// Sets an external port of a switch. Of one to an HCA, only the link state is written; of one to
 /// another switch, the MTU, too.
 std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const PortInfo& wanted,
@@ -83,6 +90,7 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   filter.inbound = wanted.enforces_inbound;
   filter.outbound = wanted.enforces_outbound;
   set_filter({index, number}, filter, manager);
+  write_tuning(wanted.tuning, external.tuning);
   if (peer.kind == Peer::Kind::none || port.state == *next) return kOk;
   if (is_link_change(port.state, *next)) {
     state.link_changes.push_back(index);
@@ -124,6 +132,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   if (!is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
   state.manager.set_port(*target.node, port);
+  write_tuning(wanted.tuning, state.manager.tuning(*target.node));
   state.manager.set_m_key(*target.node, {wanted.m_key, wanted.m_key_protection});
   return kOk;
 }

@@ -426,7 +426,8 @@ void SubnetManager::claim_lids(NodeIndex index) {
   for (std::uint32_t bits = 0; bits < 1U << node.port.lmc; ++bits) {
     const Lid lid = node.port.source_lid(static_cast<std::uint8_t>(bits));
     by_lid_[lid.value()] = static_cast<std::uint16_t>(index + 1);
-    if (has_own_sm()) routing_.set_route(lid, node.attachment);
+    if (has_own_sm())
+      routing_.set_routes(node.attachment.switch_index, {{lid, node.attachment.port}});
   }
 }
 
@@ -444,12 +445,19 @@ void SubnetManager::release_lids(const Node& node) {
 
 void SubnetManager::reroute() {
   routing_.cables_changed();
-  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    routing_.set_route(switches_[i].node.port.lid, {i, 0});
+  std::vector<std::vector<Routing::Destination>> destinations(switches_.size());
+  const Switches& switches = switches_;
+  for (SwitchIndex i = 0; i < switches.size(); ++i) {
+    destinations[i].push_back({switches[i].node.port.lid, 0});
   }
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i]) claim_lids(static_cast<NodeIndex>(i));
+  for (const auto& node : nodes_) {
+    if (!node || !ipoib::is_unicast(node->port.lid)) continue;
+    for (std::uint32_t bits = 0; bits < 1U << node->port.lmc; ++bits) {
+      destinations[node->attachment.switch_index].push_back(
+          {node->port.source_lid(static_cast<std::uint8_t>(bits)), node->attachment.port});
+    }
   }
+  for (SwitchIndex i = 0; i < switches.size(); ++i) routing_.set_routes(i, destinations[i]);
   update_end_ports();
 }
 
@@ -463,6 +471,8 @@ void SubnetManager::set_present(SwitchIndex index, bool present) {
   at.node.port.pkeys[0] = ipoib::kDefaultPKey;
   at.node.key = {};
   at.node.lanes = LaneTables(at.port_count);
+  at.node.tuning = kUsualTuning;
+  for (auto& port : at.ports) port.tuning = {};
   at.settings = {};
   for (SwitchPort port = 1; port <= at.last_port(); ++port) {
     switches_.set_filter({index, port}, {});

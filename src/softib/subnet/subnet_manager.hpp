@@ -67,6 +67,9 @@ class SubnetManager {
                 std::optional<std::uint8_t> speed);
   /// To be called after a change of what a port of a switch checks, or of the faults of its cable.
   void checks_changed(const Attachment& at);
+  [[nodiscard]] ipoib::wire::PortInfo::Tuning& tuning(const Node& node) {
+    return writable(node).tuning;
+  }
   /// Writes all unicast routes again, for the own SM: to be called after cables between switches
   /// have changed. The caller routes the groups, whose receivers it knows.
   void reroute();

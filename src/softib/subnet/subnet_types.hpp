@@ -14,6 +14,7 @@
 #include "softib/subnet/lane_tables.hpp"
 #include "softib/subnet/route.hpp"
 #include "softib/subnet/subnet_config.hpp"
+#include "wire/port_info.hpp"
 
 namespace softib::subnet {
 
@@ -45,6 +46,9 @@ struct AttachmentOrder {
   }
 };
 using Attachments = std::set<Attachment, AttachmentOrder>;
+/// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
+inline constexpr std::uint8_t kSubnetTimeout = 18;
+inline constexpr ipoib::wire::PortInfo::Tuning kUsualTuning{.subnet_timeout = kSubnetTimeout};
 
 /// An HCA with its connected port, or a switch with its port 0.
 struct Node {
@@ -55,7 +59,8 @@ struct Node {
   CheckSet checks = kNoChecks;                ///< of what an HCA sends, where it enters its switch
   std::string description{};                  ///< NodeDescription; empty: the name
   ManagementKey key{};
-  LaneTables lanes{};                  ///< not in the fabric file, as the key
+  LaneTables lanes{};                                   ///< not in the fabric file, as the key
+  ipoib::wire::PortInfo::Tuning tuning = kUsualTuning;  ///< likewise
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 
@@ -67,6 +72,7 @@ struct ExternalPort {
   std::uint8_t speed = 4;  ///< IBA LinkSpeedActive
   std::uint8_t mtu = 4;    ///< IBA code
   std::uint8_t operational_vls = 1;
+  ipoib::wire::PortInfo::Tuning tuning{};
   /// What the operator has set at this end; a cable is up only if it is plugged in at both ends.
   bool is_plugged_in = true;
   CableFaults faults{};  ///< the same at both ends

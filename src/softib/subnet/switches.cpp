@@ -92,7 +92,7 @@ bool Switches::is_free(const Attachment& at) const {
 
 void Switches::connect(const Attachment& at, NodeIndex node) {
   assert(is_free(at));
-  Switch& to = all_[at.switch_index];
+  Switch& to = (*this)[at.switch_index];
   to.ports[at.port].peer = {Peer::Kind::node, node, 0, PortState::down};
   update_checks(at);
   to.port_count = std::max(to.port_count, std::min(at.port, kMaxNumberedPort));
@@ -100,7 +100,7 @@ void Switches::connect(const Attachment& at, NodeIndex node) {
 }
 
 void Switches::disconnect(const Attachment& at) {
-  Switch& from = all_[at.switch_index];
+  Switch& from = (*this)[at.switch_index];
   from.ports[at.port].peer = {};
   from.has_changed = true;
 }
@@ -116,14 +116,15 @@ bool Switches::can_be_up(const Attachment& at) const {
 }
 
 bool Switches::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
-  Peer& here = all_[index].ports[port].peer;
+  Switch& own = (*this)[index];
+  Peer& here = own.ports[port].peer;
   assert(here.kind == Peer::Kind::switch_port);
   if (here.state == state) return false;
-  Switch& other = all_[here.index];
+  Switch& other = (*this)[here.index];
   count_change({index, port}, here.state, state);
   count_change({here.index, here.port}, here.state, state);
   here.state = other.ports[here.port].peer.state = state;
-  all_[index].has_changed = other.has_changed = true;
+  own.has_changed = other.has_changed = true;
   return true;
 }
 
@@ -132,7 +133,7 @@ void Switches::count_change(const Attachment& at, PortState before, PortState no
   const bool is_lost = now == PortState::down || (now == PortState::init && before > now);
   if (before == PortState::down || !is_lost) return;
   ++port(at).links_lost;
-  all_[at.switch_index].has_changed = true;
+  (*this)[at.switch_index].has_changed = true;
 }
 
 void Switches::set_cable_mtu(SwitchIndex index, SwitchPort port, std::uint8_t mtu) {
@@ -195,13 +196,13 @@ void Switches::update_exit_checks(const Attachment& at) {
   peer.checks = exit.faults.any() ? kCableFault : kNoChecks;
   if (peer.kind == Peer::Kind::switch_port) peer.checks |= entry_checks({peer.index, peer.port});
   if (exit.filter.outbound) peer.checks |= kPKeyCheck;
-  all_[at.switch_index].has_changed = true;
+  (*this)[at.switch_index].has_changed = true;
 }
 
 /// Continues with the state that an earlier process has published. All of it is published again.
 void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, bool with_tables) {
   for (SwitchIndex i = 0; i < size(); ++i) {
-    Switch& own = all_[i];
+    Switch& own = (*this)[i];
     if (i < before.size() && before[i].node.name == own.node.name) {
       const auto& known = before[i];
       own.node.port = known.node.port;
@@ -251,11 +252,12 @@ const Switch* Switches::find(Guid guid) const {
 
 std::vector<SwitchChanges> Switches::take_changes() {
   std::vector<SwitchChanges> changes;
-  for (SwitchIndex i = 0; i < size(); ++i) {
+  const auto looked_at = std::exchange(may_have_changed_, {});
+  for (auto i = looked_at._Find_first(); i < looked_at.size(); i = looked_at._Find_next(i)) {
     Switch& each = all_[i];
     if (!each.has_changed && !each.routes.has_changed() && !each.groups.has_changed()) continue;
-    changes.push_back({i, std::exchange(each.has_changed, false), each.routes.take_changed(),
-                       each.groups.take_changed()});
+    changes.push_back({static_cast<SwitchIndex>(i), std::exchange(each.has_changed, false),
+                       each.routes.take_changed(), each.groups.take_changed()});
   }
   return changes;
 }

@@ -4,6 +4,7 @@
 // node's port.
 #pragma once
 
+#include <bitset>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,7 +46,11 @@ class Switches {
   explicit Switches(const SubnetConfig& config);
 
   [[nodiscard]] SwitchIndex size() const { return static_cast<SwitchIndex>(all_.size()); }
-  [[nodiscard]] Switch& operator[](SwitchIndex index) { return all_[index]; }
+  /// Whoever gets a switch in this way may change it until the next call of take_changes().
+  [[nodiscard]] Switch& operator[](SwitchIndex index) {
+    may_have_changed_.set(index);
+    return all_[index];
+  }
   [[nodiscard]] const Switch& operator[](SwitchIndex index) const { return all_[index]; }
   /// The HCA of the topology with this name; null if there is none.
   struct Place {
@@ -105,7 +110,7 @@ class Switches {
 
  private:
   [[nodiscard]] ExternalPort& port(const Attachment& at) {
-    return all_[at.switch_index].ports[at.port];
+    return (*this)[at.switch_index].ports[at.port];
   }
   /// To be called after a change of what Peer::checks follows from, at either end.
   void update_checks(const Attachment& at);
@@ -113,6 +118,9 @@ class Switches {
   void note_filter(const Attachment& at);
 
   std::vector<Switch> all_;
+  /// Those that take_changes() looks at, since an SM that programs many switches changes one with
+  /// each packet.
+  std::bitset<kMaxSwitches> may_have_changed_;
   std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
   Attachments filters_;
   bool has_topology_;

@@ -244,8 +244,9 @@ void SubnetProcess::publish() {
         folder_.fabric());
   }
   const subnet::SubnetChanges changes = subnet_.take_changes();
-  for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {
-    if (!changes.nodes[index]) continue;
+  for (auto bit = changes.nodes._Find_first(); bit < kMaxNodes;
+       bit = changes.nodes._Find_next(bit)) {
+    const auto index = static_cast<NodeIndex>(bit);
     publish_node(index);
     wake(index);
   }
@@ -255,8 +256,8 @@ void SubnetProcess::publish() {
   for (const auto& change : changes.switches) {
     fabric_.set_switch(subnet_.switches()[change.index], change);
   }
-  for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
-    if (!changes.groups[index]) continue;
+  for (auto index = changes.groups._Find_first(); index < kMaxGroups;
+       index = changes.groups._Find_next(index)) {
     fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
   }
   for (const auto& packet : subnet_.take_outgoing()) {

@@ -114,7 +114,7 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.lmc = info.lmc;
   attr.max_vl_num = info.vl_capability;
   attr.sm_sl = info.sm_sl.value();
-  attr.subnet_timeout = info.subnet_timeout;
+  attr.subnet_timeout = info.tuning.subnet_timeout;
   attr.active_width = info.link_width_active;
   attr.active_speed = info.link_speed_active;
   attr.phys_state = info.physical_state;

@@ -26,8 +26,12 @@ import peer  # noqa: E402
 HOSTS = ("host1", "host2", "host3")
 
 
-def rounds(seed, count=200):
-    generator = faults.Generator(seed, HOSTS)
+CABLES = ("leaf-1[3] spine-1[1]", "leaf-2[3] spine-1[2]")
+SWITCHES = ("leaf-1", "leaf-2", "spine-1")
+
+
+def rounds(seed, count=200, cables=CABLES, switches=SWITCHES):
+    generator = faults.Generator(seed, HOSTS, cables, switches)
     return [generator.round() for _ in range(count)]
 
 
@@ -43,6 +47,9 @@ class Faults(unittest.TestCase):
         self.assertEqual(set(actions.BEGIN), set(faults.KINDS))
         self.assertEqual(set(actions.REPAIR),
                          {name for name, kind in faults.KINDS.items() if kind.lasts})
+        with_one_switch = {fault.kind for chosen in rounds(1, cables=(), switches=()) for fault in chosen}
+        self.assertEqual({kind for kind in happen if faults.KINDS[kind].where not in ("cable", "switch")},
+                         with_one_switch)
         for method in (*actions.BEGIN.values(), *actions.REPAIR.values()):
             self.assertTrue(hasattr(actions.Setting, method), method)
 

@@ -118,9 +118,9 @@ struct Example<NodeRecord> {
 template <>
 struct Example<PortInfo> {
   static constexpr std::string_view kHex =
-      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0000 01 03 07 02"
-      "74 50 83 47 45 40 000000 05 0020000000000000 08 92"
-      "000000000000000000000000";
+      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 01 03 07 02"
+      "74 51 83 47 45 40 092008 05 f220000000000000 08 92"
+      "0087 00000000000000000000";
   static PortInfo value() {
     PortInfo port;
     port.m_key = 0x0102030405060708;
@@ -145,7 +145,16 @@ struct Example<PortInfo> {
     port.operational_vls = 2;
     port.guid_capability = 8;
     port.client_reregister = true;
-    port.subnet_timeout = 0x12;
+    port.vl_arbitration_high_cap = 32;
+    port.vl_arbitration_low_cap = 8;
+    port.tuning.m_key_lease = 0x123;
+    port.tuning.link_down_default = 1;
+    port.tuning.vl_high_limit = 9;
+    port.tuning.vl_stall_count = 7;
+    port.tuning.hoq_life = 0x12;
+    port.tuning.subnet_timeout = 0x12;
+    port.tuning.local_physical_errors = 8;
+    port.tuning.overrun_errors = 7;
     return port;
   }
 };
@@ -154,9 +163,9 @@ template <>
 struct Example<PortInfoRecord> {
   static constexpr std::string_view kHex =
       "0004 01 00"
-      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0000 01 03 07 02"
-      "74 50 83 47 45 40 000000 05 0020000000000000 08 92"
-      "000000000000000000000000";
+      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 01 03 07 02"
+      "74 51 83 47 45 40 092008 05 f220000000000000 08 92"
+      "0087 00000000000000000000";
   static PortInfoRecord value() {
     return {.lid = Lid(4), .port = 1, .info = Example<PortInfo>::value()};
   }

@@ -90,6 +90,7 @@ class ManagerTest : public ::testing::Test {
     if (header.mad.attribute_id == wire::attribute::kMcMemberRecord) {
       return answer_join(packet, header);
     }
+    last_components = header.component_mask;
     last_query =
         wire::PathRecord::parse(ipoib::ConstBytes(packet.mad).subspan(wire::kSaHeaderSize)).value();
     header.mad.method = wire::method::kGetResp;
@@ -189,6 +190,7 @@ class ManagerTest : public ::testing::Test {
   std::optional<Gid> granted_mgid;      ///< instead of that of the join
   unsigned queries = 0;
   wire::PathRecord last_query;
+  std::uint64_t last_components = 0;
   std::vector<std::size_t> messages;
   IdHandle listener;
   IdHandle active;
@@ -245,6 +247,7 @@ TEST_F(ManagerTest, AConnectionFromRequestToTheEndOfTimeWait) {
   resolve_route(active);
   EXPECT_EQ(client.event().type, EventType::route_resolved);
   EXPECT_EQ(last_query.service_id, 0x0106'0000U + kPort);
+  EXPECT_EQ(last_components & 3, 3U) << "OpenSM refuses a half of a service ID";
   EXPECT_EQ(last_query.qos_class, 3);
   EXPECT_EQ(last_query.dgid, port_of_node(2).gid());
 

@@ -803,6 +803,32 @@ TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
   EXPECT_EQ(port(manager).operational_vls, 2);
 }
 
+TEST_F(SmaSetTree, WhatAnSmWritesAboutAPortIsReadAgain) {
+  auto info = wanted(kManagerLid);
+  info.tuning = {60, 1, 9, 7, 18, 20, 8, 5};
+  for (const auto& [path, number] : {std::pair(kSelf, 1U), std::pair(Path{1}, 0U), {Path{1}, 3U}}) {
+    ASSERT_EQ(set(path, info, number), 0U);
+    EXPECT_EQ(port_info(path, number).tuning, info.tuning) << number;
+  }
+  EXPECT_EQ(port_info({1}, 4).tuning, PortInfo::Tuning{}) << "another port";
+  info.tuning.link_down_default = 0;
+  ASSERT_EQ(set({1}, info, 3), 0U);
+  EXPECT_EQ(port_info({1}, 3).tuning.link_down_default, 1) << "0 is no change";
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::reset));
+  EXPECT_EQ(port_info({1}, 3).tuning, PortInfo::Tuning{}) << "after power-on";
+}
+
+TEST_F(SmaSetTree, PortsTellThatTheyHaveTablesOfLanes) {
+  EXPECT_EQ(port_info(kSelf).vl_arbitration_low_cap, LaneTables::kArbitrationEntries);
+  EXPECT_EQ(port_info({1}, 3).vl_arbitration_high_cap, LaneTables::kArbitrationEntries);
+  EXPECT_EQ(port_info({1}, 0).vl_arbitration_high_cap, 0) << "the port of the switch itself";
+  for (const Path& path : {kSelf, Path{1}}) {
+    EXPECT_NE(port_info(path).capability_mask & kCapabilitySlMapping, 0U);
+  }
+  EXPECT_NE(port_info({1}).capability_mask & kCapabilityTrap, 0U);
+  EXPECT_EQ(port_info(kSelf).capability_mask & kCapabilityTrap, 0U) << "an HCA sends none";
+}
+
 TEST_F(SmaSetTree, NewProcessKeepsTheSwitches) {
   bring_up_tree();
   Subnet after(external_tree());
