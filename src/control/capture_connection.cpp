@@ -32,7 +32,7 @@ Result<CaptureConnection> CaptureConnection::begin(Connection& daemon,
   return out;
 }
 
-Result<CaptureRecord> CaptureConnection::next(milliseconds timeout) {
+Result<erf::CaptureRecord> CaptureConnection::next(milliseconds timeout) {
   while (true) {
     if (reader_) {
       if (const auto record = reader_->next()) return *record;

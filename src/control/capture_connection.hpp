@@ -1,4 +1,8 @@
-// The client's side of a capture.
+// The client's side of a capture, on the socket for captures:
+//
+//   -> {"op":"capture","neighbour":"10.44.0.2"}
+//   <- {"ok":true}
+//   <- messages of erf/capture_messages.hpp
 #pragma once
 
 #include <chrono>
@@ -6,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "control/capture_messages.hpp"
 #include "control/connection.hpp"
+#include "erf/capture_messages.hpp"
 #include "ipoib/file_descriptor.hpp"
 
 namespace ipoib::control {
@@ -23,7 +27,7 @@ class CaptureConnection {
   /// The next packet, which is valid until the next call. Waits for so long at most; a negative
   /// time-out means no limit. Fails with EAGAIN if there is none in time, EPIPE when the daemon has
   /// ended, and EPROTO.
-  [[nodiscard]] Result<CaptureRecord> next(std::chrono::milliseconds timeout);
+  [[nodiscard]] Result<erf::CaptureRecord> next(std::chrono::milliseconds timeout);
   /// The packets that were left out before the last packet and not reported before; sets it to 0.
   [[nodiscard]] std::uint64_t take_lost();
   /// Readable when there may be a packet, unless the last message has more of them, so call next()
@@ -37,8 +41,9 @@ class CaptureConnection {
 
   std::string interface_;
   FileDescriptor socket_;
-  std::vector<std::uint8_t> message_ = std::vector<std::uint8_t>(kMaxCaptureMessage);
-  std::optional<CaptureMessageReader> reader_;  ///< of the message; its memory stays where it is
+  std::vector<std::uint8_t> message_ = std::vector<std::uint8_t>(erf::kMaxCaptureMessage);
+  std::optional<erf::CaptureMessageReader>
+      reader_;  ///< of the message; its memory stays where it is
   std::uint64_t lost_ = 0;
 };
 

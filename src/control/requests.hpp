@@ -127,7 +127,7 @@ struct DeleteInterfaceRequest {
   friend bool operator==(const DeleteInterfaceRequest&, const DeleteInterfaceRequest&) = default;
 };
 /// Captures the packets of the interface's queue pair from now on. Only on the socket for captures,
-/// whose connection carries them (capture_messages.hpp).
+/// whose connection carries them (erf/capture_messages.hpp).
 struct CaptureRequest {
   std::optional<IpAddress> neighbour{};  ///< only packets from and to it, and about its address
   friend bool operator==(const CaptureRequest&, const CaptureRequest&) = default;

@@ -13,7 +13,7 @@
 #include "monitor.hpp"
 #include "output.hpp"
 #include "program/output_ring.hpp"
-#include "progress.hpp"
+#include "program/progress.hpp"
 #include "run.hpp"
 
 namespace ipoib::ibarp {
@@ -101,7 +101,7 @@ class Capture {
   const Client& client_;
   const std::optional<std::uint32_t> most_;
   OutputRing output_;
-  Progress progress_;
+  program::Progress progress_;
   std::vector<std::uint8_t> record_;
   std::uint64_t packets_ = 0;
   std::uint64_t lost_ = 0;

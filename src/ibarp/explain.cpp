@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "findings.hpp"
-#include "progress.hpp"
+#include "program/progress.hpp"
+#include "resolution.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"
@@ -16,6 +19,10 @@ namespace {
 
 /// How long the daemon may take to resolve a neighbour: three ARP requests and a path.
 constexpr int kResolveMs = 10'000;
+/// How long a neighbour that was not confirmed lately may take to answer: three requests to it
+/// alone and three to all, a second apart.
+constexpr std::chrono::milliseconds kConfirmTime{10'000};
+constexpr std::chrono::milliseconds kLookInterval{100};
 
 std::string plural(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -74,11 +81,14 @@ class Explanation {
   void explain_neighbour(const Client& client, const ibarp_info& info, const ibarp_address& hop) {
     const Counts before = drops_of(client);
     ibarp_entry entry = entry_of(client, hop);
-    const bool was_known =
+    const bool was_known = was_known_ =
         (entry.flags & IBARP_HAS_PATH) != 0 && std::string_view(entry.state) != "failed";
     int result = 0;
     std::string why;
-    if (!was_known) {
+    if (was_known && is_unconfirmed(entry)) {
+      entry = confirm(client, hop);
+      if (!is_confirmed(entry)) result = -EHOSTUNREACH;
+    } else if (!was_known) {
       ibarp_path path{};
       path.size = sizeof(path);
       result = resolve_patiently(client, hop, kResolveMs, path);
@@ -98,6 +108,31 @@ class Explanation {
     }
   }
 
+  static bool is_confirmed(const ibarp_entry& entry) {
+    const std::string_view state = entry.state;
+    return state == "reachable" || state == "permanent";
+  }
+  static bool is_unconfirmed(const ibarp_entry& entry) { return !is_confirmed(entry); }
+
+  /// Asks a neighbour that was not confirmed lately, as a packet would, and waits until it has
+  /// answered or has failed. Returns the entry then.
+  static ibarp_entry confirm(const Client& client, const ibarp_address& hop) {
+    using Clock = std::chrono::steady_clock;
+    program::Progress progress;
+    ibarp_entry entry{};
+    for (const auto end = Clock::now() + kConfirmTime; Clock::now() < end;) {
+      // Has the daemon ask a neighbour that is stale; does nothing more while it is being asked.
+      ibarp_path path{};
+      path.size = sizeof(path);
+      (void)ibarp_resolve(client.get(), &hop, 0, &path);
+      entry = entry_of(client, hop);
+      if (is_confirmed(entry) || std::string_view(entry.state) == "failed") break;
+      progress.show("asking " + text_of(hop));
+      std::this_thread::sleep_for(kLookInterval);
+    }
+    return entry;
+  }
+
   /// Returns an entry without flags if there is none.
   static ibarp_entry entry_of(const Client& client, const ibarp_address& address) {
     ibarp_entry entry{};
@@ -115,10 +150,8 @@ class Explanation {
                      "if the host has another card or daemon now: ibarp del " +
                          text_of(entry.address) + " dev " + interface);
     } else {
-      const bool is_old = was_known && std::string_view(entry.state) != "reachable";
-      findings_.ok("neighbour", known + (is_old      ? "; not confirmed lately, ibarp probe asks it"
-                                         : was_known ? ""
-                                                     : "; it was not known, and has answered now"));
+      findings_.ok("neighbour",
+                   known + (was_known ? "" : "; it was not known, and has answered now"));
     }
     findings_.ok("path", "LID " + lid_text(entry.dlid) + ", SL " + std::to_string(entry.sl) +
                              ", MTU " + std::to_string(entry.path_mtu) + ", rate " +
@@ -146,7 +179,8 @@ class Explanation {
       findings_.wrong("neighbour", why, "ibarp check dev " + std::string(info.interface));
       return;
     }
-    if ((entry.flags & IBARP_HAS_HARDWARE) != 0) {
+    const bool has_failed = std::string_view(entry.state) == "failed";
+    if ((entry.flags & IBARP_HAS_HARDWARE) != 0 && !was_known_ && !has_failed) {
       findings_.ok("neighbour", "has answered: " + text_of(entry.hardware));
       findings_.wrong("path",
                       "the subnet administrator gives none to GID " + gid_text(entry.hardware.gid),
@@ -168,6 +202,7 @@ class Explanation {
   const Command& command_;
   const ibarp_address address_;
   Findings findings_;
+  bool was_known_ = false;  ///< what the cache says of the neighbour is older than this command
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "echo.hpp"
-#include "progress.hpp"
+#include "resolution.hpp"
 #include "route_findings.hpp"
 #include "run.hpp"
 #include "text.hpp"

@@ -4,7 +4,7 @@
 
 #include "client.hpp"
 #include "monitor.hpp"
-#include "progress.hpp"
+#include "program/progress.hpp"
 #include "watched.hpp"
 
 namespace ipoib::ibarp {
@@ -45,7 +45,7 @@ Status wait_for(const Command& command) {
   const auto timeout = command.watch.timeout;
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   Watched watched(command.device, IBARP_LINK, 0);
-  Progress progress;
+  program::Progress progress;
   for (;;) {
     // A change while the state is looked at is an event, which ends the next wait.
     (void)watched.look();

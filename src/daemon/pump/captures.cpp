@@ -208,8 +208,8 @@ void Captures::add_datagram(wire::UdPacket& headers, ConstBytes first, ConstByte
   const auto used = headers.emit_headers(first.size() + second.size(), buffer);
   const auto size = used + first.size() + second.size() + headers.bth.pad;
   const auto begin = records_.size();
-  records_.resize(begin + control::kCaptureRecordHeader);
-  control::CaptureRecord{piece.is_received, now_, {}}.emit_header(
+  records_.resize(begin + erf::kCaptureRecordHeader);
+  erf::CaptureRecord{piece.is_received, now_, {}}.emit_header(
       size, MutableBytes(records_).subspan(begin));
   records_.insert(records_.end(), buffer.begin(),
                   buffer.begin() + static_cast<std::ptrdiff_t>(used));

@@ -1,4 +1,4 @@
-// Those who capture the packets of an interface, and their packets (control/capture_messages.hpp).
+// Those who capture the packets of an interface, and their packets (erf/capture_messages.hpp).
 //
 // A batch of packets costs each of them one message, which is sent without waiting: if it does not
 // fit into the queue of the connection, its packets are left out and counted. While nobody
@@ -13,9 +13,9 @@
 #include <optional>
 #include <vector>
 
-#include "control/capture_messages.hpp"
 #include "control/requests.hpp"
 #include "daemon/pump/packet_observer.hpp"
+#include "erf/capture_messages.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "link/neighbour_info.hpp"
 #include "wire/packet.hpp"
@@ -46,7 +46,7 @@ class Captures final : public PacketObserver {
   struct Client {
     FileDescriptor connection;  ///< closed when he has gone
     std::optional<IpAddress> neighbour;
-    control::CaptureMessage message;
+    erf::CaptureMessage message;
     std::uint64_t lost = 0;  ///< since the last message
   };
   /// The record of a datagram in records_.

@@ -108,10 +108,10 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
 
 /// The daemon's side of a capture: a message with a record for each packet.
 void send_packets(const FileDescriptor& to, std::uint64_t lost,
-                  const std::vector<CaptureRecord>& records) {
-  CaptureMessage message;
+                  const std::vector<erf::CaptureRecord>& records) {
+  erf::CaptureMessage message;
   for (const auto& each : records) {
-    std::vector<std::uint8_t> bytes(kCaptureRecordHeader);
+    std::vector<std::uint8_t> bytes(erf::kCaptureRecordHeader);
     each.emit_header(each.packet.size(), bytes);
     bytes.insert(bytes.end(), each.packet.begin(), each.packet.end());
     ASSERT_TRUE(message.add(bytes));

@@ -391,7 +391,7 @@ class Capturer {
   }
   /// The next message; empty if there is none.
   std::vector<std::uint8_t> message() {
-    std::vector<std::uint8_t> out(control::kMaxCaptureMessage);
+    std::vector<std::uint8_t> out(erf::kMaxCaptureMessage);
     const auto size = ::recv(own_.get(), out.data(), out.size(), MSG_DONTWAIT);
     out.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     return out;
@@ -405,7 +405,7 @@ class Capturer {
   std::vector<Packet> packets() {
     std::vector<Packet> out;
     for (auto bytes = message(); !bytes.empty(); bytes = message()) {
-      control::CaptureMessageReader reader(bytes);
+      erf::CaptureMessageReader reader(bytes);
       lost += reader.lost();
       while (const auto record = reader.next()) {
         out.push_back({record->is_received, {record->packet.begin(), record->packet.end()}});

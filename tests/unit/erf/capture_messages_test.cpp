@@ -1,10 +1,10 @@
-#include "control/capture_messages.hpp"
+#include "erf/capture_messages.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace ipoib::control {
+namespace ipoib::erf {
 namespace {
 
 using Buffer = std::vector<std::uint8_t>;
@@ -65,4 +65,4 @@ TEST(CaptureMessageTest, RefusesWhatIsCut) {
 }
 
 }  // namespace
-}  // namespace ipoib::control
+}  // namespace ipoib::erf

@@ -4,9 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "client.hpp"
-
-namespace ipoib::ibarp {
+namespace ipoib::program {
 
 /// Owns a line on the standard error, if that is a terminal. It appears when the command has run
 /// for a second, changes once a second, and is removed by the destructor.
@@ -29,8 +27,4 @@ class Progress {
   bool is_shown_ = false;
 };
 
-/// ibarp_resolve(), with progress.
-[[nodiscard]] int resolve_patiently(const Client& client, const ibarp_address& address,
-                                    int milliseconds, ibarp_path& path);
-
-}  // namespace ipoib::ibarp
+}  // namespace ipoib::program

@@ -1,12 +1,11 @@
-// What a connection to the socket for captures carries, in messages (SOCK_SEQPACKET):
+// Packets on their way to the process that captures them, in messages (SOCK_SEQPACKET):
 //
-//   -> {"op":"capture","neighbour":"10.44.0.2"}
-//   <- {"ok":true}
-//   <- | packets left out since the last message 8 | record | record | ...
-//      record: | size of the packet 4 | 1 if received 1 | 0 3 | nanoseconds since 1970 8 | packet |
+//   | packets left out since the last message 8 | record | record | ...
+//   record: | size of the packet 4 | 1 if received 1 | 0 3 | nanoseconds since 1970 8 | packet |
 //
 // A packet goes from LRH to padding. A message that does not fit into the connection's queue is
-// left out as a whole, and the next one says how many packets that were.
+// left out as a whole, and the next one says how many packets that were. A daemon sends them to
+// `ibarp capture`, each process of an emulated subnet to `softib capture`.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 #include "ipoib/bytes.hpp"
 
-namespace ipoib::control {
+namespace ipoib::erf {
 
 /// Bytes of a message; the largest packet fits in many times.
 inline constexpr std::size_t kMaxCaptureMessage = 64U << 10;
@@ -59,4 +58,4 @@ class CaptureMessageReader {
   std::uint64_t lost_ = 0;
 };
 
-}  // namespace ipoib::control
+}  // namespace ipoib::erf

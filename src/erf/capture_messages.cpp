@@ -1,6 +1,6 @@
-#include "control/capture_messages.hpp"
+#include "erf/capture_messages.hpp"
 
-namespace ipoib::control {
+namespace ipoib::erf {
 
 namespace {
 constexpr std::size_t kHeaderSize = 8;
@@ -47,4 +47,4 @@ std::optional<CaptureRecord> CaptureMessageReader::next() {
   return record;
 }
 
-}  // namespace ipoib::control
+}  // namespace ipoib::erf

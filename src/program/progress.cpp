@@ -1,16 +1,13 @@
-#include "progress.hpp"
+#include "program/progress.hpp"
 
-#include <poll.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 
-namespace ipoib::ibarp {
+namespace ipoib::program {
 
 namespace {
 constexpr std::chrono::seconds kProgressInterval{1};
-constexpr int kReadMs = 200;
 }  // namespace
 
 Progress::Progress()
@@ -31,19 +28,4 @@ void Progress::clear() {
   is_shown_ = false;
 }
 
-int resolve_patiently(const Client& client, const ibarp_address& address, int milliseconds,
-                      ibarp_path& path) {
-  const int descriptor = ibarp_resolve_start(client.get(), &address, milliseconds);
-  if (descriptor < 0) return descriptor;
-  Progress progress;
-  while (true) {
-    pollfd waiting{descriptor, POLLIN, 0};
-    (void)::poll(&waiting, 1, kReadMs);
-    path.size = sizeof(path);
-    const int result = ibarp_resolve_finish(client.get(), &path);
-    if (result != -EAGAIN) return result;
-    progress.show("asking " + text_of(address));
-  }
-}
-
-}  // namespace ipoib::ibarp
+}  // namespace ipoib::program
