@@ -72,7 +72,9 @@ def up(options):
             the_keeper.await_end()
         raise
     progress.clear()
-    if count:
+    if options.json:
+        print(json.dumps({"lab": lab.name, "hosts": len(lab.hosts), "steps": count}))
+    elif count:
         print(f"{lab.name} is up: {_count(len(lab.hosts), 'host')}, {_count(count, 'step')}")
     else:
         print(f"{lab.name} is up: nothing differs")
@@ -82,7 +84,7 @@ def down(options):
     name = options.name or name_of(options.file)
     if not client.Keeper(name, options.bin).down():
         raise client.LabError(f"the lab '{name}' is not up")
-    print(f"{name} is down")
+    print(json.dumps({"lab": name}) if options.json else f"{name} is down")
 
 
 def execute(options):

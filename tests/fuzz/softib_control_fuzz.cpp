@@ -27,13 +27,13 @@ void try_line(std::string_view line) {
 
 /// Builds a request: the first byte selects the command, and '|' separates the members.
 std::string shape(std::string_view text) {
-  constexpr std::array<std::string_view, 13> kCommands{
+  constexpr std::array<std::string_view, 14> kCommands{
       "set-mtu",       "set-hca",    "show",     "set-port",         "set-lid",
       "set-partition", "restart-sm", "set-link", "delete-partition", "move-pkey",
-      "fail-qps",      "x",          "stop"};
-  constexpr std::array<std::string_view, 15> kMembers{
-      "hca",       "state",   "lid",   "pkey",    "membership", "mtu",  "index", "loss",
-      "duplicate", "reorder", "delay", "corrupt", "cm_loss",    "seed", "qpn"};
+      "fail-qps",      "x",          "stop",     "capture"};
+  constexpr std::array<std::string_view, 17> kMembers{
+      "hca",     "state", "lid",     "pkey",    "membership", "mtu", "index", "loss", "duplicate",
+      "reorder", "delay", "corrupt", "cm_loss", "seed",       "qpn", "id",    "hcas"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];
   line += '"';

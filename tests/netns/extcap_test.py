@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""infiniband-extcap: Wireshark and tshark list the interfaces of ipoibd, and capture on them."""
+"""infiniband-extcap: Wireshark and tshark list the interfaces of ipoibd and the subnets of softib, and capture on
+them."""
 
 import os
 import pathlib
@@ -29,23 +30,36 @@ class Extcap(hosts.Pair):
     def test_what_wireshark_asks(self):
         shown = self.run_program("--extcap-interfaces", "--extcap-version=4.0")
         self.assertRegex(shown, r"(?m)^extcap \{version=[0-9.]+\}")
-        self.assertEqual(re.findall(r"(?m)^interface \{value=(.*?)\}\{display=(.*?)\}$", shown),
-                         [("ipoibd-ib0", "InfiniBand packets of ib0, softib0 port 1, partition 0xffff")])
+        listed = dict(re.findall(r"(?m)^interface \{value=(.*?)\}\{display=(.*?)\}$", shown))
+        self.assertEqual(listed.pop("ipoibd-ib0"), "InfiniBand packets of ib0, softib0 port 1, partition 0xffff")
+        folder = self.subnet.folder / "default"
+        self.assertEqual(listed.pop("softib-default"), f"InfiniBand packets of the emulated subnet in {folder}")
+        # Other tests may run other subnets, in folders of their own.
+        self.assertTrue(all(each.startswith("softib-") and "@" in each for each in listed), listed)
         self.assertRegex(self.run_program("--extcap-interface", "ipoibd-ib0", "--extcap-dlts"),
                          r"^dlt \{number=197\}\{name=\w+\}\{display=[^{}]+\}\n$")
         self.assertRegex(self.run_program("--extcap-interface=ipoibd-ib0", "--extcap-config"),
                          r"^arg \{number=0\}\{call=--neighbour\}\{display=\w+\}\{type=string\}")
         self.assertIn("eth0", self.run_program("--extcap-interface", "eth0", "--extcap-dlts", status=2))
         self.assertIn("no", self.run_program(status=2))
+        self.assertIn("{call=--hcas}", self.run_program("--extcap-interface=softib-default", "--extcap-config"))
         self.left.daemon.end()
-        self.assertNotIn("interface {", self.run_program("--extcap-interfaces"))
+        self.assertNotIn("{value=ipoibd-", self.run_program("--extcap-interfaces"))
 
     def test_capture_into_a_pipe(self):
+        self.capture_into_a_pipe("ipoibd-ib0", "--neighbour", "10.44.0.2")
+
+    def test_capture_of_a_subnet(self):
+        self.capture_into_a_pipe("softib-default", "--hcas", "left right")
+        self.capture_into_a_pipe(f"softib-default@{self.subnet.folder}")
+
+    def capture_into_a_pipe(self, name, *options):
         fifo = self.subnet.folder / "fifo"
+        fifo.unlink(missing_ok=True)
         os.mkfifo(fifo, 0o600)
         process = subprocess.Popen(self.left.command(
-            sys.executable, str(PROGRAM), "--capture", "--extcap-interface", "ipoibd-ib0", "--fifo", str(fifo),
-            "--neighbour", "10.44.0.2"), env=self.environment, stderr=subprocess.PIPE)
+            sys.executable, str(PROGRAM), "--capture", "--extcap-interface", name, "--fifo", str(fifo), *options),
+            env=self.environment, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         with open(fifo, "rb", buffering=0) as pipe:
             self.assertEqual(pipe.read(4).hex(), "a1b2c3d4")

@@ -170,16 +170,22 @@ class Output(hosts.Pair):
             self.assertTrue(self.check("softib-show", done.stdout)["running"])
         listed = self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
         self.assertIn(str(self.subnet.folder / "default"), [each["folder"] for each in listed])
+        changed = self.check("softib-set", self.subnet.run_softib("set", "--json", "mtu", "left", "1024").stdout)
+        self.assertEqual(changed, {"subnet": "default",
+                                   "change": {"command": "set-mtu", "hca": "left", "mtu": 1024}})
         self.subnet.kill_subnet()
         self.assertFalse(self.check("softib-show",
                                     self.subnet.run_softib("show", "--json").stdout)["running"])
         self.check("softib-list", self.subnet.run_softib("list", "--json").stdout)
+        self.left.daemon.end()
+        stopped = self.check("softib-stop", self.subnet.run_softib("stop", "--json").stdout)
+        self.assertEqual(stopped, {"subnet": "default", "folder": str(self.subnet.folder / "default"), "programs": []})
 
     def test_topologies_have_valid_json(self):
         net = self.subnet.folder / "a.net"
         net.write_text('Switch 4 "s"\n[1] "h"[1]\n[2] "r"[1]\nCa 2 "h"\n[1] "s"[1]\nRt 1 "r"\n')
         for source, cables in (("fat-tree:4", 48), (str(net), 1), ("line:2,0", 1)):
-            done = self.subnet.run_softib("topology", "--format", "json", source)
+            done = self.subnet.run_softib("topology", "--json", source)
             self.assertEqual(done.returncode, 0, done.stderr)
             printed = self.check("softib-topology", done.stdout)
             self.assertEqual(len(printed["cables"]), cables)

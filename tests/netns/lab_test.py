@@ -149,7 +149,8 @@ class Labs(Lab):
         self.assertEqual(len(inside), 12)
         self.assertIn("twelve: 26 of 26 expectations hold", self.softib("check"))
         self.assertEqual(len(self.softib("show").splitlines()), 13)
-        self.assertIn("twelve is down", self.softib("down"))
+        self.assertEqual(self.read_json("up"), {"lab": "twelve", "hosts": 12, "steps": 0})
+        self.assertEqual(self.read_json("down"), {"lab": "twelve"})
         self.assert_nothing_left()
         named = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout.split()
         self.assertNotIn("h1", named, "only the lab sees the names of its hosts")
@@ -284,7 +285,7 @@ class Labs(Lab):
                 ([], "which of up, down, exec, show and check?"), (["chek", "x"], "did you mean check?"),
                 (["up"], "no lab file"), (["exec", "x"], "no host"), (["up", "x", "y"], "unexpected argument 'y'"),
                 (["exec", "x", "a", "id"], "the command follows --"), (["up", "x", "--", "id"], "only exec"),
-                (["up", "--json", "x"], "--json is for show and check")):
+                (["exec", "--json", "x", "a"], "--json is not for exec")):
             done = subprocess.run([program("softib"), "lab", *words], check=False, text=True, capture_output=True,
                                   env=self.environment)
             self.assertEqual(done.returncode, 2, words)

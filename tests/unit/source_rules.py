@@ -114,7 +114,7 @@ PRIVATE = [
     (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
      {"base", "control", "daemon", "daemon/acm", "daemon/interfaces", "daemon/process", "daemon/pump", "ibarp",
       "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
-      "softib/verbs", "softib/subnetd"}),
+      "softib/verbs", "softib/subnetd", "softib/cli"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
       "softib/transport", "softib/roce", "softib/endpoint", "softib/umad", "softib/ucma",

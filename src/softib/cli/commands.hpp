@@ -27,6 +27,7 @@ int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int exec_command(int argc, char** argv);
 int lab_command(int argc, char** argv);
+int capture_command(int argc, char** argv);
 int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
 int roce_command(int argc, char** argv);

@@ -25,8 +25,7 @@ using ipoib::Error;
 namespace {
 
 constexpr std::string_view kLabUsage =
-    "usage: softib lab up|down|check [OPTION]... FILE\n"
-    "       softib lab show [--json] [OPTION]... FILE\n"
+    "usage: softib lab up|down|show|check [--json] [OPTION]... FILE\n"
     "       softib lab exec [OPTION]... FILE HOST [-- COMMAND [ARGUMENT]...]\n\n"
     "Runs hosts, which are network namespaces with ipoibd, on a subnet of their own, as a file\n"
     "describes them; of an ordinary user, in a user namespace. up starts the lab, or changes what\n"
@@ -39,7 +38,7 @@ constexpr const char* kSystemPython = "/usr/bin/python3";
 
 po::options_description lab_options() {
   po::options_description options("Options");
-  options.add_options()("json,j", po::bool_switch(), "show and check: print JSON");
+  options.add_options()("json,j", po::bool_switch(), "of all but exec: print JSON");
   return options;
 }
 
@@ -60,7 +59,7 @@ std::string fault_of(const std::vector<std::string>& words, bool has_command, bo
            (is_exec ? ": the command follows --" : "");
   }
   if (has_command && !is_exec) return "only exec runs a command";
-  if (json && verb != "show" && verb != "check") return "--json is for show and check";
+  if (json && is_exec) return "--json is not for exec";
   return {};
 }
 

@@ -31,6 +31,8 @@ constexpr std::array kCommands{
             softib::cli::lab_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters",
             softib::cli::show_command},
+    Command{"capture", "write the packets of a running subnet to a file for tshark",
+            softib::cli::capture_command},
     Command{"metrics", "print metrics of a subnet for Prometheus", softib::cli::metrics_command},
     Command{"set", "change a running subnet: ports, LIDs, partitions, the subnet manager",
             softib::cli::set_command},

@@ -1,4 +1,6 @@
 // softib set: changes a running subnet.
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <cstdio>
 
@@ -17,8 +19,9 @@ int set_command(int argc, char** argv) {
   positional.add("change", -1);
   const std::string usage =
       "usage: softib set [OPTION]... CHANGE\n\nChanges a running subnet:\n" + changes_help() + '\n';
-  const auto options =
-      parse_options(argc, argv, po::options_description(), positional, usage, exit_code);
+  po::options_description own("Options");
+  own.add_options()("json,j", "print the change that was made as one JSON object");
+  const auto options = parse_options(argc, argv, own, positional, usage, exit_code);
   if (!options) return exit_code;
   const auto change = parse_change(arguments_of(*options, "change"));
   if (!change) return fail_usage("set", change.error().message);
@@ -27,10 +30,15 @@ int set_command(int argc, char** argv) {
   }
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
-  const auto line = control::send_request(*folder, control::emit(*change));
+  const auto request = control::emit(*change);
+  const auto line = control::send_request(*folder, request);
   if (!line) return fail(line.error());
   const auto done = control::parse_acknowledgement(*line);
-  return done ? kSuccess : fail(done.error());
+  if (!done) return fail(done.error());
+  if (!options->contains("json")) return kSuccess;
+  return print(boost::json::serialize(boost::json::object{
+                   {"subnet", folder->name()}, {"change", boost::json::parse(request)}}) +
+               '\n');
 }
 
 }  // namespace softib::cli

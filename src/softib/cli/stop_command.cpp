@@ -3,6 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <cerrno>
 #include <chrono>
@@ -11,6 +14,7 @@
 #include <thread>
 
 #include "ipoib/file_descriptor.hpp"
+#include "program/progress.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/known_subnets.hpp"
 #include "softib/control/client.hpp"
@@ -89,8 +93,10 @@ bool has_ended_in_time(const fabric::SubnetFolder& folder, const ipoib::FileDesc
     pollfd ended{process.get(), POLLIN, 0};
     return !process || ::poll(&ended, 1, 0) == 1;
   };
+  ipoib::program::Progress progress;
   for (int look = 0; look < kPatience / kInterval; ++look) {
     if (has_ended()) return true;
+    progress.show("waiting for the process of subnet '" + folder.name() + "'");
     std::this_thread::sleep_for(kInterval);
   }
   return has_ended();
@@ -122,14 +128,29 @@ Result<void> end_process(const fabric::SubnetFolder& folder) {
                               std::to_string(kPatience.count()) + " s" + kill_advice(pid)};
 }
 
+/// `programs` still use the folder.
+int report(const fabric::SubnetFolder& folder, const std::vector<int>& programs, bool is_json) {
+  if (!programs.empty()) {
+    std::cerr << "softib: subnet '" << folder.name() << "' has ended; programs still use "
+              << folder.path() << ": " << list_of(programs) << '\n';
+  }
+  if (!is_json) return kSuccess;
+  return print(boost::json::serialize(boost::json::object{
+                   {"subnet", folder.name()},
+                   {"folder", folder.path()},
+                   {"programs", boost::json::array(programs.begin(), programs.end())}}) +
+               '\n');
+}
+
 }  // namespace
 
 int stop_command(int argc, char** argv) {
   int exit_code = kSuccess;
   po::positional_options_description positional;
   positional.add("subnet-or-folder", 1);
-  const auto options =
-      parse_options(argc, argv, po::options_description(), positional, kStopUsage, exit_code);
+  po::options_description own("Options");
+  own.add_options()("json,j", "print which subnet has ended as one JSON object");
+  const auto options = parse_options(argc, argv, own, positional, kStopUsage, exit_code);
   if (!options) return exit_code;
   if (options->contains("subnet-or-folder") && options->contains("subnet")) {
     return fail_usage("stop", "the subnet is given twice");
@@ -139,6 +160,7 @@ int stop_command(int argc, char** argv) {
       return fail_usage("stop", invalid_name("subnet", word).message);
     }
   }
+  const bool is_json = options->contains("json");
   const auto folder = wanted_subnet(*options);
   if (!folder) return fail(folder.error());
   const auto connection = control::Connection::open(*folder);
@@ -146,15 +168,13 @@ int stop_command(int argc, char** argv) {
   if (code == EACCES || code == EPERM) return fail(connection.error());
   if (!folder->is_running()) {
     const auto removed = remove_what_is_left(*folder);
-    return removed ? kSuccess : fail(removed.error());
+    if (!removed) return fail(removed.error());
+    return report(*folder, {}, is_json);
   }
   if (const auto ended = end_process(*folder); !ended) return fail(ended.error());
   fabric::remove_if_ended(*folder);
-  if (const auto left = find_subnet(*folder)) {
-    std::cerr << "softib: subnet '" << folder->name() << "' has ended; programs still use "
-              << folder->path() << ": " << list_of(left->programs) << '\n';
-  }
-  return kSuccess;
+  const auto left = find_subnet(*folder);
+  return report(*folder, left ? left->programs : std::vector<int>(), is_json);
 }
 
 }  // namespace softib::cli

@@ -32,8 +32,8 @@ po::options_description topology_options() {
       "format,f",
       po::value<std::string>()->default_value("summary", "summary")->value_name("FORMAT"),
       "summary, net (file of ibsim), ibnetdiscover (its output), dot (Graphviz), svg or json")(
-      "output,o", po::value<std::string>()->value_name("FILE"),
-      "replace FILE in one step instead of printing");
+      "json,j", "short for --format json")("output,o", po::value<std::string>()->value_name("FILE"),
+                                           "replace FILE in one step instead of printing");
   return options;
 }
 
@@ -56,7 +56,11 @@ int topology_command(int argc, char** argv) {
   if (sources.size() > 1) {
     return fail_usage("topology", "unexpected argument '" + sources[1] + "'");
   }
-  const auto& format = (*options)["format"].as<std::string>();
+  const bool is_json = options->contains("json");
+  if (is_json && !(*options)["format"].defaulted()) {
+    return fail_usage("topology", "use only one of --json and --format");
+  }
+  const auto format = is_json ? std::string("json") : (*options)["format"].as<std::string>();
   if (std::ranges::find(kTopologyFormats, format) == kTopologyFormats.end()) {
     return fail_usage("topology", "unknown format '" + format + "'" +
                                       ipoib::program::did_you_mean(format, kTopologyFormats));

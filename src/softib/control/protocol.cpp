@@ -77,6 +77,25 @@ class Members {
     if (!is_valid_name(name)) invalid(key);
     return name;
   }
+  /// A list of different names.
+  std::vector<std::string> valid_names(std::string_view key, std::size_t most) {
+    std::vector<std::string> names;
+    const auto* value = object_.if_contains(key);
+    const auto* list = value != nullptr ? value->if_array() : nullptr;
+    if (list == nullptr || list->size() > most) return invalid(key), names;
+    for (const auto& each : *list) {
+      const auto* const name = each.if_string();
+      std::string text = name != nullptr ? std::string(*name) : std::string();
+      if (!is_valid_name(text) || std::ranges::count(names, text) != 0) return invalid(key), names;
+      names.push_back(std::move(text));
+    }
+    return names;
+  }
+  fabric::CaptureId capture_id() {
+    const auto id = number("id", fabric::kMaxCaptureId);
+    if (id == 0) invalid("id");
+    return id;
+  }
   [[nodiscard]] bool has(std::string_view key) const { return object_.contains(key); }
   template <class Number = std::uint16_t>
   Number number(std::string_view key, std::int64_t most = std::numeric_limits<Number>::max()) {
@@ -199,6 +218,11 @@ json::object content(const SetSwitch& request) {
           {"switch", request.name},
           {"state", name_of(kSwitchStates, request.state)}};
 }
+json::object content(const Capture& request) {
+  return {{"command", "capture"},
+          {"id", request.id},
+          {"hcas", json::array(request.hcas.begin(), request.hcas.end())}};
+}
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
 json::object content(const Stop&) { return {{"command", "stop"}}; }
 
@@ -290,6 +314,10 @@ Result<Request> parse_request(std::string_view line) {
   }
   if (command == "set-switch") {
     SetSwitch request{members.valid_name("switch"), members.one_of("state", kSwitchStates)};
+    return members.done(request);
+  }
+  if (command == "capture") {
+    Capture request{members.capture_id(), members.valid_names("hcas", kMaxCapturedHcas)};
     return members.done(request);
   }
   if (command == "add-address") return members.done(AddAddress{members.hca(), members.address()});

@@ -17,6 +17,7 @@
 //   {"command":"set-cable","from":"leaf-1","from_port":3,"to":"spine-1","to_port":1,
 //   "state":"down"}             up, down, flap; a port of 0 is any; without to: any other end
 //   {"command":"set-switch","switch":"leaf-1","state":"absent"}     present, absent, reset
+//   {"command":"capture","id":1234,"hcas":["a","b"]}               no HCAs: all that is sent
 //   {"command":"restart-sm"}
 //   {"command":"stop"}                                              ends the subnet process
 //
@@ -31,10 +32,12 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "ipoib/result.hpp"
 #include "softib/core/link_faults.hpp"
 #include "softib/core/node_addresses.hpp"
+#include "softib/fabric/capture_slots.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/subnet_types.hpp"
 
@@ -96,12 +99,20 @@ struct SetSwitch {
   std::string name;
   subnet::SwitchState state = subnet::SwitchState::present;
 };
+inline constexpr std::size_t kMaxCapturedHcas = 48;  ///< of the longest names in one line
+/// Has the processes of these HCAs pass on what they send and receive; or, if there are none, those
+/// of all what they send. They connect to the socket of the capture; so does the subnet process,
+/// and ends the capture when that connection ends.
+struct Capture {
+  fabric::CaptureId id = 0;
+  std::vector<std::string> hcas;
+};
 struct RestartSm {};
 struct Stop {};
 
-using Request =
-    std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress, DeleteAddress,
-                 SetPartition, DeletePartition, MovePKey, SetCable, SetSwitch, RestartSm, Stop>;
+using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, FailQps, AddAddress,
+                             DeleteAddress, SetPartition, DeletePartition, MovePKey, SetCable,
+                             SetSwitch, Capture, RestartSm, Stop>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);

@@ -37,18 +37,18 @@ void Capture::add_mad(ConstBytes packet, Direction direction) {
   file_.flush();
 }
 
-bool Capture::is_own(const ArrivedPacket& arrived, Lid own) const {
+bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& arrived, Lid own) {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.bytes);
   if (!packet || packet->lrh.slid != own) return false;
-  return QpnLayout::epoch(packet->deth.source) == self_.epoch &&
-         QpnLayout::slot(packet->deth.source) == self_.slot;
+  return QpnLayout::epoch(packet->deth.source) == process.epoch &&
+         QpnLayout::slot(packet->deth.source) == process.slot;
 }
 
 void Capture::received(std::span<const ArrivedPacket> batch, Lid own) {
   const std::lock_guard lock(mutex_);
   const auto now = system_clock::now();
   for (const auto& packet : batch) {
-    if (is_own(packet, own)) continue;
+    if (is_sent_by(self_, packet, own)) continue;
     for_each_packet(packet, [&](ConstBytes bytes) { file_.add(bytes, Direction::received, now); });
   }
   file_.flush();

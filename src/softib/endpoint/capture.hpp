@@ -54,6 +54,10 @@ class CaptureFile {
   std::vector<std::uint8_t> batch_;
 };
 
+/// Whether a process has sent the packet that arrives at its own port, whose LID is `own`. Packets
+/// of a connection do not tell.
+[[nodiscard]] bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& packet, Lid own);
+
 /// Captures each packet and MAD that an endpoint sends or receives, once.
 class Capture final : public PacketObserver {
  public:
@@ -70,7 +74,6 @@ class Capture final : public PacketObserver {
  private:
   void add(std::span<const OutgoingPacket> batch, CaptureFile::WallTime when);
   void add_mad(ConstBytes packet, Direction direction);
-  [[nodiscard]] bool is_own(const ArrivedPacket& packet, Lid own) const;
 
   std::mutex mutex_;  ///< guards the file
   CaptureFile file_;

@@ -37,6 +37,7 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
       wire_(folder_, fabric_, this),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
+      live_captures_(folder_, {node_, slot_.index(), slot_.epoch()}),
       faulty_link_([this](const WirePacket& packet) { send_now(packet); },
                    [this](FaultyLink::Event event) {
                      count(event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault
@@ -46,6 +47,11 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
       engine_(slot_.listener(), *this) {
   set_faults(record.port.faults);
   slot_.occupy(fabric_);
+  // The first packets are captured, too.
+  {
+    const std::lock_guard lock(delivery_mutex_);
+    follow_captures();
+  }
   // Nobody has woken the engine for changes before the slot was occupied.
   engine_.wake();
 }
@@ -63,6 +69,7 @@ void Endpoint::detach() {
   engine_.stop();
   turn_done();  // reports what the engine has not reported
   set_lost();   // even if the HCA is restored later
+  (void)live_captures_.follow(0);
   faulty_link_.stop();
   wire_.disconnect();
   slot_.leave(folder_, fabric_);
@@ -94,14 +101,16 @@ void Endpoint::set_faults(const LinkFaults& faults) {
 
 void Endpoint::send(std::span<const OutgoingPacket> batch) {
   if (belongs_to_parent()) return;
-  if (observer_) observer_->sent(batch);
+  if (auto* const observer = this->observer()) observer->sent(batch);
   if (is_special_) return send_over_faulty_link(batch);
   router_.send(batch, send_mode());
 }
 
 std::size_t Endpoint::try_send(std::span<const OutgoingPacket> batch) {
   if (belongs_to_parent()) return batch.size();
-  if (observer_) return observer_->try_send(batch, [&] { return try_send_unobserved(batch); });
+  if (auto* const observer = this->observer()) {
+    return observer->try_send(batch, [&] { return try_send_unobserved(batch); });
+  }
   return try_send_unobserved(batch);
 }
 
@@ -160,7 +169,7 @@ void Endpoint::send_now(const WirePacket& packet) {
 }
 
 void Endpoint::send_mad(ConstBytes packet) {
-  if (observer_) observer_->mad_sent(packet);
+  if (auto* const observer = this->observer()) observer->mad_sent(packet);
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad(packet);
   faulty_link_.send({.kind = WirePacket::Kind::mad,
@@ -170,7 +179,7 @@ void Endpoint::send_mad(ConstBytes packet) {
 }
 
 void Endpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (observer_) observer_->mad_sent(packet);
+  if (auto* const observer = this->observer()) observer->mad_sent(packet);
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad_to(node, {packet});
   faulty_link_.send({.kind = WirePacket::Kind::mad_to_node,
@@ -213,7 +222,19 @@ void Endpoint::with_delivery_lock(Change change) {
 }
 
 void Endpoint::observe(std::unique_ptr<PacketObserver> observer) {
-  with_delivery_lock([&] { observer_ = std::move(observer); });
+  with_delivery_lock([&] {
+    own_observer_ = std::move(observer);
+    live_captures_.set_next(own_observer_.get());
+    if (this->observer() != &live_captures_) observer_ = own_observer_.get();
+  });
+}
+
+/// What has seen packets once exists as long as this object: a thread may be using it.
+void Endpoint::follow_captures() {
+  const auto captures = fabric_.captures(node_);
+  if (captures == std::exchange(last_captures_, captures)) return;
+  const bool is_on = live_captures_.follow(lost_ ? 0 : captures);
+  observer_.store(is_on ? &live_captures_ : own_observer_.get(), std::memory_order_release);
 }
 
 /// Wakes the engine, which then reports the port's current state to the new receiver.
@@ -286,7 +307,7 @@ void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
   count_received(number, bytes);
   if (has_icrcs) packets = check_icrcs(packets);
   const std::lock_guard lock(delivery_mutex_);
-  if (observer_) observer_->received(packets, port().lid);
+  if (auto* const observer = this->observer()) observer->received(packets, port().lid);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
@@ -311,7 +332,7 @@ void Endpoint::mad_arrived(const transport::MadOnWire& mad) {
   if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
   const auto bytes = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
-  if (observer_) observer_->mad_received(bytes);
+  if (auto* const observer = this->observer()) observer->mad_received(bytes);
   const auto packet = MadPacket::parse(bytes);
   if (!packet) return count(fabric::PortCounter::drop_malformed, 1);
   if (watcher_ != nullptr) router_.watch_sender(*packet);
@@ -394,6 +415,7 @@ void Endpoint::turn_done() {
   if (receiver_ != nullptr && !std::exchange(port_reported_, true))
     receiver_->port_changed(last_port_);
   if (lost_) mad_receivers_.report_loss();
+  follow_captures();
 }
 
 /// Each deadline that has passed is over.

@@ -14,6 +14,7 @@
 #include "ipoib/result.hpp"
 #include "softib/core/adaptive_mutex.hpp"
 #include "softib/endpoint/faulty_link.hpp"
+#include "softib/endpoint/live_captures.hpp"
 #include "softib/endpoint/mad_receivers.hpp"
 #include "softib/endpoint/receivers.hpp"
 #include "softib/fabric/fabric.hpp"
@@ -92,7 +93,7 @@ class Endpoint final : public PacketSink,
   void set_deadline(ipoib::TimePoint when);
   /// Delivers packets from the receive rings in this thread. Returns false if there were none.
   bool poll_receive_rings() { return !is_inactive() && engine_.poll_receive_rings(); }
-  /// Of packets and MADs. To be called before there are any.
+  /// Of packets and MADs, for good. To be called before there are any.
   void observe(std::unique_ptr<PacketObserver> observer);
 
   // --- Management datagrams --------------------------------------------------------------------
@@ -157,6 +158,11 @@ class Endpoint final : public PacketSink,
   [[nodiscard]] transport::SendMode send_mode() const;
   void update_deadline();
   void count_received(std::size_t packets, std::uint64_t bytes);
+  /// Looks who captures now. The caller holds delivery_mutex_.
+  void follow_captures();
+  [[nodiscard]] PacketObserver* observer() const {
+    return observer_.load(std::memory_order_acquire);
+  }
   template <class Change>
   void with_delivery_lock(Change change);
 
@@ -175,8 +181,13 @@ class Endpoint final : public PacketSink,
   std::uint32_t last_version_ = 0;  ///< of the port's record; used by the engine only
   PortAttributes last_port_;
 
-  AdaptiveMutex delivery_mutex_;  ///< held while a receiver is called
-  std::unique_ptr<PacketObserver> observer_;
+  AdaptiveMutex delivery_mutex_;                  ///< held while a receiver is called
+  std::unique_ptr<PacketObserver> own_observer_;  ///< of observe()
+  LiveCaptures live_captures_;
+  std::uint64_t last_captures_ = 0;  ///< the word that live_captures_ follows
+  /// Whoever sees the packets now: null, own_observer_, or live_captures_, which shows them to
+  /// own_observer_. The data path tests nothing else.
+  std::atomic<PacketObserver*> observer_ = nullptr;
   PacketReceiver* receiver_ = nullptr;
   bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
   MadReceivers mad_receivers_;

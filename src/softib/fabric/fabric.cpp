@@ -187,6 +187,14 @@ NodeSet Fabric::receivers(SwitchIndex from, Lid mlid, std::size_t packets, std::
       [&](SwitchIndex at, SwitchPort exit) { count_cable(at, exit, packets, bytes); });
 }
 
+PortSet Fabric::exits(SwitchIndex at, Lid mlid) const {
+  PortSet ports;
+  if (!subnet::is_group(mlid) || at >= count_.switches) return ports;
+  for_each_exit(at, subnet::group_index(mlid),
+                [&](SwitchPort port) { ports.set(port - std::size_t{1}); });
+  return ports;
+}
+
 NodeSet Fabric::all_receivers(Lid mlid) const {
   return subnet::is_group(mlid) ? subnet::all_receivers(*this, subnet::group_index(mlid))
                                 : NodeSet();
@@ -233,9 +241,7 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
       if (const auto port = exit(at, lid)) entry.routes.set(lid, port);
     }
     for (std::size_t i = 0; i < kMaxGroups; ++i) {
-      PortSet exits;
-      for_each_exit(at, i, [&](SwitchPort port) { exits.set(port - std::size_t{1}); });
-      entry.groups.set(i, exits);
+      entry.groups.set(i, exits(at, subnet::group_lid(i)));
     }
   }
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
@@ -272,6 +278,10 @@ void Fabric::set_occupied(NodeIndex node, std::uint32_t slot, bool occupied) {
   } else {
     all.fetch_and(~bit, std::memory_order_acq_rel);
   }
+}
+
+std::uint64_t Fabric::captures(NodeIndex node) const {
+  return node < kMaxNodes ? layout_->captures[node].load(std::memory_order_acquire) : 0;
 }
 
 void Fabric::count(NodeIndex node, PortCounter counter, std::uint64_t by) {

@@ -77,6 +77,8 @@ class Fabric {
   /// Returns the members of a multicast LID as the subnet's own SM knows them; for an unused LID, a
   /// zero MGID without receivers. Returns nullopt if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::GroupForwarding> group(Lid mlid) const;
+  /// The exit ports of a multicast LID in the table of a switch, port 1 first.
+  [[nodiscard]] PortSet exits(SwitchIndex at, Lid mlid) const;
   /// The nodes to which the tables forward a multicast LID.
   [[nodiscard]] NodeSet all_receivers(Lid mlid) const;
   /// All nodes, switches and groups: what a new subnet process adopts.
@@ -97,6 +99,9 @@ class Fabric {
   /// then start again.
   std::uint32_t advance_epoch(NodeIndex node, std::uint32_t slot);
   void set_occupied(NodeIndex node, std::uint32_t slot, bool occupied);
+
+  /// The captures of a node's packets; see capture_slots.hpp.
+  [[nodiscard]] std::uint64_t captures(NodeIndex node) const;
 
   void count(NodeIndex node, PortCounter counter, std::uint64_t by = 1);
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
@@ -137,6 +142,8 @@ class FabricWriter : public Fabric {
   /// Writes what has changed in a switch.
   void set_switch(const subnet::Switch& from, const subnet::SwitchChanges& changes);
   void set_group(Lid mlid, const subnet::GroupForwarding& forwarding);
+  /// Returns whether that is a change.
+  bool set_captures(NodeIndex node, std::uint64_t captures);
 
  private:
   FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}

@@ -15,7 +15,7 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 11;
+inline constexpr std::uint32_t kFabricVersion = 12;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
 /// errors of its queue pairs 2, attachment 1, IP addresses 2 each.
@@ -65,6 +65,8 @@ struct FabricLayout {
   std::array<PublishedNode, kMaxNodes> nodes;
   std::array<PublishedGroup, kMaxGroups> groups;
   std::array<NodeSlots, kMaxNodes> slots;
+  /// Who captures the packets of a node; see capture_slots.hpp.
+  std::array<std::atomic<std::uint64_t>, kMaxNodes> captures;
 };
 
 /// Words of a row of a multicast table.

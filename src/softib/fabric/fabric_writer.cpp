@@ -111,4 +111,8 @@ void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding
   layout_->groups[subnet::group_index(mlid)].publish(encode(forwarding));
 }
 
+bool FabricWriter::set_captures(NodeIndex node, std::uint64_t captures) {
+  return layout_->captures[node].exchange(captures, std::memory_order_acq_rel) != captures;
+}
+
 }  // namespace softib::fabric

@@ -14,6 +14,7 @@
 #include <filesystem>
 
 #include "softib/core/name.hpp"
+#include "softib/fabric/capture_slots.hpp"
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
 
@@ -227,9 +228,20 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
 }
 
+void SubnetFolder::remove_captures() const {
+  const auto top = open();
+  if (!top) return;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(kCaptureNamePrefix)) ::unlinkat(top->get(), name.c_str(), 0);
+  }
+}
+
 void SubnetFolder::remove() const {
   const auto top = open();
   if (!top) return;
+  remove_captures();
   ::unlinkat(top->get(), kNodesName, AT_REMOVEDIR);
   for (const char* name :
        {"fabric", "fabric.new", "control", "options", "options.new", kEndedName, "lock"}) {

@@ -2,6 +2,7 @@
 //
 //   $SOFTIB_DIR/<subnet>/            mode 0700; everything inside is accessible to all users
 //       fabric  control  lock  options
+//       capture.<id>                 socket of a process that captures the subnet's packets
 //       ended                        the subnet process has ended while programs used the subnet
 //       node/<i>/<slot>              socket of the process in a slot of node i
 //       node/<i>/<slot>.lock         locked by that process
@@ -111,6 +112,8 @@ class SubnetFolder {
   /// Removes the folder of a node; for the subnet process, after it has removed the node from the
   /// fabric file.
   void remove_node(NodeIndex node) const;
+  /// Removes the sockets of captures; for the subnet process when there are none.
+  void remove_captures() const;
   /// Removes the folder; for the holder of the subnet's lock when no node is left. If the folder
   /// contains other files, they and the folder stay.
   void remove() const;

@@ -90,7 +90,13 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
           [this](NodeIndex node) { return fabric::performance_counters(fabric_.counters(node)); },
           [this](NodeIndex node) { return has_open_issm(folder_, node); },
           [this](SwitchIndex at, SwitchPort port) { return fabric_.cable_counters(at, port); }),
-      timer_(context) {
+      timer_(context),
+      captures_(context, folder_, [this] {
+        publish_all_captures();
+        arm_timer();
+      }) {
+  folder_.remove_captures();
+  publish_all_captures();
   if (fabric_.adopted()) adopt();
   publish();
   attach_endpoint(options.capture);
@@ -114,6 +120,7 @@ SubnetProcess::NewFolder::~NewFolder() {
 SubnetProcess::~SubnetProcess() {
   *alive_ = false;
   server_.reset();
+  captures_.end_all();
   endpoint_->remove_mad_receiver(*this);
   endpoint_->set_process_watcher(nullptr);
   endpoint_.reset();
@@ -203,6 +210,7 @@ void SubnetProcess::publish_node(NodeIndex index) {
     if (!removed) return;
     log_.info("HCA {} removed", removed->name);
     fabric_.remove_node(index);
+    fabric_.set_captures(index, 0);
     folder_.remove_node(index);
     return;
   }
@@ -210,6 +218,18 @@ void SubnetProcess::publish_node(NodeIndex index) {
     log_.error("{}", created.error().message);
   log_.debug("{}: LID {}, {}", node->name, node->port.lid.value(), control::name(node->port.state));
   fabric_.set_node(index, *node);
+  publish_captures(index);
+}
+
+bool SubnetProcess::publish_captures(NodeIndex index) {
+  const subnet::Node* node = subnet_.node(index);
+  return fabric_.set_captures(index, node == nullptr ? 0 : captures_.word_of(node->name));
+}
+
+void SubnetProcess::publish_all_captures() {
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+    if (publish_captures(index)) wake(index);
+  }
 }
 
 void SubnetProcess::publish() {
@@ -465,6 +485,15 @@ struct SubnetProcess::Commands {
   Result<json::object> operator()(const control::SetSwitch& what) const {
     const auto done = process.subnet_.set_switch(what.name, what.state);
     if (!done) return done.error();
+    return json::object();
+  }
+  Result<json::object> operator()(const control::Capture& what) const {
+    for (const auto& hca : what.hcas) {
+      const auto known = on(hca, [](NodeIndex) { return Result<void>(); });
+      if (!known) return known.error();
+    }
+    const auto begun = process.captures_.begin(what);
+    if (!begun) return begun.error();
     return json::object();
   }
   Result<json::object> operator()(const control::RestartSm&) const {

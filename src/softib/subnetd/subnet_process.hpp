@@ -22,6 +22,7 @@
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/subnet_lock.hpp"
 #include "softib/subnet/subnet.hpp"
+#include "softib/subnetd/captures.hpp"
 #include "softib/subnetd/cm_memberships.hpp"
 #include "softib/subnetd/mad_queue.hpp"
 #include "softib/subnetd/roce_sockets.hpp"
@@ -87,6 +88,10 @@ class SubnetProcess final : private control::RequestHandler,
   /// outgoing MADs.
   void publish();
   void publish_node(NodeIndex index);
+  /// Writes into the fabric file who captures the packets of a node. Returns whether that is a
+  /// change.
+  bool publish_captures(NodeIndex index);
+  void publish_all_captures();
   void wake(NodeIndex index);
   void wake_again();
   void check_later(const endpoint::RemoteProcess& process, ipoib::Duration after);
@@ -135,6 +140,7 @@ class SubnetProcess final : private control::RequestHandler,
   NodeSet to_wake_;                                  ///< nodes to wake again
   ipoib::TimePoint wake_at_ = ipoib::kNever;
   boost::asio::steady_timer timer_;
+  Captures captures_;
   std::unique_ptr<control::Server> server_;
 };
 

@@ -64,12 +64,11 @@ std::size_t max_connections() {
   return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 4, 1, kMaxConnections));
 }
 
+namespace {
+
 /// Connects; needs two descriptors at a time.
-GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node, std::uint32_t slot) {
-  const auto opened = [&]() -> Result<FileDescriptor> {
-    const auto at = folder.open_node(node);
-    return at ? fabric::open_socket(at->get(), fabric::slot_name(slot)) : at.error();
-  }();
+GuardedFd connect_in(const Result<FileDescriptor>& folder, const std::string& name) {
+  const auto opened = folder ? fabric::open_socket(folder->get(), name) : folder.error();
   GuardedFd socket;
   int code = opened ? 0 : opened.error().code;
   if (opened) {
@@ -84,6 +83,16 @@ GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node, std::ui
   if (code != 0) socket.reset();
   errno = code;
   return socket;
+}
+
+}  // namespace
+
+GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node, std::uint32_t slot) {
+  return connect_in(folder.open_node(node), fabric::slot_name(slot));
+}
+
+GuardedFd connect_to_capture(const fabric::SubnetFolder& folder, fabric::CaptureId id) {
+  return connect_in(folder.open(), fabric::capture_name(id));
 }
 
 }  // namespace softib::transport

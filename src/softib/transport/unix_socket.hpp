@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ipoib/result.hpp"
+#include "softib/fabric/capture_slots.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/transport/fork_guard.hpp"
 
@@ -35,5 +36,9 @@ inline constexpr std::size_t kMaxConnections = 16384;
 /// failure: ECONNREFUSED and ENOENT mean that nobody listens, all others do not.
 [[nodiscard]] GuardedFd connect_to(const fabric::SubnetFolder& folder, NodeIndex node,
                                    std::uint32_t slot);
+
+/// As connect_to(), to the process that captures the packets of the subnet with this id.
+[[nodiscard]] GuardedFd connect_to_capture(const fabric::SubnetFolder& folder,
+                                           fabric::CaptureId id);
 
 }  // namespace softib::transport
