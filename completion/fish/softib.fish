@@ -72,7 +72,7 @@ function __softib_complete
     set -l program $words[1]
     set -l command $words[2]
     if test (count $words) = 1
-        printf '%s\n' subnet run roce exec lab show metrics set list stop topology
+        printf '%s\n' subnet run roce exec lab show capture metrics set list stop topology view
         __softib_options $program
         return
     end
@@ -117,7 +117,7 @@ function __softib_complete
         case --format -f
             printf '%s\n' summary net ibnetdiscover dot svg json
             return
-        case --capture --output -o
+        case --capture --output -o --write --ibnetdiscover --perfquery
             __fish_complete_path $current
             return
         case --sm
@@ -138,7 +138,7 @@ function __softib_complete
         case --lmc
             seq 0 7
             return
-        case --partition --seed --watch --address --hosts
+        case --partition --seed --watch --address --hosts --port --count --file-size --files
             return
     end
     if string match -q -- '-*' "$current"
@@ -161,6 +161,12 @@ function __softib_complete
         case topology
             printf '%s\n' fat-tree: torus: dragonfly: line: star:
             __fish_complete_path "$current"
+        case capture
+            if test (count $words) = 2
+                __fish_complete_path "$current"
+            else
+                __softib_hcas $program
+            end
         case stop
             command $program list --json 2>/dev/null | grep -o -e '"subnet":"[^"]*"' -e '"folder":"[^"]*"' | cut -d'"' -f4
     end

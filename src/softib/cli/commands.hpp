@@ -32,6 +32,7 @@ int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
 int roce_command(int argc, char** argv);
 int topology_command(int argc, char** argv);
+int view_command(int argc, char** argv);
 
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
 /// the output did not take all of it. A reader that has closed the pipe is no failure.

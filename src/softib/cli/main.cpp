@@ -40,6 +40,8 @@ constexpr std::array kCommands{
     Command{"stop", "end a running subnet", softib::cli::stop_command},
     Command{"topology", "check, convert or draw a topology of switches and HCAs",
             softib::cli::topology_command},
+    Command{"view", "show a subnet in a browser: nodes, tables, trees, rates and drops",
+            softib::cli::view_command},
 };
 
 std::string suggestion(std::string_view word) {

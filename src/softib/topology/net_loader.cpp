@@ -68,12 +68,14 @@ Result<IncludedFile> read_include(const std::string& includer, const std::string
 
 }  // namespace
 
+ipoib::Result<std::string> read_source(const std::string& path) {
+  return path == "-" ? read_all(STDIN_FILENO, "standard input") : read_file(path, false);
+}
+
 ipoib::Result<NetFile> read_net(const std::string& path) {
-  const bool is_input = path == "-";
-  const std::string name = is_input ? "standard input" : path;
-  const auto text = is_input ? read_all(STDIN_FILENO, name) : read_file(path, false);
+  const auto text = read_source(path);
   if (!text) return text.error();
-  return parse_net(*text, name, read_include);
+  return parse_net(*text, path == "-" ? "standard input" : path, read_include);
 }
 
 ipoib::Result<NetFile> load_topology(const std::string& shape_or_path) {
