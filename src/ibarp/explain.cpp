@@ -117,10 +117,10 @@ class Explanation {
   /// Asks a neighbour that was not confirmed lately, as a packet would, and waits until it has
   /// answered or has failed. Returns the entry then.
   static ibarp_entry confirm(const Client& client, const ibarp_address& hop) {
-    using Clock = std::chrono::steady_clock;
+    using Steady = std::chrono::steady_clock;
     program::Progress progress;
     ibarp_entry entry{};
-    for (const auto end = Clock::now() + kConfirmTime; Clock::now() < end;) {
+    for (const auto end = Steady::now() + kConfirmTime; Steady::now() < end;) {
       // Has the daemon ask a neighbour that is stale; does nothing more while it is being asked.
       ibarp_path path{};
       path.size = sizeof(path);
