@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,9 +69,11 @@ qos TRUE
 subnet_timeout 17
 sweep_interval 0
 """
+ENTRIES_OF_IBSIM = 8
+SWEPT = "tables configured on all switches"
 PARTITIONS = "Default=0x7fff,ipoib:ALL=full;\n"
 MGID = "ff12:abcd::1"
-MEMBERS = ("fe80::2:c902:0:1261", "fe80::2:c902:0:1271")  # host-3, host-4
+MEMBERS = ("fe80::2:c902:0:1271", "fe80::2:c902:0:1261")  # host-4, host-3
 INVALID, UNSUPPORTED = "status 28", "status 12"
 
 # Fields by name: the first bit and the number of bits (IBA 14.2.5.3, 14.2.5.4, 14.2.5.6).
@@ -122,7 +125,7 @@ EXCEPTIONS = [
     Allowed(("PortInfo NeighborMTU", "PortInfo MTUCap"), "both", ("port 0",), "it has no link"),
     Allowed(("PortInfo OperationalVLs",), "before", None, "one lane until an SM has set more"),
     Allowed(("PortInfo OperationalVLs",), "after", ("idle", "port 0"), "OpenSM sets only those of cables"),
-    Allowed(("PortInfo GidPrefix",), "before", None, "IBA 14.2.5.6: the default prefix; ibsim has none"),
+    Allowed(("PortInfo GidPrefix",), "both", None, "IBA 14.2.5.6: the default prefix; ibsim has none"),
     Allowed(("PortInfo M_KeyLeasePeriod", "PortInfo SubnetTimeOut", "PortInfo VLStallCount", "PortInfo LocalPhyErrors",
                 "PortInfo OverrunErrors"), "both", None, "ibsim does not keep what is written there"),
     Allowed(("PortInfo RespTimeValue",), "both", ("port 0",), "ibsim has a value for switches"),
@@ -194,6 +197,9 @@ def read_both_times(side, folder):
             return log.exists() and "SUBNET UP" in log.read_text(errors="replace")
         wait_for("OpenSM", is_up)
         run("host-3", PYTHON, str(JOIN), MGID, *MEMBERS)
+        # Once more: it chooses tables of lanes by the number of lanes that it has set before.
+        manager.send_signal(signal.SIGHUP)
+        wait_for("another sweep", lambda: log.read_text(errors="replace").count(SWEPT) > 1)
         after = json.loads(run("host-3", PYTHON, str(DUMP)))
     return before, after
 
@@ -206,6 +212,11 @@ def difference(key, ours, theirs):
     """Yields (what, softib's, ibsim's) of one attribute."""
     attribute = key.split()[1]
     is_refused = ["status" in value for value in (ours, theirs)]
+    if attribute == "VLArbitrationTable" and not any(is_refused):
+        # ibsim has only these entries, of two bytes, so 4 digits, each.
+        ours, theirs = (value[:4 * ENTRIES_OF_IBSIM] for value in (ours, theirs))
+        if ours == theirs:
+            return
     if any(is_refused) or attribute not in FIELDS:
         yield attribute + (" refused" if any(is_refused) else ""), ours, theirs
         return

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -212,6 +213,25 @@ def test_opensm_routes_around_faults():
         assert '"core-2"' not in subnet.run("host-2", listed).stdout
         check_all_pairs(subnet, manager)
         equal(manager.end(), 0)
+
+
+def test_another_opensm_takes_over():
+    """Ports keep their LIDs."""
+    options = "routing_engine updn\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
+    with Subnet(SOFTIB, "--sm", "none", "--topology", TREE) as subnet:
+        first = OpenSm(subnet, "host-1", options=options + "sm_priority 9\n")
+        second = OpenSm(subnet, "host-54", options=options + "sm_priority 3\n", until="Entering STANDBY state")
+
+        def lids():
+            return {name: node["lid"] for name, node in subnet.nodes().items()}
+        before = lids()
+        first.end(signal.SIGKILL)
+        second.wait_for_line("Entering MASTER state")
+        wait_for("all ports to have another SM", lambda: {
+            node["sm_lid"] for node in subnet.nodes().values()} == {before["host-54"]})
+        equal(lids(), before)
+        check_all_pairs(subnet, second)
+        equal(second.end(), 0)
 
 
 def test_discovery_agrees_with_softib_show():
