@@ -73,6 +73,7 @@ def ping(subnet, hca="b", lid=2):
 
 def ping_server(subnet):
     """ibping -S on HCA a, which gets LID 2."""
+    subnet.run("a", "true")  # the first HCA gets LID 2
     server = subnet.start("a", "ibping", "-S")
     wait_for("a pong", lambda: ping(subnet))
     return server
@@ -104,7 +105,7 @@ def it_begins_and_ends_while_programs_run():
         again.end()
         assert not any(lids_of(each[2])[0] == lids["b"] for each in again.packets())
         # The SA's responses are of the subnet process.
-        assert any(lids_of(each[2])[0] == lids["sm"] for each in again.packets())
+        assert any(lids_of(each[2])[0] == lids["softib-sm"] for each in again.packets())
 
 
 def only_some_hosts():

@@ -267,8 +267,8 @@ def the_page_shows_the_nodes():
         one.wait_for("document.querySelectorAll('#map .cable.down').length === 1")
         subnet.softib("set", "switch", "spine-2", "absent")
         one.wait_for("document.querySelectorAll('#map .node.down').length === 1")
-        subnet.run("another", "true")
-        one.wait_for("document.querySelector('#map .node[data-name=another]') !== null")
+        subnet.softib("set", "hca", "host-8", "absent")
+        one.wait_for("document.querySelector('#map .node[data-name=host-8]') === null")
 
 
 def a_click_shows_tables():
@@ -284,7 +284,7 @@ def a_click_shows_tables():
         row = next(each for each in lft if each[0] == str(lid))
         equal(row[1], "host-8")
         assert row[3].startswith("spine-"), row
-        one.click("#map .node[data-name='host-8']")
+        one.click("#map .node[data-name='host-8'] circle")
         one.wait_for("document.querySelector('#chosen').textContent === 'Host host-8'")
         text = one.value("document.querySelector('#tables').textContent")
         assert f"LID{lid}" in text and "sent_packets" in text and "0xffff" in text, text
