@@ -130,7 +130,7 @@ function draw() {
     if (!at) continue;
     const group = drawn("g", { class: "node", transform: `translate(${at[0]} ${at[1]})` }, nodes);
     drawn("rect", { x: -half, y: -12, width: 2 * half, height: 24, rx: 5 }, group);
-    drawn("text", { y: 4 }, group).textContent = shortened(each.name, layout.switch_width);
+    drawn("text", { y: 4, "text-anchor": "middle" }, group).textContent = shortened(each.name, layout.switch_width);
     addNode(each.name, "switch", at, group);
   }
   for (const each of subnet.nodes) {
