@@ -6,9 +6,9 @@
 //   32 speed supported, state       | 33 physical state, LinkDownDefaultState
 //   34 M_Key protection 2, -, LMC 3 | 35 speed active, enabled | 36 neighbour MTU, SM SL
 //   37 VLCap, -                     | 38 VL high limit         | 39 entries of high, 40 of low
-//   priority 41 -, MTU capability            | 42 stall 3, HOQ life 5   | 43 VLs in use, P_Key checks | 44 - |
-//   50 GUIDs                 | 51 reregister 1, -, SubnetTimeOut 5 52 - | 53 thresholds of errors
-//   | 54 -
+//   priority 41 -, MTU capability            | 42 stall 3, HOQ life 5   | 43 VLs in use, P_Key
+//   checks | 44 - | 50 GUIDs                 | 51 reregister 1, -, SubnetTimeOut 5 52 - | 53
+//   thresholds of errors | 54 -
 //
 // PortInfoRecord (IBA 15.2.5.3):  | EndportLID 2 | port 1 | options 1 | PortInfo 64 |
 #include "wire/port_info.hpp"

@@ -203,7 +203,7 @@ class Endpoint final : public PacketSink,
 
   FaultyLink faulty_link_;
   const std::unique_ptr<roce::Port> network_;  ///< null: the port is none of Ethernet
-  transport::SocketEngine engine_;       ///< last: it uses all of the above
+  transport::SocketEngine engine_;             ///< last: it uses all of the above
 };
 
 /// Returns the node of an HCA (`hca`: see HcaName). Looks in the fabric file first, so a program

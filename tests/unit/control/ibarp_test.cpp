@@ -15,7 +15,7 @@
 #include <set>
 
 #include "as_nobody.hpp"
-#include "control/capture_messages.hpp"
+#include "erf/capture_messages.hpp"
 #include "ibarp_in_c.h"
 #include "ipoib/unix_path.hpp"
 #include "line_client.hpp"

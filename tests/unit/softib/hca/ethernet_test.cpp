@@ -125,8 +125,8 @@ TEST_F(EthernetTest, AConnectionTakesPacketsOfItsPeersAddressAlone) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
-  ASSERT_TRUE(b.hca.modify(
-      qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+  ASSERT_TRUE(
+      b.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
   attr.qp_state = IBV_QPS_RTR;
   attr.ah_attr = address(kOurs, 0);
   attr.ah_attr.dlid = 0xffff;  // of a REQ of Linux: IB_LID_PERMISSIVE
