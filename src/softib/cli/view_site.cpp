@@ -52,7 +52,8 @@ std::string ViewSite::url() const {
 ViewAnswer ViewSite::answer(const ViewRequest& request) {
   const auto port = ':' + std::to_string(port_);
   if (request.host != "127.0.0.1" + port && request.host != "localhost" + port) {
-    return refusal(403, "this server is known as " + url() + " only");
+    // Without the token: a page of another host, whose name leads here, could read this.
+    return refusal(403, "this server is known as 127.0.0.1" + port + " only");
   }
   if (request.method != "GET" && request.method != "HEAD") {
     return refusal(405, "only GET and HEAD are allowed");

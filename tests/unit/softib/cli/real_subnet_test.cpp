@@ -38,7 +38,7 @@ Ca	1 "H-0002c90000000200"		# "host 2"
 [1](2c90000000201) 	"S-0002c90000000010"[2]		# lid 6 lmc 0 "leaf 1" lid 4 4xQDR
 )";
 
-constexpr std::string_view kCounters = R"(# Port extended counters: Lid 5 port 1 (CapMask: 0x5A00)
+constexpr std::string_view kRealCounters = R"(# Port extended counters: Lid 5 port 1 (CapMask: 0x5A00)
 PortSelect:......................1
 CounterSelect:...................0x0000
 PortXmitData:....................100
@@ -59,13 +59,13 @@ PortXmitData:....................1000
 const boost::json::object* named(const boost::json::object& subnet, std::string_view list,
                                  std::string_view name) {
   for (const auto& each : subnet.at(list).as_array()) {
-    if (each.as_object().at("name") == name) return &each.as_object();
+    if (each.as_object().at("name").as_string() == name) return &each.as_object();
   }
   return nullptr;
 }
 
 TEST(RealSubnet, HasLidsCablesAndCounters) {
-  const auto real = real_subnet(kNet, "net", kCounters);
+  const auto real = real_subnet(kNet, "net", kRealCounters);
   ASSERT_TRUE(real) << real.error().message;
   EXPECT_EQ(real->topology.switches.size(), 2U);
   const auto* const leaf = named(real->subnet, "switches", "leaf-1");
