@@ -38,7 +38,8 @@ Ca	1 "H-0002c90000000200"		# "host 2"
 [1](2c90000000201) 	"S-0002c90000000010"[2]		# lid 6 lmc 0 "leaf 1" lid 4 4xQDR
 )";
 
-constexpr std::string_view kRealCounters = R"(# Port extended counters: Lid 5 port 1 (CapMask: 0x5A00)
+constexpr std::string_view kRealCounters =
+    R"(# Port extended counters: Lid 5 port 1 (CapMask: 0x5A00)
 PortSelect:......................1
 CounterSelect:...................0x0000
 PortXmitData:....................100
