@@ -67,8 +67,9 @@ std::size_t max_connections() {
 namespace {
 
 /// Connects; needs two descriptors at a time.
-GuardedFd connect_in(const Result<FileDescriptor>& folder, const std::string& name) {
+GuardedFd connect_in(Result<FileDescriptor> folder, const std::string& name) {
   const auto opened = folder ? fabric::open_socket(folder->get(), name) : folder.error();
+  if (folder) folder->reset();
   GuardedFd socket;
   int code = opened ? 0 : opened.error().code;
   if (opened) {
