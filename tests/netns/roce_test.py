@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import struct
 import tempfile
 import unittest
@@ -47,6 +48,11 @@ class Machine(lab.Host):
         """Returns the names of the ports that run."""
         return [entry["subnet"] for entry in json.loads(self.softib("list", "--json").stdout)
                 if entry["folder"].startswith(str(self.folder)) and entry["subnet"].endswith(self.name)]
+
+    def pid(self):
+        """Returns that of the process of the port."""
+        return next(entry["pid"] for entry in json.loads(self.softib("list", "--json").stdout)
+                    if entry["subnet"] == self.subnet() and entry["folder"].startswith(str(self.folder)))
 
     def subnet(self):
         """Returns the name of the port; None if its process does not run."""
@@ -235,6 +241,26 @@ class Verbs(Roce):
             self.assertTrue(process.ends(PATIENCE))
             self.assertEqual(process.status(), 0, process.output())
         self.assertEqual(self.left.counters()["drop_unknown_qp"], 0)
+
+    @hosts.needs("ib_write_bw", "rping")
+    def test_a_killed_process_of_the_port_is_replaced(self):
+        """Programs that run go on, although the kernel numbers their sockets before those of the new process."""
+        options = ("ib_write_bw", "-d", "softib0", "-x", "0", "-D", "6")
+        server = self.left.start(*options)
+        self.addCleanup(server.end)
+        wait_until(self.listens, "the server listens")
+        client = self.right.start(*options, LEFT)
+        self.addCleanup(client.end)
+        wait_until(lambda: self.left.counters()["received_packets"] > 1000, "packets come")
+        for machine in self.left, self.right:
+            os.kill(machine.pid(), signal.SIGKILL)
+        later = self.left.start("rping", "-s", "-a", LEFT, "-C", "5")
+        self.addCleanup(later.end)
+        self.try_until_it_listens(["rping", "-c", "-a", LEFT, "-C", "5"])
+        for process in later, client, server:
+            self.assertTrue(process.ends(PATIENCE), process.output())
+        for process in client, server:
+            self.assertEqual(process.status(), 0, process.output())
 
     def test_on_one_machine(self):
         """Packets to an address of the port itself do not leave the machine."""

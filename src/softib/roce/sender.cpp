@@ -319,6 +319,10 @@ std::size_t Sender::send(std::span<const OutgoingPacket* const> packets, bool ma
   std::size_t sent = 0;
   for (const auto* const packet : packets) {
     if (packet->gso.size != 0 && !is_run(*packet)) {
+      why = flush(message, may_wait);
+      sent += message.take_ended();
+      message.reset();
+      if (why != SendFailure::none) break;
       send_large(*packet, may_wait, message);
       message.end_packet();
       continue;

@@ -96,16 +96,25 @@ Result<void> ReceiveSockets::add() {
     return Error{errno,
                  std::string("cannot filter packets by queue pair: ") + std::strerror(errno)};
   }
-  sockets_.push_back(std::move(*socket));
+  sockets_.push_back({std::move(*socket)});
   return {};
 }
 
-Result<int> ReceiveSockets::of_slot(std::uint32_t slot) {
+Result<int> ReceiveSockets::lend(std::uint32_t slot) {
   const std::size_t number = slot + std::size_t{1};
   while (sockets_.size() <= number) {
     if (auto added = add(); !added) return added.error();
   }
-  return sockets_[number].get();
+  sockets_[number].is_lent = true;
+  return sockets_[number].fd.get();
+}
+
+std::vector<int> ReceiveSockets::own() const {
+  std::vector<int> own;
+  for (const auto& each : sockets_) {
+    if (!each.is_lent) own.push_back(each.fd.get());
+  }
+  return own;
 }
 
 Result<FileDescriptor> open_send_socket(const Gid& address, unsigned interface,

@@ -24,10 +24,12 @@ class ReceiveSockets {
   [[nodiscard]] static ipoib::Result<ReceiveSockets> open(const Gid& address, unsigned interface);
 
   [[nodiscard]] const Gid& address() const { return address_; }
-  /// The socket of the process of the port.
-  [[nodiscard]] int own() const { return sockets_.front().get(); }
-  /// The socket of a slot, which is opened if there is none yet.
-  [[nodiscard]] ipoib::Result<int> of_slot(std::uint32_t slot);
+  /// The sockets that the process of the port has to read: its own one, and those that were opened
+  /// for slots and never lent. If an earlier process of the port was killed, the kernel counts the
+  /// sockets of its programs first, so anything can come to those.
+  [[nodiscard]] std::vector<int> own() const;
+  /// The socket of a slot, for its process; it is opened if there is none yet.
+  [[nodiscard]] ipoib::Result<int> lend(std::uint32_t slot);
 
  private:
   ReceiveSockets(const Gid& address, unsigned interface)
@@ -36,7 +38,11 @@ class ReceiveSockets {
 
   Gid address_;
   unsigned interface_;  ///< index; of link-local addresses
-  std::vector<ipoib::FileDescriptor> sockets_;
+  struct Socket {
+    ipoib::FileDescriptor fd;
+    bool is_lent = false;
+  };
+  std::vector<Socket> sockets_;
 };
 
 /// Opens a socket to send from an address and UDP source port, without waiting. Fails with

@@ -42,8 +42,9 @@ ipoib::Result<void> RoceSockets::open_sockets() {
   return result;
 }
 
-void RoceSockets::start(Changed changed) {
+void RoceSockets::start(Changed changed, std::function<void()> lent) {
   changed_ = std::move(changed);
+  lent_ = std::move(lent);
   changed_(interface_);
   wait_for_change();
   wait_for_requests();
@@ -62,6 +63,7 @@ void RoceSockets::wait_for_requests() {
   requests_.async_wait(requests_.wait_read, [this](boost::system::error_code error) {
     if (error) return;
     lender_.answer([this](std::uint32_t slot) { return of_slot(slot); });
+    lent_();
     wait_for_requests();
   });
 }
@@ -85,7 +87,7 @@ void RoceSockets::update() {
 roce::LentSockets RoceSockets::of_slot(std::uint32_t slot) {
   roce::LentSockets lent{interface_.index, {}};
   for (auto& each : sockets_) {
-    const auto socket = each.of_slot(slot);
+    const auto socket = each.lend(slot);
     if (socket) {
       lent.sockets.push_back({each.address(), *socket});
     } else {
@@ -98,7 +100,9 @@ roce::LentSockets RoceSockets::of_slot(std::uint32_t slot) {
 roce::BorrowedSockets RoceSockets::own() const {
   roce::BorrowedSockets own{interface_.index, {}};
   for (const auto& each : sockets_) {
-    own.sockets.push_back({each.address(), ipoib::FileDescriptor(::dup(each.own()))});
+    for (const int fd : each.own()) {
+      own.sockets.push_back({each.address(), ipoib::FileDescriptor(::dup(fd))});
+    }
   }
   return own;
 }

@@ -27,8 +27,9 @@ class RoceSockets {
   RoceSockets(const RoceSockets&) = delete;
   RoceSockets& operator=(const RoceSockets&) = delete;
 
-  /// Begins to follow the interface and to lend sockets.
-  void start(Changed changed);
+  /// Begins to follow the interface and to lend sockets. Calls `lent` when it has lent some, which
+  /// are none of own() then.
+  void start(Changed changed, std::function<void()> lent);
   /// The sockets of this process itself: duplicates.
   [[nodiscard]] roce::BorrowedSockets own() const;
 
@@ -48,6 +49,7 @@ class RoceSockets {
   boost::asio::posix::stream_descriptor watched_;
   boost::asio::posix::stream_descriptor requests_;
   Changed changed_;
+  std::function<void()> lent_;
 };
 
 }  // namespace softib::subnetd

@@ -185,14 +185,15 @@ void SubnetProcess::start_roce() {
   roce_ = std::make_unique<RoceSockets>(context_, folder_, config_.roce, log_);
   const NodeIndex hca = value_or_throw(subnet_.add_hca(subnet::kRoceName));
   assert(hca == kRoceNode);
-  roce_->start([this, hca](const roce::NetworkInterface& interface) {
+  const auto changed = [this, hca](const roce::NetworkInterface& interface) {
     endpoint_->use_sockets(roce_->own());
     auto port = subnet_.node(hca)->port;
     roce::apply(interface, port);
     (void)subnet_.set_port(hca, port);
     log_.info("{}: {}, {} GIDs", interface.name, control::name(port.state), interface.gids.size());
     publish();
-  });
+  };
+  roce_->start(changed, [this] { endpoint_->use_sockets(roce_->own()); });
 }
 
 /// Removes the folder. If a process is attached, its exit removes the files. The folder stays if it

@@ -51,11 +51,11 @@ class UdpTest : public ::testing::Test {
     auto opened = ReceiveSockets::open(theirs_, 0);
     ASSERT_TRUE(opened) << opened.error().message;
     sockets_.emplace(std::move(*opened));
-    ASSERT_TRUE(sockets_->of_slot(2));
+    ASSERT_TRUE(sockets_->lend(2));
     payload_.reserve(kMaxPayload);  // packets refer to it
-    use(own_, sockets_->own());
-    use(first_, *sockets_->of_slot(0));
-    use(third_, *sockets_->of_slot(2));
+    use(own_, sockets_->own().front());
+    use(first_, *sockets_->lend(0));
+    use(third_, *sockets_->lend(2));
   }
 
   void use(Receiver& receiver, int fd) {
@@ -159,6 +159,14 @@ TEST_F(UdpTest, TheKernelHandsAPacketToTheSlotOfItsQpn) {
   EXPECT_EQ(arrivals_.packets[0].destination, in_third_);
   EXPECT_EQ(arrivals_.packets[1].destination, in_first_);
   EXPECT_EQ(arrivals_.packets[2].destination, Qpn(1));
+}
+
+TEST_F(UdpTest, WhatWasNotLentIsOwn) {
+  EXPECT_EQ(sockets_->own().size(), 2U) << "that of QP0 and QP1, and that of slot 1";
+  ASSERT_TRUE(sockets_->lend(1));
+  EXPECT_EQ(sockets_->own().size(), 1U);
+  ASSERT_TRUE(sockets_->lend(3));
+  EXPECT_EQ(sockets_->own().size(), 1U);
 }
 
 TEST_F(UdpTest, APacketArrivesAsItWasSent) {
