@@ -130,8 +130,13 @@ EXCEPTIONS = [
                 "PortInfo OverrunErrors"), "both", None, "ibsim does not keep what is written there"),
     Allowed(("PortInfo RespTimeValue",), "both", ("port 0",), "ibsim has a value for switches"),
     Allowed(("SwitchInfo PortStateChange",), "before", None, "links that come up at the start count as changes there"),
-    Allowed(("SwitchInfo PartitionEnforcementCap", "SwitchInfo FilterRawInboundCap",
-                "SwitchInfo FilterRawOutboundCap"), "both", None, "no filters of partitions and of raw packets here"),
+    Allowed(("SwitchInfo FilterRawInboundCap", "SwitchInfo FilterRawOutboundCap"), "both", None,
+               "no filters of raw packets here"),
+    Allowed(("SwitchInfo PartitionEnforcementCap", "SwitchInfo InboundEnforcementCap",
+                "SwitchInfo OutboundEnforcementCap"), "both", None, "ibsim's switches do not check P_Keys"),
+    Allowed(("PortInfo PartitionEnforcement",), "after", ("cable",), "ibsim does not keep it"),
+    Allowed(("P_KeyTable",), "both", ("cable", "idle"),
+               "a port that checks P_Keys has a table of its own; ibsim has that of an HCA at each port"),
 ]
 
 
