@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <vector>
 
 #include "ipoib/peer_process.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -70,7 +70,8 @@ Result<void> send_all(const fabric::SubnetFolder& folder, int socket, std::strin
 
 Result<std::string> receive_line(const fabric::SubnetFolder& folder, int socket) {
   std::string line;
-  std::array<char, 65536> piece;
+  // Not on the stack: threads of the server of metrics have 100 KB.
+  std::vector<char> piece(65536);
   while (line.size() < kMaxResponseSize) {
     const ssize_t size = ::recv(socket, piece.data(), piece.size(), 0);
     if (size < 0 && errno == EINTR) continue;
