@@ -122,9 +122,8 @@ std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   std::vector<MadPacket> due;
   if (now < next_trap_) return due;
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
-    for (auto& trap : switches[i].traps.on_time(switches[i].node.port, now)) {
-      due.push_back(std::move(trap));
-    }
+    const auto traps = switches[i].traps.on_time(switches[i].node.port, now);
+    due.insert(due.end(), traps.begin(), traps.end());
   }
   find_next_trap();
   return due;
