@@ -10,6 +10,7 @@ using transport::SendMode;
 
 void Port::set_sockets(unsigned interface, std::vector<AddressSocket> sockets) {
   std::vector<Gid> addresses;
+  addresses.reserve(sockets.size());
   for (const auto& each : sockets) addresses.push_back(each.address);
   receiver_.set_sockets(std::move(sockets));
   sender_.set_interface(interface);
@@ -34,6 +35,7 @@ std::size_t Port::send(std::span<const OutgoingPacket* const> packets, SendMode 
 
 std::vector<int> Port::descriptors() const {
   std::vector<int> fds;
+  fds.reserve(receiver_.sockets().size());
   for (const auto& each : receiver_.sockets()) fds.push_back(each.fd.get());
   return fds;
 }
