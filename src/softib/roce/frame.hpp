@@ -2,7 +2,7 @@
 // begins with the BTH and ends with the ICRC.
 //
 // A packet of a RoCE port always has a GRH, with the IP addresses as GIDs. Its LIDs are 0, but that
-// of a multicast packet is kMulticastLid.
+// of a multicast packet is kRoceMulticastLid.
 #pragma once
 
 #include <optional>
