@@ -47,7 +47,7 @@ bool read(ConstBytes bytes, Bth& bth) {
   bth.solicited = (flags & 0x80) != 0;
   bth.pad = flags >> 4 & 0x03;
   bth.pkey = PKey(reader.u16());
-  reader.skip(1);
+  bth.becn = (reader.u8() & 0x40) != 0;
   bth.destination = Qpn(reader.u24());
   bth.ack_request = (reader.u8() & 0x80) != 0;
   bth.psn = Psn(reader.u24());
@@ -106,7 +106,7 @@ void Bth::emit(MutableBytes to) const {
   writer.u8(opcode);
   writer.u8(static_cast<std::uint8_t>((solicited ? 0x80 : 0) | (pad & 0x03) << 4));
   writer.u16(pkey.value());
-  writer.zeros(1);
+  writer.u8(becn ? 0x40 : 0);
   writer.u24(destination.value());
   writer.u8(ack_request ? 0x80 : 0);
   writer.u24(psn.value());

@@ -57,6 +57,7 @@ struct Bth {
   bool solicited = false;
   std::uint8_t pad = 0;  ///< 0 to 3 bytes of padding after the payload
   PKey pkey;
+  bool becn = false;  ///< of RoCE v2: the receiver's packets have met congestion
   Qpn destination;
   bool ack_request = false;
   Psn psn;

@@ -40,7 +40,7 @@ PortAttributes make_port() {
 
 /// Takes as much as `room` says.
 struct Sink : ConnectedSink {
-  std::size_t try_send(std::span<const OutgoingPacket> batch) override {
+  TrySent try_send(std::span<const OutgoingPacket> batch) override {
     for (const auto& packet : batch) {
       require(packet.payload_size <= std::size_t{packet.gso.packets} * 256);
     }

@@ -204,16 +204,16 @@ class Verbs(Roce):
             return self.last.returncode == 0
         wait_until(done, f"{client} succeeds")
 
-    @hosts.needs("ib_write_bw", "tcpdump")
+    @hosts.needs("ib_write_bw", "dumpcap")
     def test_each_icrc_is_right(self):
         """Computed again from what is on the wire, where the kernel has taken the datagrams apart."""
         for machine in self.left, self.right:
             machine.run("ethtool", "-K", "eth0", "tx-udp-segmentation", "off", "gso", "off")
         capture = self.folder / "wire.pcap"
-        dump = hosts.Process(self.left.command("tcpdump", "-i", "eth0", "-U", "-s", "0", "-B", "16384", "-Z", "root", "-w",
-                                               capture, "udp", "port", "4791"), self.folder / "dump.log", os.environ)
+        dump = hosts.Process(self.left.command("dumpcap", "-q", "-P", "-B", "16", "-i", "eth0", "-f", "udp port 4791", "-w",
+                                               capture), self.folder / "dump.log", os.environ)
         self.addCleanup(dump.end)
-        wait_until(lambda: "listening" in dump.output(), "the capture has begun")
+        wait_until(lambda: "File:" in dump.output(), "the capture has begun")
         for options in (("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "10", "-s", "60001"),
                         ("ib_send_bw", "-d", "softib0", "-x", "1", "-n", "10", "-s", "60001")):
             self.pair(*options)

@@ -4,8 +4,10 @@
 #include <array>
 #include <cerrno>
 #include <iostream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
@@ -45,9 +47,9 @@ po::options_description run_options() {
       "address", po::value<std::vector<std::string>>()->composing()->value_name("ADDRESS"),
       "give the HCA, or the first of several, an IP address for programs of librdmacm, beside its "
       "default ones; may be repeated")(
-      "roce", po::value<std::string>()->value_name("ADDRESS|INTERFACE"),
+      "roce", po::value<std::string>()->implicit_value("")->value_name("ADDRESS|INTERFACE"),
       "run the program on a RoCE port of a network interface, or of one of its addresses, in place "
-      "of a subnet; default: that of the default route")(
+      "of a subnet; --roce -- PROGRAM: that of the default route")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "write the packets and MADs that the program sends and receives to FILE, for tshark; -: to "
       "the "
@@ -123,15 +125,32 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   return set_environment(folder, hca);
 }
 
+/// The words before the program, with --roce and its value as one word: it may have none.
+std::vector<std::string> words_of_options(std::span<char* const> words) {
+  std::vector<std::string> out;
+  for (const std::string_view word : words) {
+    if (!out.empty() && out.back() == "--roce" && !word.starts_with('-')) {
+      out.back().append("=").append(word);
+    } else {
+      out.emplace_back(word);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 int run_command(int argc, char** argv) {
   const int program = find_program(argc, argv, kRunValues);
   // "--" is not passed to the option parser.
   const bool has_separator = program > 1 && std::string_view(argv[program - 1]) == "--";
+  const auto count = static_cast<std::size_t>(has_separator ? program - 1 : program);
+  auto words = words_of_options({argv, count});
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
   int exit_code = kSuccess;
-  const auto options = parse_options(has_separator ? program - 1 : program, argv, run_options(), {},
-                                     kRunUsage, exit_code);
+  const auto options = parse_options(static_cast<int>(pointers.size()), pointers.data(),
+                                     run_options(), {}, kRunUsage, exit_code);
   if (!options) return exit_code;
   if (program >= argc) {
     return fail_usage("run", "no program to run");

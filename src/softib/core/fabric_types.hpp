@@ -97,6 +97,7 @@ struct PortAttributes {
   LinkLayer link_layer = LinkLayer::infiniband;
   /// Of an Ethernet port: RoCE v2 GIDs, IPv4 addresses as ::ffff:a.b.c.d; the rest is zero.
   std::array<Gid, kMaxGids> gids{};
+  std::uint32_t network_interface = 0;  ///< index of that of an Ethernet port; else 0
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   [[nodiscard]] bool is_ethernet() const { return link_layer == LinkLayer::ethernet; }

@@ -14,6 +14,11 @@ inline constexpr std::uint64_t kMappedIpv4 = 0xffff'0000'0000;
 [[nodiscard]] inline std::uint32_t ipv4_of(const Gid& gid) {
   return static_cast<std::uint32_t>(gid.guid().value());
 }
+/// Whether it is the address of a multicast group. IPv4 groups are 224.0.0.0/4.
+[[nodiscard]] inline bool is_ip_multicast(const Gid& gid) {
+  constexpr std::uint32_t kGroups = 0xe;
+  return gid.is_multicast() || (is_ipv4(gid) && ipv4_of(gid) >> 28 == kGroups);
+}
 [[nodiscard]] inline Gid gid_of_ipv4(std::uint32_t address) {
   return {0, Guid(kMappedIpv4 | address)};
 }

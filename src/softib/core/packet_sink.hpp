@@ -104,15 +104,24 @@ class PacketSink {
   virtual void send(std::span<const OutgoingPacket> batch) = 0;
 };
 
+/// What ConnectedSink::try_send() has done with a batch.
+struct TrySent {
+  TrySent(std::size_t packets = 0) : done(packets) {}  // NOLINT(google-explicit-constructor)
+
+  /// Packets, from the first, that need not be offered again: they were sent, or dropped and counted
+  /// for another reason than lack of room.
+  std::size_t done;
+  /// The next one was dropped and counted: the path to the receiver takes only shorter ones.
+  bool is_too_long = false;
+};
+
 /// Sends the packets of connections, which are never dropped for want of room: what the
 /// receiver has no room for stays with the caller.
 class ConnectedSink {
  public:
   virtual ~ConnectedSink() = default;
-  /// Sends packets, all to one queue pair, without waiting. Returns the number of packets, from the
-  /// first, that need not be offered again: they were sent, or dropped and counted for another
-  /// reason than lack of room.
-  [[nodiscard]] virtual std::size_t try_send(std::span<const OutgoingPacket> batch) = 0;
+  /// Sends packets, all to one queue pair, without waiting.
+  [[nodiscard]] virtual TrySent try_send(std::span<const OutgoingPacket> batch) = 0;
   /// Whether the process of a queue pair lives and has not taken all packets that were sent to it.
   /// Such packets are late, and not lost.
   [[nodiscard]] virtual bool has_untaken(Lid dlid, Qpn destination) = 0;

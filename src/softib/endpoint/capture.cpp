@@ -22,12 +22,12 @@ void Capture::sent(std::span<const OutgoingPacket> batch) {
 }
 
 /// Captures what has been sent, so a packet that was offered in vain is captured once.
-std::size_t Capture::try_send(std::span<const OutgoingPacket> batch,
-                              const std::function<std::size_t()>& send) {
+TrySent Capture::try_send(std::span<const OutgoingPacket> batch,
+                          const std::function<TrySent()>& send) {
   const std::lock_guard lock(mutex_);
   const auto now = system_clock::now();
   const auto sent = send();
-  add(batch.first(sent), now);
+  add(batch.first(sent.done), now);
   return sent;
 }
 

@@ -65,8 +65,8 @@ class Capture final : public PacketObserver {
   Capture(CaptureFile file, const RemoteProcess& self) : file_(std::move(file)), self_(self) {}
 
   void sent(std::span<const OutgoingPacket> batch) override;
-  std::size_t try_send(std::span<const OutgoingPacket> batch,
-                       const std::function<std::size_t()>& send) override;
+  TrySent try_send(std::span<const OutgoingPacket> batch,
+                   const std::function<TrySent()>& send) override;
   void received(std::span<const ArrivedPacket> batch, Lid own) override;
   void mad_sent(ConstBytes packet) override { add_mad(packet, Direction::sent); }
   void mad_received(ConstBytes packet) override { add_mad(packet, Direction::received); }

@@ -112,7 +112,7 @@ void Endpoint::send(std::span<const OutgoingPacket> batch) {
   router_.send(batch, send_mode());
 }
 
-std::size_t Endpoint::try_send(std::span<const OutgoingPacket> batch) {
+TrySent Endpoint::try_send(std::span<const OutgoingPacket> batch) {
   if (belongs_to_parent()) return batch.size();
   if (auto* const observer = this->observer()) {
     return observer->try_send(batch, [&] { return try_send_unobserved(batch); });
@@ -120,7 +120,7 @@ std::size_t Endpoint::try_send(std::span<const OutgoingPacket> batch) {
   return try_send_unobserved(batch);
 }
 
-std::size_t Endpoint::try_send_unobserved(std::span<const OutgoingPacket> batch) {
+TrySent Endpoint::try_send_unobserved(std::span<const OutgoingPacket> batch) {
   if (!is_special_) return router_.try_send(batch);
   send_over_faulty_link(batch);
   return batch.size();
@@ -374,11 +374,20 @@ ipoib::Result<void> Endpoint::borrow_sockets() {
   return {};
 }
 
+ipoib::Result<void> Endpoint::set_groups(std::span<const Gid> groups) {
+  ipoib::Result<void> result;
+  if (belongs_to_parent() || !network_) return result;
+  engine_.set_source(*network_, [&] { result = network_->set_groups(groups); });
+  return result;
+}
+
 /// A packet from the network. Most are for this process, since the kernel hands each to the process
 /// that its QPN names.
 void Endpoint::packet_arrived(ConstBytes packet, Qpn destination) {
-  const bool is_own = destination > ipoib::wire::kGsiQpn && !lost_ &&
-                      QpnLayout::slot(destination) == slot_.index() && node_ != kSubnetNode;
+  const bool names_slot =
+      destination == ipoib::kMulticastQpn || QpnLayout::slot(destination) == slot_.index();
+  const bool is_own = destination > ipoib::wire::kGsiQpn && !lost_ && names_slot &&
+                      node_ != kSubnetNode;
   if (!is_own) return router_.deliver_from_network(packet, destination);
   const ArrivedPacket arrived_packet{packet};
   arrived({&arrived_packet, 1});

@@ -79,10 +79,13 @@ class Endpoint final : public PacketSink,
   /// Packets to the addresses of the port come from these sockets. For the process of the port; the
   /// others take those of their slot by themselves.
   void use_sockets(roce::BorrowedSockets sockets);
+  /// Replaces the multicast groups whose packets come to this process. Fails if one of them cannot
+  /// be joined. Not from the engine thread.
+  ipoib::Result<void> set_groups(std::span<const Gid> groups);
 
   // --- Packets ---------------------------------------------------------------------------------
   void send(std::span<const OutgoingPacket> batch) override;
-  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch) override;
+  [[nodiscard]] TrySent try_send(std::span<const OutgoingPacket> batch) override;
   [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override;
   /// Sets who gets packets; null for nobody. Without a receiver they are dropped and counted. On
   /// return, the engine no longer uses the previous receiver (unless the engine itself calls), so
@@ -145,7 +148,7 @@ class Endpoint final : public PacketSink,
   /// is lost or its link has faults.
   void set_lost();
   void set_faults(const LinkFaults& faults);
-  [[nodiscard]] std::size_t try_send_unobserved(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] TrySent try_send_unobserved(std::span<const OutgoingPacket> batch);
   void send_over_faulty_link(std::span<const OutgoingPacket> batch);
   void send_now(const WirePacket& packet);
   /// The packets without those whose ICRC is wrong, which it counts.

@@ -112,12 +112,12 @@ void LiveCaptures::sent(std::span<const OutgoingPacket> batch) {
 }
 
 /// As Capture::try_send().
-std::size_t LiveCaptures::try_send(std::span<const OutgoingPacket> batch,
-                                   const std::function<std::size_t()>& send) {
+TrySent LiveCaptures::try_send(std::span<const OutgoingPacket> batch,
+                               const std::function<TrySent()>& send) {
   const std::lock_guard lock(mutex_);
   const auto now = wall_time();
   const auto sent = next_ != nullptr ? next_->try_send(batch, send) : send();
-  add_sent(batch.first(sent), now);
+  add_sent(batch.first(sent.done), now);
   return sent;
 }
 

@@ -34,8 +34,8 @@ class LiveCaptures final : public PacketObserver {
   bool follow(std::uint64_t captures);
 
   void sent(std::span<const OutgoingPacket> batch) override;
-  std::size_t try_send(std::span<const OutgoingPacket> batch,
-                       const std::function<std::size_t()>& send) override;
+  TrySent try_send(std::span<const OutgoingPacket> batch,
+                   const std::function<TrySent()>& send) override;
   void received(std::span<const ArrivedPacket> batch, Lid own) override;
   void mad_sent(ConstBytes packet) override;
   void mad_received(ConstBytes packet) override;

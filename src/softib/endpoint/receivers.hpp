@@ -70,9 +70,9 @@ class PacketObserver {
  public:
   virtual ~PacketObserver() = default;
   virtual void sent(std::span<const OutgoingPacket> batch) = 0;
-  /// Calls `send`, and sees as many packets, from the first, as it returns.
-  virtual std::size_t try_send(std::span<const OutgoingPacket> batch,
-                               const std::function<std::size_t()>& send) = 0;
+  /// Calls `send`, and sees the packets that are done with.
+  virtual TrySent try_send(std::span<const OutgoingPacket> batch,
+                           const std::function<TrySent()>& send) = 0;
   /// `own` is the LID of the port.
   virtual void received(std::span<const ArrivedPacket> batch, Lid own) = 0;
   virtual void mad_sent(ConstBytes packet) = 0;

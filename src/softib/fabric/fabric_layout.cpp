@@ -1,6 +1,7 @@
 // Encodes values as words of a record, and decodes them. The words are in host byte order, since
 // the file never leaves the machine. Decoding is safe for any content.
 //
+//   word 10: gid_prefix, of an Ethernet port in its place the index of its network interface
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | checks 2 |
 //   state 6 |
 //   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 |
@@ -81,7 +82,7 @@ PublishedNode::Value encode(const subnet::Node& node) {
   const auto& port = node.port;
   words[8] = port.node_guid.value();
   words[9] = port.port_guid.value();
-  words[10] = port.gid_prefix;
+  words[10] = port.is_ethernet() ? port.network_interface : port.gid_prefix;
   words[kNodePortWord] =
       std::uint64_t{static_cast<std::uint8_t>(port.state)} |
       std::uint64_t{node.checks} << kStateBits | std::uint64_t{port.lid.value()} << 8 |
@@ -132,7 +133,6 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   auto& port = node.port;
   port.node_guid = Guid(words[8]);
   port.port_guid = Guid(words[9]);
-  port.gid_prefix = words[10];
   port.state = static_cast<PortState>(state);
   port.lid = Lid(field<std::uint16_t>(words[kNodePortWord], 8));
   port.sm_lid = Lid(field<std::uint16_t>(words[kNodePortWord], 24));
@@ -148,6 +148,11 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.max_mtu = clamp_mtu(field<std::uint8_t>(words[12], 48) & 0x3f);
   const bool is_ethernet = (words[12] >> 54 & 1) != 0;
   port.link_layer = is_ethernet ? LinkLayer::ethernet : LinkLayer::infiniband;
+  if (is_ethernet) {
+    port.network_interface = field<std::uint32_t>(words[10], 0);
+  } else {
+    port.gid_prefix = words[10];
+  }
   port.grh_required = (words[12] >> 55 & 1) != 0;
   port.mtu = clamp_mtu(field<std::uint8_t>(words[12], 56) & 0xf);
   port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);

@@ -15,7 +15,7 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 12;
+inline constexpr std::uint32_t kFabricVersion = 13;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
 /// errors of its queue pairs 2, attachment 1, IP addresses 2 each.

@@ -28,6 +28,7 @@ namespace {
 
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kOpenMode = 0777;
+constexpr mode_t kParentMode = 0755;
 constexpr const char* kNodesName = "node";
 constexpr const char* kDevicePrefix = "softib";
 constexpr const char* kEndedName = "ended";
@@ -37,24 +38,27 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// The private directory in the folder for temporary files, where others may have made something of
-/// that name before.
-Result<std::string> private_directory() {
+/// The path of the private directory, in the folder for temporary files.
+std::string private_path() {
   const auto temporary = environment("TMPDIR");
-  const auto path =
-      std::filesystem::absolute(temporary.empty() ? "/tmp" : temporary).lexically_normal() /
-      ("softib-" + std::to_string(::geteuid()));
-  (void)::mkdir(path.c_str(), kFolderMode);
+  return std::filesystem::absolute(temporary.empty() ? "/tmp" : temporary).lexically_normal() /
+         ("softib-" + std::to_string(::geteuid()));
+}
+
+/// The private directory, which need not exist. Others may have made something of that name before.
+Result<std::string> private_directory() {
+  auto path = private_path();
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     const int code = errno;
-    return Error{code, "no folder for emulated subnets: " + path.string() + ": " +
-                           std::strerror(code) + "; set SOFTIB_DIR or XDG_RUNTIME_DIR"};
+    if (code == ENOENT) return path;
+    return Error{code, "no folder for emulated subnets: " + path + ": " + std::strerror(code) +
+                           "; set SOFTIB_DIR or XDG_RUNTIME_DIR"};
   }
   const bool is_private = S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
                           (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-  if (is_private) return path.string();
-  return Error{EPERM, path.string() +
+  if (is_private) return path;
+  return Error{EPERM, path +
                           " is not a folder of this user that others cannot enter: remove it, or "
                           "set SOFTIB_DIR or XDG_RUNTIME_DIR"};
 }
@@ -191,10 +195,15 @@ Result<void> SubnetFolder::check(FolderUse use) const {
 Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
-    const auto parent = make_folder(AT_FDCWD, path_.substr(0, slash), 0755);
+    const auto path = path_.substr(0, slash);
+    const bool is_private = path == private_path();
+    const auto parent = make_folder(AT_FDCWD, path, is_private ? kFolderMode : kParentMode);
     if (!parent) {
       return Error{parent.error().code,
                    parent.error().message + "; choose another directory with SOFTIB_DIR"};
+    }
+    if (is_private) {
+      if (const auto checked = private_directory(); !checked) return checked.error();
     }
   }
   if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();

@@ -49,8 +49,8 @@ struct HcaName {
 [[nodiscard]] ipoib::Result<std::vector<std::string>> parse_hcas(std::string_view list);
 
 /// Returns an absolute path: SOFTIB_DIR; otherwise /run/softib for root, and for other users
-/// $XDG_RUNTIME_DIR/softib or, without that, softib-UID in TMPDIR or /tmp, which is created. Fails
-/// if others have made or may enter that.
+/// $XDG_RUNTIME_DIR/softib or, without that, softib-UID in TMPDIR or /tmp. It need not exist. Fails
+/// if others have made the last one or may enter it.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
 
 /// The byte of the fabric file that processes lock (shared) while they take a slot, and that the

@@ -9,6 +9,7 @@ constexpr std::array<std::string_view, kPortCounters> kNames{
     "received_bytes",       "multicast_copies",  "drop_malformed",
     "drop_port_not_active", "drop_unknown_lid",  "drop_routing_loop",
     "drop_unreachable",
+    "drop_too_long",
     "drop_empty_place",  // drop_empty_slot, by its name since the first release
     "drop_congested",       "drop_lost_peer",    "drop_no_receiver",
     "drop_unknown_qp",      "drop_qkey",         "drop_pkey",
@@ -16,7 +17,8 @@ constexpr std::array<std::string_view, kPortCounters> kNames{
     "drop_mad_no_request",  "drop_mad_full",     "drop_link_fault",
     "link_duplicates",      "drop_cable_fault",  "drop_icrc",
     "rc_retries",           "rc_rnr_naks",       "rc_srq_rnr_naks",
-    "srq_limit_events",     "rc_duplicates",     "rc_sequence_errors",
+    "srq_limit_events",     "cnps_sent",         "cnps_received",
+    "rc_duplicates",        "rc_sequence_errors",
     "uc_dropped_messages",  "qp_errors",         "accept_paused",
 };
 static_assert(!kNames.back().empty());

@@ -19,7 +19,8 @@ enum class PortCounter : std::uint8_t {
   drop_port_not_active,  ///< our port or the destination's
   drop_unknown_lid,      ///< no node, or no group, has the destination LID
   drop_routing_loop,     ///< the tables of the switches lead in a circle
-  drop_unreachable,      ///< of an Ethernet port: no route, or too long for the path
+  drop_unreachable,      ///< of an Ethernet port: no route
+  drop_too_long,         ///< of an Ethernet port: a router on the path takes only shorter packets
   drop_empty_slot,       ///< no process has the slot that the destination QPN names
   drop_congested,        ///< the receiver has not read what was sent before, or there was no memory
   drop_lost_peer,        ///< the receiver died before it read the packet
@@ -40,6 +41,8 @@ enum class PortCounter : std::uint8_t {
   rc_rnr_naks,          ///< requests of a connection for which no receive was posted
   rc_srq_rnr_naks,      ///< the part of these whose shared receive queue was empty
   srq_limit_events,     ///< shared receive queues that fell below their limit
+  cnps_sent,            ///< congestion notifications of connections of an Ethernet port
+  cnps_received,        ///< of these
   rc_duplicates,        ///< requests of a connection that were received again
   rc_sequence_errors,   ///< requests of a connection of which an earlier packet was missing
   uc_dropped_messages,  ///< of unreliable connections: incomplete, or without a receive

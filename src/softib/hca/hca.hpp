@@ -60,6 +60,7 @@ class Hca {
   [[nodiscard]] Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp) { multicast_.detach_all(qp); }
+  [[nodiscard]] std::vector<Gid> multicast_groups() const { return multicast_.groups(); }
 
   /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued. A
   /// connection sends the requests when it is served; for datagrams, call next_packets().

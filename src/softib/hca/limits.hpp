@@ -37,6 +37,8 @@ inline constexpr std::uint32_t kMaxMessage = 1U << 31;  ///< bytes (IBA 9.7.2)
 /// So one connection does not fill the ring to its peer, and acknowledgements pace it.
 inline constexpr std::uint32_t kWindowPackets = 128;
 inline constexpr std::uint32_t kWindowBytes = 1U << 18;
+/// The least time between two congestion notifications of a connection.
+inline constexpr ipoib::Duration kNotificationInterval = std::chrono::microseconds(50);
 inline constexpr std::uint32_t kAtomicBytes = 8;  ///< operand of an atomic operation
 /// Payload behind this many bytes that are not acknowledged is streamed (streaming_copy.hpp).
 inline constexpr std::uint32_t kStreamedAfter = 1U << 16;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "softib/core/ip_gid.hpp"
 #include "softib/hca/queue_pair.hpp"
 
 namespace softib::hca {
@@ -11,7 +12,7 @@ namespace softib::hca {
 using ipoib::Error;
 
 ipoib::Result<void> MulticastTable::attach(QueuePair& qp, const Gid& group, Lid lid) {
-  if (!group.is_multicast() || !ipoib::is_multicast(lid)) {
+  if (!is_ip_multicast(group) || !ipoib::is_multicast(lid)) {
     return Error{EINVAL,
                  "a queue pair can only be attached to a multicast GID with a multicast LID"};
   }
@@ -44,6 +45,13 @@ void MulticastTable::detach_all(QueuePair& qp) {
   for (auto& [key, qps] : groups_) std::erase(qps, &qp);
   std::erase_if(groups_, [](const auto& group) { return group.second.empty(); });
   qp.attachments = 0;
+}
+
+std::vector<Gid> MulticastTable::groups() const {
+  std::vector<Gid> groups;
+  groups.reserve(groups_.size());
+  for (const auto& each : groups_) groups.push_back(each.first.group);
+  return groups;
 }
 
 std::span<QueuePair* const> MulticastTable::attached(const Gid& group, Lid lid) const {

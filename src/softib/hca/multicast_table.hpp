@@ -21,6 +21,8 @@ class MulticastTable {
   /// Detaches a queue pair. Fails with EINVAL if it is not attached.
   [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp);
+  /// The groups of which a queue pair is a member.
+  [[nodiscard]] std::vector<Gid> groups() const;
   [[nodiscard]] std::span<QueuePair* const> attached(const Gid& group, Lid lid) const;
 
  private:

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "ipoib/result.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/ip_gid.hpp"
 #include "wire/packet.hpp"
 
 namespace softib::hca {
@@ -23,11 +23,21 @@ namespace softib::hca {
   return ipoib::Error{EINVAL, "no such entry in the GID table"};
 }
 
+inline constexpr std::uint32_t kFlowLabelMask = 0xfffff;
+
+/// The flow label of a connection of an Ethernet port that has been given none, as the Linux kernel
+/// computes it (rdma_calc_flow_label()).
+[[nodiscard]] inline std::uint32_t flow_label_of(Qpn local, Qpn remote) {
+  auto product = std::uint64_t{local.value()} * remote.value();
+  product ^= product >> 20;
+  product ^= product >> 40;
+  return static_cast<std::uint32_t>(product) & kFlowLabelMask;
+}
+
 /// Sets LRH, GRH and P_Key of a packet that `port` sends.
 inline void set_route(ipoib::wire::DataPacket& packet, const ibv_ah_attr& to,
                       const PortAttributes& port, std::uint16_t pkey_index) {
   constexpr std::uint8_t kServiceLevelMask = 0xf;
-  constexpr std::uint32_t kFlowLabelMask = 0xfffff;
   packet.lrh.sl = ServiceLevel(to.sl & kServiceLevelMask);
   if (!port.is_ethernet()) {
     packet.lrh.dlid = Lid(to.dlid);
@@ -41,7 +51,7 @@ inline void set_route(ipoib::wire::DataPacket& packet, const ibv_ah_attr& to,
   grh.hop_limit = to.grh.hop_limit;
   grh.sgid = port.gid(to.grh.sgid_index);
   grh.dgid = Gid(std::to_array(to.grh.dgid.raw));
-  if (port.is_ethernet() && grh.dgid.is_multicast()) packet.lrh.dlid = kRoceMulticastLid;
+  if (port.is_ethernet() && is_ip_multicast(grh.dgid)) packet.lrh.dlid = kRoceMulticastLid;
 }
 
 }  // namespace softib::hca

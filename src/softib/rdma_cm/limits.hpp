@@ -31,4 +31,7 @@ inline constexpr ipoib::Duration kSaInterval = std::chrono::seconds(1);
 inline constexpr ipoib::Duration kJoinTimeout = std::chrono::seconds(3);
 inline constexpr std::size_t kMaxJoins = 4'096;
 
+/// The rate of paths of an Ethernet port: 40 Gbit/s (IBA 15.2.5.16).
+inline constexpr std::uint8_t kEthernetRate = 7;
+
 }  // namespace softib::rdma_cm

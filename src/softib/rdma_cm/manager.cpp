@@ -426,7 +426,6 @@ namespace {
 wire::PathRecord ethernet_path(const Id& id, const PortAttributes& port) {
   constexpr std::uint8_t kHopLimit = 64;
   constexpr std::uint8_t kLifetime = 16;  // 4.096 us x 2^16: 268 ms
-  constexpr std::uint8_t kRate = 7;       // 40 Gbit/s
   wire::PathRecord path;
   path.dgid = id.dgid;
   path.sgid = source_gid(id, port);
@@ -436,7 +435,7 @@ wire::PathRecord ethernet_path(const Id& id, const PortAttributes& port) {
   path.reversible = true;
   path.numb_path = 1;
   path.mtu = port.mtu;
-  path.rate = kRate;
+  path.rate = kEthernetRate;
   path.lifetime = kLifetime;
   return path;
 }

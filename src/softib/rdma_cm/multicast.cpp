@@ -1,9 +1,11 @@
 // Memberships in multicast groups. The SA has one record for a port and a group, so the processes
-// of a node count their memberships together, and the last one leaves.
+// of a node count their memberships together, and the last one leaves. An Ethernet port has no SA:
+// the interface joins while a queue pair is attached.
 #include <algorithm>
 #include <cerrno>
 
 #include "ipoib/overloaded.hpp"
+#include "softib/core/ip_gid.hpp"
 #include "softib/rdma_cm/limits.hpp"
 #include "softib/rdma_cm/manager.hpp"
 #include "wire/mgid.hpp"
@@ -29,6 +31,13 @@ bool is_chosen_by_sa(const ipoib::Ipv6Address& group) {
   return bytes[0] == 0xff && (bytes[1] & 0xf0) == 0x10 && bytes[2] == 0xa0 && bytes[3] == 0x1b;
 }
 
+/// The group on an Ethernet port is the IP address itself.
+std::optional<Gid> ethernet_group_of(const Address& address) {
+  const auto* const ip = std::get_if<IpEndpoint>(&address);
+  const auto gid = ip != nullptr ? ip_gid(ip->address) : Gid();
+  return is_ip_multicast(gid) ? std::optional(gid) : std::nullopt;
+}
+
 wire::PathRecord path_to(const McMemberRecord& group) {
   wire::PathRecord path;
   path.dgid = group.mgid;
@@ -42,6 +51,21 @@ wire::PathRecord path_to(const McMemberRecord& group) {
   path.mtu = group.mtu;
   path.rate = group.rate;
   return path;
+}
+
+/// The group of an Ethernet port, as the kernel's cma_iboe_join_multicast().
+McMemberRecord ethernet_group(const Gid& mgid, const Id& id, const PortAttributes& port) {
+  constexpr std::uint8_t kHopLimit = 64;
+  McMemberRecord group;
+  group.mgid = mgid;
+  group.port_gid = source_gid(id, port);
+  group.qkey = id.qkey;
+  group.pkey = ipoib::kDefaultPKey;
+  group.mtu = port.mtu;
+  group.rate = kEthernetRate;
+  group.traffic_class = id.tos;
+  group.hop_limit = is_ipv4(mgid) ? kHopLimit : std::uint8_t{1};
+  return group;
 }
 
 }  // namespace
@@ -76,7 +100,8 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   if (!id.hca || !is_bound || id.service != Service::datagram) {
     return Error{EINVAL, "only a datagram ID of an HCA can join"};
   }
-  const auto mgid = group_of(id, group);
+  const PortAttributes port = node_.port(*id.hca);
+  const auto mgid = port.is_ethernet() ? ethernet_group_of(group) : group_of(id, group);
   if (!mgid) return Error{EINVAL, "not an address of a group"};
   if (joins_.size() >= kMaxJoins) return Error{ENOMEM, "too many memberships"};
   Join one;
@@ -89,11 +114,15 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
     ++last_join_;
   } while (last_join_ == 0 || joins_.contains(JoinHandle(last_join_)));
   one.handle = JoinHandle(last_join_);
+  if (port.is_ethernet()) {
+    auto& added = joins_.emplace(one.handle, one).first->second;
+    on_join(added, {one.handle, ethernet_group(one.mgid, id, port)});
+    return one.handle;
+  }
   // This comes before the request, so that no process of the node leaves the group meanwhile.
   if (!mgid->is_zero() && !node_.hold_group(one.hca, one.mgid, one.join_state)) {
     return Error{EAGAIN, "cannot tell the node about the membership"};
   }
-  const PortAttributes port = node_.port(one.hca);
   wire::JoinQuery query = wire::join_query(one.mgid, port.gid(), id.pkey, one.join_state);
   query.record.qkey = id.qkey;
   query.components |= McMemberRecord::kQKey | McMemberRecord::kSl | McMemberRecord::kFlowLabel |
@@ -147,10 +176,11 @@ bool Manager::release_group(const Join& join) {
 
 /// Ends a membership that its ID has, or waits for.
 void Manager::leave(const Join& join, TimePoint now) {
+  const PortAttributes port = node_.port(join.hca);
+  if (port.is_ethernet()) return;
   auto& sa = hcas_.at(join.hca)->sa;
   sa.cancel(join.handle);
   if (!release_group(join)) return;
-  const PortAttributes port = node_.port(join.hca);
   sa.begin(std::monostate(), wire::leave_query(join.mgid, port.gid(), join.join_state), port,
            kJoinTimeout, now);
 }

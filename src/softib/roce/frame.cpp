@@ -11,16 +11,8 @@ namespace {
 
 /// Dynamic ports, from which the kernel takes the source ports of RoCE v2.
 constexpr std::uint16_t kFirstSourcePort = 0xc000;
-constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 
 }  // namespace
-
-std::uint32_t flow_label_of(Qpn local, Qpn remote) {
-  auto product = std::uint64_t{local.value()} * remote.value();
-  product ^= product >> 20;
-  product ^= product >> 40;
-  return static_cast<std::uint32_t>(product) & kFlowLabelMask;
-}
 
 std::uint16_t source_port_of(std::uint32_t flow_label) {
   constexpr std::uint32_t kLowBits = 0x3fff;
@@ -46,7 +38,7 @@ void write_route(const Flow& flow, const IpOptions& options, std::size_t packet_
                  std::span<std::uint8_t, kRouteBytes> to) {
   Lrh lrh;
   lrh.next_header = Lrh::kLnhGlobal;
-  lrh.dlid = flow.destination.is_multicast() ? kRoceMulticastLid : Lid();
+  lrh.dlid = is_ip_multicast(flow.destination) ? kRoceMulticastLid : Lid();
   const auto after_grh = packet_bytes + ipoib::wire::kIcrcSize;
   lrh.length = static_cast<std::uint16_t>((kRouteBytes + after_grh) / Lrh::kWord);
   lrh.emit(to.first(Lrh::kSize));

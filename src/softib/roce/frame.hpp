@@ -37,8 +37,6 @@ struct Route {
 /// it has no GRH.
 [[nodiscard]] std::optional<Route> route_of(ConstBytes headers);
 
-/// The flow label of a connection that has been given none.
-[[nodiscard]] std::uint32_t flow_label_of(Qpn local, Qpn remote);
 [[nodiscard]] std::uint16_t source_port_of(std::uint32_t flow_label);
 
 /// The destination QPN in a BTH.

@@ -155,6 +155,7 @@ void apply(const NetworkInterface& interface, PortAttributes& port) {
   port.max_mtu = 5;
   const auto mtu = mtu_code_of(interface.mtu);
   port.mtu = std::max<std::uint8_t>(mtu, 1);
+  port.network_interface = interface.index;
   port.gids = {};
   std::ranges::copy(interface.gids, port.gids.begin());
   port.pkeys = {};

@@ -12,10 +12,23 @@ void Port::set_sockets(unsigned interface, std::vector<AddressSocket> sockets) {
   std::vector<Gid> addresses;
   addresses.reserve(sockets.size());
   for (const auto& each : sockets) addresses.push_back(each.address);
-  receiver_.set_sockets(std::move(sockets));
+  sockets_ = std::move(sockets);
+  interface_ = interface;
+  groups_.move_to(interface);
   sender_.set_interface(interface);
   const std::lock_guard lock(mutex_);
   addresses_ = std::move(addresses);
+}
+
+ipoib::Result<void> Port::set_groups(std::span<const Gid> groups) {
+  return groups_.set(groups, interface_);
+}
+
+std::size_t Port::poll() {
+  std::size_t packets = 0;
+  for (const auto& each : sockets_) packets += receiver_.poll(each, handler_);
+  for (const auto* const each : groups_.readable()) packets += receiver_.poll(*each, handler_);
+  return packets;
 }
 
 bool Port::is_own(const Gid& gid) const {
@@ -27,16 +40,18 @@ std::size_t Port::send(std::span<const OutgoingPacket* const> packets, SendMode 
                        Delivery& why) {
   SendFailure failure = SendFailure::none;
   const auto sent = sender_.send(packets, mode == SendMode::blocking, failure);
-  why = failure == SendFailure::none      ? Delivery::delivered
-        : failure == SendFailure::no_room ? Delivery::congested
-                                          : Delivery::unreachable;
+  why = failure == SendFailure::none       ? Delivery::delivered
+        : failure == SendFailure::no_room  ? Delivery::congested
+        : failure == SendFailure::too_long ? Delivery::too_long
+                                           : Delivery::unreachable;
   return sent;
 }
 
 std::vector<int> Port::descriptors() const {
   std::vector<int> fds;
-  fds.reserve(receiver_.sockets().size());
-  for (const auto& each : receiver_.sockets()) fds.push_back(each.fd.get());
+  fds.reserve(sockets_.size() + 1);
+  for (const auto& each : sockets_) fds.push_back(each.fd.get());
+  if (groups_.fd() >= 0) fds.push_back(groups_.fd());
   return fds;
 }
 

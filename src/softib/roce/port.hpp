@@ -1,11 +1,12 @@
 // The RoCE port of a process: what it sends leaves by its own sockets, what it receives comes from
-// the sockets of its slot.
+// the sockets of its slot and of its multicast groups.
 #pragma once
 
 #include <functional>
 #include <mutex>
 #include <vector>
 
+#include "softib/roce/group_sockets.hpp"
 #include "softib/roce/receiver.hpp"
 #include "softib/roce/sender.hpp"
 #include "softib/transport/wire.hpp"
@@ -17,19 +18,25 @@ class Port final : public transport::Uplink, public transport::PacketSource {
   /// `handler` gets what comes, and must outlive the port.
   explicit Port(Receiver::Handler& handler) : handler_(handler) {}
 
-  /// Replaces the addresses and the sockets to receive from. Must not be called while poll() runs.
+  // These two must not be called while poll() runs.
+  /// Replaces the addresses and the sockets to receive from.
   void set_sockets(unsigned interface, std::vector<AddressSocket> sockets);
+  /// Replaces the multicast groups. Fails if one of them cannot be joined.
+  [[nodiscard]] ipoib::Result<void> set_groups(std::span<const Gid> groups);
 
   [[nodiscard]] bool is_own(const Gid& gid) const override;
   std::size_t send(std::span<const OutgoingPacket* const> packets, transport::SendMode mode,
                    transport::Delivery& why) override;
-  std::size_t poll() override { return receiver_.poll(handler_); }
+  std::size_t poll() override;
   [[nodiscard]] std::vector<int> descriptors() const override;
 
  private:
   Receiver::Handler& handler_;
   Receiver receiver_;
   Sender sender_;
+  unsigned interface_ = 0;  ///< index
+  std::vector<AddressSocket> sockets_;
+  GroupSockets groups_;
   mutable std::mutex mutex_;
   std::vector<Gid> addresses_;
 };

@@ -69,14 +69,12 @@ bool receive_into(const AddressSocket& socket, std::span<std::uint8_t> buffer, R
 
 Receiver::Receiver() : buffer_(new std::uint8_t[kRouteBytes + kMaxReceive]) {}
 
-std::size_t Receiver::poll(Handler& handler) {
+std::size_t Receiver::poll(const AddressSocket& socket, Handler& handler) {
   std::size_t packets = 0;
-  for (const auto& socket : sockets_) {
-    for (std::size_t i = 0; i < kReceivesPerPoll; ++i) {
-      const auto received = receive(socket, handler);
-      if (received == 0) break;
-      packets += received;
-    }
+  for (std::size_t i = 0; i < kReceivesPerPoll; ++i) {
+    const auto received = receive(socket, handler);
+    if (received == 0) break;
+    packets += received;
   }
   return packets;
 }

@@ -1,4 +1,4 @@
-// Receives the packets of a process from the UDP sockets of its slot.
+// Receives the packets of a process from UDP sockets.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace softib::roce {
 
-/// Most calls of recvmsg(2) of one poll, so that a flood delays others by so much.
+/// Most calls of recvmsg(2) for one socket in one poll, so that a flood delays others by so much.
 inline constexpr std::size_t kReceivesPerPoll = 16;
 
 /// A socket, and the address that it is bound to.
@@ -43,12 +43,9 @@ class Receiver {
   };
 
   Receiver();
-  /// Replaces the sockets.
-  void set_sockets(std::vector<AddressSocket> sockets) { sockets_ = std::move(sockets); }
-  [[nodiscard]] const std::vector<AddressSocket>& sockets() const { return sockets_; }
-  /// Delivers what is in the sockets, but not more than kReceivesPerPoll times the buffer of one.
-  /// Returns the number of packets.
-  std::size_t poll(Handler& handler);
+  /// Delivers what is in a socket, but not more than kReceivesPerPoll times its buffer. Returns the
+  /// number of packets.
+  std::size_t poll(const AddressSocket& socket, Handler& handler);
   /// Delivers datagrams, which begin kRouteBytes after the begin of `buffer`, and overwrites them.
   /// Returns their number, right or wrong.
   std::size_t deliver(const Received& received, std::span<std::uint8_t> buffer, Handler& handler);
@@ -57,7 +54,6 @@ class Receiver {
   [[nodiscard]] std::size_t receive(const AddressSocket& from, Handler& handler);
   [[nodiscard]] bool is_valid(ConstBytes datagram, const Flow& flow, std::size_t index);
 
-  std::vector<AddressSocket> sockets_;
   std::unique_ptr<std::uint8_t[]> buffer_;
   std::vector<bool> valid_;  ///< of the datagrams that were received at once
   IdentificationCheck identifications_;

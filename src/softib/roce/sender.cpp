@@ -235,8 +235,10 @@ SendFailure Sender::flush(Message& message, bool may_wait) {
       return SendFailure::none;
     case EMSGSIZE:
       return SendFailure::too_long;
-    case EIO:
     case EINVAL:
+      // A datagram of several that is longer than the path's MTU.
+      return count == 1 ? SendFailure::unreachable : SendFailure::too_long;
+    case EIO:
       if (count == 1) return SendFailure::unreachable;
       // The interface cannot have datagrams taken apart: from now on each is sent alone.
       segments_ = false;

@@ -40,6 +40,34 @@ Result<FileDescriptor> open_socket(const Gid& address) {
   return socket;
 }
 
+/// Opens a socket that receives at port 4791 of an address. `sharing` is the option for several
+/// sockets at one address.
+Result<FileDescriptor> open_receive_socket(const Gid& address, unsigned interface, int sharing) {
+  auto socket = open_socket(address);
+  if (!socket) return socket;
+  set(*socket, SOL_SOCKET, sharing, 1);
+  set(*socket, SOL_SOCKET, SO_RCVBUF, kBuffer);
+  set(*socket, SOL_UDP, UDP_GRO, 1);
+  if (is_ipv4(address)) {
+    set(*socket, IPPROTO_IP, IP_RECVTOS, 1);
+    set(*socket, IPPROTO_IP, IP_RECVTTL, 1);
+  } else {
+    set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  }
+  const SocketAddress at(address, kUdpPort, interface);
+  if (::bind(socket->get(), at.get(), at.size) == 0) return socket;
+  const int code = errno;
+  std::string message = "cannot receive at UDP port " + std::to_string(kUdpPort) + " of " +
+                        address.to_string() + ": " + std::strerror(code);
+  if (code == EADDRINUSE) {
+    message +=
+        "; the kernel's rdma_rxe has it in the initial network namespace once its module is "
+        "loaded (`modprobe -r rdma_rxe`), or another user's softib";
+  }
+  return Error{code, message};
+}
+
 /// The number of the socket in its group by the destination QPN, which is in the low 24 bits of the
 /// second word of the BTH: 0 for QP0 and QP1, else the slot and 1 (QpnLayout).
 std::array<sock_filter, 8> filter_by_qpn() {
@@ -58,6 +86,21 @@ std::array<sock_filter, 8> filter_by_qpn() {
 
 }  // namespace
 
+Result<FileDescriptor> open_group_socket(const Gid& group, unsigned interface) {
+  auto socket = open_receive_socket(group, interface, SO_REUSEADDR);
+  if (!socket) return socket;
+  group_req request{};
+  request.gr_interface = interface;
+  const SocketAddress at(group, kUdpPort, interface);
+  std::memcpy(&request.gr_group, at.get(), at.size);
+  const int level = is_ipv4(group) ? IPPROTO_IP : IPPROTO_IPV6;
+  if (::setsockopt(socket->get(), level, MCAST_JOIN_GROUP, &request, sizeof request) != 0) {
+    return Error{errno, "cannot join the multicast group " + group.to_string() + ": " +
+                            std::strerror(errno)};
+  }
+  return socket;
+}
+
 Result<ReceiveSockets> ReceiveSockets::open(const Gid& address, unsigned interface) {
   ReceiveSockets sockets(address, interface);
   if (auto added = sockets.add(); !added) return added.error();
@@ -65,30 +108,8 @@ Result<ReceiveSockets> ReceiveSockets::open(const Gid& address, unsigned interfa
 }
 
 Result<void> ReceiveSockets::add() {
-  auto socket = open_socket(address_);
+  auto socket = open_receive_socket(address_, interface_, SO_REUSEPORT);
   if (!socket) return socket.error();
-  set(*socket, SOL_SOCKET, SO_REUSEPORT, 1);
-  set(*socket, SOL_SOCKET, SO_RCVBUF, kBuffer);
-  set(*socket, SOL_UDP, UDP_GRO, 1);
-  if (is_ipv4(address_)) {
-    set(*socket, IPPROTO_IP, IP_RECVTOS, 1);
-    set(*socket, IPPROTO_IP, IP_RECVTTL, 1);
-  } else {
-    set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-    set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
-  }
-  const SocketAddress at(address_, kUdpPort, interface_);
-  if (::bind(socket->get(), at.get(), at.size) != 0) {
-    const int code = errno;
-    std::string message = "cannot receive at UDP port " + std::to_string(kUdpPort) + " of " +
-                          address_.to_string() + ": " + std::strerror(code);
-    if (code == EADDRINUSE) {
-      message +=
-          "; the kernel's rdma_rxe has it in the initial network namespace once its module is "
-          "loaded (`modprobe -r rdma_rxe`), or another user's softib";
-    }
-    return Error{code, message};
-  }
   auto filter = filter_by_qpn();
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   if (sockets_.empty() && ::setsockopt(socket->get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF,
@@ -122,6 +143,14 @@ Result<FileDescriptor> open_send_socket(const Gid& address, unsigned interface,
   auto socket = open_socket(address);
   if (!socket) return socket.error();
   set(*socket, SOL_SOCKET, SO_SNDBUF, kBuffer);
+  // Where multicast packets leave; those of link-local addresses name it themselves.
+  if (is_ipv4(address)) {
+    ip_mreqn by{};
+    by.imr_ifindex = static_cast<int>(interface);
+    (void)::setsockopt(socket->get(), IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by);
+  } else {
+    set(*socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface));
+  }
   const SocketAddress at(address, port, interface);
   if (::bind(socket->get(), at.get(), at.size) != 0) {
     return Error{errno, std::string("cannot send from ") + address.to_string() + ": " +

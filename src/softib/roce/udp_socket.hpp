@@ -45,6 +45,11 @@ class ReceiveSockets {
   std::vector<Socket> sockets_;
 };
 
+/// Opens a socket to receive what is sent to a multicast group, and joins it on an interface.
+/// Several processes may have one.
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_group_socket(const Gid& group,
+                                                                     unsigned interface);
+
 /// Opens a socket to send from an address and UDP source port, without waiting. Fails with
 /// EADDRINUSE if the port is taken.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_send_socket(const Gid& address,

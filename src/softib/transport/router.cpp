@@ -127,7 +127,7 @@ void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
 
 /// Sends packets, and counts those that are done with: sent, or dropped for another reason than
 /// lack of room.
-std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
+TrySent Router::try_send(std::span<const OutgoingPacket> batch) {
   std::array<const OutgoingPacket*, kChunk> packets;
   batch = batch.first(std::min(batch.size(), packets.size()));
   const auto& first = batch.front();
@@ -163,16 +163,16 @@ std::size_t Router::try_send(std::span<const OutgoingPacket> batch) {
 }
 
 /// The same for packets of an Ethernet port.
-std::size_t Router::try_send_by_gid(std::span<const OutgoingPacket> batch) {
+TrySent Router::try_send_by_gid(std::span<const OutgoingPacket> batch) {
   std::array<const OutgoingPacket*, kChunk> all;
   for (std::size_t i = 0; i < batch.size(); ++i) all[i] = &batch[i];
   const Packets packets(all.data(), batch.size());
   const auto& first = batch.front();
-  const auto done = uplink_->is_own(destination_gid(first))
-                        ? try_deliver({hca_, QpnLayout::slot(first.destination)}, packets)
-                        : send_up(packets, SendMode::as_room_permits);
-  (void)count_sent(packets.first(done));
-  return done;
+  const TrySent sent = uplink_->is_own(destination_gid(first))
+                           ? try_deliver({hca_, QpnLayout::slot(first.destination)}, packets)
+                           : send_up(packets, SendMode::as_room_permits);
+  (void)count_sent(packets.first(sent.done));
+  return sent;
 }
 
 /// The number of packets, from the first, that switches let pass. If it is 0, the first has been
@@ -265,18 +265,24 @@ void Router::send_by_gid(Packets packets, SendMode mode) {
   }
 }
 
-/// Returns how many packets are done with. Those that cannot be sent are dropped and counted; but
-/// those that there is no room for only if they need not be offered again.
-std::size_t Router::send_up(Packets packets, SendMode mode) {
+/// Packets that cannot be sent are dropped and counted; but those that there is no room for only if
+/// they need not be offered again.
+TrySent Router::send_up(Packets packets, SendMode mode) {
+  using fabric::PortCounter;
   Delivery why = Delivery::delivered;
-  const auto sent = uplink_->send(packets, mode, why);
-  if (sent == packets.size()) return sent;
-  if (why == Delivery::congested && mode == SendMode::as_room_permits) return sent;
-  const auto left = count_packets(packets.subspan(sent));
-  count(why == Delivery::congested ? fabric::PortCounter::drop_congested
-                                   : fabric::PortCounter::drop_unreachable,
-        left);
-  return packets.size();
+  TrySent sent = uplink_->send(packets, mode, why);
+  if (sent.done == packets.size()) return sent;
+  const bool is_congested = why == Delivery::congested;
+  sent.is_too_long = why == Delivery::too_long;
+  if (is_congested && mode == SendMode::as_room_permits) return sent;
+  const auto left = packets.subspan(sent.done);
+  count(sent.is_too_long ? PortCounter::drop_too_long
+        : is_congested   ? PortCounter::drop_congested
+                         : PortCounter::drop_unreachable,
+        count_packets(sent.is_too_long ? left.first(1) : left));
+  if (sent.is_too_long && mode == SendMode::as_room_permits) return sent;
+  if (!sent.is_too_long || left.size() == 1) return packets.size();
+  return send_up(left.subspan(1), mode);
 }
 
 void Router::deliver_from_network(ConstBytes bytes, Qpn destination) {
@@ -549,6 +555,7 @@ void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t pack
     case Delivery::congested:
     case Delivery::refused:
     case Delivery::unreachable:
+    case Delivery::too_long:
       count(fabric::PortCounter::drop_congested, packets);
       break;
     case Delivery::no_process:

@@ -43,7 +43,7 @@ class Router {
   /// to every process of every node in the group, the sender's own included.
   void send(std::span<const OutgoingPacket> batch, SendMode mode);
   /// Sends packets of a connection; see ConnectedSink.
-  [[nodiscard]] std::size_t try_send(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] TrySent try_send(std::span<const OutgoingPacket> batch);
   [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
   /// Sends one MAD packet, LRH to padding.
   void send_mad(ConstBytes packet) { send_mad(packet, {packet}); }
@@ -85,9 +85,9 @@ class Router {
   void send_mads(Packets packets);
   void multicast(Packets packets, std::uint64_t bytes, SendMode mode);
   void multicast_checked(Packets packets, SendMode mode);
-  [[nodiscard]] std::size_t try_send_by_gid(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] TrySent try_send_by_gid(std::span<const OutgoingPacket> batch);
   void send_by_gid(Packets packets, SendMode mode);
-  [[nodiscard]] std::size_t send_up(Packets packets, SendMode mode);
+  [[nodiscard]] TrySent send_up(Packets packets, SendMode mode);
   void deliver_at_node(NodeIndex node, Packets packets, SendMode mode);
   std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);

@@ -30,7 +30,8 @@ enum class Delivery : std::uint8_t {
   no_process,   ///< no process has the slot
   congested,    ///< the receiver has not read its ring in time, or its messages
   refused,      ///< the system had no descriptor or memory for the connection
-  unreachable,  ///< there is no route to the address, or the packet is too long for it
+  unreachable,  ///< there is no route to the address
+  too_long,     ///< the path takes only shorter packets
   lost,         ///< the receiver died while we sent
 };
 

@@ -52,6 +52,8 @@ constexpr std::array kDrops = {
     Drop{&hca::HcaCounters::shared_rnr_naks, fabric::PortCounter::rc_srq_rnr_naks},
     Drop{&hca::HcaCounters::shared_limits, fabric::PortCounter::srq_limit_events},
     Drop{&hca::HcaCounters::qp_errors, fabric::PortCounter::qp_errors},
+    Drop{&hca::HcaCounters::notifications_sent, fabric::PortCounter::cnps_sent},
+    Drop{&hca::HcaCounters::notifications_received, fabric::PortCounter::cnps_received},
     Drop{&hca::HcaCounters::duplicates, fabric::PortCounter::rc_duplicates},
     Drop{&hca::HcaCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
     Drop{&hca::HcaCounters::dropped_messages, fabric::PortCounter::uc_dropped_messages},
@@ -287,14 +289,43 @@ ipoib::Result<void> Device::destroy(hca::Hca& hca, hca::QueuePair& qp) {
   return destroyed;
 }
 
+ipoib::Result<void> Device::attach(hca::QueuePair& qp, const Gid& group, Lid lid) {
+  const std::lock_guard lock(groups_mutex_);
+  if (auto attached = hca()->attach(qp, group, lid); !attached) return attached;
+  auto joined = follow_groups();
+  if (!joined) (void)hca()->detach(qp, group, lid);
+  return joined;
+}
+
+ipoib::Result<void> Device::detach(hca::QueuePair& qp, const Gid& group, Lid lid) {
+  const std::lock_guard lock(groups_mutex_);
+  if (auto detached = hca()->detach(qp, group, lid); !detached) return detached;
+  (void)follow_groups();
+  return {};
+}
+
+/// Requires groups_mutex_. The model is not locked meanwhile: the thread that delivers packets needs
+/// it, and is waited for.
+ipoib::Result<void> Device::follow_groups() {
+  std::vector<Gid> groups;
+  {
+    const auto access = hca();
+    if (!access->port().is_ethernet()) return {};
+    groups = access->multicast_groups();
+  }
+  return endpoint_.set_groups(groups);
+}
+
 /// All go before anything is sent: the program may have released the memory of their responses.
 void Device::destroy_all(const std::unordered_set<Qp*>& qps) {
+  const std::lock_guard lock(groups_mutex_);
   change([&](hca::Hca& hca) {
     for (const Qp* const qp : qps) {
       hca.detach_all(*qp->model);
       (void)destroy(hca, *qp->model);
     }
   });
+  (void)follow_groups();
 }
 
 ipoib::Result<transport::WakeupSocket> Device::make_wakeup_socket() {

@@ -96,6 +96,10 @@ class Device final : public endpoint::PacketReceiver {
   // These methods destroy the model's object and remove it from the wakeup policy.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
+  /// Attaches to or detaches from a multicast group. An Ethernet port also joins or leaves it on its
+  /// network interface.
+  [[nodiscard]] ipoib::Result<void> attach(hca::QueuePair& qp, const Gid& group, Lid lid);
+  [[nodiscard]] ipoib::Result<void> detach(hca::QueuePair& qp, const Gid& group, Lid lid);
   /// Also their memberships of groups; without the responses that they owe.
   void destroy_all(const std::unordered_set<Qp*>& qps);
   [[nodiscard]] ipoib::Result<transport::WakeupSocket> make_wakeup_socket();
@@ -148,6 +152,7 @@ class Device final : public endpoint::PacketReceiver {
   void dispatch(const hca::AsyncEvent& event);
   void report_drops();
   void send_responses(hca::QueuePair& qp);
+  [[nodiscard]] ipoib::Result<void> follow_groups();
   ipoib::Result<void> destroy(hca::Hca& hca, hca::QueuePair& qp);
   static void lock_for_fork();
   static void unlock_after_fork();
@@ -155,6 +160,7 @@ class Device final : public endpoint::PacketReceiver {
 
   endpoint::Endpoint& endpoint_;
   ListedDevice listed_;
+  std::mutex groups_mutex_;  ///< taken before mutex_
   AdaptiveMutex mutex_;
   ProcessMemory memory_;
   hca::Hca hca_;

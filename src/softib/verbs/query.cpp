@@ -157,6 +157,7 @@ ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
   std::ranges::copy(port->gid(static_cast<std::size_t>(index)).bytes(), entry.gid.raw);
   entry.gid_index = static_cast<std::uint32_t>(index);
   entry.port_num = number;
+  entry.ndev_ifindex = port->network_interface;
   entry.gid_type = port->is_ethernet() ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
   return entry;
 }

@@ -260,12 +260,12 @@ SOFTIB_ABI int ibv_destroy_qp(ibv_qp* qp) {
 
 SOFTIB_ABI int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   return verb(
-      [&] { return of(qp->context).device.hca()->attach(*of(qp).model, group_of(gid), Lid(lid)); });
+      [&] { return of(qp->context).device.attach(*of(qp).model, group_of(gid), Lid(lid)); });
 }
 
 SOFTIB_ABI int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   return verb(
-      [&] { return of(qp->context).device.hca()->detach(*of(qp).model, group_of(gid), Lid(lid)); });
+      [&] { return of(qp->context).device.detach(*of(qp).model, group_of(gid), Lid(lid)); });
 }
 
 }  // namespace softib::verbs

@@ -1,5 +1,7 @@
 #include "softib/view/tree.hpp"
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -66,6 +68,12 @@ std::string rate_text(const ipoib::wire::PortInfo& info) {
   const auto mbps = ipoib::wire::link_mbps(info.link_width_active, info.link_speed_active);
   const auto text = std::to_string(mbps / 1000);
   return text + (mbps % 1000 == 500 ? ".5" : "") + " Gb/sec";
+}
+
+/// The name of the network interface of a port in this network namespace; empty if it has none.
+std::string interface_of(const PortAttributes& port) {
+  std::array<char, IF_NAMESIZE> name{};
+  return ::if_indextoname(port.network_interface, name.data()) != nullptr ? name.data() : "";
 }
 
 struct NamedCounter {
@@ -170,6 +178,9 @@ void Tree::add_hca(const ShownHca& hca) {
   add_file(folder + "/node_type", "1: CA");
   add_file(folder + "/sys_image_guid", guid_text(hca.node.port.node_guid));
   add_file(folder + "/device/numa_node", "-1");
+  if (const auto interface = interface_of(hca.node.port); !interface.empty()) {
+    add(folder + "/device/net/" + interface, {.kind = Entry::Kind::folder});
+  }
   for (unsigned port = 1; port <= connected; ++port) {
     add_port(folder + "/ports/" + std::to_string(port), hca, port);
   }
@@ -187,10 +198,14 @@ void Tree::add_port(const std::string& folder, const ShownHca& hca, unsigned num
   add_file(folder + "/sm_lid", format("0x%x", info.sm_lid.value()));
   add_file(folder + "/sm_sl", std::to_string(info.sm_sl.value()));
   add_file(folder + "/state", state_text(info.port_state));
+  const auto interface = interface_of(port);
   for (std::size_t i = 0; i < port.gid_table_size(); ++i) {
     const auto index = std::to_string(i);
     add_file(folder + "/gids/" + index, in_groups(port.gid(i).bytes()));
     add_file(folder + "/gid_attrs/types/" + index, port.is_ethernet() ? "RoCE v2" : "IB/RoCE v1");
+    if (!interface.empty() && !port.gid(i).is_zero()) {
+      add_file(folder + "/gid_attrs/ndevs/" + index, interface);
+    }
   }
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     add_file(folder + "/pkeys/" + std::to_string(i), format("0x%04x", port.pkeys[i].value()));

@@ -6,7 +6,9 @@
 #include <type_traits>
 
 #include "softib/hca/limits.hpp"
+#include "softib/hca/queue_pair.hpp"
 #include "softib/hca/route.hpp"
+#include "wire/congestion_notification.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::hca {
@@ -27,12 +29,23 @@ bool is_valid_mtu(const ibv_mtu& passed) {
   return code >= IBV_MTU_256 && code <= IBV_MTU_4096;
 }
 
+void set_destination(ipoib::wire::DataPacket& packet, const ConnectionAttributes& attributes,
+                     const QueuePair& from, const PortAttributes& port) {
+  set_route(packet, attributes.path, port, from.pkey_index());
+  if (port.is_ethernet() && packet.grh->flow_label == 0) {
+    packet.grh->flow_label = flow_label_of(from.number(), attributes.peer);
+  }
+  packet.bth.destination = attributes.peer;
+}
+
 }  // namespace
 
 void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttributes& attributes,
-                   const PortAttributes& port, std::uint16_t pkey_index, OutgoingPacket& out) {
-  set_route(packet, attributes.path, port, pkey_index);
-  packet.bth.destination = attributes.peer;
+                   const QueuePair& from, const PortAttributes& port, OutgoingPacket& out) {
+  set_destination(packet, attributes, from, port);
+  if (port.is_ethernet()) {
+    packet.grh->traffic_class = ipoib::wire::markable(packet.grh->traffic_class);
+  }
   auto payload = out.payload_size;
   if (packet.packets > 1) {
     payload = attributes.mtu();
@@ -41,6 +54,17 @@ void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttribu
   out.header_size = packet.emit_headers(payload, out.header);
   if (packet.bth.pad != 0) out.add(ConstBytes(kPadding).first(packet.bth.pad));
   out.purpose = ipoib::wire::is_response(packet.opcode) ? Purpose::response : Purpose::request;
+  out.dlid = packet.lrh.dlid;
+  out.destination = attributes.peer;
+}
+
+void write_notification(const ConnectionAttributes& attributes, const QueuePair& from,
+                        const PortAttributes& port, OutgoingPacket& out) {
+  ipoib::wire::CongestionNotification packet;
+  set_destination(packet, attributes, from, port);
+  out.clear();
+  out.header_size = packet.emit(out.header);
+  out.purpose = Purpose::response;
   out.dlid = packet.lrh.dlid;
   out.destination = attributes.peer;
 }

@@ -9,6 +9,8 @@
 
 namespace softib::hca {
 
+class QueuePair;
+
 struct ConnectionAttributes {
   ibv_ah_attr path{};
   ibv_mtu path_mtu = IBV_MTU_256;
@@ -40,10 +42,14 @@ struct ConnectionAttributes {
   return length == 0 ? 1 : (length - 1) / mtu + 1;
 }
 
-/// Completes the headers of a packet or a run, the payload of which is in `out`, and writes them
-/// there. The caller has set service, opcode, PSN, number of packets, and the fields of the opcode.
+/// Completes the headers of a packet or a run of `from`, the payload of which is in `out`, and writes
+/// them there. The caller has set service, opcode, PSN, number of packets, and the fields of the opcode.
 void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttributes& attributes,
-                   const PortAttributes& port, std::uint16_t pkey_index, OutgoingPacket& out);
+                   const QueuePair& from, const PortAttributes& port, OutgoingPacket& out);
+
+/// Writes the packet that tells the peer of `from` of congestion.
+void write_notification(const ConnectionAttributes& attributes, const QueuePair& from,
+                        const PortAttributes& port, OutgoingPacket& out);
 
 /// Whether a port can carry a connection with the attributes of `mask`: their ranges, the path and
 /// its MTU.

@@ -5,7 +5,9 @@
 
 #include "softib/hca/admission.hpp"
 #include "softib/hca/events.hpp"
+#include "softib/hca/limits.hpp"
 #include "softib/hca/queue_pair.hpp"
+#include "wire/congestion_notification.hpp"
 
 namespace softib::hca {
 
@@ -26,7 +28,7 @@ bool Connection::takes(const ConnectedPacket& packet) const {
   return qp_.config().type != (is_response ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
 }
 
-bool Connection::is_from_peer(const ConnectedPacket& packet) const {
+bool Connection::is_from_peer(const ipoib::wire::DataPacket& packet) const {
   const auto& path = attributes.path;
   // What a program gives as DLID of an Ethernet port means nothing.
   if (!hca_.port.is_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
@@ -44,6 +46,8 @@ bool Connection::expects(const PacketRun& run) const {
 void Connection::receive(const ConnectedPacket& packet) {
   hca_.counters.received_packets += packet.packets;
   hca_.counters.received_bytes += packet.payload.size();
+  is_marked_ |= hca_.port.is_ethernet() && packet.grh &&
+                ipoib::wire::is_marked(packet.grh->traffic_class);
   if (!std::exchange(is_established_, true) && qp_.state() == IBV_QPS_RTR) {
     hca_.events.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, &qp_});
   }
@@ -56,10 +60,21 @@ void Connection::receive(const ConnectedPacket& packet) {
   }
 }
 
+void Connection::congestion_notified() {
+  ++hca_.counters.notifications_received;
+  requester.congested();
+}
+
 Connection::Left Connection::send(ipoib::TimePoint now, Outbox& outbox, ConnectedSink& sink) {
-  const auto left = send_responses(outbox, sink);
-  if (left == Left::no_room || !qp_.can_send() || requester.is_paused(now)) return left;
-  return std::max(left, send_requests(outbox, sink));
+  if (is_marked_ && now >= may_notify_at_) send_notification(now, sink);
+  auto left = send_responses(outbox, sink);
+  if (left != Left::no_room && qp_.can_send() && !requester.is_paused(now)) {
+    left = std::max(left, send_requests(outbox, sink));
+  }
+  if (!std::exchange(is_path_too_small_, false)) return left;
+  hca_.events.raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp_});
+  requester.abandon(IBV_WC_LOC_LEN_ERR);
+  return Left::nothing;
 }
 
 Connection::Left Connection::send_responses(Outbox& outbox, ConnectedSink& sink) {
@@ -81,16 +96,30 @@ Connection::Left Connection::send_requests(Outbox& outbox, ConnectedSink& sink) 
   return sent == 0 ? Left::nothing : Left::more;
 }
 
+/// Tells the peer that its packets were marked, at most once in kNotificationInterval. READ responses
+/// come as fast as this side asks for them, so it also slows itself down.
+void Connection::send_notification(ipoib::TimePoint now, ConnectedSink& sink) {
+  is_marked_ = false;
+  may_notify_at_ = now + kNotificationInterval;
+  if (requester.has_started()) requester.congested();
+  OutgoingPacket out;
+  write_notification(attributes, qp_, hca_.port, out);
+  // One that there is no room for is followed by others if the congestion lasts.
+  if (offer({&out, 1}, sink) != 0) ++hca_.counters.notifications_sent;
+}
+
 /// Offers packets to the receiver, and returns how many of them, from the first, are done with.
 /// Packets that the port cannot send are lost; a reliable connection sends them again when no
-/// acknowledgement comes.
+/// acknowledgement comes. One that is too long for the path never gets there: the queue pair fails.
 std::size_t Connection::offer(std::span<const OutgoingPacket> packets, ConnectedSink& sink) {
   if (packets.empty()) return 0;
   const Admission admission(hca_.port, hca_.counters);
   if (!admission.leaves(qp_, count_packets(packets))) return packets.size();
-  const auto sent = packets.first(sink.try_send(packets));
+  const auto result = sink.try_send(packets);
+  const auto sent = packets.first(result.done);
   hca_.counters.sent_packets += count_packets(sent);
   for (const auto& packet : sent) hca_.counters.sent_bytes += packet.payload_size;
+  is_path_too_small_ |= result.is_too_long;
   return sent.size();
 }
 

@@ -31,13 +31,15 @@ class Connection : public ScheduleEntry {
   // Packets of the peer.
   /// Whether the connection takes such packets: it has their service, and the side they are for.
   [[nodiscard]] bool takes(const ConnectedPacket& packet) const;
-  /// Whether the packet comes from the peer. It names no source queue pair, so LID and GID must be
+  /// Whether a packet comes from the peer. It names no source queue pair, so LID and GID must be
   /// those that the connection leads to (IBA 9.6.1.5).
-  [[nodiscard]] bool is_from_peer(const ConnectedPacket& packet) const;
+  [[nodiscard]] bool is_from_peer(const ipoib::wire::DataPacket& packet) const;
   /// Whether all packets of a run come as expected, so that they may be handled as one.
   [[nodiscard]] bool expects(const PacketRun& run) const;
   /// Handles a packet, or a run, that has passed all checks.
   void receive(const ConnectedPacket& packet);
+  /// The peer has got packets of this connection that a switch has marked.
+  void congestion_notified();
 
   /// Sends responses, then requests, by way of `outbox`.
   [[nodiscard]] Left send(ipoib::TimePoint now, Outbox& outbox, ConnectedSink& sink);
@@ -60,12 +62,16 @@ class Connection : public ScheduleEntry {
  private:
   [[nodiscard]] Left send_responses(Outbox& outbox, ConnectedSink& sink);
   [[nodiscard]] Left send_requests(Outbox& outbox, ConnectedSink& sink);
+  void send_notification(ipoib::TimePoint now, ConnectedSink& sink);
   [[nodiscard]] std::size_t offer(std::span<const OutgoingPacket> packets, ConnectedSink& sink);
 
   QueuePair& qp_;
   const Dependencies& hca_;
   bool is_established_ = false;  ///< a packet of the peer has come
   bool is_draining_ = false;     ///< in SQD, and requests that were started are not complete
+  bool is_marked_ = false;       ///< a packet of the peer was, and the peer has not been told
+  ipoib::TimePoint may_notify_at_{};
+  bool is_path_too_small_ = false;  ///< for a packet that has been offered
 };
 
 }  // namespace softib::hca

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "softib/core/packet_run.hpp"
+#include "wire/congestion_notification.hpp"
 
 namespace softib::hca {
 
@@ -27,6 +28,7 @@ void Connections::change_state(Connection& connection, ibv_qp_state from) {
 
 void Connections::receive(const ArrivedPacket& from) {
   if (from.gso.packets == 1) {
+    if (hca_.port.is_ethernet() && take_notification(from)) return;
     if (const auto packet = ConnectedPacket::parse(from.bytes)) {
       return receive(*packet, packet->payload.size());
     }
@@ -39,6 +41,25 @@ void Connections::receive(const ArrivedPacket& from) {
     return;
   }
   hca_.counters.drop_malformed += from.gso.packets;
+}
+
+/// Returns whether it is a congestion notification.
+bool Connections::take_notification(const ArrivedPacket& from) {
+  const auto packet = ipoib::wire::CongestionNotification::parse(from.bytes);
+  if (!packet) return false;
+  const Arrival arrival{*packet, packet->payload.size()};
+  if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return true;
+  auto* const qp = qps_.find(packet->bth.destination);
+  if (qp == nullptr || !qp->is_connected()) {
+    ++hca_.counters.drop_unknown_qp;
+  } else if (admission_.reaches(*qp, arrival)) {
+    if (qp->connection().is_from_peer(*packet)) {
+      qp->connection().congestion_notified();
+    } else {
+      ++hca_.counters.drop_lid;
+    }
+  }
+  return true;
 }
 
 /// Handles a packet, or several as one, of which the longest has `longest` bytes of payload.

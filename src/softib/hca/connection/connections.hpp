@@ -48,6 +48,7 @@ class Connections {
  private:
   void receive(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
   [[nodiscard]] Connection* accept(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
+  [[nodiscard]] bool take_notification(const ArrivedPacket& from);
   [[nodiscard]] Connection::Left serve(Connection& connection, ipoib::TimePoint now,
                                        ConnectedSink& sink);
   void set_needs_responses(Connection& connection, bool needs_responses);

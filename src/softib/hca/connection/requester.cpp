@@ -123,7 +123,7 @@ ibv_wc_status Requester::build_packet(const RequestPacket& planned, Outbox& to) 
       out.add({sends.copied(planned.position) + offset, size});
     }
   }
-  write_headers(packet, attributes_, hca_.port, qp_.pkey_index(), out);
+  write_headers(packet, attributes_, qp_, hca_.port, out);
   return IBV_WC_SUCCESS;
 }
 
@@ -282,6 +282,11 @@ void Requester::fail(ibv_wc_status status) {
   }
   ++hca_.counters.send_errors;
   hca_.completions.complete_send(qp_, status);
+  if (qp_.state() != IBV_QPS_ERR) hca_.completions.enter_error(qp_);
+}
+
+void Requester::abandon(ibv_wc_status status) {
+  if (qp_.can_send() && window_.has_started()) return fail(status);
   if (qp_.state() != IBV_QPS_ERR) hca_.completions.enter_error(qp_);
 }
 

@@ -44,9 +44,15 @@ class Requester {
   void handle_acknowledge(const ConnectedPacket& packet);
   void handle_response(const ConnectedPacket& packet);
 
+  /// A switch has marked packets of the connection; fewer are in flight for some time.
+  void congested() { window_.congested(); }
+
   /// Sends again if an acknowledgement should have come by now. That of a peer that has not taken
   /// our packets yet may come later.
   void check_timeout(ipoib::TimePoint now, ConnectedSink& sink);
+  /// Completes the oldest request with an error, if one has been started, and moves the queue pair
+  /// to the error state.
+  void abandon(ibv_wc_status status);
   /// Whether the requester sends nothing now because the peer was not ready.
   [[nodiscard]] bool is_paused(ipoib::TimePoint now) { return window_.is_paused(now); }
   /// When is_paused() changes, or check_timeout() has something to do.

@@ -26,7 +26,8 @@ void SendWindow::start(Psn first) {
   assert(sends_.waiting() == 0);
   started_ = sends_.next_position();
   cursor_ = {started_, 0, first};
-  unacked_ = end_ = first;
+  unacked_ = end_ = asked_ = first;
+  congestion_ = {};
   reads_.clear();
   is_recovering_ = false;
   retries = rnr_retries = 0;
@@ -40,7 +41,8 @@ std::size_t SendWindow::plan(std::span<RequestPacket> out, const ConnectionAttri
   // Acknowledgements of what was sent before it went back may have overtaken the cursor.
   if (cursor_.psn - unacked_ < 0) move_cursor_to_unacked();
   const auto mtu = with.mtu();
-  const auto window = window_of(mtu);
+  const auto window = congestion_.limit(window_of(mtu));
+  const bool is_limited = window < window_of(mtu);
   auto next = cursor_;
   auto reads = reads_.size();
   std::size_t count = 0;
@@ -48,25 +50,35 @@ std::size_t SendWindow::plan(std::span<RequestPacket> out, const ConnectionAttri
   while (sent < kSendBatch && count < out.size()) {
     if (next.position == started_ && !(may_start && start_next(next.psn, mtu, reads != 0))) break;
     const auto& request = at(next.position);
-    const auto room = window - static_cast<std::uint32_t>(next.psn - unacked_);
+    const auto room = this->room(next.psn, window);
     const auto left = request.packets - next.index;
     // Several acknowledgements for each window keep the packets flowing.
-    const auto share = window / 4;
+    const auto share = std::max(window / 4, 1U);
     auto packets = std::min({left, kRunBytes / mtu, share, room});
     if (request.has_response()) {
       if (reads >= with.max_sent_reads) break;
-      packets = std::min({left, kReadBytes / mtu, window});
+      packets = std::min({left, kReadBytes / mtu, is_limited ? room : window});
       ++reads;
     }
     if (packets == 0 || packets > room) break;
     const auto end = next.index + packets;
     const bool is_last = end == request.packets;
-    out[count] = {next.position, next.index, packets,
-                  next.psn,      is_last,    is_last || end / share != next.index / share};
+    const bool fills_window = is_limited && packets == room;
+    out[count] = {
+        next.position, next.index, packets,
+        next.psn,      is_last,    is_last || fills_window || end / share != next.index / share};
     sent += request.has_response() ? 1 : packets;
     next = after(out[count++]);
   }
   return count;
+}
+
+/// The packets that may be sent from `next` on. When a window has become smaller, what is in flight
+/// need not have requested an acknowledgement; then one more packet may, which requests it.
+std::uint32_t SendWindow::room(Psn next, std::uint32_t window) const {
+  const auto in_flight = static_cast<std::uint32_t>(next - unacked_);
+  if (in_flight < window) return window - in_flight;
+  return next == end_ && asked_ - unacked_ <= 0 ? 1 : 0;
 }
 
 bool SendWindow::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
@@ -113,11 +125,13 @@ void SendWindow::sent(const RequestPacket& packet) {
   has_sent_since_pause_ = true;
   cursor_ = after(packet);
   if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
+  if (packet.requests_ack) asked_ = cursor_.psn;
   if (at(packet.position).has_response()) reads_.push_back(cursor_.psn.previous());
 }
 
 void SendWindow::acknowledge(Psn psn) {
   assert(psn - unacked_ >= 0 && psn - end_ < 0);
+  congestion_.acknowledged(static_cast<std::uint32_t>(psn - unacked_) + 1);
   unacked_ = psn + 1;
   while (!reads_.empty() && reads_.front() - unacked_ < 0) reads_.pop_front();
   retries = rnr_retries = 0;

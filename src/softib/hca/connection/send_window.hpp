@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "softib/hca/connection/attributes.hpp"
+#include "softib/hca/connection/congestion.hpp"
 #include "softib/hca/connection/request.hpp"
 #include "softib/hca/work_requests.hpp"
 
@@ -78,6 +79,7 @@ class SendWindow {
   /// Packets up to `psn` are acknowledged, all of one request. Requires that they were sent. This
   /// is progress.
   void acknowledge(Psn psn);
+  void congested() { congestion_.notified(unacked_, end_); }  ///< packets were marked
   void go_back();  ///< to the first packet that is not acknowledged
   [[nodiscard]] bool is_recovering() const { return is_recovering_; }  ///< no progress since
   /// Sends nothing for `delay` from the next call of is_paused() on.
@@ -103,6 +105,7 @@ class SendWindow {
   [[nodiscard]] Cursor after(const RequestPacket& packet);
   [[nodiscard]] Cursor skip_local(Cursor cursor);
   void move_cursor_to_unacked();
+  [[nodiscard]] std::uint32_t room(Psn next, std::uint32_t window) const;
 
   WorkQueue<SendRequest>& sends_;
   std::vector<ConnectedRequest> requests_;  ///< by position
@@ -111,6 +114,8 @@ class SendWindow {
   Cursor cursor_;
   Psn unacked_;
   Psn end_;                ///< after the last packet that was ever sent
+  Psn asked_;              ///< after the last packet that requests an acknowledgement
+  Congestion congestion_;
   std::deque<Psn> reads_;  ///< the last PSN of each READ or atomic packet that waits for responses
   bool is_recovering_ = false;
   bool restarts_timer_ = false;

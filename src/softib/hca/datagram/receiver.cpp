@@ -107,8 +107,11 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
   }
   const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
   if (attached.empty()) ++hca_.counters.drop_not_attached;
+  const auto& port = hca_.port;
+  const bool is_from_port =
+      port.is_ethernet() ? port.has(packet.grh->sgid) : port.has(packet.lrh.slid);
   for (QueuePair* const qp : attached) {
-    const bool own = packet.deth.source == qp->number() && hca_.port.has(packet.lrh.slid);
+    const bool own = packet.deth.source == qp->number() && is_from_port;
     if (own && qp->config().block_self_multicast) continue;
     deliver(*qp, arrival);
   }

@@ -348,7 +348,7 @@ TEST_F(CheckedEndpoints, AnOutboundCheckDropsWhatIsForTheNode) {
   subnet_.set_filter(2, filter(false, true, PKey(0x8012)));
   send(*one_, 2, *two_, "dropped");
   const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
-  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}).done, 1U);
   send(*two_, 1, *one_, "passes");
   EXPECT_EQ(first_.next_text(), "passes");
   EXPECT_EQ(port_of(2).transmit_constraints, 11U);
@@ -396,7 +396,7 @@ TEST_F(CheckedEndpoints, ACableLosesPacketsInBothDirections) {
   subnet_.set_cable_faults(2, {LinkFaults::kAlways, 0});
   send(*one_, 2, *two_, "lost");
   const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
-  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}).done, 1U);
   send_text(*one_, kGroup, ipoib::kMulticastQpn, "lost, too");
   EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_cable_fault), 12U) << "at the HCA";
   EXPECT_EQ(port_of(2).receive_errors, 0U);
@@ -428,7 +428,7 @@ TEST_F(CheckedEndpoints, CablesDelayPackets) {
   send(*one_, 2, *two_, "first");
   send_text(*one_, kGroup, ipoib::kMulticastQpn, "second");
   const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 2);
-  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}), 1U);
+  EXPECT_EQ(one_->try_send({&large.outgoing(), 1}).done, 1U);
   EXPECT_EQ(second_.next_text(), "first");
   EXPECT_GE(ipoib::monotonic_now() - begun, milliseconds(60));
   EXPECT_EQ(second_.next_text(), "second") << "in order";
@@ -699,7 +699,7 @@ TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   one_->send({&own.outgoing(), 1});
   (void)first_.next_text();
   EXPECT_EQ(size("/here") - empty, 2 * ten) << "captured as sent, not again as received";
-  EXPECT_EQ(one_->try_send({&packet.outgoing(), 1}), 1U);
+  EXPECT_EQ(one_->try_send({&packet.outgoing(), 1}).done, 1U);
   EXPECT_EQ(size("/here") - empty, 3 * ten);
 }
 

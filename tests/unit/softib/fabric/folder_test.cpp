@@ -64,9 +64,13 @@ TEST(SubnetFolder, DefaultsDependOnTheUser) {
   const auto own = softib_directory();
   ASSERT_TRUE(own) << own.error().message;
   EXPECT_EQ(*own, root / ("softib-" + std::to_string(::geteuid())));
+  EXPECT_FALSE(std::filesystem::exists(*own)) << "to ask for it leaves nothing";
+  const auto folder = SubnetFolder::of("red");
+  ASSERT_TRUE(folder && folder->create());
   EXPECT_EQ(mode_of(*own), mode_t{0700});
   ::chmod(own->c_str(), 0755);
   EXPECT_FALSE(softib_directory()) << "others may enter it";
+  EXPECT_FALSE(folder->create());
 }
 
 TEST(SubnetFolder, RestrictsAccessToTheFolderButNotToItsFiles) {

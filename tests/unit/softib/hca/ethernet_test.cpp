@@ -1,6 +1,7 @@
 // HCAs with RoCE ports, whose packets are routed by their GIDs.
 #include "softib/core/ip_gid.hpp"
 #include "softib/hca/ip_header.hpp"
+#include "softib/hca/route.hpp"
 #include "tests/unit/softib/hca/hca_fixture.hpp"
 #include "wire/checksum.hpp"
 
@@ -116,6 +117,50 @@ TEST_F(EthernetTest, AGroupNeedsNoLid) {
   send(group, 0, ipoib::kMulticastQpn);
   EXPECT_EQ(b.poll().size(), 1U);
   EXPECT_TRUE(b.hca.detach(to_, group, Lid()));
+}
+
+TEST_F(EthernetTest, AGroupOfIpv4IsAMappedAddress) {
+  const auto group = gid_of_ipv4(0xef010203);
+  ASSERT_TRUE(b.hca.attach(to_, group, Lid()));
+  EXPECT_FALSE(b.hca.attach(to_, gid_of_ipv4(0x0a000009), Lid())) << "no group";
+  EXPECT_EQ(b.hca.multicast_groups(), std::vector{group});
+  ASSERT_EQ(b.receive_into(to_, 0, 2088), 0);
+  send(group, 0, ipoib::kMulticastQpn);
+  EXPECT_EQ(b.poll().size(), 1U);
+  EXPECT_TRUE(b.hca.detach(to_, group, Lid()));
+  EXPECT_TRUE(b.hca.multicast_groups().empty());
+}
+
+// Queue pairs of two hosts may have the same number.
+TEST_F(EthernetTest, OnlyWhatThePortItselfHasSentIsItsOwn) {
+  const auto group = gid_of_ipv4(0xef010203);
+  auto config = b.config();
+  config.block_self_multicast = true;
+  auto& blocked = b.make_qp(IBV_QPS_RTS, config);
+  ASSERT_TRUE(b.hca.attach(blocked, group, Lid()));
+  const auto arrives_from = [&](const Gid& sender) {
+    if (b.receive_into(blocked, 0, 2088) != 0) return false;
+    ipoib::wire::UdPacket packet;
+    packet.lrh.dlid = kRoceMulticastLid;
+    packet.bth.destination = ipoib::kMulticastQpn;
+    packet.bth.pkey = ipoib::kDefaultPKey;
+    packet.deth = {blocked.datagram().qkey, blocked.number()};
+    auto& grh = packet.grh.emplace();
+    grh.sgid = sender;
+    grh.dgid = group;
+    std::vector<std::uint8_t> bytes(ipoib::wire::UdPacket::kMaxHeaderSize + 4);
+    bytes.resize(packet.emit_headers(4, bytes) + 4);
+    b.hca.receive({bytes});
+    return !b.poll().empty();
+  };
+  EXPECT_FALSE(arrives_from(kTheirs));
+  EXPECT_TRUE(arrives_from(kOurs));
+}
+
+TEST(FlowLabel, FollowsFromTheQueuePairs) {
+  // As rdma_calc_flow_label() of Linux.
+  EXPECT_EQ(flow_label_of(Qpn(0x11), Qpn(0x20)), 0x220U);
+  EXPECT_NE(flow_label_of(Qpn(0xc0000), Qpn(0x40001)), flow_label_of(Qpn(0xc0000), Qpn(0x40002)));
 }
 
 TEST_F(EthernetTest, AConnectionTakesPacketsOfItsPeersAddressAlone) {

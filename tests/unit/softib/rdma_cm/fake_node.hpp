@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "softib/core/ip_gid.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/rdma_cm/node.hpp"
 #include "wire/mad.hpp"
@@ -40,7 +41,13 @@ class FakeNode : public Node {
  public:
   explicit FakeNode(NodeIndex self) : self_(self) {}
   [[nodiscard]] PortAttributes port(std::size_t /*hca*/) const override {
-    return port_of_node(self_);
+    auto port = port_of_node(self_);
+    if (is_ethernet) {
+      port.link_layer = LinkLayer::ethernet;
+      port.lid = port.sm_lid = Lid();
+      port.gids[0] = gid_of_ipv4(0x0a000000U + self_);
+    }
+    return port;
   }
   [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override {
     if (interface && address == interface->address) return interface;
@@ -95,6 +102,7 @@ class FakeNode : public Node {
   std::set<std::uint16_t> locked;                ///< of this one
   std::set<wire::ServiceId> services;
   bool is_privileged = false;
+  bool is_ethernet = false;  ///< the ports are
 
  private:
   const NodeIndex self_;

@@ -641,6 +641,28 @@ class MulticastTest : public ManagerTest {
   const IdHandle id_;
 };
 
+TEST_F(MulticastTest, AnEthernetPortAsksNobody) {
+  client.node.is_ethernet = true;
+  const auto joined = join(group("239.1.2.3"));
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::multicast_join);
+  EXPECT_EQ(event.join, joined);
+  const auto& found = std::get<DatagramParameters>(event.parameters);
+  EXPECT_EQ(found.qpn, ipoib::kMulticastQpn);
+  EXPECT_EQ(found.qkey, kDefaultQKey);
+  EXPECT_EQ(found.path.dgid, gid_of_ipv4(0xef010203));
+  EXPECT_EQ(found.path.sgid, client.node.port(0).gids[0]);
+  EXPECT_EQ(client.manager.leave(client.channel, joined, now).value(), 1U);
+  (void)join(group("ff15::1"));
+  EXPECT_EQ(std::get<DatagramParameters>(client.event().parameters).path.dgid.to_string(),
+            "ff15::1");
+  const auto refused =
+      client.manager.join(client.channel, id_, 0x55, group("10.0.0.1"), false, now);
+  EXPECT_EQ(refused.error().code, EINVAL);
+  EXPECT_TRUE(memberships.empty());
+  EXPECT_TRUE(client.node.held.empty());
+}
+
 TEST_F(MulticastTest, AJoinReportsThePathToTheGroup) {
   const auto joined = join(group("239.1.2.3"));
   const auto event = client.event();

@@ -45,6 +45,11 @@ struct Arrivals final : Receiver::Handler {
   int bad = 0;
 };
 
+struct Reader {
+  Receiver receiver;
+  AddressSocket socket;
+};
+
 class UdpTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -58,10 +63,8 @@ class UdpTest : public ::testing::Test {
     use(third_, *sockets_->lend(2));
   }
 
-  void use(Receiver& receiver, int fd) {
-    std::vector<AddressSocket> sockets;
-    sockets.push_back({theirs_, ipoib::FileDescriptor(::dup(fd))});
-    receiver.set_sockets(std::move(sockets));
+  void use(Reader& reader, int fd) const {
+    reader.socket = {theirs_, ipoib::FileDescriptor(::dup(fd))};
   }
 
   ConnectedPacket headers(ConnectedOpcode opcode, Qpn to) const {
@@ -123,11 +126,11 @@ class UdpTest : public ::testing::Test {
   }
 
   /// Delivery through the loopback interface may take a moment.
-  static std::size_t poll(Receiver& receiver, Arrivals& to, std::size_t least) {
+  static std::size_t poll(Reader& reader, Arrivals& to, std::size_t least) {
     std::size_t count = 0;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (count < least && std::chrono::steady_clock::now() < end) {
-      count += receiver.poll(to);
+      count += reader.receiver.poll(reader.socket, to);
       if (count < least) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return count;
@@ -142,9 +145,9 @@ class UdpTest : public ::testing::Test {
   std::uint16_t identification_ = 0;  ///< that its ICRC covers
   std::optional<ReceiveSockets> sockets_;
   Sender sender_;
-  Receiver own_;
-  Receiver first_;
-  Receiver third_;
+  Reader own_;
+  Reader first_;
+  Reader third_;
   Arrivals arrivals_;
 };
 

@@ -72,6 +72,22 @@ TEST(Tree, ShowsAnHcaAsTheKernelDoes) {
   EXPECT_EQ(text(tree, "/sys/class/infiniband_mad/umad0/ibdev"), "softib0\n");
 }
 
+// Index 1 is that of the loopback interface in each network namespace.
+TEST(Tree, AnEthernetPortNamesItsInterface) {
+  std::vector hcas{make_hca(0, 1)};
+  auto& port = hcas[0].node.port;
+  port.link_layer = LinkLayer::ethernet;
+  port.gids[0] = *Gid::parse("::ffff:127.0.0.1");
+  port.network_interface = 1;
+  const Tree tree = Tree::of(hcas);
+  const std::string device = "/sys/class/infiniband/softib0/";
+  EXPECT_THAT(tree.list(device + "device/net"), ElementsAre(Pair("lo", Entry::Kind::folder)));
+  EXPECT_EQ(text(tree, device + "ports/1/gid_attrs/ndevs/0"), "lo\n");
+  EXPECT_EQ(text(tree, device + "ports/1/gid_attrs/types/0"), "RoCE v2\n");
+  EXPECT_EQ(tree.find(device + "ports/1/gid_attrs/ndevs/1"), nullptr) << "the entry is empty";
+  EXPECT_TRUE(Tree::of(std::vector{make_hca(0, 1)}).list(device + "device/net").empty());
+}
+
 TEST(Tree, ListsWhatIsInAFolder) {
   const std::vector hcas{make_hca(0, 1), make_hca(3, 2)};
   const Tree tree = Tree::of(hcas);

@@ -91,7 +91,7 @@ class Network {
  private:
   struct Port : ConnectedSink {
     Port(Network& of, Hca& which) : network(of), hca(which) {}
-    std::size_t try_send(std::span<const OutgoingPacket> batch) override {
+    TrySent try_send(std::span<const OutgoingPacket> batch) override {
       ++network.offers;
       if (batch.front().dlid == network.full) return 0;
       const auto count = std::min(batch.size(), network.room);
