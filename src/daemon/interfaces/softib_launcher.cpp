@@ -185,13 +185,15 @@ bool uses_softib_of_another_user() {
 
 void run_under_softib(const SoftibTarget& target, std::uint8_t port,
                       std::span<const std::string> arguments) {
-  if (!subnet_runs(target)) {
+  if (!target.roce && !subnet_runs(target)) {
     if (const auto tie = start_subnet(target)) pass_on(tie);
   }
   auto words = softib_command("run", target);
+  if (target.roce) words.push_back("--roce");
+  if (target.roce && !target.roce->empty()) words.push_back(*target.roce);
   // Port 1 is the default.
   const std::string hca = target.hca + (port == 1 ? "" : ":" + std::to_string(port));
-  if (!hca.empty()) words.insert(words.end(), {"--hca", hca});
+  if (!hca.empty() && !target.roce) words.insert(words.end(), {"--hca", hca});
   words.insert(words.end(), {"--", own_path()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   ::setenv(kMarker, "1", 1);

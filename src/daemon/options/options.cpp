@@ -120,10 +120,14 @@ void read_file(const std::string& path, const po::options_description& all, po::
   po::store(found, to);
 }
 
+bool is_emulated(const po::variables_map& values) {
+  return values.count("softib") != 0 || values.count("roce") != 0;
+}
+
 /// The file that --config names, or the default ones for the port that the command line names.
 std::vector<std::string> files_to_read(const po::variables_map& values, const std::string& folder) {
   if (values.count("config") != 0) return {values["config"].as<std::string>()};
-  if (values.count("softib") != 0) return {};
+  if (is_emulated(values)) return {};
   auto port = values.count("device") != 0 ? values["device"].as<std::string>() : std::string();
   if (!port.empty() && port.find(':') == std::string::npos) {
     port += ":" + values["port"].as<std::string>();
@@ -135,7 +139,7 @@ std::vector<std::string> files_to_read(const po::variables_map& values, const st
 void read_neighbours(Options& options, const po::variables_map& values, const std::string& folder,
                      std::vector<std::string>& files) {
   const bool is_chosen = values.count("neighbour-file") != 0;
-  if (!is_chosen && values.count("softib") != 0) return;
+  if (!is_chosen && is_emulated(values)) return;
   const auto path = is_chosen ? values["neighbour-file"].as<std::string>()
                               : folder + "/" + std::string(control::kNeighbourFile);
   auto read = control::read_neighbours(path);
@@ -161,6 +165,18 @@ void split_device(Options& options, const OnCommandLine& given) {
   }
   if (given.device || !given.port) options.port = port;
   options.device.resize(colon);
+}
+
+/// A RoCE port is not taken unless it is named, and that of --roce has the name of softib's first
+/// device.
+void take_roce(Options& options, const po::variables_map& values) {
+  if (values.count("roce") == 0) return;
+  auto& target = options.softib ? *options.softib : options.softib.emplace();
+  if (target != SoftibTarget{}) {
+    throw UsageError("--roce: a RoCE port is in no subnet: leave out the names of --softib");
+  }
+  target.roce = values["roce"].as<std::string>();
+  if (options.device.empty()) options.device = "softib0";
 }
 
 /// Without --device, the first device is another one only at the start.
@@ -272,6 +288,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     for (const auto& file : files) read_file(file, all, values);
     po::notify(values);
     split_device(options, given);
+    take_roce(options, values);
     check_backup(options);
     check_effect(options, values);
     check_vlans(options);

@@ -24,10 +24,12 @@
 
 namespace ipoib::daemon {
 
-/// Value of --softib; empty names stand for softib's defaults.
+/// Values of --softib and --roce; empty names stand for softib's defaults.
 struct SoftibTarget {
   std::string subnet;
   std::string hca;
+  /// The network interface, or an address of it, for a RoCE port in place of a subnet.
+  std::optional<std::string> roce = {};
   friend bool operator==(const SoftibTarget&, const SoftibTarget&) = default;
 };
 

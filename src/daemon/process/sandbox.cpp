@@ -83,9 +83,12 @@ std::vector<Conditions> never_writable_and_executable() {
 std::vector<Conditions> known_sockets(CallUsers thread) {
   constexpr std::uint64_t kType = 0xf;
   std::vector<Conditions> out{{equals(0, AF_UNIX)}};
-  if (thread != CallUsers::control_thread && thread != CallUsers::kernel) return out;
-  for (const int protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
-    out.push_back({equals(0, AF_NETLINK), equals(2, static_cast<unsigned>(protocol))});
+  if (thread == CallUsers::control_thread || thread == CallUsers::kernel) {
+    for (const int protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
+      out.push_back({equals(0, AF_NETLINK), equals(2, static_cast<unsigned>(protocol))});
+    }
+  } else if (thread != CallUsers::subnet) {
+    return out;
   }
   for (const std::uint64_t family : {AF_INET, AF_INET6}) {
     out.push_back({equals(0, family), masked(1, kType, SOCK_DGRAM)});

@@ -28,11 +28,13 @@ std::span<const CallGroup> permitted_calls() {
                 {"eventfd2", "getrandom", "set_robust_list", "rseq"}},
       CallGroup{all, "the system log, which may have been restarted", {"socket", "connect"}},
       CallGroup{all, "fewer privileges", {"seccomp", "prctl", "capget", "capset"}},
-      CallGroup{subnet,
-                "rings, connections and memory regions of an emulated subnet, and captures",
-                {"memfd_create", "socketpair", "bind", "ftruncate", "getsockopt", "setsockopt",
-                 "timerfd_settime", "openat", "readlink", "unlinkat", "prlimit64", "flock",
-                 "rt_sigpending", "rt_sigtimedwait", "msync"}},
+      CallGroup{
+          subnet,
+          "rings, connections and memory regions of an emulated subnet, captures, and the UDP "
+          "sockets of an emulated RoCE port",
+          {"memfd_create", "socketpair", "bind", "ftruncate", "getsockopt", "setsockopt",
+           "timerfd_settime", "openat", "pread64", "readlink", "unlinkat", "prlimit64", "flock",
+           "rt_sigpending", "rt_sigtimedwait", "msync"}},
       CallGroup{subnet, "threads, for faulty links of an emulated subnet", {"clone"}},
       CallGroup{control_thread, "threads", {"sched_getaffinity", "sched_setaffinity"}},
       CallGroup{kernel,

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
 
 #include "softib/roce/udp_socket.hpp"
 
@@ -14,6 +15,10 @@ namespace softib::roce {
 
 using ipoib::Error;
 using ipoib::Result;
+
+GroupSockets::GroupSockets() : ready_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!ready_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+}
 
 Result<void> GroupSockets::set(std::span<const Gid> groups, unsigned interface) {
   if (interface != interface_) sockets_.clear();
@@ -38,7 +43,6 @@ void GroupSockets::move_to(unsigned interface) {
 }
 
 Result<void> GroupSockets::join(const Gid& group) {
-  if (!ready_) ready_.reset(::epoll_create1(EPOLL_CLOEXEC));
   auto socket = open_group_socket(group, interface_);
   if (!socket) return socket.error();
   auto& added = sockets_[group] = {group, std::move(*socket)};

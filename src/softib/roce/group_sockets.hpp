@@ -15,13 +15,15 @@ namespace softib::roce {
 
 class GroupSockets {
  public:
+  /// Throws std::system_error when the system has no descriptor left.
+  GroupSockets();
   /// Leaves all groups that are not among `groups`, and joins the others on the interface with this
   /// index. Returns the error of the first that cannot be joined; the rest is joined.
   ipoib::Result<void> set(std::span<const Gid> groups, unsigned interface);
   /// Joins the same groups on another interface, those that it can.
   void move_to(unsigned interface);
 
-  /// Readable when a packet waits in a socket; -1 before the first group.
+  /// Readable when a packet waits in a socket.
   [[nodiscard]] int fd() const { return ready_.get(); }
   /// Sockets in which packets wait, at most kMostReady. Valid until the next call.
   [[nodiscard]] std::span<const AddressSocket* const> readable();

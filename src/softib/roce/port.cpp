@@ -51,7 +51,7 @@ std::vector<int> Port::descriptors() const {
   std::vector<int> fds;
   fds.reserve(sockets_.size() + 1);
   for (const auto& each : sockets_) fds.push_back(each.fd.get());
-  if (groups_.fd() >= 0) fds.push_back(groups_.fd());
+  fds.push_back(groups_.fd());
   return fds;
 }
 

@@ -326,6 +326,16 @@ TEST(OptionsTest, ParsesSoftibTarget) {
   }
 }
 
+TEST(OptionsTest, ARocePortIsInNoSubnet) {
+  const auto options = parse({"--softib", "--roce"});
+  EXPECT_EQ(options.softib, (SoftibTarget{"", "", ""}));
+  EXPECT_EQ(options.device, "softib0");
+  EXPECT_EQ(parse({"--roce=eth0"}).softib, (SoftibTarget{"", "", "eth0"}));
+  EXPECT_EQ(parse({"--roce=eth0", "--device", "softib1"}).device, "softib1");
+  EXPECT_THROW(parse({"--softib=lab", "--roce"}), UsageError);
+  EXPECT_EQ(parse({"--roce"}, "/nonexistent").interface, "ib0") << "no file is read";
+}
+
 TEST(OptionsTest, ParsesLogLevels) {
   EXPECT_THAT(parse({"--log", "debug"}).log, ElementsAre(control::ModuleLevel{"all", "debug"}));
   for (const auto& [module, level] : Logging(LogTarget::standard_error, {}).levels.all()) {
