@@ -16,6 +16,7 @@ from hosts import PATIENCE, program, wait_until
 from softib_lab import host as lab
 
 LEFT = "10.44.0.1"
+IBV_WC_LOC_LEN_ERR = 1
 MTU = 4200  # of the interfaces: 4,096 bytes of payload
 
 
@@ -125,6 +126,14 @@ class Ports(Roce):
     def test_an_address_alone(self):
         text = self.left.run_on("ibv_devinfo", "-v", roce=LEFT).stdout
         self.assertEqual(re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", text), [f"::ffff:{LEFT}"])
+
+    def test_the_interface_of_the_default_route(self):
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.9")
+        done = self.left.run(program("softib"), "run", "--roce", "--", "ibv_devinfo", "-v")
+        self.assertIn(f"::ffff:{LEFT}", done.stdout)
+        self.left.run("ip", "route", "del", "default")
+        done = self.left.run(program("softib"), "run", "--roce", "--", "true", check=False)
+        self.assertIn("no default route", done.stderr)
 
     def test_errors_say_what_to_do(self):
         for roce, words in (("eth7", ("no network interface 'eth7'", "eth0", "lo")),
@@ -270,8 +279,75 @@ class Verbs(Roce):
         self.assertTrue(server.ends(PATIENCE), server.output())
 
 
+class Multicast(Roce):
+    """Groups, which a process joins through its interface."""
+
+    @hosts.needs("mckey")
+    def test_members_on_both_machines(self):
+        for number, group in ("10.44.0", "239.1.2.3"), ("fd44:", "ff15::77"):
+            with self.subTest(group):
+                receivers = [machine.start("mckey", "-m", group, "-b", f"{number}{'.' if '.' in group else ':'}{last}")
+                             for last, machine in ((1, self.left), (2, self.right))]
+                for receiver in receivers:
+                    self.addCleanup(receiver.end)
+                for machine in self.left, self.right:
+                    wait_until(lambda of=machine: group in of.run("ip", "maddr").stdout, "the interface has joined")
+                self.right.run_on("mckey", "-s", "-m", group, "-b", f"{number}{'.' if '.' in group else ':'}2")
+                for receiver in receivers:
+                    self.assertTrue(receiver.ends(PATIENCE), receiver.output())
+                    self.assertIn("data transfers complete", receiver.output())
+
+    def test_groups_are_left(self):
+        member = self.left.start("mckey", "-m", "239.1.2.3", "-b", LEFT)
+        self.addCleanup(member.end)
+        wait_until(lambda: "239.1.2.3" in self.left.run("ip", "maddr").stdout, "the interface has joined")
+        member.end()
+        wait_until(lambda: "239.1.2.3" not in self.left.run("ip", "maddr").stdout, "the interface has left")
+
+    def test_ipoibd(self):
+        """Links between machines that have no RDMA device: ARP, ND, TCP."""
+        for number, machine in enumerate((self.left, self.right), 1):
+            daemon = hosts.Process(machine.command(program("ipoibd"), "--softib", "--roce=eth0"),
+                                   self.folder / f"{machine.name}.ipoibd", machine.environment)
+            self.addCleanup(lambda of=daemon: self.assertNotIn("refused the system call", of.output()))
+            self.addCleanup(daemon.end)
+            wait_until(lambda of=machine: of.has_carrier("ib0"), "the interface is up")
+            machine.run("ip", "addr", "add", f"10.99.0.{number}/24", "dev", "ib0")
+        self.right.run("ping", "-c", "2", "10.99.0.1")
+        shown = json.loads(self.left.run(program("ibarp"), "--json").stdout)
+        self.assertIn("10.99.0.2", str(shown))
+        wait_until(lambda: "tentative" not in self.left.run("ip", "-6", "addr", "show", "dev", "ib0").stdout, "the address is checked")
+        wait_until(lambda: self.left.run("ping", "-c", "1", "-W", "1", "ff02::1%ib0").stdout.count("bytes from") >= 1, "ND works")
+        server = hosts.Process(self.left.command("iperf3", "-s", "-1"), self.folder / "iperf3", os.environ)
+        self.addCleanup(server.end)
+        wait_until(self.listens, "the server listens")
+        done = json.loads(self.right.run("iperf3", "-J", "-n", "20M", "-c", "10.99.0.1").stdout)
+        self.assertGreaterEqual(done["end"]["sum_received"]["bytes"], 20 << 20)
+
+
 class Loss(Roce):
     """What networks do to packets."""
+
+    @hosts.needs("ib_write_bw")
+    def test_a_router_that_takes_only_shorter_packets_is_an_event(self):
+        middle = self.machine("middle")
+        self.right.run("ip", "link", "add", "eth1", "mtu", str(MTU), "type", "veth", "peer", "name", "eth0", "mtu", str(MTU),
+                       "netns", middle.namespace)
+        for machine, interface, address in ((self.right, "eth1", "10.46.0.1/24"), (middle, "eth0", "10.46.0.2/24")):
+            machine.run("ip", "addr", "add", address, "dev", interface)
+            machine.run("ip", "link", "set", interface, "up")
+        self.right.run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+        middle.run("ip", "route", "add", "10.44.0.0/24", "via", "10.46.0.1")
+        self.left.run("ip", "route", "add", "10.46.0.0/24", "via", "10.44.0.2")
+        self.right.run("ip", "route", "replace", "10.46.0.0/24", "dev", "eth1", "mtu", "1500")
+        server = middle.start("ib_write_bw", "-d", "softib0", "-x", "0", "-s", "8192", "-n", "10", "-u", "10")
+        self.addCleanup(server.end)
+        wait_until(lambda: "LISTEN" in middle.run("ss", "-Hlnt").stdout, "the server listens")
+        done = self.left.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-s", "8192", "-n", "10", "-u", "10", "10.46.0.2",
+                                check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"status {IBV_WC_LOC_LEN_ERR}", done.stdout + done.stderr)
+        self.assertGreater(self.left.counters()["drop_too_long"], 0)
 
     @hosts.needs("ib_write_bw")
     def test_operations_complete_in_spite_of_loss(self):

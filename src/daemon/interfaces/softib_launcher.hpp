@@ -20,7 +20,8 @@ namespace ipoib::daemon {
 [[nodiscard]] bool uses_softib_of_another_user();
 
 /// Replaces this process by `softib run -- ipoibd ARGUMENTS`, and starts the subnet, or the process
-/// of the RoCE port, if it is not running. A new HCA is attached to a subnet by port `port`. Throws std::runtime_error on failure.
+/// of the RoCE port, if it is not running. A new HCA is attached to a subnet by port `port`. Throws
+/// std::runtime_error on failure.
 [[noreturn]] void run_under_softib(const SoftibTarget& target, std::uint8_t port,
                                    std::span<const std::string> arguments);
 

@@ -108,8 +108,7 @@ po::options_description interface_options(Options& out) {
           ->implicit_value(""),
       "run on an HCA of an emulated subnet, which is started if it is not running; both names "
       "may be omitted")(
-      "roce",
-      po::value<std::string>()->implicit_value("")->value_name("[=ADDRESS|INTERFACE]"),
+      "roce", po::value<std::string>()->implicit_value("")->value_name("[=ADDRESS|INTERFACE]"),
       "run on an emulated RoCE port of a network interface, or of one of its addresses (default: "
       "that of the default route); implies --softib")(
       "wait", po::bool_switch(&out.wait),

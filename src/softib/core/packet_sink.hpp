@@ -108,8 +108,8 @@ class PacketSink {
 struct TrySent {
   TrySent(std::size_t packets = 0) : done(packets) {}  // NOLINT(google-explicit-constructor)
 
-  /// Packets, from the first, that need not be offered again: they were sent, or dropped and counted
-  /// for another reason than lack of room.
+  /// Packets, from the first, that need not be offered again: they were sent, or dropped and
+  /// counted for another reason than lack of room.
   std::size_t done;
   /// The next one was dropped and counted: the path to the receiver takes only shorter ones.
   bool is_too_long = false;

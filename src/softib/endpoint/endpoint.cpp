@@ -386,8 +386,8 @@ ipoib::Result<void> Endpoint::set_groups(std::span<const Gid> groups) {
 void Endpoint::packet_arrived(ConstBytes packet, Qpn destination) {
   const bool names_slot =
       destination == ipoib::kMulticastQpn || QpnLayout::slot(destination) == slot_.index();
-  const bool is_own = destination > ipoib::wire::kGsiQpn && !lost_ && names_slot &&
-                      node_ != kSubnetNode;
+  const bool is_own =
+      destination > ipoib::wire::kGsiQpn && !lost_ && names_slot && node_ != kSubnetNode;
   if (!is_own) return router_.deliver_from_network(packet, destination);
   const ArrivedPacket arrived_packet{packet};
   arrived({&arrived_packet, 1});

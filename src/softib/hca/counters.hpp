@@ -30,10 +30,10 @@ struct HcaCounters {
   std::uint64_t rnr_naks = 0;         ///< sent: no receive was posted
   std::uint64_t shared_rnr_naks = 0;  ///< of these, because a shared receive queue was empty
   std::uint64_t shared_limits = 0;    ///< events of shared receive queues that reached their limit
-  std::uint64_t qp_errors = 0;   ///< queue pairs that `softib set qp` has moved to the error state
+  std::uint64_t qp_errors = 0;  ///< queue pairs that `softib set qp` has moved to the error state
   std::uint64_t notifications_sent = 0;  ///< of congestion
   std::uint64_t notifications_received = 0;
-  std::uint64_t duplicates = 0;  ///< requests that were received again
+  std::uint64_t duplicates = 0;       ///< requests that were received again
   std::uint64_t sequence_errors = 0;  ///< requests of which an earlier packet was missing
   // Counters of unreliable connections.
   std::uint64_t dropped_messages = 0;  ///< incomplete, without a receive, or not allowed

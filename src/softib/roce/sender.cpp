@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "softib/core/large_packet.hpp"
 #include "softib/core/packet_run.hpp"
@@ -38,6 +40,12 @@ ConstBytes headers_of(const OutgoingPacket& packet) {
 
 bool is_run(const OutgoingPacket& packet) {
   return packet.gso.size != 0 && packet.purpose != Purpose::datagram;
+}
+
+/// Whether the bytes to send are not those in the program's memory: those of a large packet have
+/// headers of their own, others a checksum that the HCA has computed.
+bool needs_copies(const OutgoingPacket& packet) {
+  return (packet.gso.size != 0 && !is_run(packet)) || packet.patch_count != 0;
 }
 
 /// The payload of a packet as consecutive parts.
@@ -123,6 +131,13 @@ class Sender::Message {
     ++count_;
     bytes_ += size;
   }
+  /// A copy of a packet, which is valid until it has been sent.
+  [[nodiscard]] ConstBytes copy(ConstBytes packet) {
+    if (copies_.empty()) copies_.resize(kMaxSegments + 1);
+    auto& bytes = copies_[next_copy_++ % copies_.size()];
+    bytes.assign(packet.begin(), packet.end());
+    return bytes;
+  }
   /// The packet whose datagrams were added last is complete.
   void end_packet() { ++ended_; }
 
@@ -144,6 +159,8 @@ class Sender::Message {
   std::array<std::array<std::uint8_t, ipoib::wire::kIcrcSize>, kMaxSegments> crcs_;
   std::array<iovec, kMaxIovs> iovs_;
   alignas(cmsghdr) std::array<char, 128> control_;
+  std::vector<std::vector<std::uint8_t>> copies_;  ///< one more than datagrams; empty until needed
+  std::size_t next_copy_ = 0;
   std::size_t count_ = 0;
   std::size_t iov_count_ = 0;
   std::size_t bytes_ = 0;
@@ -309,7 +326,6 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
       if (why != SendFailure::none) return why;
     }
   }
-  message.end_packet();
   return SendFailure::none;
 }
 
@@ -320,17 +336,10 @@ std::size_t Sender::send(std::span<const OutgoingPacket* const> packets, bool ma
   why = SendFailure::none;
   std::size_t sent = 0;
   for (const auto* const packet : packets) {
-    if (packet->gso.size != 0 && !is_run(*packet)) {
-      why = flush(message, may_wait);
-      sent += message.take_ended();
-      message.reset();
-      if (why != SendFailure::none) break;
-      send_large(*packet, may_wait, message);
-      message.end_packet();
-      continue;
-    }
-    why = add(*packet, may_wait, message, sent);
+    why = needs_copies(*packet) ? add_copies(*packet, may_wait, message, sent)
+                                : add(*packet, may_wait, message, sent);
     if (why != SendFailure::none) break;
+    message.end_packet();
   }
   const auto last = flush(message, may_wait);
   if (last == SendFailure::none) {
@@ -341,16 +350,20 @@ std::size_t Sender::send(std::span<const OutgoingPacket* const> packets, bool ma
   return sent;
 }
 
-/// Sends the segments of a large datagram, those of which there is no room excepted.
-void Sender::send_large(const OutgoingPacket& packet, bool may_wait, Message& message) {
+/// Adds the segments of a large packet, or a packet with its checksums. Once a part of it has been
+/// sent, waits for room; those that there is none for are lost.
+SendFailure Sender::add_copies(const OutgoingPacket& packet, bool may_wait, Message& message,
+                               std::size_t& sent) {
+  SendFailure first = SendFailure::none;
+  bool has_begun = false;
   for_each_packet(packet, [&](ConstBytes bytes) {
+    if (first != SendFailure::none) return;
     OutgoingPacket segment;
-    segment.add(bytes);
-    std::size_t sent = 0;
-    (void)add(segment, may_wait, message, sent);
-    (void)flush(message, may_wait);
-    message.forget();
+    segment.add(message.copy(bytes));
+    const auto why = add(segment, may_wait || has_begun, message, sent);
+    if (!std::exchange(has_begun, true)) first = why;
   });
+  return first;
 }
 
 }  // namespace softib::roce

@@ -18,7 +18,7 @@ namespace softib::roce {
 
 /// Sockets to send from, one for each address and UDP source port; the one that has not been used
 /// for longest is closed for a further one.
-inline constexpr std::size_t kMaxSendSockets = 64;
+inline constexpr std::size_t kMaxSendSockets = 256;
 /// How long a sender of datagrams waits for room in the socket before it drops.
 inline constexpr int kSendWaitMilliseconds = 4;
 
@@ -52,7 +52,8 @@ class Sender {
   [[nodiscard]] std::shared_ptr<Socket> socket_of(const Flow& flow);
   [[nodiscard]] SendFailure add(const OutgoingPacket& packet, bool may_wait, Message& message,
                                 std::size_t& sent);
-  void send_large(const OutgoingPacket& packet, bool may_wait, Message& message);
+  [[nodiscard]] SendFailure add_copies(const OutgoingPacket& packet, bool may_wait,
+                                       Message& message, std::size_t& sent);
   [[nodiscard]] SendFailure flush(Message& message, bool may_wait);
 
   std::atomic<unsigned> interface_ = 0;

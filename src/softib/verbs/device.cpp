@@ -304,8 +304,8 @@ ipoib::Result<void> Device::detach(hca::QueuePair& qp, const Gid& group, Lid lid
   return {};
 }
 
-/// Requires groups_mutex_. The model is not locked meanwhile: the thread that delivers packets needs
-/// it, and is waited for.
+/// Requires groups_mutex_. The model is not locked meanwhile: the thread that delivers packets
+/// needs it, and is waited for.
 ipoib::Result<void> Device::follow_groups() {
   std::vector<Gid> groups;
   {

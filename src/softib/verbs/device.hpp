@@ -96,8 +96,8 @@ class Device final : public endpoint::PacketReceiver {
   // These methods destroy the model's object and remove it from the wakeup policy.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
-  /// Attaches to or detaches from a multicast group. An Ethernet port also joins or leaves it on its
-  /// network interface.
+  /// Attaches to or detaches from a multicast group. An Ethernet port also joins or leaves it on
+  /// its network interface.
   [[nodiscard]] ipoib::Result<void> attach(hca::QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] ipoib::Result<void> detach(hca::QueuePair& qp, const Gid& group, Lid lid);
   /// Also their memberships of groups; without the responses that they owe.

@@ -42,8 +42,9 @@ struct ConnectionAttributes {
   return length == 0 ? 1 : (length - 1) / mtu + 1;
 }
 
-/// Completes the headers of a packet or a run of `from`, the payload of which is in `out`, and writes
-/// them there. The caller has set service, opcode, PSN, number of packets, and the fields of the opcode.
+/// Completes the headers of a packet or a run of `from`, the payload of which is in `out`, and
+/// writes them there. The caller has set service, opcode, PSN, number of packets, and the fields of
+/// the opcode.
 void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttributes& attributes,
                    const QueuePair& from, const PortAttributes& port, OutgoingPacket& out);
 

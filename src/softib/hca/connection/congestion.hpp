@@ -1,6 +1,6 @@
 // How many packets a connection of an Ethernet port has in flight when switches mark its packets: a
-// congestion notification halves their number, at most once in each round trip, and each window that
-// is acknowledged adds one, as in TCP (RFC 5681). InfiniBand has credits instead.
+// congestion notification halves their number, at most once in each round trip, and each window
+// that is acknowledged adds one, as in TCP (RFC 5681). InfiniBand has credits instead.
 #pragma once
 
 #include <algorithm>

@@ -46,8 +46,8 @@ bool Connection::expects(const PacketRun& run) const {
 void Connection::receive(const ConnectedPacket& packet) {
   hca_.counters.received_packets += packet.packets;
   hca_.counters.received_bytes += packet.payload.size();
-  is_marked_ |= hca_.port.is_ethernet() && packet.grh &&
-                ipoib::wire::is_marked(packet.grh->traffic_class);
+  is_marked_ |=
+      hca_.port.is_ethernet() && packet.grh && ipoib::wire::is_marked(packet.grh->traffic_class);
   if (!std::exchange(is_established_, true) && qp_.state() == IBV_QPS_RTR) {
     hca_.events.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, &qp_});
   }
@@ -96,8 +96,8 @@ Connection::Left Connection::send_requests(Outbox& outbox, ConnectedSink& sink) 
   return sent == 0 ? Left::nothing : Left::more;
 }
 
-/// Tells the peer that its packets were marked, at most once in kNotificationInterval. READ responses
-/// come as fast as this side asks for them, so it also slows itself down.
+/// Tells the peer that its packets were marked, at most once in kNotificationInterval. READ
+/// responses come as fast as this side asks for them, so it also slows itself down.
 void Connection::send_notification(ipoib::TimePoint now, ConnectedSink& sink) {
   is_marked_ = false;
   may_notify_at_ = now + kNotificationInterval;

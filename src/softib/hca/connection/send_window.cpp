@@ -64,9 +64,9 @@ std::size_t SendWindow::plan(std::span<RequestPacket> out, const ConnectionAttri
     const auto end = next.index + packets;
     const bool is_last = end == request.packets;
     const bool fills_window = is_limited && packets == room;
-    out[count] = {
-        next.position, next.index, packets,
-        next.psn,      is_last,    is_last || fills_window || end / share != next.index / share};
+    out[count] = {next.position, next.index,
+                  packets,       next.psn,
+                  is_last,       is_last || fills_window || end / share != next.index / share};
     sent += request.has_response() ? 1 : packets;
     next = after(out[count++]);
   }

@@ -113,8 +113,8 @@ class SendWindow {
   std::uint32_t started_ = 0;  ///< requests before this position have PSNs
   Cursor cursor_;
   Psn unacked_;
-  Psn end_;                ///< after the last packet that was ever sent
-  Psn asked_;              ///< after the last packet that requests an acknowledgement
+  Psn end_;    ///< after the last packet that was ever sent
+  Psn asked_;  ///< after the last packet that requests an acknowledgement
   Congestion congestion_;
   std::deque<Psn> reads_;  ///< the last PSN of each READ or atomic packet that waits for responses
   bool is_recovering_ = false;

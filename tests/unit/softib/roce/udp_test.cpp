@@ -219,6 +219,29 @@ TEST_F(UdpTest, PacketsOfSeveralSizesKeepTheirOrder) {
   EXPECT_EQ(arrivals_.wrong, 0);
 }
 
+// The HCA computes checksums of datagrams, which replace bytes of the program's memory.
+TEST_F(UdpTest, ComputedChecksumsAreSent) {
+  std::vector<OutgoingPacket> packets;
+  for (std::uint16_t i = 0; i < 3; ++i) {
+    packets.push_back(write(64, 1024, in_first_));
+    packets.back().patches[0] = {10, static_cast<std::uint16_t>(0xabc0 + i)};
+    packets.back().patch_count = 1;
+  }
+  std::vector<const OutgoingPacket*> all;
+  for (const auto& each : packets) all.push_back(&each);
+  SendFailure why = SendFailure::none;
+  ASSERT_EQ(sender_.send(all, true, why), 3U);
+  ASSERT_EQ(poll(first_, arrivals_, 3), 3U);
+  for (std::uint8_t i = 0; i < 3; ++i) {
+    const auto packet = ConnectedPacket::parse(arrivals_.packets.at(i).bytes);
+    ASSERT_TRUE(packet);
+    EXPECT_EQ(packet->payload[10], 0xab);
+    EXPECT_EQ(packet->payload[11], 0xc0 + i);
+    EXPECT_TRUE(std::ranges::equal(packet->payload.subspan(12), ConstBytes(payload_).subspan(12)));
+  }
+  EXPECT_EQ(arrivals_.wrong, 0);
+}
+
 TEST_F(UdpTest, AWrongIcrcIsRefused) {
   auto packet = write(64, 1024, in_first_);
   std::vector<std::uint8_t> bytes(packet.size());

@@ -58,9 +58,8 @@ class CongestedTest : public testing::Test {
           sent.is_too_long = true;
           return sent;
         }
-        for_each_packet(packet, [&](ConstBytes bytes) {
-          packets.emplace_back(bytes.begin(), bytes.end());
-        });
+        for_each_packet(
+            packet, [&](ConstBytes bytes) { packets.emplace_back(bytes.begin(), bytes.end()); });
         ++sent.done;
       }
       return sent;
