@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("paths", "verbs", "sockets", "rxe", "latency", "idle", "cache", "pinning", "ethernet", "hostile",
+PARTS = ("paths", "verbs", "sockets", "roce", "rxe", "latency", "idle", "cache", "pinning", "ethernet", "hostile",
          "kernel", "costs", "build")
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = DOCUMENT.parent / "images"
