@@ -1,27 +1,25 @@
 """Part "rxe": perftest's programs between two emulated HCAs beside the same between two soft RDMA ports
-of the kernel (rdma_rxe), in one virtual machine; and cmtime likewise, in another one (rxe_cm.py). The
-machine is emulated: only ratios count.
+of the kernel (rdma_rxe), in one virtual machine; and cmtime and RoCE ports likewise, in another one
+(rxe_ethernet.py). The machine is emulated: only ratios count.
 
 In the guest, this file is the program (in_guest.py).
 """
 import os
 import pathlib
 import statistics
-import subprocess
 
 import in_guest
-import rxe_cm
+import rxe_ethernet
 import tables
 import verbs
 
 PATIENCE = 240  # seconds for everything except the measurements
 STREAMS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
-DEVICES = {"a": "rxe0", "b": "rxe1"}  # by the names that verbs.play() gives two HCAs
 
 
 def measure(options):
     limit = PATIENCE + options.rounds * 2 * len(STREAMS) * (options.seconds + 10)
-    return {**in_guest.measure(__file__, options, limit), "set_up": rxe_cm.measure(options)}
+    return {**in_guest.measure(__file__, options, limit), **rxe_ethernet.measure(options)}
 
 
 def set_up_row(set_up, number, name):
@@ -29,12 +27,16 @@ def set_up_row(set_up, number, name):
     return [name, tables.number(theirs), tables.number(ours), f"{theirs / ours:.1f}"]
 
 
+def stream_row(measured, name):
+    theirs, ours = (statistics.median(measured[of][name]) for of in ("rdma_rxe", "softib"))
+    return [name, tables.number(theirs), tables.number(ours), f"{ours / theirs:.1f}"]
+
+
 def text(measured):
-    rows = []
-    for name in STREAMS:
-        theirs, ours = (statistics.median(measured[of][name]) for of in ("rdma_rxe", "softib"))
-        rows.append([name, tables.number(theirs), tables.number(ours), f"{ours / theirs:.1f}"])
-    return (tables.table(["64 KiB, two processes", "rdma_rxe Gb/s", "softib Gb/s", "ratio"], rows) + "\n"
+    headings = ["rdma_rxe Gb/s", "softib Gb/s", "ratio"]
+    return (tables.table(["64 KiB, two processes", *headings], [stream_row(measured, name) for name in STREAMS]) + "\n"
+            + tables.table(["64 KiB, RoCE ports", *headings],
+                           [stream_row(measured["streams"], name) for name in measured["streams"]["softib"]]) + "\n"
             + tables.table(["RDMA CM", "rdma_rxe us", "softib us", "connections a second, ratio"],
                            [set_up_row(measured["set_up"], number, name)
                             for number, name in enumerate(("cmtime, all steps", "cmtime, connect"))])
@@ -45,29 +47,16 @@ def pictures(*_):
     return {}
 
 
-class SoftPorts:
-    """The interface of Subnet that verbs.play() needs, for programs on ports of rdma_rxe."""
-
-    @staticmethod
-    def start(hca, program, *options, **more):
-        return subprocess.Popen([program, "-d", DEVICES[hca], *options], text=True, **more)
-
-    @staticmethod
-    def run(hca, program, *options):
-        return subprocess.run([program, "-d", DEVICES[hca], *options], check=True, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
 def measure_in_guest(rounds, seconds):
     import guest
 
     softib = pathlib.Path(os.environ["IPOIB_BIN"]) / "softib"
-    guest.machine.make_ports(len(DEVICES))
+    guest.machine.make_ports(len(verbs.SoftPorts.DEVICES))
     measured = {"rdma_rxe": {}, "softib": {}}
     with verbs.Subnet(softib, "--mtu", "4096", "--log", "warning") as subnet:
         for _ in range(rounds):
             for name in STREAMS:
-                for of, ports in (("rdma_rxe", SoftPorts), ("softib", subnet)):
+                for of, ports in (("rdma_rxe", verbs.SoftPorts), ("softib", subnet)):
                     speed, _ = verbs.stream(ports, name, seconds)
                     measured[of].setdefault(name, []).append(speed)
                     print(f"{name} {of} {speed}", flush=True)

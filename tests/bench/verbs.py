@@ -39,6 +39,21 @@ ROUNDS_OF_RPING = 2000
 CMTIME_SERVICE, RPING_SERVICE = 0x01060000 | 7471, 0x01060000 | 7174
 
 
+class SoftPorts:
+    """The interface of Subnet that play() needs, for programs on two ports of the kernel (rdma_rxe)."""
+
+    DEVICES = {"a": "rxe0", "b": "rxe1"}
+
+    @classmethod
+    def start(cls, hca, program, *options, **more):
+        return subprocess.Popen([program, "-d", cls.DEVICES[hca], *options], text=True, **more)
+
+    @classmethod
+    def run(cls, hca, program, *options, check=True):
+        return subprocess.run([program, "-d", cls.DEVICES[hca], *options], check=check, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
 def of_bandwidth(output):
     """Returns Gb/s and millions of messages per second from the row below the headings."""
     row = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+([\d.]+)", output, re.M)

@@ -5,6 +5,7 @@ The kernel's port works in the guest's initial namespace only. That of softib is
 end of a veth.
 """
 
+import json
 import os
 import subprocess
 
@@ -15,16 +16,22 @@ from hosts import PATIENCE, program, wait_until
 from machine import ip
 
 KERNEL, SOFTIB = "10.44.0.1", "10.44.0.2"
+GROUP = "239.1.2.3"
 NAMESPACE = "soft"
 # The kernel's ports execute more READs at a time than those of softib.
 READS = ("-o", "16")
 
 
 class Side:
-    """One of the two ports: how to run a program on it."""
+    """A port: how to run a program on it."""
 
-    def __init__(self, address, device, gid, command):
-        self.address, self.device, self.gid, self.command = address, device, gid, command
+    def __init__(self, address, device, gid, place=(), port=()):
+        self.address, self.device, self.gid, self.place, self.command = address, device, gid, place, (*place, *port)
+
+    @staticmethod
+    def of_softib(address, namespace, interface):
+        return Side(address, "softib0", "0", ("ip", "netns", "exec", namespace),
+                    (program("softib"), "run", "--roce", interface, "--"))
 
 
 class Rxe(machine.Cases):
@@ -46,8 +53,8 @@ class Rxe(machine.Cases):
         inside = ("ip", "netns", "exec", NAMESPACE)
         cls.process = hosts.Process([*inside, program("softib"), "roce", "p1"], "/tmp/port.log", cls.environment)
         wait_until(lambda: "ready" in cls.process.output() or not cls.process.is_running(), "the port is ready")
-        cls.soft = Side(SOFTIB, "softib0", "0", (*inside, program("softib"), "run", "--roce", "p1", "--"))
-        cls.kernel = Side(KERNEL, "rxe0", cls.gid_of_kernel("10.44.0.1"), ())
+        cls.soft = Side.of_softib(SOFTIB, NAMESPACE, "p1")
+        cls.kernel = Side(KERNEL, "rxe0", cls.gid_of_kernel("10.44.0.1"))
 
     @classmethod
     def tearDownClass(cls):
@@ -67,17 +74,15 @@ class Rxe(machine.Cases):
             with self.subTest(f"{client.device} to {server.device}"):
                 run(server, client)
 
-    def run_pair(self, server, client, name, options_of, *options, listens=True):
+    def run_pair(self, server, client, name, options_of, *options):
         """Runs a server, and the same program as its client."""
         number = len(list(self.folder.glob("*.log")))
         process = hosts.Process([*server.command, name, *options_of(server), *options],
                                 self.folder / f"{number}.{name}.log", self.environment)
         self.addCleanup(process.end)
-        if listens:
-            place = ("-n", NAMESPACE) if server is self.soft else ()
-            command = ["ss", "-Hlnt"] if not place else ["ip", "netns", "exec", NAMESPACE, "ss", "-Hlnt"]
-            wait_until(lambda: "LISTEN" in subprocess.run(command, check=True, capture_output=True, text=True).stdout or
-                       not process.is_running(), "the server listens")
+        command = [*server.place, "ss", "-Hlnt"]
+        wait_until(lambda: "LISTEN" in subprocess.run(command, check=True, capture_output=True, text=True).stdout or
+                   not process.is_running(), "the server listens")
         done = subprocess.run([*client.command, name, *options_of(client), *options, server.address], check=False,
                               env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + process.output())
@@ -116,6 +121,49 @@ class Rxe(machine.Cases):
             with self.subTest(name):
                 self.both_ways(lambda server, client, commands_of=commands_of: self.connect(server, client, commands_of))
 
+    def test_groups(self):
+        """Of IPv4, in which both use the address as MGID."""
+        def run(receiver, sender):
+            process = hosts.Process([*receiver.command, "mckey", "-m", GROUP, "-b", receiver.address],
+                                    self.folder / f"{receiver.device}.log", self.environment)
+            self.addCleanup(process.end)
+            def has_got_all():
+                # What is sent before the receiver has joined is lost.
+                subprocess.run([*sender.command, "mckey", "-s", "-m", GROUP, "-b", sender.address], check=True,
+                               env=self.environment, capture_output=True, timeout=PATIENCE)
+                return not process.is_running()
+            wait_until(has_got_all, "the receiver has got all packets")
+            self.assertEqual(process.status(), 0, process.output())
+        self.both_ways(run)
+
+    def test_marked_packets_over_a_vlan(self):
+        """Between two ports of softib: a queue marks packets instead of dropping them (RFC 3168), and the sender obeys."""
+        ip("netns", "add", "other")
+        self.addCleanup(ip, "netns", "del", "other")
+        ip("-n", NAMESPACE, "link", "add", "e0", "mtu", str(machine.DEVICE_MTU), "type", "veth", "peer", "name", "e0",
+           "mtu", str(machine.DEVICE_MTU), "netns", "other")
+        for number, place in enumerate((NAMESPACE, "other"), 1):
+            ip("-n", place, "link", "set", "e0", "up")
+            ip("-n", place, "link", "add", "link", "e0", "name", "e0.7", "type", "vlan", "id", "7")
+            ip("-n", place, "addr", "add", f"10.45.0.{number}/24", "dev", "e0.7")
+            ip("-n", place, "link", "set", "e0.7", "up")
+        server, client = Side.of_softib("10.45.0.1", NAMESPACE, "e0.7"), Side.of_softib("10.45.0.2", "other", "e0.7")
+        subprocess.run([*client.place, "tc", "qdisc", "add", "dev", "e0", "root", "netem", "loss", "3%", "ecn"], check=True)
+        self.run_pair(server, client, "ib_write_bw", lambda side: ("-d", side.device, "-x", side.gid), "-n", "200")
+        counters = {}
+        for entry in json.loads(self.softib("list", "--json")):
+            shown = json.loads(self.softib("show", "--json", "--subnet", entry["subnet"]))
+            counters[entry["subnet"]] = next(node["counters"] for node in shown["nodes"] if node["name"] == "roce")
+        ours = [one for name, one in counters.items() if "e0.7" in name]
+        self.assertEqual(len(ours), 2)
+        self.assertGreater(sum(one["cnps_sent"] for one in ours), 0)
+        self.assertGreater(sum(one["cnps_received"] for one in ours), 0)
+        self.assertEqual(sum(one["rc_retries"] for one in ours), 0)
+
+    def softib(self, *arguments):
+        return subprocess.run([program("softib"), *arguments], check=True, env=self.environment, capture_output=True,
+                              text=True).stdout
+
     def test_loss_delay_and_duplicates(self):
         ip("link", "set", "p0", "txqueuelen", "1000")
         for place in ((), ("ip", "netns", "exec", NAMESPACE)):
@@ -131,4 +179,4 @@ class Rxe(machine.Cases):
 
 if __name__ == "__main__":
     why = machine.why_no_guest("IPOIB_VM")
-    machine.main("vm", why, "--module", "rdma_ucm", "--module", "sch_netem")
+    machine.main("vm", why, "--module", "rdma_ucm", "--module", "sch_netem", "--module", "8021q")

@@ -1,5 +1,5 @@
-"""Connections by the RDMA CM between two programs on an emulated HCA each, beside the same on a soft RoCE port
-of the kernel (rdma_rxe), in one virtual machine: a table of the part "rxe".
+"""Tables of the part "rxe" with soft RoCE ports of the kernel (rdma_rxe), in one virtual machine: connections by
+the RDMA CM beside those between two emulated HCAs, and streams beside those between two emulated RoCE ports.
 
 In the guest, this file is the program (in_guest.py).
 """
@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 
 import in_guest
+import roce
 import verbs
 
 PATIENCE = 240  # seconds for everything except the measurements
@@ -17,8 +18,10 @@ ADDRESS = "10.9.0.1"
 
 
 def measure(options):
-    """Returns microseconds of a connection: {"rdma_rxe": [...], "softib": [...]}."""
-    return in_guest.measure(__file__, options, PATIENCE + options.rounds * PATIENCE_OF_A_ROUND,
+    """Returns microseconds of a connection, and Gb/s of streams: {"set_up": {"rdma_rxe": [...], "softib": [...]},
+    "streams": {"rdma_rxe": {"ib_write_bw": [...]}, "softib": ...}}."""
+    limit = PATIENCE + options.rounds * (PATIENCE_OF_A_ROUND + 2 * len(roce.STREAMS) * (options.seconds + 10))
+    return in_guest.measure(__file__, options, limit,
                             "--module", "rdma_ucm", ports="Ethernet")
 
 
@@ -39,11 +42,23 @@ def kernels_connection():
     return verbs.of_cmtime(done.stdout)
 
 
-def measure_in_guest(rounds, _seconds):
+def measure_streams(softib, rounds, seconds):
+    measured = {"rdma_rxe": {}, "softib": {}}
+    with roce.Ports(softib) as ports:
+        for _ in range(rounds):
+            for name, options in roce.STREAMS.items():
+                more = (*options, "-D", str(seconds), "-f", "0")
+                for of, output in (("rdma_rxe", verbs.play(verbs.SoftPorts, name, "-x", "0", *more)[1]), ("softib", ports.play(name, *more))):
+                    measured[of].setdefault(name, []).append(verbs.of_bandwidth(output)[0])
+            print("streams", measured, flush=True)
+    return measured
+
+
+def measure_in_guest(rounds, seconds):
     import machine
 
     softib = pathlib.Path(os.environ["IPOIB_BIN"]) / "softib"
-    machine.make_ports(1)
+    machine.make_ports(len(verbs.SoftPorts.DEVICES))
     machine.ip("addr", "add", f"{ADDRESS}/24", "dev", "p0")
     measured = {"rdma_rxe": [], "softib": []}
     with verbs.Subnet(softib, "--log", "warning") as subnet:
@@ -51,7 +66,7 @@ def measure_in_guest(rounds, _seconds):
             measured["rdma_rxe"].append(kernels_connection())
             measured["softib"].append(verbs.cmtime(subnet, CONNECTIONS))
             print("cmtime", {of: took[-1] for of, took in measured.items()}, flush=True)
-    return measured
+    return {"set_up": measured, "streams": measure_streams(softib, rounds, seconds)}
 
 
 if __name__ == "__main__":
