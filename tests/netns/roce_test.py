@@ -12,6 +12,7 @@ import unittest
 import zlib
 
 import hosts
+import rdma_core_suite
 from hosts import PATIENCE, program, wait_until
 from softib_lab import host as lab
 
@@ -199,7 +200,8 @@ class Verbs(Roce):
                 (["rping", "-s", "-a", LEFT, "-C", "5"], ["rping", "-c", "-a", LEFT, "-C", "5"]),
                 (["rping", "-s", "-a", "fd44::1", "-C", "5"], ["rping", "-c", "-a", "fd44::1", "-C", "5"]),
                 (["udaddy"], ["udaddy", "-s", LEFT]),
-                (["ucmatose", "-c", "5"], ["ucmatose", "-c", "5", "-s", LEFT])):
+                (["ucmatose", "-c", "5"], ["ucmatose", "-c", "5", "-s", LEFT]),
+                (["ib_send_lat", "-R", "-n", "100"], ["ib_send_lat", "-R", "-n", "100", LEFT])):
             with self.subTest(" ".join(client)):
                 process = self.left.start(*server)
                 self.addCleanup(process.end)
@@ -212,6 +214,15 @@ class Verbs(Roce):
             self.last = self.right.run_on(*client, check=False)
             return self.last.returncode == 0
         wait_until(done, f"{client} succeeds")
+
+    @unittest.skipIf(rdma_core_suite.why_not(), rdma_core_suite.why_not())
+    def test_rdma_core_suite(self):
+        suite = rdma_core_suite.unpack(self.folder / "suite" / "tests")
+        done = self.left.run(*self.left.on_roce(rdma_core_suite.PYTHON, str(suite), "-v"), check=False, patience=240)
+        output = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, output)
+        listed = rdma_core_suite.listed
+        rdma_core_suite.check(output, listed("Passed") | listed("Passed on RoCE ports only"), listed("Skipped"))
 
     @hosts.needs("ib_write_bw", "dumpcap")
     def test_each_icrc_is_right(self):
