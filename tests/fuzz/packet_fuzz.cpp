@@ -7,12 +7,14 @@
 #include "softib/core/large_packet.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/packet_run.hpp"
+#include "wire/congestion_notification.hpp"
 #include "wire/connected_packet.hpp"
 #include "wire/packet.hpp"
 
 using namespace ipoib;
 using softib::MadPacket;
 using softib::PacketRun;
+using wire::CongestionNotification;
 using wire::ConnectedPacket;
 using wire::UdPacket;
 
@@ -37,6 +39,14 @@ void fuzz_packet(ConstBytes bytes) {
   require(again->lrh == copy.lrh && again->bth == copy.bth && again->immediate == copy.immediate);
   require(std::ranges::equal(again->payload, packet->payload));
   require(emitted.size() == bytes.size());
+}
+
+void fuzz_notification(ConstBytes bytes) {
+  auto packet = CongestionNotification::parse(bytes);
+  if (!packet) return;
+  const MutableBytes emitted = scratch(CongestionNotification::kSize);
+  const auto again = CongestionNotification::parse(emitted.first(packet->emit(emitted)));
+  require(again.has_value() && again->bth == packet->bth && again->grh == packet->grh);
 }
 
 void fuzz_connected_packet(ConstBytes bytes) {
@@ -137,6 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require_stable<wire::Bth>(bytes);
   require_stable<wire::Deth>(bytes);
   fuzz_packet(bytes);
+  fuzz_notification(bytes);
   fuzz_connected_packet(bytes);
   fuzz_connected_packet(with_valid_headers(bytes, true));
   fuzz_run(with_valid_headers(bytes, true));

@@ -158,7 +158,6 @@ class Rxe(machine.Cases):
         self.assertEqual(len(ours), 2)
         self.assertGreater(sum(one["cnps_sent"] for one in ours), 0)
         self.assertGreater(sum(one["cnps_received"] for one in ours), 0)
-        self.assertEqual(sum(one["rc_retries"] for one in ours), 0)
 
     def softib(self, *arguments):
         return subprocess.run([program("softib"), *arguments], check=True, env=self.environment, capture_output=True,

@@ -74,6 +74,11 @@ struct OutgoingPacket {
   }
   /// Size from LRH to padding, in bytes.
   [[nodiscard]] std::size_t size() const { return header_size + payload_size; }
+  /// The first bytes, with LRH, GRH and BTH. A packet from a link with faults is in one piece.
+  [[nodiscard]] ConstBytes front() const {
+    if (header_size != 0) return ConstBytes(header).first(header_size);
+    return piece_count != 0 ? pieces[0] : ConstBytes{};
+  }
 };
 
 /// Number of packets after segmentation.

@@ -32,12 +32,6 @@ constexpr std::uint8_t kDefaultHopLimit = 64;
 
 using HeaderBytes = std::array<std::uint8_t, kMaxPacketHeader>;
 
-/// The first bytes of a packet, with LRH, GRH and BTH.
-ConstBytes headers_of(const OutgoingPacket& packet) {
-  if (packet.header_size != 0) return ConstBytes(packet.header).first(packet.header_size);
-  return packet.piece_count != 0 ? packet.pieces[0] : ConstBytes{};
-}
-
 bool is_run(const OutgoingPacket& packet) {
   return packet.gso.size != 0 && packet.purpose != Purpose::datagram;
 }
@@ -272,7 +266,7 @@ SendFailure Sender::flush(Message& message, bool may_wait) {
 /// been sent, waits for room, because a packet is not offered again in parts.
 SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& message,
                         std::size_t& sent) {
-  const auto headers = headers_of(packet);
+  const auto headers = packet.front();
   const auto route = route_of(headers);
   if (!route) return SendFailure::no_route;
   const auto flush_message = [&](bool wait) {

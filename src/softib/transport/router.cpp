@@ -24,9 +24,7 @@ bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::
 Gid destination_gid(const OutgoingPacket& packet) {
   using ipoib::wire::Grh;
   constexpr std::size_t kAt = ipoib::wire::Lrh::kSize + Grh::kSize - Gid::kSize;
-  const auto front = packet.header_size != 0   ? ConstBytes(packet.header).first(packet.header_size)
-                     : packet.piece_count != 0 ? packet.pieces[0]
-                                               : ConstBytes{};
+  const auto front = packet.front();
   if (front.size() < kAt + Gid::kSize) return {};
   Gid::Bytes gid;
   std::ranges::copy(front.subspan(kAt, gid.size()), gid.begin());
@@ -56,9 +54,7 @@ subnet::PacketHeaders headers_of(ConstBytes packet) {
   return fabric::CheckedPackets::headers_of(packet);
 }
 subnet::PacketHeaders headers_of(const OutgoingPacket& packet) {
-  if (packet.header_size != 0)
-    return headers_of(ConstBytes(packet.header).first(packet.header_size));
-  return packet.piece_count != 0 ? headers_of(packet.pieces[0]) : subnet::PacketHeaders{};
+  return headers_of(packet.front());
 }
 fabric::CheckedPackets described(const OutgoingPacket& packet) {
   return {headers_of(packet), packet.gso.packets, segmented_size(packet)};

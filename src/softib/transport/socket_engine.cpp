@@ -152,24 +152,23 @@ void SocketEngine::set_source(PacketSource& source, const std::function<void()>&
   for (const int fd : source_fds_) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   rings_.set_source(source, change);
   source_fds_ = source.descriptors();
-  for (const int fd : source_fds_) {
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLONESHOT;
-    event.data.u64 = WatchKey::kSource;
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  }
+  watch_source(EPOLL_CTL_ADD);
   is_source_armed_ = true;
   source_ = &source;
 }
 
 /// Lets the kernel wake the engine for the source, once. Requires the lock of the source.
 void SocketEngine::arm_source() {
-  if (std::exchange(is_source_armed_, true)) return;
+  if (!std::exchange(is_source_armed_, true)) watch_source(EPOLL_CTL_MOD);
+}
+
+/// Adds or changes (EPOLL_CTL_*) the descriptors of the source, each of which wakes the engine once.
+void SocketEngine::watch_source(int operation) {
   for (const int fd : source_fds_) {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLONESHOT;
     event.data.u64 = WatchKey::kSource;
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+    (void)::epoll_ctl(epoll_.get(), operation, fd, &event);
   }
 }
 

@@ -105,6 +105,7 @@ class SocketEngine {
   void turn();
   [[nodiscard]] bool fall_asleep();
   void arm_source();
+  void watch_source(int operation);
   void rearm_source();
   [[nodiscard]] bool watch(int fd) const;
   void report_ended_connections();
