@@ -121,12 +121,50 @@ if(IPOIB_MOLD AND IPOIB_MOLD_PROGRAM)
   endif()
 endif()
 
+# Precompiled headers of the standard library, and for tests of GoogleTest: a sixth of the time that clang takes for a
+# test without optimisation, and half of it for a fuzz target. Not with a compiler cache, which would have to be told
+# what it may ignore.
+option(IPOIB_PRECOMPILE "Precompile headers unless a compiler cache is used; for clang" OFF)
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(IPOIB_PRECOMPILE OFF)
+endif()
+
+# ipoib_precompile(NAME HEADERS [LIBRARY...]): precompiles cmake/HEADERS.hpp, which includes headers of these
+# libraries: NAME is for programs (-fPIE), NAME_shared for libraries (-fPIC).
+function(ipoib_precompile name headers)
+  if(NOT IPOIB_PRECOMPILE)
+    return()
+  endif()
+  foreach(target IN ITEMS ${name} ${name}_shared)
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${headers}.hpp)
+    target_link_libraries(${target} PRIVATE ${ARGN})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  endforeach()
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)
+endfunction()
+
+# Lets a target use what ipoib_precompile(NAME) has precompiled, unless it has a source in C.
+function(ipoib_use_precompiled target name)
+  get_target_property(sources ${target} SOURCES)
+  if(NOT TARGET ${name} OR sources MATCHES "\\.c(;|$)")
+    return()
+  endif()
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL EXECUTABLE)
+    set(name ${name}_shared)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${name})
+endfunction()
+
 # A library of src/. LINKS is its row of the table in docs/architecture.md.
 function(ipoib_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  ipoib_use_precompiled(${name} precompiled)
 endfunction()
 
 # A GoogleTest program; ctest lists each case as LABEL/Suite.Name. With sanitizers a process starts
@@ -140,6 +178,7 @@ function(ipoib_test name)
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} ipoib_test_support GTest::gmock GTest::gtest_main)
+  ipoib_use_precompiled(${name} precompiled_for_tests)
   if(IPOIB_BESIDE_SANITIZERS AND NOT ARG_PROGRAMS AND ARG_LABEL MATCHES "^(unit|sim)$")
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     return()
@@ -277,6 +316,7 @@ function(ipoib_fuzz name)
   add_executable(fuzz_${name} ${ARG_SOURCES})
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(fuzz_${name} PRIVATE fuzz_support ${ARG_LINKS})
+  ipoib_use_precompiled(fuzz_${name} precompiled)
   add_dependencies(fuzzers fuzz_${name})
   set(corpora ${CMAKE_CURRENT_BINARY_DIR}/corpus/${name})
   foreach(seed RANGE 1 4)

@@ -33,7 +33,8 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
 sanitizer_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 mold)
 check_packages=(clang-16 clang-format-16 libclang-rt-16-dev llvm-16 python3-clang-16)
 # clang-tidy 22 does not search system headers, which takes a third of the time. It is a security update.
-lint_packages=(clang-16 clang-format-16 'clang-tidy-22|clang-tidy-16')
+# clang-22 precompiles headers for it.
+lint_packages=(clang-16 clang-format-16 'clang-tidy-22|clang-tidy-16' 'clang-22|clang-16')
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)

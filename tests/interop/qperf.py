@@ -18,8 +18,7 @@ TESTS = [
     "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
     "ver_rc_compare_swap", "ver_rc_fetch_add",
 ]
-OVER_RDMA_CM = ["rc_bw", "rc_lat", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_rdma_read_lat",
-                "rc_fetch_add_mr"]
+OVER_RDMA_CM = ["rc_bw", "rc_rdma_read_lat"]
 
 
 def each_rdma_test():

@@ -33,6 +33,13 @@ def first(pattern, path):
     return re.search(pattern, (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)[1]
 
 
+def build_packages():
+    """Returns build_packages of scripts/common.sh."""
+    (names,) = re.findall(r"^build_packages=\((.*?)\)", (ROOT / "scripts/common.sh").read_text(encoding="utf-8"),
+                          re.MULTILINE | re.DOTALL)
+    return [name.strip("'") for name in names.split()]
+
+
 class Packaging(unittest.TestCase):
     def test_versions_agree(self):
         version = first(r"^project\(ipoibd VERSION ([0-9.]+)", "CMakeLists.txt")
@@ -90,6 +97,20 @@ class Packaging(unittest.TestCase):
                 if instruction == "RUN":
                     subprocess.run(["bash", "-n", "-c", rest], check=True)
 
+    def test_build_dependencies_are_what_the_scripts_install(self):
+        """debian/control says what scripts/common.sh installs to build, and in addition what makes a package."""
+        control = (ROOT / "debian/control").read_text(encoding="utf-8")
+        (text,) = re.findall(r"^Build-Depends: (.*?)\n(?=\S)", control, re.MULTILINE | re.DOTALL)
+        # Of alternatives the first, without version, architecture or what only the package's tests need.
+        depends = {re.split(r"[ (|:]", each.strip())[0] for each in text.split(",") if "<!nocheck>" not in each}
+        packaging = {"debhelper-compat", "dh-sequence-installsysusers", "dh-sequence-python3", "python3"}
+        self.assertLessEqual(packaging, depends)
+        installed = {name.split("|")[0] for name in build_packages()}
+        # What every Debian package is built with, and the name that Debian 12 gave to another one.
+        self.assertIn("g++", installed)
+        installed = {{"pkg-config": "pkgconf"}.get(name, name) for name in installed - {"g++"}}
+        self.assertEqual(depends - packaging, installed)
+
     def test_symbols_file_is_complete(self):
         exported = re.findall(r"^ +(ibarp_\w+);",
                               (ROOT / "src/control/libibarp.map").read_text(encoding="utf-8"), re.MULTILINE)
@@ -136,9 +157,7 @@ class Boost(unittest.TestCase):
 
     def test_is_chosen_by_the_scripts(self):
         """scripts/common.sh names the same packages, and takes the first that the distribution has."""
-        common = (ROOT / "scripts/common.sh").read_text(encoding="utf-8")
-        (names,) = re.findall(r"^build_packages=\((.*?)\)", common, re.MULTILINE | re.DOTALL)
-        wanted = re.findall(r"'(libboost\S*)'", names)
+        wanted = [name for name in build_packages() if name.startswith("libboost")]
         self.assertCountEqual(wanted, [re.sub(r" \(.*?\)| ", "", each) for each in self.dependencies])
         program = self.folder / "apt-cache"
         for name, (packages, expected) in DISTRIBUTIONS.items():

@@ -51,6 +51,12 @@ int print(std::string_view text) {
   return printed ? kSuccess : fail(printed.error());
 }
 
+int print_or_replace(const po::variables_map& options, const std::string& text) {
+  if (!options.contains("output")) return print(text);
+  const auto written = ipoib::program::replace_file(options["output"].as<std::string>(), text);
+  return written ? kSuccess : fail(written.error());
+}
+
 int fail(const ipoib::Error& error) {
   std::cerr << "softib: " << error.message << ipoib::program::limit_remedy(error.message) << '\n';
   return kFailure;

@@ -37,6 +37,10 @@ int view_command(int argc, char** argv);
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
 /// the output did not take all of it. A reader that has closed the pipe is no failure.
 [[nodiscard]] int print(std::string_view text);
+/// Writes `text` to the file of the option --output, which it replaces in one step, or to the
+/// standard output if that is not given. Returns as print() does.
+[[nodiscard]] int print_or_replace(const boost::program_options::variables_map& options,
+                                   const std::string& text);
 /// Prints "softib: message" on stderr, and returns kFailure.
 int fail(const ipoib::Error& error);
 /// Prints "softib SUBCOMMAND: message" and how to get help on stderr, and returns kUsage.

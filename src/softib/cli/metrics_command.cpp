@@ -3,7 +3,6 @@
 #include <iostream>
 
 #include "metrics/exporter.hpp"
-#include "program/files.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/metrics.hpp"
 #include "softib/control/client.hpp"
@@ -71,8 +70,7 @@ int metrics_command(int argc, char** argv) {
       parse_options(argc, argv, metrics_options(), po::positional_options_description(),
                     kMetricsUsage, exit_code);
   if (!options) return exit_code;
-  const bool has_output = options->contains("output");
-  if (has_output && options->contains("serve")) {
+  if (options->contains("output") && options->contains("serve")) {
     return fail_usage("metrics", "use only one of --output and --serve");
   }
   const auto folder = chosen_subnet(*options);
@@ -80,10 +78,7 @@ int metrics_command(int argc, char** argv) {
   if (options->contains("serve")) return serve(*folder, (*options)["serve"].as<std::string>());
   const auto metrics = collect(*folder);
   if (!metrics) return fail(metrics.error());
-  if (!has_output) return print(metrics->text());
-  const auto written =
-      ipoib::program::replace_file((*options)["output"].as<std::string>(), metrics->text());
-  return written ? kSuccess : fail(written.error());
+  return print_or_replace(*options, metrics->text());
 }
 
 }  // namespace softib::cli

@@ -82,16 +82,20 @@ std::string read_until_ready(int output) {
 
 }  // namespace
 
-Result<fabric::SubnetFolder> roce_folder(std::string& interface) {
+Result<RocePort> find_roce_port(std::string interface) {
   if (interface.empty()) interface = roce::default_interface();
   if (interface.empty()) {
     return Error{ENODEV, "there is no default route: name the network interface or address"};
   }
-  if (const auto found = roce::read_interface(interface); !found) return found.error();
-  return fabric::SubnetFolder::of(as_name("roce-" + interface + "-" + default_hca_name()));
+  const auto found = roce::read_interface(interface);
+  if (!found) return found.error();
+  auto folder = fabric::SubnetFolder::of(as_name("roce-" + interface + "-" + default_hca_name()));
+  if (!folder) return folder.error();
+  return RocePort{std::move(interface), found->seed(), std::move(*folder)};
 }
 
-Result<void> start_roce(const fabric::SubnetFolder& folder, const std::string& interface) {
+Result<void> start_roce(const RocePort& port) {
+  const auto& folder = port.folder;
   // Another softib may have started it, which is not ready yet, or the last program may just end.
   for (int waited = 0; waited < kStartMilliseconds && folder.is_running(); waited += kPause) {
     if (is_ready(folder)) return {};
@@ -109,14 +113,14 @@ Result<void> start_roce(const fabric::SubnetFolder& folder, const std::string& i
   const auto child = ::fork();
   if (child < 0) return failure();
   if (child == 0) {
-    if (::fork() == 0) execute_process(interface, input.get());
+    if (::fork() == 0) execute_process(port.interface, input.get());
     ::_exit(kSuccess);
   }
   input.reset();
   (void)::waitpid(child, nullptr, 0);
   const auto text = read_until_ready(output.get());
   if (text.find("ready:") != std::string::npos) return {};
-  if (folder.is_running()) return start_roce(folder, interface);  // another one was faster
+  if (folder.is_running()) return start_roce(port);  // another one was faster
   constexpr std::string_view kPrefix = "softib: ";
   const auto message = text.substr(text.find(kPrefix) == 0 ? kPrefix.size() : 0);
   return Error{EIO, message.empty() ? "the process of the RoCE port has not started"
@@ -132,17 +136,17 @@ int roce_command(int argc, char** argv) {
   const auto words = arguments_of(*parsed, "interface");
   const auto level = read_log_level(*parsed);
   if (!level) return fail_usage("roce", level.error().message);
-  std::string interface = words.empty() ? "" : words.front();
-  const auto folder = roce_folder(interface);
-  if (!folder) return fail(folder.error());
+  const auto port = find_roce_port(words.empty() ? "" : words.front());
+  if (!port) return fail(port.error());
   subnet::SubnetConfig config;
   config.management = subnet::Management::external_sm;
   config.mtu = 5;
-  config.roce = interface;
-  if (const auto found = roce::read_interface(interface); found) config.seed = found->seed();
-  return serve_subnet({*folder, config, ""}, {.log_level = *level,
-                                              .is_tied = (*parsed)["tied"].as<bool>(),
-                                              .ends_unused = (*parsed)["until-unused"].as<bool>()});
+  config.roce = port->interface;
+  config.seed = port->seed;
+  return serve_subnet({port->folder, config, ""},
+                      {.log_level = *level,
+                       .is_tied = (*parsed)["tied"].as<bool>(),
+                       .ends_unused = (*parsed)["until-unused"].as<bool>()});
 }
 
 }  // namespace softib::cli

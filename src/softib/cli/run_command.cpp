@@ -89,13 +89,12 @@ Result<void> give_address(const fabric::SubnetFolder& folder, const std::string&
 
 /// The folder of the subnet, or of the RoCE port, whose process is started.
 Result<fabric::SubnetFolder> run_folder(const po::variables_map& options) {
-  auto folder = chosen_subnet(options);
+  const auto folder = chosen_subnet(options);
   if (!folder || !options.contains("roce")) return folder;
-  std::string interface = options["roce"].as<std::string>();
-  folder = roce_folder(interface);
-  if (!folder) return folder;
-  if (const auto started = start_roce(*folder, interface); !started) return started.error();
-  return folder;
+  const auto port = find_roce_port(options["roce"].as<std::string>());
+  if (!port) return port.error();
+  if (const auto started = start_roce(*port); !started) return started.error();
+  return port->folder;
 }
 
 Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolder& folder,

@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -26,19 +27,44 @@ namespace po = boost::program_options;
 
 namespace {
 
+/// Calls a function again after each interval, until it returns false.
+class Repeating {
+ public:
+  Repeating(boost::asio::io_context& context, std::chrono::milliseconds interval,
+            std::function<bool()> look)
+      : timer_(context), interval_(interval), look_(std::move(look)) {}
+
+  void look_now() {
+    if (look_()) look_later();
+  }
+  void look_later() {
+    timer_.expires_after(interval_);
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (!error) look_now();
+    });
+  }
+
+ private:
+  boost::asio::steady_timer timer_;
+  const std::chrono::milliseconds interval_;
+  const std::function<bool()> look_;
+};
+
 /// --tied: ends the subnet if standard input ends before any byte was read. The process that held
 /// the other end may still be detaching from its HCA then; the folder can be removed only after
 /// that.
 class TiedInput {
  public:
   TiedInput(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
-      : context_(context),
-        process_(process),
-        input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)),
-        timer_(context) {
+      : input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)),
+        end_(context, kPollInterval, [this, &context, &process] {
+          const bool waits = !process.is_unused() && ++polls_ <= kMaxPolls;
+          if (!waits) context.stop();
+          return waits;
+        }) {
     input_.async_read_some(boost::asio::buffer(byte_),
                            [this](boost::system::error_code error, std::size_t) {
-                             if (error) end_when_unused();
+                             if (error) end_.look_now();
                            });
   }
 
@@ -46,78 +72,59 @@ class TiedInput {
   static constexpr std::chrono::milliseconds kPollInterval{10};
   static constexpr int kMaxPolls = 500;
 
-  void end_when_unused() {
-    if (process_.is_unused() || ++polls_ > kMaxPolls) return context_.stop();
-    timer_.expires_after(kPollInterval);
-    timer_.async_wait([this](boost::system::error_code error) {
-      if (!error) end_when_unused();
-    });
-  }
-
-  boost::asio::io_context& context_;
-  const subnetd::SubnetProcess& process_;
   boost::asio::posix::stream_descriptor input_;
-  boost::asio::steady_timer timer_;
   std::array<char, 1> byte_{};
   int polls_ = 0;
+  Repeating end_;
 };
 
 /// Ends the subnet when others have removed its folder: nobody could find it, use it or stop it.
 class FolderWatch {
  public:
   FolderWatch(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
-      : context_(context), process_(process), timer_(context) {
-    look_later();
+      : look_(context, kInterval, [this, &context, &process] {
+          has_failed_ = !process.has_folder();
+          if (has_failed_) context.stop();
+          return !has_failed_;
+        }) {
+    look_.look_later();
   }
   [[nodiscard]] bool has_failed() const { return has_failed_; }
 
  private:
   static constexpr std::chrono::seconds kInterval{2};
 
-  void look_later() {
-    timer_.expires_after(kInterval);
-    timer_.async_wait([this](boost::system::error_code error) {
-      if (error) return;
-      has_failed_ = !process_.has_folder();
-      if (has_failed_) return context_.stop();
-      look_later();
-    });
-  }
-
-  boost::asio::io_context& context_;
-  const subnetd::SubnetProcess& process_;
-  boost::asio::steady_timer timer_;
   bool has_failed_ = false;
+  Repeating look_;
 };
 
 /// Ends the subnet when no program has used it for kUnusedFor.
 class UnusedWatch {
  public:
   UnusedWatch(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
-      : context_(context), process_(process), timer_(context) {
-    look_later();
+      : process_(process), look_(context, kInterval, [this, &context] {
+          unused_ = is_used() ? std::chrono::milliseconds(0) : unused_ + kInterval;
+          const bool goes_on = unused_ < kUnusedFor;
+          if (!goes_on) context.stop();
+          return goes_on;
+        }) {
+    look_.look_later();
   }
 
  private:
   static constexpr std::chrono::milliseconds kInterval{250};
 
-  void look_later() {
-    timer_.expires_after(kInterval);
-    timer_.async_wait([this](boost::system::error_code error) {
-      if (error) return;
-      const bool is_used = !process_.is_unused() ||
-                           std::exchange(requests_, process_.requests()) != process_.requests();
-      unused_ = is_used ? std::chrono::milliseconds(0) : unused_ + kInterval;
-      if (unused_ >= kUnusedFor) return context_.stop();
-      look_later();
-    });
+  /// Whether a program is there, or has sent a request since this was last asked while none was.
+  bool is_used() {
+    if (!process_.is_unused()) return true;
+    const auto before = std::exchange(requests_, process_.requests());
+    return before != requests_;
   }
 
-  boost::asio::io_context& context_;
   const subnetd::SubnetProcess& process_;
-  boost::asio::steady_timer timer_;
   std::chrono::milliseconds unused_{0};
   std::uint64_t requests_ = 0;
+  Repeating look_;
 };
 
 }  // namespace
@@ -149,7 +156,7 @@ int serve_subnet(const subnetd::SubnetProcess::Options& subnet, const ServeOptio
   if (options.is_tied) tied.emplace(context, process);
   std::optional<UnusedWatch> unused;
   if (options.ends_unused) unused.emplace(context, process);
-  const FolderWatch watch(context, process);
+  FolderWatch watch(context, process);
   context.run();
   if (watch.has_failed()) {
     return fail(ipoib::Error{ENOENT, "the folder of the subnet has been removed: " + folder.path() +

@@ -3,7 +3,6 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <iostream>
 
-#include "program/files.hpp"
 #include "program/nearest.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/topology_view.hpp"
@@ -71,10 +70,7 @@ int topology_command(int argc, char** argv) {
   if (file->more_remarks > 0) {
     std::cerr << "softib: " << file->more_remarks << " more remarks\n";
   }
-  const auto text = topology_text(format, *file, {}, title_of(sources[0]));
-  if (!options->contains("output")) return print(text);
-  const auto written = ipoib::program::replace_file((*options)["output"].as<std::string>(), text);
-  return written ? kSuccess : fail(written.error());
+  return print_or_replace(*options, topology_text(format, *file, {}, title_of(sources[0])));
 }
 
 }  // namespace softib::cli

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "softib/core/ip_gid.hpp"
 #include "softib/core/name.hpp"
 
 namespace softib::fabric {
@@ -43,29 +44,12 @@ T field(std::uint64_t word, unsigned shift) {
 /// MTU codes are 256 to 4096 bytes (IBA 14.2.5.6); programs divide by the MTU of their port.
 std::uint8_t clamp_mtu(int code) { return static_cast<std::uint8_t>(std::clamp(code, 1, 5)); }
 
-/// An address in two words, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), which is no address of a
-/// node itself. 0: none.
+/// An address in two words, those of its GID; 0: none. ::ffff:a.b.c.d, as which IPv4 has one, is no
+/// address of a node itself.
 using AddressWords = std::array<std::uint64_t, 2>;
-constexpr std::uint64_t kMappedV4 = 0xffff'0000'0000;
 
-AddressWords words_of(const IpAddress& address) {
-  if (const auto* const v4 = std::get_if<ipoib::Ipv4Address>(&address)) {
-    return {0, kMappedV4 | v4->number()};
-  }
-  const auto& bytes = std::get<ipoib::Ipv6Address>(address).bytes();
-  return {ipoib::load_be<std::uint64_t>(bytes.data()),
-          ipoib::load_be<std::uint64_t>(bytes.data() + 8)};
-}
-
-IpAddress address_of_words(const AddressWords& words) {
-  if (words[0] == 0 && words[1] >> 32 == kMappedV4 >> 32) {
-    return ipoib::Ipv4Address(static_cast<std::uint32_t>(words[1]));
-  }
-  ipoib::Ipv6Address::Bytes bytes;
-  ipoib::store_be(bytes.data(), words[0]);
-  ipoib::store_be(bytes.data() + 8, words[1]);
-  return ipoib::Ipv6Address(bytes);
-}
+AddressWords words_of(const Gid& gid) { return {gid.prefix(), gid.guid().value()}; }
+Gid gid_of(const AddressWords& words) { return {words[0], Guid(words[1])}; }
 
 AddressWords address_words(const PublishedNode::Value& words, std::size_t index) {
   return {words[kAddressesWord + 2 * index], words[kAddressesWord + 2 * index + 1]};
@@ -105,13 +89,12 @@ PublishedNode::Value encode(const subnet::Node& node) {
       std::uint64_t{port.vl_capability} << 32 | std::uint64_t{port.operational_vls} << 40;
   if (port.is_ethernet()) {
     for (std::size_t i = 0; i < kMaxGids; ++i) {
-      words[kAddressesWord + 2 * i] = port.gids[i].prefix();
-      words[kAddressesWord + 2 * i + 1] = port.gids[i].guid().value();
+      std::ranges::copy(words_of(port.gids[i]), words.begin() + kAddressesWord + 2 * i);
     }
     return words;
   }
   for (std::size_t i = 0; i < std::min(node.addresses.size(), kMaxNodeAddresses); ++i) {
-    std::ranges::copy(words_of(node.addresses[i]), words.begin() + kAddressesWord + 2 * i);
+    std::ranges::copy(words_of(ip_gid(node.addresses[i])), words.begin() + kAddressesWord + 2 * i);
   }
   return words;
 }
@@ -167,14 +150,13 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.vl_capability = field<std::uint8_t>(words[kAttachmentWord], 32) & 0xf;
   port.operational_vls = field<std::uint8_t>(words[kAttachmentWord], 40) & 0xf;
   for (std::size_t i = 0; i < kMaxGids && is_ethernet; ++i) {
-    const auto pair = address_words(words, i);
-    port.gids[i] = Gid(pair[0], Guid(pair[1]));
-    if (!port.gids[i].is_zero()) node.addresses.push_back(address_of_words(pair));
+    port.gids[i] = gid_of(address_words(words, i));
+    if (!port.gids[i].is_zero()) node.addresses.push_back(ip_address_of(port.gids[i]));
   }
   for (std::size_t i = 0; i < kMaxNodeAddresses && !is_ethernet; ++i) {
-    const auto pair = address_words(words, i);
-    if (pair[0] == 0 && pair[1] == 0) break;
-    if (const auto address = address_of_words(pair); check_address(address)) {
+    const auto gid = gid_of(address_words(words, i));
+    if (gid.is_zero()) break;
+    if (const auto address = ip_address_of(gid); check_address(address)) {
       node.addresses.push_back(address);
     }
   }
@@ -182,7 +164,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
 }
 
 bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
-  const auto wanted = words_of(address);
+  const auto wanted = words_of(ip_gid(address));
   for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
     if (address_words(words, i) == wanted) return true;
   }

@@ -76,7 +76,8 @@ def ping_server(subnet):
     """ibping -S on HCA a."""
     subnet.run("a", "true")  # so that it has a LID
     server = subnet.start("a", "ibping", "-S")
-    wait_for("a pong", lambda: ping(subnet))
+    wait_for("a pong", lambda: ping(subnet) or server.poll() is not None)
+    assert server.poll() is None, f"ibping -S has ended with {server.poll()}"
     return server
 
 

@@ -363,7 +363,7 @@ class RdmaCmFaults : public ::testing::TestWithParam<Faults> {};
 
 TEST_P(RdmaCmFaults, EachConnectionEndsInTheSameWayOnBothSides) {
   constexpr unsigned kConnections = 1000;
-  for (const std::uint32_t seed : {1U, 2U, 3U}) {
+  for (const std::uint32_t seed : {1U, 2U}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     World world(seed, GetParam(), kConnections);
     world.run();
