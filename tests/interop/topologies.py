@@ -17,6 +17,7 @@ from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, wait_for
 SOFTIB, MESH = sys.argv[1:3]
 TREE = "fat-tree:6"  # three levels, 54 hosts
 TREE_HOSTS = 54
+SMALL_TREE = "fat-tree:4"  # three levels, 16 hosts
 TORUS = "torus:3x3x3"
 MESH_PATIENCE = 3 * PATIENCE
 PYTHON = "/usr/bin/python3"
@@ -139,12 +140,13 @@ def busiest_cable(subnet):
     return f'{most[1]}[{most[2]["port"]}]', f'{most[2]["to"]}[{most[2]["to_port"]}]'
 
 
-def under_opensm(topology, engine, options=""):
+def under_opensm(topology, engine, options="", lmc=0):
     with Subnet(SOFTIB, "--sm", "none", "--topology", topology) as subnet:
         manager = OpenSm(subnet, "host-1", options=f"routing_engine {engine}\n{options}")
         wait_for("all ports to be active", lambda: all(
             node["state"] == "active" for node in subnet.nodes().values()))
         assert "falling back" not in manager.output(), manager.output()
+        equal({node["lmc"] for node in subnet.nodes().values() if node["name"].startswith("host-")}, {lmc})
         hosts = check_all_pairs(subnet, manager)
         equal(manager.end(), 0)
     return hosts
@@ -186,8 +188,21 @@ def test_torus_2qos_uses_lanes():
     under_opensm(TORUS, "torus-2QoS", "qos TRUE\n")
 
 
-def test_several_lids_of_each_port():
-    under_opensm(TREE, "minhop", "lmc 2\n")
+def with_lmc(topology, lmc):
+    """Pairs use all LIDs of their ports in turn."""
+    under_opensm(topology, "minhop", f"lmc {lmc}\n", lmc)
+
+
+def test_two_lids_of_each_port():
+    with_lmc(SMALL_TREE, 1)
+
+
+def test_four_lids_of_each_port():
+    with_lmc(TREE, 2)
+
+
+def test_eight_lids_of_each_port():
+    with_lmc(SMALL_TREE, 3)
 
 
 def test_own_subnet_manager():
