@@ -249,6 +249,39 @@ def test_another_opensm_takes_over():
         equal(second.end(), 0)
 
 
+def test_opensm_hears_of_errors_of_a_link():
+    """Those that OpenSM's thresholds allow are not reported."""
+    with Subnet(SOFTIB, "--sm", "none", "--topology", "line:2") as subnet:
+        manager = OpenSm(subnet, "host-1", options="local_phy_errors_threshold 8\noverrun_errors_threshold 8\n")
+
+        def lines(number):
+            return [line for line in manager.output().splitlines() if f"num:{number} " in line]
+
+        def count(name):
+            lid = str(next(each["lid"] for each in json.loads(subnet.softib("show", "--json"))["switches"]
+                           if each["name"] == "switch-1"))
+            found = subnet.run("host-1", "perfquery", lid, number_of_port).stdout
+            return int(re.search(rf"^{name}:\.+(\d+)$", found, re.MULTILINE)[1])
+        cable = next(port for each in json.loads(subnet.softib("show", "--json"))["switches"]
+                     if each["name"] == "switch-1" for port in each["ports"] if port.get("to") == "switch-2")
+        number_of_port = str(cable["port"])
+        ends = ("switch-1", "switch-2")
+        subnet.softib("set", "cable", *ends, "overruns", "8")
+        subnet.softib("set", "cable", *ends, "stall")
+        wait_for("OpenSM to hear of both ends", lambda: len(lines(131)) >= 2)
+        equal(count("LinkErrorRecoveryCounter"), 1)
+        equal((lines(130), count("ExcessiveBufferOverrunErrors")), ([], 0))
+        subnet.softib("set", "cable", *ends, "overruns", "9")
+        wait_for("OpenSM to hear of both ends", lambda: len(lines(130)) >= 2)
+        equal((lines(129), count("LocalLinkIntegrityErrors")), ([], 0))
+        lid = str(subnet.nodes()["host-2"]["lid"])
+        subnet.softib("set", "cable", *ends, "loss", "100")
+        wait_for("OpenSM to hear of lost packets", lambda: subnet.run(
+            "host-1", "ibping", "-f", "-c", "20", "-t", "20", lid, check=False) and lines(129))
+        assert count("LinkDownedCounter") == 0, "the link is up"
+        equal(manager.end(), 0)
+
+
 def test_discovery_agrees_with_softib_show():
     with Subnet(SOFTIB, "--topology", TREE) as subnet:
         found = subnet.run("host-1", "ibnetdiscover").stdout
@@ -258,6 +291,6 @@ def test_discovery_agrees_with_softib_show():
 
 
 if __name__ == "__main__":
-    need("opensm", "saquery", "ibnetdiscover")
+    need("opensm", "saquery", "ibnetdiscover", "ibping", "perfquery")
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")],
               sys.argv[3:])
