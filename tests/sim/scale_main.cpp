@@ -102,11 +102,14 @@ bool tree(const ScaleOptions& options, std::uint32_t peers) {
   if (!exchange(subnet, "without a core switch")) return false;
   print_cost();
 
-  subnet.set_switch("leaf-2", SwitchState::absent);
+  // The last one; the SM is at the first free port.
+  const std::string leaf =
+      "leaf-" + std::to_string(options.switch_ports * options.switch_ports / 2);
+  subnet.set_switch(leaf, SwitchState::absent);
   subnet.world.run_for(10s);
   const std::uint32_t left = subnet.up();
   const SaLoad before = subnet.load();
-  subnet.set_switch("leaf-2", SwitchState::present);
+  subnet.set_switch(leaf, SwitchState::present);
   const ipoib::TimePoint again = subnet.world.now();
   if (!subnet.run_until_up(options.links, 10min)) return false;
   std::printf("%u links of a leaf switch up again after %.2f s\n", options.links - left,
