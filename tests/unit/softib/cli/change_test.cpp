@@ -172,7 +172,7 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("cable a speed fast")), HasSubstr("(SDR|DDR|QDR)"));
   EXPECT_THAT(parsed(words("cable a loss 101")), HasSubstr("(0 to 100)"));
   EXPECT_THAT(parsed(words("cable a delay 10001")), HasSubstr("(0 to 10000)"));
-  EXPECT_THAT(parsed(words("cable a b loss 1 up")), HasSubstr("(width|speed|loss|delay)"));
+  EXPECT_THAT(parsed(words("cable a b loss 1 up")), HasSubstr("(width|speed|loss|delay|overruns)"));
   EXPECT_THAT(parsed(words("cable a b loss 1 delay")), HasSubstr("MS is missing"));
   EXPECT_THAT(parsed(words("switch a off")), HasSubstr("(present|absent|reset)"));
 }
