@@ -46,7 +46,7 @@ function __softib_set
         case 2:hca
             printf '%s\n' present absent failed
         case 2:cable 3:cable
-            printf '%s\n' up down flap width speed loss delay
+            printf '%s\n' up down flap stall width speed loss delay overruns
         case 2:switch
             printf '%s\n' present absent reset
         case 2:port

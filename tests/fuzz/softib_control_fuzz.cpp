@@ -32,10 +32,11 @@ std::string shape(std::string_view text) {
       "set-partition", "restart-sm", "set-link", "delete-partition", "move-pkey",
       "fail-qps",      "x",          "stop",     "set-cable",        "change-cable",
       "set-switch",    "capture"};
-  constexpr std::array<std::string_view, 24> kMembers{
-      "hca",       "state",   "lid",     "pkey",    "membership", "mtu",    "index", "loss",
-      "duplicate", "reorder", "delay",   "corrupt", "cm_loss",    "seed",   "qpn",   "from",
-      "from_port", "to",      "to_port", "width",   "speed",      "switch", "id",    "hcas"};
+  constexpr std::array<std::string_view, 25> kMembers{
+      "hca",    "state",     "lid",       "pkey",    "membership", "mtu",     "index",
+      "loss",   "duplicate", "reorder",   "delay",   "corrupt",    "cm_loss", "seed",
+      "qpn",    "from",      "from_port", "to",      "to_port",    "width",   "speed",
+      "switch", "id",        "hcas",      "overruns"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];
   line += '"';

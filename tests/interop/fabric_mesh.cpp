@@ -88,6 +88,7 @@ class Mesh {
   void introduce() {
     ibv_port_attr port;
     need(ibv_query_port(context_, 1, &port), "port");
+    lids_ = 1U << port.lmc;
     std::cout << port.lid << ' ' << datagrams_->qp_num;
     for (const auto& program : all_) std::cout << ' ' << program.connection->qp_num;
     std::cout << std::endl;
@@ -102,9 +103,7 @@ class Mesh {
       if (i == self_) continue;
       start(all_[i].connection, all_[i]);
       post_receive(static_cast<unsigned>(2 * all_.size()) + i);
-      ibv_ah_attr to{};
-      to.dlid = all_[i].lid;
-      to.port_num = 1;
+      ibv_ah_attr to = way_to(all_[i]);
       all_[i].address = need(ibv_create_ah(pd_, &to), "address handle");
     }
     std::cout << "ready" << std::endl;
@@ -214,6 +213,16 @@ class Mesh {
     to.qp_state = IBV_QPS_RTS;
     need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
   }
+  /// Each pair uses one of the LIDs that a port has, both ways.
+  [[nodiscard]] ibv_ah_attr way_to(const Program& peer) const {
+    const auto index = static_cast<unsigned>(&peer - all_.data());
+    const unsigned way = (self_ + index) % lids_;
+    ibv_ah_attr to{};
+    to.dlid = static_cast<std::uint16_t>(peer.lid + way);
+    to.src_path_bits = static_cast<std::uint8_t>(way);
+    to.port_num = 1;
+    return to;
+  }
   void start(ibv_qp* qp, const Program& peer) const {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_INIT;
@@ -222,8 +231,7 @@ class Mesh {
                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
          "INIT");
     to.qp_state = IBV_QPS_RTR;
-    to.ah_attr.dlid = peer.lid;
-    to.ah_attr.port_num = 1;
+    to.ah_attr = way_to(peer);
     to.path_mtu = IBV_MTU_1024;
     to.dest_qp_num = peer.rc;
     to.min_rnr_timer = 12;
@@ -302,6 +310,7 @@ class Mesh {
   }
 
   unsigned self_;
+  unsigned lids_ = 1;  ///< of each port
   std::vector<Program> all_;
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;

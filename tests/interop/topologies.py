@@ -17,6 +17,7 @@ from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, wait_for
 SOFTIB, MESH = sys.argv[1:3]
 TREE = "fat-tree:6"  # three levels, 54 hosts
 TREE_HOSTS = 54
+SMALL_TREE = "fat-tree:4"  # three levels, 16 hosts
 TORUS = "torus:3x3x3"
 MESH_PATIENCE = 3 * PATIENCE
 PYTHON = "/usr/bin/python3"
@@ -139,12 +140,13 @@ def busiest_cable(subnet):
     return f'{most[1]}[{most[2]["port"]}]', f'{most[2]["to"]}[{most[2]["to_port"]}]'
 
 
-def under_opensm(topology, engine, options=""):
+def under_opensm(topology, engine, options="", lmc=0):
     with Subnet(SOFTIB, "--sm", "none", "--topology", topology) as subnet:
         manager = OpenSm(subnet, "host-1", options=f"routing_engine {engine}\n{options}")
         wait_for("all ports to be active", lambda: all(
             node["state"] == "active" for node in subnet.nodes().values()))
         assert "falling back" not in manager.output(), manager.output()
+        equal({node["lmc"] for node in subnet.nodes().values() if node["name"].startswith("host-")}, {lmc})
         hosts = check_all_pairs(subnet, manager)
         equal(manager.end(), 0)
     return hosts
@@ -186,8 +188,21 @@ def test_torus_2qos_uses_lanes():
     under_opensm(TORUS, "torus-2QoS", "qos TRUE\n")
 
 
-def test_several_lids_of_each_port():
-    under_opensm(TREE, "minhop", "lmc 2\n")
+def with_lmc(topology, lmc):
+    """Pairs use all LIDs of their ports in turn."""
+    under_opensm(topology, "minhop", f"lmc {lmc}\n", lmc)
+
+
+def test_two_lids_of_each_port():
+    with_lmc(SMALL_TREE, 1)
+
+
+def test_four_lids_of_each_port():
+    with_lmc(TREE, 2)
+
+
+def test_eight_lids_of_each_port():
+    with_lmc(SMALL_TREE, 3)
 
 
 def test_own_subnet_manager():
@@ -234,6 +249,39 @@ def test_another_opensm_takes_over():
         equal(second.end(), 0)
 
 
+def test_opensm_hears_of_errors_of_a_link():
+    """Those that OpenSM's thresholds allow are not reported."""
+    with Subnet(SOFTIB, "--sm", "none", "--topology", "line:2") as subnet:
+        manager = OpenSm(subnet, "host-1", options="local_phy_errors_threshold 8\noverrun_errors_threshold 8\n")
+
+        def lines(number):
+            return [line for line in manager.output().splitlines() if f"num:{number} " in line]
+
+        def count(name):
+            lid = str(next(each["lid"] for each in json.loads(subnet.softib("show", "--json"))["switches"]
+                           if each["name"] == "switch-1"))
+            found = subnet.run("host-1", "perfquery", lid, number_of_port).stdout
+            return int(re.search(rf"^{name}:\.+(\d+)$", found, re.MULTILINE)[1])
+        cable = next(port for each in json.loads(subnet.softib("show", "--json"))["switches"]
+                     if each["name"] == "switch-1" for port in each["ports"] if port.get("to") == "switch-2")
+        number_of_port = str(cable["port"])
+        ends = ("switch-1", "switch-2")
+        subnet.softib("set", "cable", *ends, "overruns", "8")
+        subnet.softib("set", "cable", *ends, "stall")
+        wait_for("OpenSM to hear of both ends", lambda: len(lines(131)) >= 2)
+        equal(count("LinkErrorRecoveryCounter"), 1)
+        equal((lines(130), count("ExcessiveBufferOverrunErrors")), ([], 0))
+        subnet.softib("set", "cable", *ends, "overruns", "9")
+        wait_for("OpenSM to hear of both ends", lambda: len(lines(130)) >= 2)
+        equal((lines(129), count("LocalLinkIntegrityErrors")), ([], 0))
+        lid = str(subnet.nodes()["host-2"]["lid"])
+        subnet.softib("set", "cable", *ends, "loss", "100")
+        wait_for("OpenSM to hear of lost packets", lambda: subnet.run(
+            "host-1", "ibping", "-f", "-c", "20", "-t", "20", lid, check=False) and lines(129))
+        assert count("LinkDownedCounter") == 0, "the link is up"
+        equal(manager.end(), 0)
+
+
 def test_discovery_agrees_with_softib_show():
     with Subnet(SOFTIB, "--topology", TREE) as subnet:
         found = subnet.run("host-1", "ibnetdiscover").stdout
@@ -243,6 +291,6 @@ def test_discovery_agrees_with_softib_show():
 
 
 if __name__ == "__main__":
-    need("opensm", "saquery", "ibnetdiscover")
+    need("opensm", "saquery", "ibnetdiscover", "ibping", "perfquery")
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")],
               sys.argv[3:])

@@ -446,6 +446,121 @@ expect:
         self.assertIn("7 of 7 expectations hold", self.softib("check"))
 
 
+class Stream:
+    """A program on a host of a lab that sends blocks, and one on another host that compares them."""
+
+    def __init__(self, lab, name, receive, send):
+        self.lab = lab
+        self.logs = {side: lab.folder / f"{name}-{side}" for side in ("receiver", "sender")}
+        self.receiver = self._start("receiver", "host-16", receive)
+        wait_until(lambda: self._says("receiver", "listening"), f"{name} listens")
+        self.sender = self._start("sender", "host-1", send)
+
+    def _start(self, side, host, command):
+        with open(self.logs[side], "wb") as log:
+            process = subprocess.Popen([program("softib"), "lab", "exec", self.lab.file, host, "--", *command],
+                                       env=self.lab.environment, stdout=log, stderr=log,
+                                       stdin=subprocess.PIPE if side == "sender" else subprocess.DEVNULL)
+        self.lab.addCleanup(process.wait)
+        self.lab.addCleanup(process.kill)
+        return process
+
+    def output(self, side):
+        return self.logs[side].read_text(encoding="utf-8")
+
+    def _says(self, side, word):
+        process = self.receiver if side == "receiver" else self.sender
+        assert process.poll() is None or word in self.output(side), self.output(side)
+        return word in self.output(side)
+
+    def reports(self):
+        """Returns how often the sender has said that blocks have arrived, which it does every 50 ms."""
+        assert self.sender.poll() is None, self.output("sender") + self.output("receiver")
+        return len(self.output("sender").splitlines())
+
+    def end(self):
+        """Returns the number of blocks, and the longest wait in milliseconds."""
+        self.sender.stdin.close()
+        for process in (self.sender, self.receiver):
+            assert process.wait(hosts.PATIENCE) == 0, self.output("sender") + self.output("receiver")
+        sent, longest = re.search(r"(\d+) blocks sent, longest wait (\d+) ms", self.output("sender")).groups()
+        assert f"{sent} blocks have arrived" in self.output("receiver"), self.output("receiver")
+        return int(sent), int(longest)
+
+
+@hosts.needs("opensm")
+class Faults(Lab):
+    """TCP through ipoibd and RDMA WRITEs between hosts of a fat tree under OpenSM."""
+
+    REPORTS = 5  # after a fault; one may be on its way when it happens
+
+    def setUp(self):
+        super().setUp()
+        self.write_stream = pathlib.Path(os.path.abspath(hosts.BIN)).parent / "tests" / "write_stream"
+        if not self.write_stream.exists():
+            self.skipTest("librdmacm is not installed")
+        self.write("""
+subnet: {sm: opensm, sm host: host-2, topology: 'fat-tree:4'}
+hosts:
+  host-1: {interfaces: {ib0: {addresses: [10.44.0.1/24]}}}
+  host-2: {}
+  host-16: {interfaces: {ib0: {addresses: [10.44.0.16/24]}}}
+expect: [{from: host-1, reaches: host-16, within: 30}]
+""")
+        self.softib("up")
+
+    def set(self, *change):
+        subprocess.run([program("softib"), "set", "--subnet", "lab", *change], check=True, env=self.environment)
+
+    def ports(self, switch):
+        """Returns the name of a neighbouring switch -> the port to it."""
+        shown = subprocess.run([program("softib"), "show", "--subnet", "lab", "--json"], check=True,
+                               env=self.environment, capture_output=True, text=True).stdout
+        found = next(each for each in json.loads(shown)["switches"] if each["name"] == switch)
+        return {port["to"]: port for port in found["ports"] if port.get("to")}
+
+    def await_blocks(self, streams):
+        """Waits until each stream goes on."""
+        before = [each.reports() for each in streams]
+        wait_until(lambda: all(each.reports() >= count + self.REPORTS for each, count in zip(streams, before)),
+                   "the streams go on")
+
+    def way_up(self, streams, switch, levels):
+        """Returns which neighbour, of those whose name begins so, gets most of what the streams send."""
+        before = self.ports(switch)
+        self.await_blocks(streams)
+        after = self.ports(switch)
+        return max((name for name in after if name.startswith(levels)),
+                   key=lambda name: after[name]["sent_packets"] - before[name]["sent_packets"])
+
+    def test_streams_go_on_while_cables_and_switches_fail(self):
+        """Each fault is one of the way that the streams take."""
+        softib, tcp = os.path.abspath(program("softib")), f"{ROOT}/tests/netns/tcp_stream.py"
+        streams = [
+            Stream(self, "tcp", (sys.executable, tcp, "receive", "7001"), (sys.executable, tcp, "send", "10.44.0.16", "7001")),
+            Stream(self, "write", *((softib, "run", "--hca", host, "--", str(self.write_stream), verb, "10.44.0.16", "7002")
+                                    for host, verb in (("host-16", "receive"), ("host-1", "send"))))]
+        spine = self.way_up(streams, "leaf-1", "spine")
+        self.set("cable", "leaf-1", spine, "down")
+        self.await_blocks(streams)
+        other = self.way_up(streams, "leaf-1", "spine")
+        self.assertNotEqual(other, spine)
+        core = self.way_up(streams, other, "core")
+        self.set("cable", other, core, "down")
+        self.await_blocks(streams)
+        self.set("cable", "leaf-1", spine, "up")
+        wait_until(lambda: self.ports("leaf-1")[spine]["state"] == "active", "OpenSM has brought the cable up")
+        self.set("switch", self.way_up(streams, "leaf-1", "spine"), "absent")
+        self.await_blocks(streams)
+        for stream in streams:
+            sent, longest = stream.end()
+            print(f"{sent} blocks, longest wait {longest} ms")
+            self.assertGreater(longest, 50, "a fault has cut the way")
+            self.assertLess(longest, 30_000)
+        self.softib("down")
+        self.assert_nothing_left()
+
+
 class Examples(Lab):
     """A test for each file of examples/."""
 

@@ -1,9 +1,12 @@
 #include "tests/sim/scale.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
+#include "softib/topology/shapes.hpp"
 #include "wire/ipv4.hpp"
 
 namespace ipoib::sim {
@@ -23,6 +26,36 @@ constexpr std::size_t kNeighbours = 512;
 
 std::uint32_t number_of(Ipv4Address address) {
   return load_be<std::uint32_t>(address.bytes().data());
+}
+
+std::string hca_name(std::uint32_t port) { return "hca" + std::to_string(port + 1); }
+
+/// A fat tree of three levels with `hcas` of its HCAs, evenly.
+softib::topology::Topology tree_of(std::uint32_t switch_ports, std::uint32_t hcas) {
+  auto tree = softib::topology::make_shape("fat-tree:" + std::to_string(switch_ports)).value();
+  const std::size_t places = tree.hcas.size();
+  if (hcas > places) {
+    throw std::invalid_argument("the tree has only " + std::to_string(places) + " HCAs");
+  }
+  std::vector<std::optional<std::uint16_t>> index_of(places);
+  std::vector<softib::topology::Hca> kept;
+  for (std::uint32_t i = 0; i < hcas; ++i) {
+    const std::size_t place = std::size_t{i} * places / hcas;
+    index_of[place] = static_cast<std::uint16_t>(i);
+    kept.push_back(tree.hcas[place]);
+    kept.back().name = hca_name(i);
+  }
+  tree.hcas = std::move(kept);
+  std::erase_if(tree.cables, [&](softib::topology::Cable& cable) {
+    for (auto* const end : {&cable.a, &cable.b}) {
+      if (end->is_switch) continue;
+      const auto index = index_of[end->index];
+      if (!index) return true;
+      end->index = *index;
+    }
+    return false;
+  });
+  return tree;
 }
 
 }  // namespace
@@ -57,6 +90,9 @@ softib::subnet::SubnetConfig Scale::subnet_of(const ScaleOptions& options) {
     partition.mtu = options.broadcast_group ? 4 : 0;
     subnet.partitions.push_back(partition);
   }
+  if (options.switch_ports != 0) {
+    subnet.topology = tree_of(options.switch_ports, options.links / options.partitions);
+  }
   return subnet;
 }
 
@@ -65,7 +101,12 @@ PKey Scale::pkey_of(std::uint32_t link) const {
 }
 
 std::string Scale::name_of(std::uint32_t link) const {
-  return "hca" + std::to_string(link / options_.partitions + 1);
+  return hca_name(link / options_.partitions);
+}
+
+void Scale::set_switch(const std::string& name, softib::subnet::SwitchState state) {
+  (void)world.subnet().set_switch(name, state).value();
+  world.publish();
 }
 
 Ipv4Address Scale::address_of(std::uint32_t link) const {

@@ -18,6 +18,9 @@ struct ScaleOptions {
   /// Links on each port, each in a partition of its own: the emulated subnet has at most 1023
   /// ports.
   std::uint32_t partitions = 1;
+  /// The HCAs are spread evenly over the leaf switches of a fat tree of three levels, whose
+  /// switches have this many ports; 0: one switch.
+  std::uint32_t switch_ports = 0;
   std::uint64_t seed = 1;
   bool broadcast_group = true;                           ///< the SM creates it, in each partition
   Duration sa_service = std::chrono::microseconds(100);  ///< 10,000 MADs per second
@@ -69,6 +72,9 @@ class Scale {
   [[nodiscard]] Host* host(std::uint32_t link) const { return links_[link].host.get(); }
   [[nodiscard]] PKey pkey_of(std::uint32_t link) const;
   [[nodiscard]] std::string name_of(std::uint32_t link) const;
+  /// Takes the power from a switch, or gives it back. Throws std::runtime_error if there is none
+  /// of that name.
+  void set_switch(const std::string& name, softib::subnet::SwitchState state);
   [[nodiscard]] std::uint64_t received() const { return received_; }
 
   World world;

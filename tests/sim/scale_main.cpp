@@ -70,6 +70,56 @@ bool boot(const ScaleOptions& options, Duration spread) {
   return subnet.up() == options.links;
 }
 
+/// Lets all pairs exchange a packet, and prints the requests of that.
+bool exchange(Scale& subnet, const char* what) {
+  const SaLoad before = subnet.load();
+  Duration took{};
+  const std::size_t failed = subnet.exchange(5min, took).size();
+  print(what, subnet.load() - before);
+  std::printf("%zu pairs within %.2f s, %zu failed\n", subnet.pairs().size(), seconds(took),
+              failed);
+  return failed == 0;
+}
+
+/// Links on a tree of switches, of which some fail.
+bool tree(const ScaleOptions& options, std::uint32_t peers) {
+  using softib::subnet::SwitchState;
+  Scale subnet(options);
+  std::printf("%zu switches\n", std::size_t{subnet.world.subnet().switches().size()});
+  print_cost();
+  const ipoib::TimePoint begin = subnet.world.now();
+  subnet.boot(0s);
+  if (!subnet.run_until_up(options.links, 30min)) return false;
+  std::printf("all up after %.2f s\n", seconds(subnet.world.now() - begin));
+  print("until all were up", subnet.load());
+  print_cost();
+  subnet.world.run_for(10s);
+  subnet.choose_pairs(peers);
+  if (!exchange(subnet, "paths")) return false;
+  print_cost();
+
+  subnet.set_switch("core-1", SwitchState::absent);
+  if (!exchange(subnet, "without a core switch")) return false;
+  print_cost();
+
+  // The last one; the SM is at the first free port.
+  const std::string leaf =
+      "leaf-" + std::to_string(options.switch_ports * options.switch_ports / 2);
+  subnet.set_switch(leaf, SwitchState::absent);
+  subnet.world.run_for(10s);
+  const std::uint32_t left = subnet.up();
+  const SaLoad before = subnet.load();
+  subnet.set_switch(leaf, SwitchState::present);
+  const ipoib::TimePoint again = subnet.world.now();
+  if (!subnet.run_until_up(options.links, 10min)) return false;
+  std::printf("%u links of a leaf switch up again after %.2f s\n", options.links - left,
+              seconds(subnet.world.now() - again));
+  print("of these and the others", subnet.load() - before);
+  const bool done = exchange(subnet, "all pairs after that");
+  print_cost();
+  return done && left < options.links;
+}
+
 bool pairs(ScaleOptions options) {
   for (const std::uint32_t links : {125U, 250U, 500U, 1000U}) {
     for (const std::uint32_t peers : {1U, 4U, 16U}) {
@@ -150,16 +200,22 @@ int run(int argc, char** argv) {
   std::uint32_t spread = 0;
   double hours = 24;
   double fault_seconds = 60;
-  po::options_description description("Usage: sim_scale --boot | --pairs | --silence | --day");
+  std::uint32_t peers = 1;
+  po::options_description description(
+      "Usage: sim_scale --boot | --tree | --pairs | --silence | --day");
   auto add = description.add_options();
   add("help", "print this help");
   add("boot", "links that boot together");
+  add("tree", "links on a fat tree of switches, of which some fail");
   add("pairs", "SA requests of pairs that exchange packets, for several sizes");
   add("silence", "SA requests because of silence of the broadcast group, for several sizes");
   add("day", "random faults");
   add("links", po::value(&options.subnet.links)->default_value(1000));
   add("partitions", po::value(&options.subnet.partitions)->default_value(1),
       "links on each port; at most 1023 ports");
+  add("switch-ports", po::value(&options.subnet.switch_ports)->default_value(0),
+      "of each switch of a fat tree of three levels; 0: one switch");
+  add("peers", po::value(&peers)->default_value(peers), "of each link on the tree");
   add("seed", po::value(&options.subnet.seed)->default_value(1));
   add("spread", po::value(&spread)->default_value(0), "seconds within which processes start");
   add("hours", po::value(&hours)->default_value(24), "of the day");
@@ -178,10 +234,11 @@ int run(int argc, char** argv) {
   if (chosen.contains("boot")) {
     return boot(options.subnet, std::chrono::seconds(spread)) ? 0 : 1;
   }
+  if (chosen.contains("tree")) return tree(options.subnet, peers) ? 0 : 1;
   if (chosen.contains("pairs")) return pairs(options.subnet) ? 0 : 1;
   if (chosen.contains("silence")) return silence(options.subnet) ? 0 : 1;
   if (chosen.contains("day")) return day(options) ? 0 : 1;
-  throw po::error("choose --boot, --pairs, --silence or --day");
+  throw po::error("choose --boot, --tree, --pairs, --silence or --day");
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "tests/sim/day.hpp"
 
 namespace ipoib::sim {
@@ -128,6 +131,75 @@ TEST(ScaleSilence, ChecksAreAtMost50RequestsInASecond) {
     EXPECT_GE(rate, 2 * links / round / 2) << links << " links";
     EXPECT_EQ(lost, 0U);
   }
+}
+
+constexpr std::uint32_t kTreeLinks = 32;
+
+/// A fat tree of three levels: four pods, each of two leaf switches, two spines and four HCAs. Each
+/// HCA has two links.
+[[nodiscard]] ScaleOptions small_tree() {
+  ScaleOptions options = small(kTreeLinks);
+  options.partitions = 2;
+  options.switch_ports = 4;
+  return options;
+}
+
+/// All links are up, and all pairs have exchanged a packet.
+void start(Scale& subnet) {
+  subnet.boot(1s);
+  ASSERT_TRUE(subnet.run_until_up(kTreeLinks, 1min));
+  subnet.world.run_for(5s);
+  subnet.choose_pairs(4);
+  Duration took{};
+  ASSERT_TRUE(subnet.exchange(10s, took).empty());
+}
+
+std::uint32_t pod_of(std::uint32_t link) { return link / 8; }
+
+TEST(ScaleTree, LinksGoOnWithoutACoreSwitchAndAskTheSaNothing) {
+  Scale subnet(small_tree());
+  start(subnet);
+  const SaLoad before = subnet.load();
+  for (const char* core : {"core-1", "core-2", "core-3"}) {
+    subnet.set_switch(core, softib::subnet::SwitchState::absent);
+    Duration took{};
+    EXPECT_TRUE(subnet.exchange(10s, took).empty()) << core;
+  }
+  EXPECT_EQ((subnet.load() - before).paths, 0U);
+}
+
+TEST(ScaleTree, PacketsBetweenPodsNeedACoreSwitch) {
+  Scale subnet(small_tree());
+  start(subnet);
+  for (const char* core : {"core-1", "core-2", "core-3", "core-4"}) {
+    subnet.set_switch(core, softib::subnet::SwitchState::absent);
+  }
+  Duration took{};
+  const auto failed = subnet.exchange(3s, took);
+  for (const auto& pair : subnet.pairs()) {
+    const bool has_failed = std::ranges::any_of(failed, [&](const Scale::Pair& each) {
+      return each.from == pair.from && each.to == pair.to;
+    });
+    EXPECT_EQ(has_failed, pod_of(pair.from) != pod_of(pair.to)) << pair.from << ' ' << pair.to;
+  }
+}
+
+TEST(ScaleTree, LinksOfALeafSwitchComeBackWithIt) {
+  Scale subnet(small_tree());
+  start(subnet);
+  subnet.set_switch("leaf-3", softib::subnet::SwitchState::absent);
+  subnet.world.run_for(5s);
+  EXPECT_EQ(subnet.up(), kTreeLinks - 4) << "two HCAs with two links each";
+  subnet.set_switch("leaf-3", softib::subnet::SwitchState::present);
+  EXPECT_TRUE(subnet.run_until_up(kTreeLinks, 1min));
+  Duration took{};
+  EXPECT_TRUE(subnet.exchange(10s, took).empty());
+}
+
+TEST(ScaleTree, MoreHcasThanTheTreeHasAreRefused) {
+  ScaleOptions options = small_tree();
+  options.links = 34;
+  EXPECT_THROW(Scale{options}, std::invalid_argument);
 }
 
 TEST(ScaleDay, LinksSurviveRandomFaults) {

@@ -235,13 +235,17 @@ Result<control::Request> read_pkey(Arguments& words) {
   return words.done(change);
 }
 
+bool is_cable_setting(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kNames{"width", "speed", "loss", "delay", "overruns"};
+  return std::ranges::count(kNames, word) != 0;
+}
+
 Result<control::Request> read_cable_settings(Arguments& words, control::ChangeCable change) {
   auto& settings = change.settings;
   do {
-    const auto name =
-        words.state("setting of a cable", "width|speed|loss|delay", [](const std::string& word) {
-          constexpr std::array<std::string_view, 4> kNames{"width", "speed", "loss", "delay"};
-          return std::ranges::count(kNames, word) != 0 ? std::optional(word) : std::nullopt;
+    const auto name = words.state(
+        "setting of a cable", "width|speed|loss|delay|overruns", [](const std::string& word) {
+          return is_cable_setting(word) ? std::optional(word) : std::nullopt;
         });
     if (name == "width") {
       settings.width = words.state("width of a link", "1x|2x|4x|8x|12x", control::parse_link_width);
@@ -253,6 +257,10 @@ Result<control::Request> read_cable_settings(Arguments& words, control::ChangeCa
     if (name == "delay") {
       settings.delay = words.number_between<std::uint16_t>("MS", "delay", 0, LinkFaults::kMaxDelay);
     }
+    if (name == "overruns") {
+      settings.overruns = words.number_between<std::uint16_t>("NUMBER", "number of periods", 0,
+                                                              subnet::kMaxOverruns);
+    }
   } while (!words.is_empty());
   return words.done(change);
 }
@@ -260,15 +268,13 @@ Result<control::Request> read_cable_settings(Arguments& words, control::ChangeCa
 Result<control::Request> read_cable(Arguments& words) {
   control::SetCable change;
   change.from = words.cable_end();
-  const auto is_setting = [](std::string_view word) {
-    return word == "width" || word == "speed" || word == "loss" || word == "delay";
-  };
-  if (words.has_two() && !is_setting(words.next())) change.to = words.cable_end();
-  if (words.has_two() && is_setting(words.next())) {
+  if (words.has_two() && !is_cable_setting(words.next())) change.to = words.cable_end();
+  if (words.has_two() && is_cable_setting(words.next())) {
     return read_cable_settings(words, {change.from, change.to, {}});
   }
-  change.state = words.state("change of a cable", "up|down|flap|width|speed|loss|delay",
-                             control::parse_cable_state);
+  change.state =
+      words.state("change of a cable", "up|down|flap|stall|width|speed|loss|delay|overruns",
+                  control::parse_cable_state);
   return words.done(change);
 }
 
@@ -324,10 +330,11 @@ constexpr std::array kChanges{
            read_partition},
     Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
     Change{
-        "cable", "END [END] up|down|flap|SETTING...",
+        "cable", "END [END] up|down|flap|stall|SETTING...",
         "let a cable fail or come up again, or change\nit. END: an HCA, or a switch, with [PORT]\n"
         "if it has several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
-        "speed SDR|DDR|QDR, loss with a percentage,\ndelay with milliseconds",
+        "speed SDR|DDR|QDR, loss with a percentage,\ndelay with milliseconds, overruns with a\n"
+        "number of periods",
         read_cable},
     Change{"switch", "SWITCH present|absent|reset",
            "let a switch lose its power, and start again\nwithout its tables", read_switch},

@@ -34,10 +34,11 @@ constexpr std::array<std::pair<subnet::Membership, std::string_view>, 3> kMember
      {subnet::Membership::limited, "limited"},
      {subnet::Membership::full, "full"}}};
 
-constexpr std::array<std::pair<subnet::CableState, std::string_view>, 3> kCableStates{
+constexpr std::array<std::pair<subnet::CableState, std::string_view>, 4> kCableStates{
     {{subnet::CableState::up, "up"},
      {subnet::CableState::down, "down"},
-     {subnet::CableState::flap, "flap"}}};
+     {subnet::CableState::flap, "flap"},
+     {subnet::CableState::stall, "stall"}}};
 constexpr std::array<std::pair<subnet::SwitchState, std::string_view>, 3> kSwitchStates{
     {{subnet::SwitchState::present, "present"},
      {subnet::SwitchState::absent, "absent"},
@@ -245,6 +246,7 @@ json::object content(const ChangeCable& request) {
   if (settings.speed) object["speed"] = name_of(kLinkSpeeds, *settings.speed);
   if (settings.loss) object["loss"] = *settings.loss;
   if (settings.delay) object["delay"] = *settings.delay;
+  if (settings.overruns) object["overruns"] = *settings.overruns;
   return object;
 }
 json::object content(const SetSwitch& request) {
@@ -354,7 +356,8 @@ Result<Request> parse_request(std::string_view line) {
                         {members.optional_one_of("width", kLinkWidths),
                          members.optional_one_of("speed", kLinkSpeeds),
                          members.optional_number("loss", LinkFaults::kAlways),
-                         members.optional_number("delay", LinkFaults::kMaxDelay)}};
+                         members.optional_number("delay", LinkFaults::kMaxDelay),
+                         members.optional_number("overruns", subnet::kMaxOverruns)}};
     return members.done(request);
   }
   if (command == "set-switch") {

@@ -55,6 +55,7 @@ Result<void> Cables::set(const CableEnd& from, const std::optional<CableEnd>& to
                          CableState state) {
   const auto at = find_one(from, to);
   if (!at) return at.error();
+  if (state == CableState::stall) return stall(*at);
   if (state == CableState::flap) {
     auto done = retrain(*at);
     if (port(*at).peer.kind == Peer::Kind::switch_port) observer_.ways_changed();
@@ -71,6 +72,9 @@ Result<void> Cables::set(const CableEnd& from, const std::optional<CableEnd>& to
                          const CableSettings& settings) {
   const auto at = find_one(from, to);
   if (!at) return at.error();
+  if (settings.overruns) {
+    if (auto done = overrun(*at, *settings.overruns); !done) return done;
+  }
   CableFaults faults = port(*at).faults;
   faults.loss = settings.loss.value_or(faults.loss);
   faults.delay = settings.delay.value_or(faults.delay);
@@ -130,6 +134,34 @@ void Cables::check_port(NodeIndex node) {
   const Node* const found = manager_.node(node);
   if (found == nullptr || manager_.switches().can_be_up(found->attachment)) return;
   (void)set_node_state(node, PortState::down);
+}
+
+/// The ports of switches at the ends of a link that is up.
+Result<std::vector<Attachment>> Cables::ends_of_link(const Attachment& at) {
+  const Peer peer = port(at).peer;
+  const bool is_node = peer.kind == Peer::Kind::node;
+  const PortState state = is_node ? manager_.node(peer.index)->port.state : peer.state;
+  if (state == PortState::down) return Error{EHOSTDOWN, "the link of the cable is down"};
+  std::vector<Attachment> ends{at};
+  if (!is_node) ends.push_back({peer.index, peer.port});
+  return ends;
+}
+
+Result<void> Cables::stall(const Attachment& at) {
+  const auto ends = ends_of_link(at);
+  if (!ends) return ends.error();
+  for (const Attachment& end : *ends) observer_.link_failed(end, LinkError::watchdog);
+  return {};
+}
+
+Result<void> Cables::overrun(const Attachment& at, std::uint16_t periods) {
+  const auto ends = ends_of_link(at);
+  if (!ends) return ends.error();
+  for (const Attachment& end : *ends) {
+    if (periods <= port(end).tuning.overrun_errors) continue;
+    observer_.link_failed(end, LinkError::overrun);
+  }
+  return {};
 }
 
 /// Takes a link down and up again, if it can be up.

@@ -19,6 +19,8 @@ class LinkObserver {
   virtual void node_changed(NodeIndex node, PortState before) = 0;
   /// A link of a switch came up or went down.
   virtual void link_changed(SwitchIndex at) = 0;
+  /// The link of a switch's port had an error.
+  virtual void link_failed(const Attachment& at, LinkError error) = 0;
   /// Cables between switches have changed.
   virtual void ways_changed() = 0;
 };
@@ -32,7 +34,8 @@ class Cables {
   /// several cables of these ends.
   [[nodiscard]] ipoib::Result<void> set(const CableEnd& from, const std::optional<CableEnd>& to,
                                         CableState state);
-  /// A link whose width or speed changes is trained again.
+  /// A link whose width or speed changes is trained again. What is an error of the link, as is
+  /// `stall`, is one of the switches' ports; EHOSTDOWN if the link is down.
   [[nodiscard]] ipoib::Result<void> set(const CableEnd& from, const std::optional<CableEnd>& to,
                                         const CableSettings& settings);
   [[nodiscard]] ipoib::Result<void> set_switch(std::string_view name, SwitchState state);
@@ -50,6 +53,9 @@ class Cables {
   [[nodiscard]] ExternalPort& port(const Attachment& at) {
     return manager_.switches()[at.switch_index].ports[at.port];
   }
+  [[nodiscard]] ipoib::Result<std::vector<Attachment>> ends_of_link(const Attachment& at);
+  [[nodiscard]] ipoib::Result<void> stall(const Attachment& at);
+  [[nodiscard]] ipoib::Result<void> overrun(const Attachment& at, std::uint16_t periods);
   [[nodiscard]] ipoib::Result<void> retrain(const Attachment& at);
   [[nodiscard]] ipoib::Result<void> update_link(const Attachment& at);
   [[nodiscard]] ipoib::Result<void> set_node_state(NodeIndex node, PortState state);

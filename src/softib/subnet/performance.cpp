@@ -33,20 +33,26 @@ constexpr std::uint16_t kTransmitWait = 1U << 12;
 
 /// A counter in an attribute. It saturates at its maximum.
 struct Field {
-  unsigned select;  ///< its bit in CounterSelect
+  enum class Part : std::uint8_t { whole, high_half, low_half };  ///< of its only byte
+  unsigned select;                                                ///< its bit in CounterSelect
   std::size_t offset;
   std::size_t size;  ///< bytes
   std::uint64_t PerformanceCounters::*counter;
+  Part part = Part::whole;
 };
+constexpr std::uint64_t kMaxHalf = 15;
 using Counters = PerformanceCounters;
 constexpr std::array kPortCounters = {
     Field{0, 4, 2, &Counters::symbol_errors},
+    Field{1, 6, 1, &Counters::link_recoveries},
     Field{2, 7, 1, &Counters::links_lost},
     Field{3, 8, 2, &Counters::receive_errors},
     Field{5, 12, 2, &Counters::relay_errors},
     Field{6, 14, 2, &Counters::transmit_discards},
     Field{7, 16, 1, &Counters::transmit_constraints},
     Field{8, 17, 1, &Counters::receive_constraints},
+    Field{9, 19, 1, &Counters::integrity_errors, Field::Part::high_half},
+    Field{10, 19, 1, &Counters::overruns, Field::Part::low_half},
     Field{11, 22, 2, &Counters::vl15_dropped},
     Field{12, 24, 4, &Counters::transmit_data},
     Field{13, 28, 4, &Counters::receive_data},
@@ -69,10 +75,18 @@ std::span<const Field> fields_of(std::uint16_t attribute_id) {
 std::uint64_t read(const Field& field, ConstBytes data) {
   std::uint64_t value = 0;
   for (const auto byte : data.subspan(field.offset, field.size)) value = value << 8 | byte;
-  return value;
+  if (field.part == Field::Part::high_half) return value >> 4;
+  return field.part == Field::Part::low_half ? value & kMaxHalf : value;
 }
 
 void write(const Field& field, std::uint64_t value, ipoib::MutableBytes data) {
+  if (field.part != Field::Part::whole) {
+    const auto half = static_cast<unsigned>(std::min(value, kMaxHalf));
+    std::uint8_t& byte = data[field.offset];
+    const bool is_high = field.part == Field::Part::high_half;
+    byte = static_cast<std::uint8_t>(is_high ? (byte & 0x0fU) | half << 4 : (byte & 0xf0U) | half);
+    return;
+  }
   const std::uint64_t max = ~std::uint64_t{0} >> (64 - 8 * field.size);
   value = std::min(value, max);
   for (std::size_t i = field.size; i-- > 0; value >>= 8) {
@@ -113,6 +127,10 @@ PerformanceCounters PerformanceAgents::raw(const Port& port, const SubnetManager
   if (at.kind == Peer::Kind::none) return {};
   auto own = cables_ ? cables_(port.index, port.number) : PerformanceCounters{};
   own.links_lost = links_lost({port.index, port.number});
+  const auto& errors = manager.switches()[port.index].ports[port.number].link_errors;
+  own.integrity_errors = errors[static_cast<std::size_t>(LinkError::integrity)];
+  own.overruns = errors[static_cast<std::size_t>(LinkError::overrun)];
+  own.link_recoveries = errors[static_cast<std::size_t>(LinkError::watchdog)];
   if (at.kind == Peer::Kind::switch_port) {
     if (!cables_) return own;
     const auto from_peer = cables_(at.index, at.port);

@@ -17,13 +17,16 @@ namespace softib::subnet {
 
 /// The fields of PortCounters that are counted (IBA 16.1.3.5).
 struct PerformanceCounters {
-  std::uint64_t symbol_errors = 0;   ///< packets with bit errors
-  std::uint64_t links_lost = 0;      ///< LinkDowned
-  std::uint64_t receive_errors = 0;  ///< these, and malformed packets
-  std::uint64_t relay_errors = 0;    ///< packets that the switch could not forward
+  std::uint64_t symbol_errors = 0;    ///< packets with bit errors
+  std::uint64_t link_recoveries = 0;  ///< LinkErrorRecovery
+  std::uint64_t links_lost = 0;       ///< LinkDowned
+  std::uint64_t receive_errors = 0;   ///< these, and malformed packets
+  std::uint64_t relay_errors = 0;     ///< packets that the switch could not forward
   std::uint64_t transmit_discards = 0;
   std::uint64_t transmit_constraints = 0;  ///< packets that the switch did not send for their P_Key
   std::uint64_t receive_constraints = 0;   ///< packets that it dropped on arrival for their P_Key
+  std::uint64_t integrity_errors = 0;      ///< LocalLinkIntegrityErrors
+  std::uint64_t overruns = 0;              ///< ExcessiveBufferOverrunErrors
   std::uint64_t vl15_dropped = 0;
   std::uint64_t transmit_data = 0;  ///< in units of 4 bytes, like receive_data
   std::uint64_t receive_data = 0;
@@ -41,6 +44,11 @@ class PerformanceAgents {
   explicit PerformanceAgents(Source source, CableSource cables = {})
       : source_(std::move(source)), cables_(std::move(cables)) {}
 
+  /// The counters of a switch's port since the switch was created.
+  [[nodiscard]] PerformanceCounters counters(const Attachment& at,
+                                             const SubnetManager& manager) const {
+    return raw({true, at.switch_index, at.port}, manager);
+  }
   /// Handles a packet of this class to QP1 of any node.
   [[nodiscard]] AgentResult handle(const MadPacket& packet, const SubnetManager& manager);
 

@@ -94,6 +94,14 @@ void SubnetManagementAgents::link_changed(SwitchIndex index) {
   next_trap_ = at.traps.next_deadline();
 }
 
+void SubnetManagementAgents::link_failed(const Attachment& at, LinkError error) {
+  Switch& here = state_.manager.switches()[at.switch_index];
+  ++here.ports[at.port].link_errors[static_cast<std::size_t>(error)];
+  if (state_.manager.has_own_sm()) return;
+  here.traps.link_failed(error, at.port);
+  next_trap_ = std::min(next_trap_, here.traps.next_deadline());
+}
+
 bool SubnetManagementAgents::repress(std::uint64_t transaction_id) {
   Switches& switches = state_.manager.switches();
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
@@ -114,8 +122,9 @@ void SubnetManagementAgents::find_next_trap() {
 
 std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   Switches& switches = state_.manager.switches();
-  if (!switches.filters().empty() && look_at_ <= now) {
+  if (looks() && look_at_ <= now) {
     find_violations();
+    find_link_errors();
     find_next_trap();
     look_at_ = now + kTrapInterval;
   }
@@ -139,6 +148,27 @@ void SubnetManagementAgents::find_violations() {
     const auto [known, is_new] = known_violations_.try_emplace(at, now);
     if (std::exchange(known->second, now) == now || is_new) continue;
     switches[at.switch_index].traps.pkey_violated(at.port, violations_.last(at));
+  }
+}
+
+/// Counts the errors of a link, less the packets without (IBA 7.12.2), since the last call of this
+/// function. What was there at the first one has happened before the fault.
+void SubnetManagementAgents::find_link_errors() {
+  const Switches& switches = std::as_const(state_.manager).switches();
+  for (const Attachment& at : switches.lossy()) {
+    const PerformanceCounters now = counters_(at);
+    Integrity& link = integrity_.try_emplace(at, Integrity{now.receive_packets, now.receive_errors})
+                          .first->second;
+    const std::uint64_t packets =
+        now.receive_packets - std::exchange(link.packets, now.receive_packets);
+    const std::uint64_t errors =
+        now.receive_errors - std::exchange(link.errors, now.receive_errors);
+    const std::uint64_t right = packets - std::min(packets, errors);
+    link.level = link.level + errors - std::min(link.level + errors, right);
+    const auto& tuning = switches[at.switch_index].ports[at.port].tuning;
+    if (link.level <= tuning.local_physical_errors) continue;
+    link.level = 0;
+    link_failed(at, LinkError::integrity);
   }
 }
 

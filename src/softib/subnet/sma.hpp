@@ -1,8 +1,8 @@
 // The subnet management agents of all nodes and switches (IBA 14.2, 14.3).
 //
 // With the subnet's own SM, which needs no packets, they only handle SubnGet(). With an external
-// SM, SubnSet() configures ports and tables, switches report link changes and packets with a wrong
-// P_Key by traps, and MADs for an SM on an HCA are forwarded to it.
+// SM, SubnSet() configures ports and tables, switches report link changes, errors of links, and
+// packets with a wrong P_Key by traps, and MADs for an SM on an HCA are forwarded to it.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "softib/subnet/agent_response.hpp"
+#include "softib/subnet/performance.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
@@ -44,21 +45,28 @@ struct PKeyViolations {
   std::function<PacketHeaders(const Attachment&)> last;
 };
 
+/// The counters of a switch's port.
+using SwitchPortCounters = std::function<PerformanceCounters(const Attachment&)>;
+
 class SubnetManagementAgents {
  public:
   /// `manager` and the state used by the functions must outlive this object.
-  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager, PKeyViolations violations)
-      : state_{manager, std::move(is_manager), {}}, violations_(std::move(violations)) {}
+  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager, PKeyViolations violations,
+                         SwitchPortCounters counters)
+      : state_{manager, std::move(is_manager), {}},
+        violations_(std::move(violations)),
+        counters_(std::move(counters)) {}
 
   /// Handles a packet to QP0.
   [[nodiscard]] AgentResult receive(const MadPacket& packet);
   /// Must be called when a port of the switch came up or went down.
   void link_changed(SwitchIndex index);
+  /// Counts an error of a port's link. An external SM gets a trap.
+  void link_failed(const Attachment& at, LinkError error);
 
   /// When on_time() must be called.
   [[nodiscard]] ipoib::TimePoint next_deadline() const {
-    const bool looks = !state_.manager.switches().filters().empty();
-    return looks ? std::min(next_trap_, look_at_) : next_trap_;
+    return looks() ? std::min(next_trap_, look_at_) : next_trap_;
   }
   /// Returns the traps for the SM that are due.
   [[nodiscard]] std::vector<MadPacket> on_time(ipoib::TimePoint now);
@@ -68,14 +76,28 @@ class SubnetManagementAgents {
                                     const SmpTarget& target);
 
   [[nodiscard]] bool repress(std::uint64_t transaction_id);
+  /// Whether there are ports whose counters may be a reason for a trap.
+  [[nodiscard]] bool looks() const {
+    const Switches& switches = std::as_const(state_.manager).switches();
+    return !switches.filters().empty() || !switches.lossy().empty();
+  }
   void find_violations();
+  void find_link_errors();
   void find_next_trap();
 
   ManagedState state_;
   PKeyViolations violations_;
+  SwitchPortCounters counters_;
   /// The violations that are known, of the ports that check P_Keys.
   std::map<Attachment, std::uint64_t, AttachmentOrder> known_violations_;
-  ipoib::TimePoint look_at_{};  ///< when to look for new violations, if a port checks P_Keys
+  /// What is known of a port whose cable loses packets.
+  struct Integrity {
+    std::uint64_t packets = 0;  ///< received, with and without errors
+    std::uint64_t errors = 0;
+    std::uint64_t level = 0;  ///< errors, less packets without
+  };
+  std::map<Attachment, Integrity, AttachmentOrder> integrity_;
+  ipoib::TimePoint look_at_{};                  ///< when to look at counters again, if looks()
   ipoib::TimePoint next_trap_ = ipoib::kNever;  ///< the first of all switches
 };
 

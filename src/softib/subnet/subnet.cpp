@@ -38,7 +38,8 @@ struct Subnet::State final : LinkObserver {
   State(SubnetConfig config, SubnetSources sources)
       : manager(std::move(config)),
         performance(std::move(sources.counters), std::move(sources.cables)),
-        agents(manager, std::move(sources.is_manager), std::move(sources.violations)) {}
+        agents(manager, std::move(sources.is_manager), std::move(sources.violations),
+               [this](const Attachment& at) { return performance.counters(at, manager); }) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -63,6 +64,9 @@ struct Subnet::State final : LinkObserver {
   void route_groups();
   void ways_changed() override;
   void link_changed(SwitchIndex at) override { agents.link_changed(at); }
+  void link_failed(const Attachment& at, LinkError error) override {
+    agents.link_failed(at, error);
+  }
   void create_permanent_groups();
   void add_service_change(const Gid& gid, bool in_service);
   void end_service(NodeIndex index, const Gid& gid);

@@ -1,6 +1,7 @@
 // Types of the interface of Subnet: nodes, groups, changes.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <functional>
@@ -64,6 +65,14 @@ struct Node {
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
 
+/// Errors of a link that a port reports (IBA 7.12.2, 7.9.4), in the order of traps 129 to 131.
+enum class LinkError : std::uint8_t {
+  integrity,  ///< more packets with errors than LocalPhyErrors, less those without
+  overrun,    ///< the receive buffer was overrun in more periods in a row than OverrunErrors
+  watchdog    ///< no flow control update came in time; the link recovers
+};
+inline constexpr std::size_t kLinkErrors = 3;
+
 /// A port of a switch. Width, speed and MTU are those of a cable to another switch; of the cable to
 /// a node, those of the node.
 struct ExternalPort {
@@ -78,6 +87,8 @@ struct ExternalPort {
   CableFaults faults{};  ///< the same at both ends
   PartitionFilter filter{};
   std::uint32_t links_lost = 0;  ///< how often the cable went down (LinkDowned)
+  /// How often each occurred, by LinkError; not in the fabric file.
+  std::array<std::uint32_t, kLinkErrors> link_errors{};
 };
 
 /// A multicast group as its members want it; with an external SM, only its tables tell.
@@ -131,13 +142,21 @@ struct CableEnd {
   std::string name;     ///< of a switch or an HCA
   SwitchPort port = 0;  ///< 0: any
 };
-enum class CableState : std::uint8_t { up, down, flap };  ///< flap: down and up again
+enum class CableState : std::uint8_t {
+  up,
+  down,
+  flap,  ///< down and up again
+  stall  ///< for a moment no flow control update crosses it
+};
+inline constexpr std::uint16_t kMaxOverruns = 255;
 /// What an operator changes of a cable; what is nullopt stays.
 struct CableSettings {
   std::optional<std::uint8_t> width{};  ///< IBA LinkWidthActive
   std::optional<std::uint8_t> speed{};  ///< IBA LinkSpeedActive
   std::optional<std::uint16_t> loss{};  ///< as CableFaults
   std::optional<std::uint16_t> delay{};
+  /// Lets the receive buffers at both ends be overrun in so many periods of flow control in a row.
+  std::optional<std::uint16_t> overruns{};
   friend bool operator==(const CableSettings&, const CableSettings&) = default;
 };
 /// A switch that is absent has lost its power, and with it its tables; reset is absent and present.

@@ -1,10 +1,11 @@
-// The Notice (IBA 13.4.8.2), and its details for traps 128 and 259:
+// The Notice (IBA 13.4.8.2), and its details:
 //
 //   0              1          4      6        8                   10
 //   | generic 1,   | producer | trap | issuer | toggle 1, count   | details
 //   | type 7       |       24 |   16 | LID 16 | 15                |
 //
 //   128: | LID 16 | - |
+//   129 to 131: | - 16 | LID 16 | port 8 | - |
 //   259: | valid fields 16 | LID1 16 | LID2 16 | P_Key 16 | SL 4, - 4, QP1 24 | - 8, QP2 24 |
 //        | GID1 128 | GID2 128 | LID of the switch 16 | port 8 | - |
 #include "softib/subnet/switch_traps.hpp"
@@ -18,6 +19,7 @@ namespace softib::subnet {
 
 namespace {
 constexpr std::uint16_t kLinkStateChanged = 128;
+constexpr std::uint16_t kFirstLinkError = 129;
 constexpr std::uint16_t kBadPKeyAtSwitch = 259;
 constexpr std::uint8_t kGenericUrgent = 0x81;
 constexpr std::uint8_t kGenericSecurity = 0x82;
@@ -54,7 +56,27 @@ void SwitchTraps::start(Trap& trap) {
   trap = {number_, ipoib::TimePoint()};
 }
 
+std::array<SwitchTraps::Trap*, 2 + kLinkErrors> SwitchTraps::all() {
+  return {&links_, &errors_[0].trap, &errors_[1].trap, &errors_[2].trap, &pkeys_};
+}
+
 void SwitchTraps::links_changed() { start(links_); }
+
+void SwitchTraps::link_failed(LinkError error, SwitchPort port) {
+  PortTrap& of = errors_[static_cast<std::size_t>(error)];
+  const bool is_repeated = of.trap.due != ipoib::kNever;
+  if (is_repeated && port == of.port) return;
+  of.waiting.set(port - std::size_t{1});
+  if (!is_repeated) start_next(of);
+}
+
+void SwitchTraps::start_next(PortTrap& of) {
+  const std::size_t next = of.waiting._Find_first();
+  if (next == of.waiting.size()) return;
+  of.waiting.reset(next);
+  of.port = static_cast<SwitchPort>(next + 1);
+  start(of.trap);
+}
 
 void SwitchTraps::pkey_violated(SwitchPort port, const PacketHeaders& headers) {
   violated_port_ = port;
@@ -66,12 +88,18 @@ bool SwitchTraps::repress(std::uint64_t transaction_id) {
   for (Trap* const trap : all()) {
     if (trap->due == ipoib::kNever || transaction_id != this->transaction_id(*trap)) continue;
     trap->due = ipoib::kNever;
+    const auto of = std::ranges::find(errors_, trap, [](PortTrap& each) { return &each.trap; });
+    if (of != errors_.end()) start_next(*of);
     return true;
   }
   return false;
 }
 
-ipoib::TimePoint SwitchTraps::next_deadline() const { return std::min(links_.due, pkeys_.due); }
+ipoib::TimePoint SwitchTraps::next_deadline() const {
+  auto first = std::min(links_.due, pkeys_.due);
+  for (const PortTrap& of : errors_) first = std::min(first, of.trap.due);
+  return first;
+}
 
 std::vector<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::TimePoint now) {
   const bool has_sm = ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
@@ -79,15 +107,37 @@ std::vector<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::T
   for (Trap* const trap : all()) {
     if (now < trap->due) continue;
     trap->due = has_sm ? now + kTrapInterval : ipoib::kNever;
-    if (has_sm) due.push_back(trap == &links_ ? links_notice(port) : pkey_notice(port));
+    if (has_sm) due.push_back(notice(*trap, port));
+  }
+  if (!has_sm) {
+    for (PortTrap& of : errors_) of.waiting.reset();
   }
   return due;
+}
+
+MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) const {
+  if (&trap == &links_) return links_notice(port);
+  if (&trap == &pkeys_) return pkey_notice(port);
+  const auto of =
+      std::ranges::find(errors_, &trap, [](const PortTrap& each) { return &each.trap; });
+  return error_notice(static_cast<std::size_t>(of - errors_.begin()), port);
 }
 
 MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
   MadPacket packet;
   auto writer = begin(packet, port, transaction_id(links_), kGenericUrgent, kLinkStateChanged);
   writer.u16(port.lid.value());
+  return packet;
+}
+
+MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& port) const {
+  const PortTrap& of = errors_[error];
+  MadPacket packet;
+  auto writer = begin(packet, port, transaction_id(of.trap), kGenericUrgent,
+                      static_cast<std::uint16_t>(kFirstLinkError + error));
+  writer.u16(0);
+  writer.u16(port.lid.value());
+  writer.u8(static_cast<std::uint8_t>(std::min(of.port, SwitchPort{255})));
   return packet;
 }
 

@@ -1,9 +1,6 @@
-// The traps of a switch: 128, by which it reports link changes to the SM, and 259, by which it
-// reports a packet that it has dropped for its P_Key (IBA 14.2.5.1). It repeats each until the SM
-// sends TrapRepress() (IBA 13.4.9).
-//
-// Traps 129 to 131 are of links with errors, full buffers, or without credits, which links of the
-// emulation never are.
+// The traps of a switch: 128, by which it reports link changes to the SM, 129 to 131, by which it
+// reports errors of a link, and 259, by which it reports a packet that it has dropped for its P_Key
+// (IBA 14.2.5.1). It repeats each until the SM sends TrapRepress() (IBA 13.4.9).
 #pragma once
 
 #include <array>
@@ -12,7 +9,7 @@
 
 #include "ipoib/time.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/subnet/port_checks.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::subnet {
 
@@ -25,6 +22,8 @@ class SwitchTraps {
 
   /// Starts a new trap 128, which replaces one that is being repeated.
   void links_changed();
+  /// Starts a trap 129 to 131. While one of another port is being repeated, it waits.
+  void link_failed(LinkError error, SwitchPort port);
   /// Starts a new trap 259, or changes the one that is being repeated: the last packet counts.
   void pkey_violated(SwitchPort port, const PacketHeaders& headers);
   /// Ends the trap with this transaction ID. Returns false if there is none.
@@ -40,9 +39,18 @@ class SwitchTraps {
     std::uint32_t number = 0;  ///< of the transaction
     ipoib::TimePoint due = ipoib::kNever;
   };
-  [[nodiscard]] std::array<Trap*, 2> all() { return {&links_, &pkeys_}; }
+  /// A trap that is about a port.
+  struct PortTrap {
+    Trap trap;
+    SwitchPort port = 0;
+    PortSet waiting;  ///< ports that it will be about, by number - 1
+  };
   void start(Trap& trap);
+  void start_next(PortTrap& of);
+  [[nodiscard]] std::array<Trap*, 2 + kLinkErrors> all();
+  [[nodiscard]] MadPacket notice(const Trap& trap, const PortAttributes& port) const;
   [[nodiscard]] MadPacket links_notice(const PortAttributes& port) const;
+  [[nodiscard]] MadPacket error_notice(std::size_t error, const PortAttributes& port) const;
   [[nodiscard]] MadPacket pkey_notice(const PortAttributes& port) const;
   /// | 0: the traps are of node 0 | switch 12 | number 20 |
   [[nodiscard]] std::uint64_t transaction_id(const Trap& trap) const {
@@ -54,6 +62,7 @@ class SwitchTraps {
   SwitchIndex index_;
   std::uint32_t number_ = 0;  ///< of the last transaction
   Trap links_;
+  std::array<PortTrap, kLinkErrors> errors_;  ///< by LinkError
   Trap pkeys_;
   SwitchPort violated_port_ = 0;
   PacketHeaders violation_{};

@@ -151,8 +151,11 @@ void Switches::set_filter(const Attachment& at, const PartitionFilter& filter) {
 void Switches::set_faults(const Attachment& at, const CableFaults& faults) {
   ExternalPort& here = port(at);
   here.faults = faults;
+  note_loss(at);
   if (here.peer.kind == Peer::Kind::switch_port) {
-    port({here.peer.index, here.peer.port}).faults = faults;
+    const Attachment there{here.peer.index, here.peer.port};
+    port(there).faults = faults;
+    note_loss(there);
   }
   update_checks(at);
 }
@@ -163,6 +166,14 @@ void Switches::note_filter(const Attachment& at) {
     filters_.insert(at);
   } else {
     filters_.erase(at);
+  }
+}
+
+void Switches::note_loss(const Attachment& at) {
+  if (port(at).faults.loss != 0) {
+    lossy_.insert(at);
+  } else {
+    lossy_.erase(at);
   }
 }
 
@@ -232,6 +243,7 @@ void Switches::adopt(const std::vector<SubnetSnapshot::SwitchEntry>& before, boo
   for (SwitchIndex i = 0; i < size(); ++i) {
     for (SwitchPort number = 1; number <= all_[i].last_port(); ++number) {
       note_filter({i, number});
+      note_loss({i, number});
       update_exit_checks({i, number});
     }
   }

@@ -81,6 +81,8 @@ class Switches {
   void set_filter(const Attachment& at, const PartitionFilter& filter);
   /// The ports that check P_Keys.
   [[nodiscard]] const Attachments& filters() const { return filters_; }
+  /// The ports whose cable loses packets.
+  [[nodiscard]] const Attachments& lossy() const { return lossy_; }
   /// Sets the faults of a cable, at both ends.
   void set_faults(const Attachment& at, const CableFaults& faults);
   /// The checks of packets that enter a switch through a port.
@@ -116,6 +118,7 @@ class Switches {
   void update_checks(const Attachment& at);
   void update_exit_checks(const Attachment& at);
   void note_filter(const Attachment& at);
+  void note_loss(const Attachment& at);
 
   std::vector<Switch> all_;
   /// Those that take_changes() looks at, since an SM that programs many switches changes one with
@@ -123,6 +126,7 @@ class Switches {
   std::bitset<kMaxSwitches> may_have_changed_;
   std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
   Attachments filters_;
+  Attachments lossy_;
   bool has_topology_;
 };
 

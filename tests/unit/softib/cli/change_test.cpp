@@ -64,6 +64,10 @@ TEST(Change, BecomesARequest) {
   EXPECT_EQ(parsed(words("cable leaf-1[3] spine-1 width 1x speed SDR loss 0 delay 20")),
             R"({"command":"change-cable","from":"leaf-1","from_port":3,"to":"spine-1",)"
             R"("to_port":0,"width":"1x","speed":"SDR","loss":0,"delay":20})");
+  EXPECT_EQ(parsed(words("cable leaf-1[3] stall")),
+            R"({"command":"set-cable","from":"leaf-1","from_port":3,"state":"stall"})");
+  EXPECT_EQ(parsed(words("cable host-1 overruns 9")),
+            R"({"command":"change-cable","from":"host-1","from_port":0,"overruns":9})");
   EXPECT_EQ(parsed(words("switch leaf-1 absent")),
             R"({"command":"set-switch","switch":"leaf-1","state":"absent"})");
 }
@@ -72,8 +76,8 @@ TEST(Change, AcceptsTheLimitsOfEachValue) {
   for (const char* const change :
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
         "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100",
-        "link a corrupt 100", "link a seed 1", "link a seed 4294967295", "qp a error 0x040000",
-        "qp a error 0xfffffe"}) {
+        "cable a overruns 0", "cable a overruns 255", "link a corrupt 100", "link a seed 1",
+        "link a seed 4294967295", "qp a error 0x040000", "qp a error 0xfffffe"}) {
     EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
   }
 }
@@ -168,7 +172,7 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("cable a speed fast")), HasSubstr("(SDR|DDR|QDR)"));
   EXPECT_THAT(parsed(words("cable a loss 101")), HasSubstr("(0 to 100)"));
   EXPECT_THAT(parsed(words("cable a delay 10001")), HasSubstr("(0 to 10000)"));
-  EXPECT_THAT(parsed(words("cable a b loss 1 up")), HasSubstr("(width|speed|loss|delay)"));
+  EXPECT_THAT(parsed(words("cable a b loss 1 up")), HasSubstr("(width|speed|loss|delay|overruns)"));
   EXPECT_THAT(parsed(words("cable a b loss 1 delay")), HasSubstr("MS is missing"));
   EXPECT_THAT(parsed(words("switch a off")), HasSubstr("(present|absent|reset)"));
 }

@@ -81,6 +81,25 @@ TEST_F(PerformanceTest, NarrowCountersSaturate) {
   EXPECT_EQ(at<std::uint32_t>(response, 36), 9U);
 }
 
+TEST_F(PerformanceTest, CountersOfFourBitsShareAByte) {
+  const Attachment at_node = manager_.node(node_)->attachment;
+  auto& errors = manager_.switches()[at_node.switch_index].ports[at_node.port].link_errors;
+  errors = {3, 20, 7};
+  const auto port = static_cast<std::uint8_t>(at_node.port);
+  const auto ask = [&] {
+    return send_request(request(kSwitchLid, attribute::kPortCounters, port));
+  };
+  EXPECT_EQ(at<std::uint8_t>(ask(), 19), 0x3fU) << "integrity 3, overruns at the most";
+  EXPECT_EQ(at<std::uint8_t>(ask(), 6), 7U) << "LinkErrorRecovery";
+  constexpr std::uint16_t kOverruns = 1U << 10;
+  auto set = request(kSwitchLid, attribute::kPortCounters, port, method::kSet, kOverruns);
+  set.mad[kData + 19] = 0xf2;
+  EXPECT_EQ(at<std::uint8_t>(send_request(set), 19), 0x32U) << "only overruns were set";
+  ++errors[0];
+  ++errors[1];
+  EXPECT_EQ(at<std::uint8_t>(ask(), 19), 0x43U);
+}
+
 TEST_F(PerformanceTest, WideCountersDoNotSaturate) {
   const auto response = send_request(request(lid(), attribute::kPortCountersExtended, 1));
   EXPECT_EQ(at<std::uint64_t>(response, 8), 0x1'0000'0005U);

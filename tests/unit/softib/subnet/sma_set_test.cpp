@@ -1,6 +1,8 @@
 // A subnet with an external SM, which reads and writes the attributes.
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "sa_client.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/subnet/node_attributes.hpp"
@@ -758,6 +760,125 @@ TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
   filter.enforces_inbound = false;
   set_on({1}, filter, 1);
   EXPECT_EQ(checking.next_deadline(), ipoib::kNever);
+}
+
+/// Cables whose ends, leaf-1[3] and spine-1[1], have thresholds of 8.
+class LinkErrors : public SmaSetTree {
+ protected:
+  LinkErrors() {
+    bring_up_tree();
+    auto info = wanted(Lid());
+    info.tuning.local_physical_errors = info.tuning.overrun_errors = 8;
+    EXPECT_EQ(set({1}, info, 3), 0U);
+    EXPECT_EQ(set({1, 3}, info, 1), 0U);
+  }
+  /// What the SM gets at that time: trap number, LID and port. It hears all of it.
+  std::vector<std::array<unsigned, 3>> traps(ipoib::TimePoint now, Subnet& of) {
+    std::vector<std::array<unsigned, 3>> found;
+    of.on_time(now);
+    for (const auto& [to, packet] : of.take_forwarded_mads()) {
+      EXPECT_EQ(to, manager);
+      const auto notice = data(packet);
+      const unsigned number = ipoib::load_be<std::uint16_t>(&notice[4]);
+      MadPacket heard = packet;
+      heard.mad[3] = smp_method::kTrapRepress;
+      of.receive(heard, now);
+      if (number == 128) continue;
+      EXPECT_EQ(notice[0], 0x81) << "generic, urgent";
+      EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[6]),
+                ipoib::load_be<std::uint16_t>(&notice[12]))
+          << "the issuer is the switch";
+      found.push_back({number, ipoib::load_be<std::uint16_t>(&notice[12]), notice[14]});
+    }
+    return found;
+  }
+  std::uint8_t counter(Lid of, std::uint8_t port, std::size_t offset) {
+    return send_request(counters(kManagerLid, of, port)).value().mad[64 + offset];
+  }
+
+  const CableEnd kLeaf{"leaf-1", 3};
+  using Traps = std::vector<std::array<unsigned, 3>>;
+};
+
+TEST_F(LinkErrors, OverrunsBeyondTheThresholdAreReportedByBothEnds) {
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableSettings{.overruns = 8}));
+  EXPECT_EQ(traps(kStart, subnet), Traps{});
+  EXPECT_EQ(counter(Lid(10), 3, 19), 0U);
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableSettings{.overruns = 9}));
+  EXPECT_EQ(traps(kStart, subnet), (Traps{{130, 10, 3}, {130, 11, 1}}));
+  EXPECT_EQ(counter(Lid(10), 3, 19), 0x01U) << "ExcessiveBufferOverrunErrors";
+  EXPECT_EQ(traps(kStart + 2 * kTrapInterval, subnet), Traps{}) << "the SM has heard it";
+}
+
+TEST_F(LinkErrors, ALinkWithoutUpdatesOfFlowControlRecovers) {
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableState::stall));
+  EXPECT_EQ(traps(kStart, subnet), (Traps{{131, 10, 3}, {131, 11, 1}}));
+  EXPECT_EQ(counter(Lid(11), 1, 6), 1U) << "LinkErrorRecovery";
+  EXPECT_EQ(counter(Lid(11), 1, 7), 0U) << "LinkDowned";
+  EXPECT_EQ(port_state({1}, 3), 4U);
+}
+
+TEST_F(LinkErrors, PortsOfASwitchReportOneAfterTheOther) {
+  ASSERT_EQ(set({1}, wanted(Lid(), PortState::armed), 4), 0U);
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableState::stall));
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableState::stall));
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 1}, {}, CableState::stall)) << "to the host of the SM";
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 4}, {}, CableState::stall));
+  EXPECT_EQ(traps(kStart, subnet)[0], (Traps::value_type{131, 10, 3}));
+  EXPECT_EQ(traps(kStart, subnet), (Traps{{131, 10, 1}}));
+  EXPECT_EQ(traps(kStart, subnet), (Traps{{131, 10, 4}}));
+  EXPECT_EQ(traps(kStart, subnet), Traps{});
+}
+
+TEST_F(LinkErrors, ALinkThatIsDownHasNone) {
+  ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableState::down));
+  EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableState::stall).error().code, EHOSTDOWN);
+  EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableSettings{.overruns = 9}).error().code, EHOSTDOWN);
+}
+
+/// Errors count up, packets without errors down (IBA 7.12.2).
+TEST_F(LinkErrors, MorePacketsWithErrorsThanTheThresholdAreReported) {
+  std::uint64_t packets = 1000;
+  std::uint64_t errors = 500;  // before the fault
+  Subnet counted(external_tree(), {.cables = [&](SwitchIndex at, SwitchPort number) {
+                   PerformanceCounters of;
+                   if (at == 2 && number == 1) of.transmit_packets = packets;
+                   if (at == 0 && number == 3) of.receive_errors = errors;
+                   return of;
+                 }});
+  const auto set_on = [&](const Path& path, const PortInfo& info, std::uint32_t number) {
+    SmpData value{};
+    info.emit(value);
+    counted.receive(smp(path, kSet, attribute::kPortInfo, number, value), kStart);
+    EXPECT_EQ(status(counted.take_outgoing().at(0)), 0U);
+  };
+  set_on(kSelf, wanted(kManagerLid), 0);
+  set_on({1}, wanted(Lid(10)), 0);
+  auto info = wanted(Lid());
+  info.tuning.local_physical_errors = 8;
+  set_on({1}, info, 3);
+  EXPECT_EQ(counted.next_deadline(), ipoib::kNever);
+  ASSERT_TRUE(counted.set_cable(kLeaf, {}, CableSettings{.loss = 5000}));
+  ipoib::TimePoint now = kStart;
+  const auto next = [&](std::uint64_t right, std::uint64_t wrong) {
+    packets += right + wrong;
+    errors += wrong;
+    now += kTrapInterval;
+    return traps(now, counted);
+  };
+  EXPECT_EQ(traps(now, counted), Traps{});
+  EXPECT_EQ(next(0, 8), Traps{}) << "as many as the threshold";
+  EXPECT_EQ(next(3, 3), Traps{});
+  EXPECT_EQ(next(100, 0), Traps{});
+  EXPECT_EQ(next(0, 8), Traps{}) << "the earlier ones are forgotten";
+  EXPECT_EQ(next(1, 2), (Traps{{129, 10, 3}}));
+  EXPECT_EQ(next(0, 8), Traps{}) << "it counts from 0 again";
+  EXPECT_EQ(next(0, 1), (Traps{{129, 10, 3}}));
+  EXPECT_EQ(counted.switches()[0].ports[3].link_errors[0], 2U);
+  EXPECT_EQ(counted.switches()[2].ports[1].link_errors[0], 0U) << "nothing is lost there";
+  ASSERT_TRUE(counted.set_cable(kLeaf, {}, CableSettings{.loss = 0}));
+  EXPECT_EQ(next(0, 50), Traps{});
+  EXPECT_EQ(counted.next_deadline(), ipoib::kNever);
 }
 
 TEST_F(SmaSetTree, TablesOfLanesAreKept) {
