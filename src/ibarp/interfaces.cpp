@@ -37,7 +37,7 @@ std::string interfaces(const std::vector<ibarp_info>& infos, const Command& comm
     if (!membership.empty()) line.as_object()["membership"] = membership;
   }
   if (command.json) return json::serialize(all) + "\n";
-  return infos.empty() ? "" : table.text(table::output_width());
+  return infos.empty() ? "" : table.text(command.width);
 }
 
 /// Skips interfaces whose daemon is not running.

@@ -121,7 +121,7 @@ Status run_check(const Command& command) {
   const Status status = print_reports(command, [&](const Client& client, const Command&) {
     const Findings findings = check(client);
     is_wrong |= findings.has_wrong();
-    return command.json ? findings.json() : findings.text();
+    return command.json ? findings.json() : findings.text(command.width);
   });
   return is_wrong ? kFailed : status;
 }
@@ -129,7 +129,7 @@ Status run_check(const Command& command) {
 /// Prints where packets go. Fails if they do not arrive.
 Status run_explain(const Command& command) {
   const Findings findings = explain(command);
-  print(command.json ? "[" + findings.json() + "]\n" : findings.text());
+  print(command.json ? "[" + findings.json() + "]\n" : findings.text(command.width));
   return findings.has_wrong() ? kFailed : kDone;
 }
 
@@ -146,7 +146,8 @@ Status run_probe(const Command& command) {
     if (i != 0) std::this_thread::sleep_for(pause);
     const Findings findings = probe(command, static_cast<std::uint16_t>(i + 1));
     is_wrong = findings.has_wrong();
-    can_print = print_line(command.json ? "[" + findings.json() + "]\n" : findings.text());
+    can_print =
+        print_line(command.json ? "[" + findings.json() + "]\n" : findings.text(command.width));
   }
   return is_wrong ? kFailed : kDone;
 }
