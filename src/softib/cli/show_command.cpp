@@ -15,7 +15,6 @@
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
 #include "softib/cli/topology_view.hpp"
-#include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/subnetd/subnet_json.hpp"
 #include "table/table.hpp"
@@ -96,7 +95,7 @@ struct View {
 
 /// Prints the subnet once, after `before`. Returns kFailure also if its process does not run.
 int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
-  const auto line = control::send_request(folder, control::emit(control::Show{}));
+  const auto line = ask(folder, control::emit(control::Show{}));
   if (line) {
     const auto subnet = control::parse_subnet(*line);
     return subnet ? print(std::string(before) + view.text(*subnet)) : fail(subnet.error());
