@@ -182,6 +182,7 @@ std::string Table::text_of(const Selection& columns, std::size_t width) const {
       std::ranges::any_of(names, [](const std::string& each) { return !each.empty(); });
   std::string out;
   if (has_headings && (fits || rows_.empty())) append(out, columns, names, width);
+  if (!fits && rows_.empty()) return fold(out, width);
   for (const auto& row : rows_) {
     if (fits) {
       append(out, columns, row, width);

@@ -167,6 +167,7 @@ TEST(Table, WithoutRowsIsTheHeadings) {
   const Table table({{"NAME"}, {"PORT", Align::right}});
   EXPECT_TRUE(table.empty());
   EXPECT_EQ(table.text(), "NAME  PORT\n");
+  EXPECT_EQ(table.text(8), "NAME\n    PORT\n");
   EXPECT_FALSE(two_hosts().empty());
 }
 
