@@ -13,7 +13,9 @@ def lines(headings, rows, width=None):
     Only a cell without blanks can exceed the width."""
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
     begin = sum(widths[:-1]) + GAP * len(widths[:-1])  # of the last column
-    if rows and width is not None and begin + widths[-1] > width:
+    if not rows:
+        width = None
+    if width is not None and begin + widths[-1] > width:
         words = [word for row in [headings, *rows] for word in row[-1].split()]
         if begin + max(LEAST_BROKEN, *map(len, words)) > width:
             return [line for row in rows for line in _block(headings, row, width)]

@@ -157,7 +157,10 @@ class Partition(Plugin):
             subprocess.run([*inside, *wrong], check=True)
             self.fail_with(101, "CHECK", config, netns=netns)
             subprocess.run([*inside, *right], check=True)
-        wait_until(lambda: self.command("CHECK", config, netns=netns).status == 0, "all is well again")
+        # The kernel has removed the route with the link.
+        wait_until(lambda: "198.51.100.0/24" in self.fail_with(101, "CHECK", config, netns=netns)["msg"], "it is up")
+        subprocess.run([*inside, "route", "add", "198.51.100.0/24", "via", "10.99.0.1"], check=True)
+        self.succeed("CHECK", config, netns=netns)
         self.fail_with(7, "CHECK", self.config(mtu=1400), netns=netns)
         self.fail_with(1, "CHECK", self.config(cniVersion="0.3.1", prevResult=result), netns=netns)
         self.succeed("DEL", config, netns=netns)
