@@ -75,7 +75,7 @@ TEST(Table, BreaksTheLastColumnAtBlanks) {
             "0x12   host1 host2 host3\n"
             "       host4\n"
             "0x13   host5\n");
-  EXPECT_EQ(members().wide_text(32),
+  EXPECT_EQ(members().wide_text(33),
             "GROUP   MTU  MEMBERS\n"
             "0x12   2048  host1 host2 host3\n"
             "             host4\n"
