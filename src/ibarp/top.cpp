@@ -316,7 +316,7 @@ std::string Top::header() const {
   (void)std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
   std::array<char, 32> every{};
   std::snprintf(every.data(), every.size(), "%g", std::chrono::duration<double>(interval_).count());
-  return "ibarp top  " + std::string(clock.data()) + "  every " + every.data() + " s, by " +
+  return "ibarp top " + std::string(clock.data()) + ", every " + every.data() + " s, by " +
          std::string(word_for(sort_)) + "; keys: rate address state idle uses quit\n\n";
 }
 
