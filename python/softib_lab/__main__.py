@@ -15,7 +15,7 @@ try:
 except ImportError as missing:
     sys.exit(f"softib lab: Python has no module '{missing.name}': install python3-{missing.name}")
 
-from softib_lab import client, expectations, keeper, lab_file  # noqa: E402
+from softib_lab import client, expectations, keeper, lab_file, table  # noqa: E402
 
 TOOLS = {"ip": "iproute2", "ping": "iputils-ping", "nsenter": "util-linux", "unshare": "util-linux",
          "sysctl": "procps", "ipoibd": "ipoibd", "ibarp": "ipoibd"}
@@ -104,7 +104,7 @@ def show(options):
     if options.json:
         print(json.dumps(state))
         return
-    rows = [("HOST", "INTERFACE", "PARTITION", "STATE", "MTU", "ADDRESSES")]
+    rows = []
     for host in state["hosts"]:
         for each in host["interfaces"]:
             rows.append((host["name"], each["name"], each["partition"], each["state"], str(each["mtu"] or "-"),
@@ -121,10 +121,9 @@ def show(options):
             rows.append((host["name"], *["-"] * 5))
     for each in state["faults"]:
         rows.append(("-", f"at {each['at']:g} s", "-", each["state"], "-", each["set"]))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]])[:limit])
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+    for line in table.lines(("HOST", "INTERFACE", "PARTITION", "STATE", "MTU", "ADDRESSES"), rows, width):
+        print(line)
 
 
 def check(options):

@@ -302,6 +302,7 @@ void misused(const std::string& what) { throw Failure(kUsage, what + " (see ibar
 
 Command parse_command(int argc, char** argv) {
   Command command;
+  command.width = table::output_width();
   bool arp_spelling = false;
   bool numeric = false;
   opterr = 0;

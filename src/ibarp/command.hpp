@@ -1,6 +1,7 @@
 // The parsed command line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "color.hpp"
 #include "ipoib/ibarp.h"
 #include "program/output_ring.hpp"
+#include "table/table.hpp"
 #include "watch_options.hpp"
 
 namespace ipoib::ibarp {
@@ -98,7 +100,8 @@ struct Command {
   bool json = false;
   bool zeros = false;
   bool members = false;
-  bool wide = false;  ///< show and groups: all columns
+  bool wide = false;                      ///< show, groups and stations: all columns
+  std::size_t width = table::kUnlimited;  ///< of the output in columns
   ColorMode color = ColorMode::automatic;
   WatchOptions watch;  ///< of monitor, wait and top
 

@@ -60,13 +60,13 @@ bool Findings::has_wrong() const {
                              [](const Finding& each) { return each.verdict == Verdict::wrong; });
 }
 
-std::string Findings::text() const {
+std::string Findings::text(std::size_t width) const {
   table::Table lines({{""}, {""}, {""}});
   for (const Finding& each : all_) {
     lines.add({"  " + ink_verdict(each.verdict), each.subject, each.text});
     if (!each.remedy.empty()) lines.add({"", "", "-> " + each.remedy});
   }
-  return ink(Ink::interface, about_) + ":\n" + lines.text();
+  return ink(Ink::interface, about_) + ":\n" + lines.text(width);
 }
 
 std::string Findings::json() const {

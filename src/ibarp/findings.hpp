@@ -1,11 +1,14 @@
 // What check and explain have found out, as text or JSON.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "table/table.hpp"
 
 namespace ipoib::ibarp {
 
@@ -30,8 +33,8 @@ class Findings {
   void wrong(std::string subject, std::string text, std::string remedy);
 
   [[nodiscard]] bool has_wrong() const;
-  /// A line for each finding, and one for each remedy.
-  [[nodiscard]] std::string text() const;
+  /// A line for each finding, and one for each remedy; several, if they exceed `width` columns.
+  [[nodiscard]] std::string text(std::size_t width = table::kUnlimited) const;
   /// A JSON object on one line, without a newline.
   [[nodiscard]] std::string json() const;
 

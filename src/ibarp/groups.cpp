@@ -134,7 +134,7 @@ GroupListing list_groups(const Client& client, const Command& command) {
 std::string groups(const std::vector<GroupListing>& listings, const Command& command) {
   if (!command.json) {
     const Table table = command.members ? member_table(listings) : group_table(listings);
-    return table.text(command.wide ? table::kUnlimited : table::output_width());
+    return command.wide ? table.wide_text(command.width) : table.text(command.width);
   }
   json::array all;
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {

@@ -8,6 +8,7 @@
 
 #include "color.hpp"
 #include "output.hpp"
+#include "program/progress.hpp"
 #include "run.hpp"
 #include "table/table.hpp"
 #include "text.hpp"
@@ -37,7 +38,7 @@ std::string interfaces(const std::vector<ibarp_info>& infos, const Command& comm
     if (!membership.empty()) line.as_object()["membership"] = membership;
   }
   if (command.json) return json::serialize(all) + "\n";
-  return infos.empty() ? "" : table.text(table::output_width());
+  return infos.empty() ? "" : table.text(command.width);
 }
 
 /// Skips interfaces whose daemon is not running.
@@ -84,9 +85,12 @@ std::string add_interface(const Client& client, const Command& command) {
     if (existing && (command.name.empty() || command.name == *existing)) return "";
   }
   std::array<char, IBARP_NAME_SIZE> name{};
-  client.check(ibarp_add_interface(client.get(), command.pkey,
-                                   command.name.empty() ? nullptr : command.name.c_str(),
-                                   name.data()));
+  {
+    const program::BlockingProgress progress("adding the interface");
+    client.check(ibarp_add_interface(client.get(), command.pkey,
+                                     command.name.empty() ? nullptr : command.name.c_str(),
+                                     name.data()));
+  }
   const std::string warning = ibarp_warning(client.get());
   if (!warning.empty()) print_warning(warning);
   if (!command.json) return "";
@@ -98,6 +102,9 @@ void fail_over(const Client& client, const Command& command) {
   client.check(ibarp_failover(client.get(), device, command.to_port));
 }
 
-void delete_interface(const Client& client) { client.check(ibarp_delete_interface(client.get())); }
+void delete_interface(const Client& client) {
+  const program::BlockingProgress progress("deleting " + client.interface());
+  client.check(ibarp_delete_interface(client.get()));
+}
 
 }  // namespace ipoib::ibarp

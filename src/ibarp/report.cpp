@@ -177,9 +177,9 @@ std::string stats(const Client& client, const Command& command) {
         json::object{{"interface", client.interface()}, {"counters", others}, {"drops", drops}});
   }
   std::string out = heading(client);
-  if (!drop_lines.empty()) out += "  dropped:\n" + drop_lines.text();
-  if (!fault_lines.empty()) out += "  failed:\n" + fault_lines.text();
-  if (!other_lines.empty()) out += "  counted:\n" + other_lines.text();
+  if (!drop_lines.empty()) out += "  dropped:\n" + drop_lines.text(command.width);
+  if (!fault_lines.empty()) out += "  failed:\n" + fault_lines.text(command.width);
+  if (!other_lines.empty()) out += "  counted:\n" + other_lines.text(command.width);
   if (zeros > 0) out += "  (" + std::to_string(zeros) + " more are zero; -z shows them)\n";
   return out;
 }
@@ -195,7 +195,7 @@ std::string log_levels(const Client& client, const Command& command) {
     levels[each.module] = static_cast<const char*>(each.level);
     lines.add({std::string("  ") + each.module, each.level});
   }
-  if (!command.json) return heading(client) + lines.text();
+  if (!command.json) return heading(client) + lines.text(command.width);
   return json::serialize(json::object{{"interface", client.interface()}, {"levels", levels}});
 }
 
@@ -239,7 +239,8 @@ std::string info(const Client& client, const Command& command) {
     out += "    group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
            group.membership + "\n";
   }
-  return out + "    ipoibd " + info.version + "  pid " + std::to_string(info.pid) + "\n";
+  out += std::string("    ipoibd ") + info.version + "  pid " + std::to_string(info.pid) + "\n";
+  return table::fold(out, command.width);
 }
 
 }  // namespace ipoib::ibarp

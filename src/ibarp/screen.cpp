@@ -13,8 +13,9 @@ namespace ipoib::ibarp {
 
 namespace {
 
-constexpr std::string_view kEnter = "\033[?1049h\033[?25l";  // alternate screen, no cursor
-constexpr std::string_view kLeave = "\033[?25h\033[?1049l";
+// Alternate screen, no cursor, and lines that are cut at the margin.
+constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l";
+constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 constexpr std::string_view kHome = "\033[H";
 constexpr std::string_view kClearLine = "\033[K";
 constexpr std::string_view kClearBelow = "\033[J";

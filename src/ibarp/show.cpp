@@ -190,14 +190,13 @@ std::string show(const std::vector<Listing>& listings, const Command& command) {
     return empty && !command.host.empty() ? command.host + " -- no entry\n" : lines;
   }
   if (empty) return "";
-  const std::size_t width = table::output_width();
-  if (!command.wide) return brief_table(listings).text(width);
+  if (!command.wide) return brief_table(listings).text(command.width);
   const Table table = wide_table(listings);
-  if (table.width() <= width) return table.text();
+  if (table.width() <= command.width) return table.text();
   for (const auto& [interface, entries] : listings) {
     for (const ibarp_entry& entry : entries) lines += as_block(interface, entry);
   }
-  return lines;
+  return table::fold(lines, command.width);
 }
 
 }  // namespace ipoib::ibarp

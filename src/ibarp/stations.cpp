@@ -40,7 +40,7 @@ std::string stations(const std::vector<StationListing>& listings, const Command&
     }
   }
   if (command.json) return json::serialize(all) + "\n";
-  return table.text(command.wide ? table::kUnlimited : table::output_width());
+  return command.wide ? table.wide_text(command.width) : table.text(command.width);
 }
 
 }  // namespace ipoib::ibarp

@@ -8,6 +8,7 @@
 #include "monitor.hpp"
 #include "output.hpp"
 #include "program/files.hpp"
+#include "program/progress.hpp"
 #include "run.hpp"
 #include "subcommand.hpp"
 #include "words.hpp"
@@ -24,6 +25,7 @@ Status for_each_interface(const Command& command, Use use) {
   Status worst = kDone;
   for (const std::string& name : interfaces_of(command)) {
     try {
+      const program::BlockingProgress progress("waiting for the ipoibd of " + name);
       use(Client(name));
     } catch (const Failure& failure) {
       print_error(failure.what());
@@ -55,13 +57,14 @@ bool has_members(const std::vector<GroupListing>& listings) {
 
 Status run_groups(const Command& command) {
   std::vector<GroupListing> listings;
+  const Status status = for_each_interface(
+      command, [&](const Client& client) { listings.push_back(list_groups(client, command)); });
   bool unknown = false;
-  const Status status = for_each_interface(command, [&](const Client& client) {
-    const auto& why = listings.emplace_back(list_groups(client, command)).members_unknown;
-    if (why.empty()) return;
-    print_error(client.interface() + ": members are unknown: " + why);
+  for (const GroupListing& each : listings) {
+    if (each.members_unknown.empty()) continue;
+    print_error(each.interface + ": members are unknown: " + each.members_unknown);
     unknown = true;
-  });
+  }
   // Without the right to ask, an empty table of members would look as if there were none.
   const bool are_all_unknown = unknown && command.members && !has_members(listings);
   if ((!listings.empty() && !are_all_unknown) || command.json) print(groups(listings, command));
@@ -121,7 +124,7 @@ Status run_check(const Command& command) {
   const Status status = print_reports(command, [&](const Client& client, const Command&) {
     const Findings findings = check(client);
     is_wrong |= findings.has_wrong();
-    return command.json ? findings.json() : findings.text();
+    return command.json ? findings.json() : findings.text(command.width);
   });
   return is_wrong ? kFailed : status;
 }
@@ -129,7 +132,7 @@ Status run_check(const Command& command) {
 /// Prints where packets go. Fails if they do not arrive.
 Status run_explain(const Command& command) {
   const Findings findings = explain(command);
-  print(command.json ? "[" + findings.json() + "]\n" : findings.text());
+  print(command.json ? "[" + findings.json() + "]\n" : findings.text(command.width));
   return findings.has_wrong() ? kFailed : kDone;
 }
 
@@ -146,7 +149,8 @@ Status run_probe(const Command& command) {
     if (i != 0) std::this_thread::sleep_for(pause);
     const Findings findings = probe(command, static_cast<std::uint16_t>(i + 1));
     is_wrong = findings.has_wrong();
-    can_print = print_line(command.json ? "[" + findings.json() + "]\n" : findings.text());
+    can_print =
+        print_line(command.json ? "[" + findings.json() + "]\n" : findings.text(command.width));
   }
   return is_wrong ? kFailed : kDone;
 }
@@ -174,7 +178,12 @@ Status run_save(const Command& command) {
 }
 
 Status run_bug_report(const Command& command) {
-  print(bug_report(command));
+  std::string done;
+  {
+    const program::BlockingProgress progress("collecting the report");
+    done = bug_report(command);
+  }
+  print(done);
   return kDone;
 }
 
@@ -183,7 +192,10 @@ Status run_metrics(const Command& command) {
     serve_metrics(command);
     return kDone;
   }
-  const Metrics metrics = collect_metrics(command);
+  const Metrics metrics = [&] {
+    const program::BlockingProgress progress("waiting for the daemons");
+    return collect_metrics(command);
+  }();
   for (const std::string& problem : metrics.problems) print_error(problem);
   if (command.output.empty()) {
     print(metrics.families.text());

@@ -116,7 +116,8 @@ class Top {
     Screen screen;
     auto next = Clock::now() + interval_;
     for (std::uint32_t shown = 1;;) {
-      screen.show(header() + text(Screen::size().columns));
+      const std::size_t width = Screen::size().columns;
+      screen.show(table::fold(header(), width) + text(width));
       const auto pressed = screen.key(next);
       if (pressed == 'q' || pressed == 'Q') return kDone;
       if (pressed) on_key(*pressed);
@@ -135,7 +136,7 @@ class Top {
     return kDone;
   }
   [[nodiscard]] std::string lines(bool is_first) const {
-    return (is_first ? "" : "\n") + text(table::output_width());
+    return (is_first ? "" : "\n") + text(command_.width);
   }
   void on_key(char pressed) {
     for (const auto& [name, by] : kSortNames) {
@@ -315,19 +316,19 @@ std::string Top::header() const {
   (void)std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
   std::array<char, 32> every{};
   std::snprintf(every.data(), every.size(), "%g", std::chrono::duration<double>(interval_).count());
-  return "ibarp top  " + std::string(clock.data()) + "  every " + every.data() + " s, by " +
+  return "ibarp top " + std::string(clock.data()) + ", every " + every.data() + " s, by " +
          std::string(word_for(sort_)) + "; keys: rate address state idle uses quit\n\n";
 }
 
 table::Table Top::interface_table() const {
   table::Table table({{"DEV"},
                       {"STATE"},
-                      {"TX", Align::right},
-                      {"RX", Align::right},
+                      {"TX", Align::right, 3},
+                      {"RX", Align::right, 4},
                       {"TX BIT/S", Align::right},
                       {"RX BIT/S", Align::right},
-                      {"DROPS", Align::right},
-                      {"NEIGHBOURS", Align::right}});
+                      {"DROPS", Align::right, 2},
+                      {"NEIGHBOURS", Align::right, 1}});
   for (const auto& [name, line] : now_.interfaces) {
     if (!line.failure.empty()) {
       table.add(

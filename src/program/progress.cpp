@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <system_error>
+#include <utility>
 
 namespace ipoib::program {
 
 namespace {
 constexpr std::chrono::seconds kProgressInterval{1};
+/// How often BlockingProgress looks whether a second has gone by.
+constexpr std::chrono::milliseconds kLookInterval{200};
 }  // namespace
 
 Progress::Progress()
@@ -26,6 +30,33 @@ void Progress::clear() {
   if (!is_shown_) return;
   std::fputs("\r\033[K", stderr);
   is_shown_ = false;
+}
+
+BlockingProgress::BlockingProgress(std::string text) : text_(std::move(text)) {
+  if (::isatty(STDERR_FILENO) != 1) return;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    // At the limit of processes the command goes on without.
+  }
+}
+
+BlockingProgress::~BlockingProgress() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_ended_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void BlockingProgress::run() {
+  Progress progress;
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, kLookInterval, [this] { return is_ended_; })) {
+    progress.show(text_);
+  }
 }
 
 }  // namespace ipoib::program

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace ipoib::program {
 
@@ -25,6 +28,25 @@ class Progress {
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point next_;
   bool is_shown_ = false;
+};
+
+/// Owns a thread that shows what is waited for, for calls that block, until the destructor is
+/// called. Without a terminal there is no thread. Nothing else may be printed meanwhile.
+class BlockingProgress {
+ public:
+  explicit BlockingProgress(std::string text);
+  BlockingProgress(const BlockingProgress&) = delete;
+  BlockingProgress& operator=(const BlockingProgress&) = delete;
+  ~BlockingProgress();
+
+ private:
+  void run();
+
+  const std::string text_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_ended_ = false;
+  std::thread thread_;
 };
 
 }  // namespace ipoib::program

@@ -26,6 +26,10 @@ struct Column {
   std::uint8_t omit = 0;
 };
 
+/// Breaks lines that are longer than `width` at blanks; what continues a line is indented four more
+/// than the line. Words that are longer stay.
+[[nodiscard]] std::string fold(std::string_view text, std::size_t width);
+
 /// Rows of cells. Each column is as wide as its widest cell, and two blanks separate columns.
 class Table {
  public:
@@ -37,8 +41,12 @@ class Table {
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   /// The width of the longest line, with all columns.
   [[nodiscard]] std::size_t width() const;
-  /// Returns lines of at most `width` columns, if omitting columns achieves that.
+  /// Returns lines of at most `width` columns. A table that is too wide omits columns; then its
+  /// last column is broken at blanks; and if that is not enough, each row becomes a block of lines,
+  /// with the headings before the cells. Only a cell without blanks can exceed the width.
   [[nodiscard]] std::string text(std::size_t width = kUnlimited) const;
+  /// The same without omitting columns.
+  [[nodiscard]] std::string wide_text(std::size_t width = kUnlimited) const;
 
  private:
   using Selection = std::vector<std::size_t>;  ///< indices of columns
@@ -46,8 +54,15 @@ class Table {
   [[nodiscard]] Selection all() const;
   [[nodiscard]] std::size_t width_of(const Selection& columns) const;
   [[nodiscard]] Selection fitting(std::size_t width) const;
-  void append(std::string& out, const Selection& columns,
-              const std::vector<std::string>& row) const;
+  [[nodiscard]] std::vector<std::string> headings() const;
+  /// The lines with these columns, which are at most `width` wide.
+  [[nodiscard]] std::string text_of(const Selection& columns, std::size_t width) const;
+  /// Whether the last column, broken at blanks, fits beside the others.
+  [[nodiscard]] bool can_break_last(const Selection& columns, std::size_t width) const;
+  void append(std::string& out, const Selection& columns, const std::vector<std::string>& row,
+              std::size_t width) const;
+  void append_block(std::string& out, const Selection& columns, const std::vector<std::string>& row,
+                    std::size_t width) const;
 
   std::vector<Column> columns_;
   std::vector<std::size_t> widths_;

@@ -32,6 +32,7 @@ class Plugin(hosts.Pair):
     """left has the daemon, and is the host of the containers."""
 
     OPTIONS = ()  # of the subnet
+    LOG = ""  # what plugins write to the standard error
 
     def setUp(self):
         self.set_up(*self.OPTIONS)
@@ -76,7 +77,7 @@ class Plugin(hosts.Pair):
             process.stdin = None
             return process
         out, err = process.communicate(text, timeout=60)
-        self.assertEqual(err, "", "nothing but the result is printed")
+        self.assertEqual(err, self.LOG, "nothing but the result is printed")
         return Answer(process.returncode, out)
 
     def succeed(self, *arguments, **options):
@@ -156,7 +157,10 @@ class Partition(Plugin):
             subprocess.run([*inside, *wrong], check=True)
             self.fail_with(101, "CHECK", config, netns=netns)
             subprocess.run([*inside, *right], check=True)
-        wait_until(lambda: self.command("CHECK", config, netns=netns).status == 0, "all is well again")
+        # The kernel has removed the route with the link.
+        wait_until(lambda: "198.51.100.0/24" in self.fail_with(101, "CHECK", config, netns=netns)["msg"], "it is up")
+        subprocess.run([*inside, "route", "add", "198.51.100.0/24", "via", "10.99.0.1"], check=True)
+        self.succeed("CHECK", config, netns=netns)
         self.fail_with(7, "CHECK", self.config(mtu=1400), netns=netns)
         self.fail_with(1, "CHECK", self.config(cniVersion="0.3.1", prevResult=result), netns=netns)
         self.succeed("DEL", config, netns=netns)
@@ -334,6 +338,202 @@ class Bridge(Plugin):
             self.succeed("CHECK", {**config, "prevResult": result}, container=name, netns=netns)
             self.succeed("DEL", config, container=name, netns=netns)
         self.assert_nothing_left()
+
+
+class Conformance(Plugin):
+    """What specification 1.1.0 asks of a plugin, beside a plugin for addresses that notes how it was called.
+    The comments quote the specification."""
+
+    # Fails, if there is a file with its command; else answers as version 1.1.0.
+    IPAM = """#!{python}
+import json, os, pathlib, sys
+given, folder, command = sys.stdin.read(), pathlib.Path(__file__).parent, os.environ["CNI_COMMAND"]
+sys.stdin.close()
+names = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH"]
+with open(folder / "calls", "a", encoding="utf-8") as calls:
+    print(json.dumps([command, {{name: os.environ.get(name) for name in names}}, json.loads(given)]), file=calls)
+sys.stderr.write("a line of its log\\n" if (folder / "talks").exists() else "")
+if (folder / command).exists():
+    print(json.dumps({{"cniVersion": "1.1.0", "code": 107, "msg": "exhausted", "details": "why"}}))
+    sys.exit(1)
+print({{"VERSION": json.dumps({{"cniVersion": "1.1.0", "supportedVersions": ["1.0.0", "1.1.0"]}}),
+       "ADD": (folder / "result").read_text(encoding="utf-8")}}.get(command, ""))
+"""
+    RESULT = {"cniVersion": "1.1.0", "ips": [{"address": "192.0.2.5/24", "gateway": "192.0.2.1"},
+                                             {"address": "2001:db8::5/64"}],
+              "routes": [{"dst": "198.51.100.0/24", "gw": "192.0.2.9", "mtu": 1300, "advmss": 1000, "priority": 7},
+                         {"dst": "203.0.113.0/24", "table": 77}, {"dst": "192.0.2.77/32", "scope": 253, "gw": ""}],
+              "dns": {"nameservers": ["192.0.2.53"], "domain": "example"}}
+
+    def start(self):
+        """No daemon: the containers are behind a bridge."""
+        self.left.run("ip", "link", "add", "br0", "up", "type", "bridge")
+        self.folder = self.subnet.folder / "plugins"
+        self.folder.mkdir()
+        plugin = self.folder / "test-ipam"
+        plugin.write_text(self.IPAM.format(python=sys.executable), encoding="utf-8")
+        plugin.chmod(0o755)
+        (self.folder / "result").write_text(json.dumps(self.RESULT), encoding="utf-8")
+
+    def config(self, **changes):
+        return super().config(**{"cniVersion": "1.1.0", "mode": "bridge", "bridge": "br0", "pkey": None, "device": None,
+                                 "ipam": {"type": "test-ipam", "more": [1]}, "unknown": {"a": 1}, **changes})
+
+    def command(self, *arguments, **options):
+        return super().command(*arguments, **{"CNI_PATH": str(self.folder), **options})
+
+    def calls(self, command=None):
+        """The calls since the last one: command, environment, configuration; without those of VERSION."""
+        path = self.folder / "calls"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [each for each in map(json.loads, lines) if each[0] != "VERSION" and command in (None, each[0])]
+
+    def let_fail(self, command):
+        path = self.folder / command
+        path.touch()
+        self.addCleanup(path.unlink, missing_ok=True)
+        return path
+
+    def test_results(self):
+        netns = self.pod("a")
+        # "Plugins provided a prevResult key [...] must output it as their result, with any possible modifications"
+        before = {"cniVersion": "1.1.0", "interfaces": [{"name": "lo", "sandbox": netns}], "dns": {"domain": "other"},
+                  "ips": [{"address": "127.0.0.1/8", "interface": 0}], "routes": [{"dst": "192.0.2.0/24"}]}
+        result = self.succeed("ADD", self.config(prevResult=before), netns=netns, CNI_ARGS="FOO=BAR;ABC=123")
+        # "The same version supplied on input"
+        self.assertEqual(result["cniVersion"], "1.1.0")
+        # "An array of all interfaces created by the attachment, including any host-level interfaces"; "empty if on
+        # the host [...] should be the value passed via CNI_NETNS"
+        lo, port, own = result["interfaces"]
+        self.assertEqual((lo, port.get("sandbox", ""), own["name"], own["sandbox"]),
+                         (before["interfaces"][0], "", "eth0", netns))
+        self.assertEqual(own["mac"], self.link(netns)["address"])
+        self.assertEqual(own["mtu"], 1500)
+        # "interface (uint): the index into the interfaces list"
+        self.assertEqual([each["interface"] for each in result["ips"]], [0, 2, 2])
+        self.assertEqual(result["routes"], before["routes"] + self.RESULT["routes"])
+        self.assertEqual(result["dns"], self.RESULT["dns"])
+        # "Execute that plugin with the same environment and configuration that it received"
+        (command, environment, given), = self.calls()
+        self.assertEqual(command, "ADD")
+        self.assertEqual(environment, {"CNI_CONTAINERID": "pod1", "CNI_NETNS": netns, "CNI_IFNAME": "eth0",
+                                       "CNI_ARGS": "FOO=BAR;ABC=123", "CNI_PATH": str(self.folder)})
+        self.assertEqual(given["ipam"], {"type": "test-ipam", "more": [1]})
+        self.assertEqual(given["unknown"], {"a": 1})
+
+        def routes(table, destination):
+            return json.loads(subprocess.run(["nsenter", f"--net={netns}", "ip", "-details", "-json", "route", "show",
+                                              "table", table, destination], capture_output=True, check=True).stdout)[0]
+
+        # The members of a route are obeyed.
+        found = routes("main", "198.51.100.0/24")
+        self.assertEqual((found["gateway"], found["metric"], found["metrics"][0]["mtu"], found["metrics"][0]["advmss"]),
+                         ("192.0.2.9", 7, 1300, 1000))
+        self.assertEqual(routes("77", "203.0.113.0/24")["gateway"], "192.0.2.1")
+        # "If an interface of the requested name already exists in the container, the CNI plugin MUST return with an
+        # error"
+        self.fail_with(100, "ADD", self.config(), netns=netns, container="pod2")
+        self.assertIsNotNone(self.link(netns), "the interface is that of the first container")
+
+    def test_check(self):
+        netns = self.pod("a")
+        result = self.succeed("ADD", self.config(), netns=netns)
+        config = self.config(prevResult=result)
+        # "must handle CHECK being called immediately after an ADD"
+        self.succeed("CHECK", config, netns=netns)
+        # "should call CHECK on any delegated (e.g. IPAM) plugins and pass any errors on to its caller"
+        failing = self.let_fail("CHECK")
+        self.assertEqual(self.fail_with(107, "CHECK", config, netns=netns)["details"], "why")
+        failing.unlink()
+        # "should return an error if a resource included in the CNI Result type (interface, address or route) [...]
+        # is missing or in an invalid state"
+        port = result["interfaces"][0]["name"]
+        inside = ["nsenter", f"--net={netns}", "ip"]
+        outside = self.left.command("ip")
+        for place, wrong, right in (
+                (inside, "route del 198.51.100.0/24", "route add 198.51.100.0/24 via 192.0.2.5"),  # another way
+                (inside, "route del 203.0.113.0/24 table 77", "route add 203.0.113.0/24 via 192.0.2.1 table 77"),
+                (inside, "addr del 2001:db8::5/64 dev eth0", "addr add 2001:db8::5/64 dev eth0 nodad"),
+                (outside, f"link set {port} nomaster", f"link set {port} master br0"),
+                (outside, f"link set {port} down", f"link set {port} up")):
+            subprocess.run([*place, *wrong.split()], check=True)
+            self.fail_with(101, "CHECK", config, netns=netns)
+            subprocess.run([*place, *right.split()], check=True)
+            # "must allow for a later chained plugin to have modified networking resources, e.g. routes"
+            self.succeed("CHECK", config, netns=netns)
+
+    def test_removal(self):
+        netns = self.pod("a")
+        config = self.config()
+        self.succeed("ADD", config, netns=netns)
+        self.calls()
+        # "complete a DEL action without error to the fullest extent possible"; "If any of the delegated plugins
+        # return error, error should be returned by the upper plugin"
+        failing = self.let_fail("DEL")
+        self.fail_with(107, "DEL", config, netns=netns)
+        self.assertIsNone(self.link(netns))
+        failing.unlink()
+        # "MUST accept multiple DEL calls [...] and return success if the interface in question [...] are missing"
+        for variables in {"netns": netns}, {"netns": netns}, {"netns": None}, {"netns": "/run/netns/has-gone"}:
+            self.succeed("DEL", config, **variables)
+        self.assertEqual(len(self.calls("DEL")), 5)
+        self.assert_nothing_left()
+        # "If, on ADD, a delegated plugin fails, the upper plugin should execute again with DEL before returning
+        # failure"
+        self.let_fail("ADD")
+        found = self.fail_with(107, "ADD", config, netns=netns)
+        self.assertEqual((found["cniVersion"], found["details"]), ("1.1.0", "why"))
+        self.assertEqual([each[0] for each in self.calls()], ["ADD", "DEL"])
+        self.assertIsNone(self.link(netns))
+        self.assert_nothing_left()
+
+    def test_garbage_and_status(self):
+        first, second = self.pod("a"), self.pod("b")
+        self.succeed("ADD", self.config(), netns=first, container="a")
+        self.succeed("ADD", self.config(ipam=None), netns=second, container="b")
+        self.calls()
+        valid = {"cni.dev/valid-attachments": []}
+        nothing = {"netns": None, "container": None, "ifname": None}
+        # "If an error is encountered, a plugin should continue; removing as many resources as possible, and report
+        # the errors back"
+        failing = self.let_fail("DEL")
+        self.fail_with(100, "GC", self.config(**valid), **nothing)
+        self.assertEqual((self.link(first), self.link(second)), (None, None))
+        failing.unlink()
+        # "MUST, additionally, forward any GC calls to delegated plugins they are configured to use"
+        calls = self.calls("GC")
+        self.assertEqual([each[2]["cni.dev/valid-attachments"] for each in calls], [[]])
+        self.succeed("GC", self.config(**valid), **nothing)
+        self.assert_nothing_left()
+        # "must also execute a STATUS request to that plugin"; "if the delegated plugin return an error result, the
+        # executing plugin should return an error result"
+        self.calls()
+        self.succeed("STATUS", self.config(), **nothing)
+        self.assertEqual([each[0] for each in self.calls()], ["STATUS"])
+        failing = self.let_fail("STATUS")
+        self.fail_with(107, "STATUS", self.config(), **nothing)
+        failing.unlink()
+        self.fail_with(50, "STATUS", self.config(bridge="br9"), **nothing)
+        # "Plugins should always expect other CNI operations [...] even if STATUS returns an error"
+        self.succeed("ADD", self.config(ipam=None), netns=first)
+        self.succeed("DEL", self.config(ipam=None), netns=first)
+
+    def test_errors(self):
+        # "The error message must contain the names of invalid variables"
+        found = self.fail_with(4, "ADD", self.config(), container="", ifname="a b", netns=None)
+        for name in "CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS":
+            self.assertIn(name, found["msg"])
+        # "Failed to decode content"; "Invalid network config"
+        self.fail_with(6, "ADD", "{'a'}", netns="/run/netns/x")
+        for previous in "x", [1], 7, {"ips": 1}, {"interfaces": ["lo"]}, {"routes": {}}:
+            self.fail_with(7, "ADD", self.config(prevResult=previous), netns="/run/netns/x")
+        # "VERSION: cniVersion: the value of cniVersion specified on input"
+        self.assertEqual(self.succeed("VERSION", {"cniVersion": "0.1.0"})["cniVersion"], "0.1.0")
+        # "Ensure that the delegated plugin's stderr is output to the calling plugin's stderr"
+        (self.folder / "talks").touch()
+        self.LOG = 2 * "a line of its log\n"  # of VERSION, and STATUS
+        self.succeed("STATUS", self.config())
 
 
 if __name__ == "__main__":

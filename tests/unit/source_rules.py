@@ -116,7 +116,7 @@ PRIVATE = [
       "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad", "softib/ucma",
       "softib/verbs", "softib/subnetd", "softib/cli"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
-     {"control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
+     {"program", "control", "daemon", "daemon/options", "daemon/process", "daemon/pump", "linux", "verbs",
       "softib/transport", "softib/roce", "softib/endpoint", "softib/umad", "softib/ucma",
       "softib/verbs", "softib/view", "softib/subnetd"}),
 ]

@@ -121,6 +121,9 @@ std::vector<unsigned> parse_cpus(const std::string& option, const std::string& t
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto range = text.substr(begin, end - begin);
     const auto hyphen = range.find('-');
+    if (range.empty() || hyphen == 0 || hyphen == range.size() - 1) {
+      refuse(option, text, "CPUs and ranges of them, such as 0,2-3");
+    }
     const auto first = parse_number(option, range.substr(0, hyphen), 0, kMaxCpus - 1);
     const auto last = hyphen == std::string::npos
                           ? first

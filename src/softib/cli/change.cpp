@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "ipoib/pkey_table.hpp"
+#include "program/nearest.hpp"
 #include "softib/core/name.hpp"
 #include "wire/sa_values.hpp"
 
@@ -364,7 +365,11 @@ Result<control::Request> parse_change(const std::vector<std::string>& words) {
   const auto change = std::find_if(kChanges.begin(), kChanges.end(),
                                    [&](const auto& known) { return known.name == words[0]; });
   if (change == kChanges.end()) {
-    return Error{EINVAL, "unknown change '" + words[0] + "'; changes: " + known_changes()};
+    std::array<std::string_view, kChanges.size()> names;
+    std::ranges::transform(kChanges, names.begin(), &Change::name);
+    return Error{EINVAL, "unknown change '" + words[0] + "'" +
+                             ipoib::program::did_you_mean(words[0], names) +
+                             "; changes: " + known_changes()};
   }
   Arguments arguments({words.begin() + 1, words.end()});
   auto request = change->read(arguments);

@@ -8,7 +8,6 @@
 #include "softib/cm/connection.hpp"
 #include "softib/cm/counters.hpp"
 #include "softib/rdma_cm/id_status.hpp"
-#include "table/table.hpp"
 
 namespace softib::cli {
 
@@ -162,9 +161,9 @@ json::object cm_json(const fabric::Fabric& fabric, const fabric::SubnetFolder& f
       {"subnet", folder.name()}, {"folder", folder.path()}, {"processes", std::move(processes)}};
 }
 
-std::string cm_text(const json::object& cm) {
+std::string cm_text(const json::object& cm, std::size_t width) {
   const auto& processes = cm.at("processes").get_array();
-  std::string out = ids_table(processes).text(ipoib::table::output_width());
+  std::string out = ids_table(processes).text(width);
   for (const auto& value : processes) {
     const auto& process = value.get_object();
     const std::string unlisted = cell(process, "unlisted_ids");
@@ -173,7 +172,7 @@ std::string cm_text(const json::object& cm) {
            ": " + unlisted + " more\n";
   }
   const Table messages = messages_table(processes);
-  return messages.empty() ? out : out + '\n' + messages.text(ipoib::table::output_width());
+  return messages.empty() ? out : out + '\n' + messages.text(width);
 }
 
 }  // namespace softib::cli

@@ -4,11 +4,13 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cstddef>
 #include <string>
 
 #include "softib/fabric/cm_table.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
+#include "table/table.hpp"
 
 namespace softib::cli {
 
@@ -20,6 +22,7 @@ namespace softib::cli {
 [[nodiscard]] boost::json::object cm_json(const fabric::Fabric& fabric,
                                           const fabric::SubnetFolder& folder);
 /// A line for each ID, and one for each kind of message that a process has sent or received.
-[[nodiscard]] std::string cm_text(const boost::json::object& cm);
+[[nodiscard]] std::string cm_text(const boost::json::object& cm,
+                                  std::size_t width = ipoib::table::kUnlimited);
 
 }  // namespace softib::cli

@@ -9,6 +9,8 @@
 #include "program/files.hpp"
 #include "program/limits.hpp"
 #include "program/nearest.hpp"
+#include "program/progress.hpp"
+#include "softib/control/client.hpp"
 #include "softib/core/name.hpp"
 
 namespace softib::cli {
@@ -66,6 +68,11 @@ int fail_usage(std::string_view subcommand, std::string_view message) {
   std::cerr << "softib " << subcommand << ": " << message << " (try softib " << subcommand
             << " --help)\n";
   return kUsage;
+}
+
+ipoib::Result<std::string> ask(const fabric::SubnetFolder& folder, std::string_view request) {
+  const ipoib::program::BlockingProgress progress("waiting for the subnet '" + folder.name() + "'");
+  return control::send_request(folder, request);
 }
 
 po::options_description common_options() {

@@ -46,6 +46,11 @@ int fail(const ipoib::Error& error);
 /// Prints "softib SUBCOMMAND: message" and how to get help on stderr, and returns kUsage.
 int fail_usage(std::string_view subcommand, std::string_view message);
 
+/// Sends a request to the subnet process, and returns its response. On a terminal it shows after a
+/// second that it waits.
+[[nodiscard]] ipoib::Result<std::string> ask(const fabric::SubnetFolder& folder,
+                                             std::string_view request);
+
 /// --subnet, --dir, --help and --version, which all subcommands have.
 [[nodiscard]] boost::program_options::options_description common_options();
 /// Parses a subcommand's options, common_options() included, and its arguments. Returns nullopt and

@@ -65,11 +65,22 @@ bool is_static(const std::string& path) {
   return true;
 }
 
-bool gains_privileges(const std::string& path) {
+/// Why the kernel ignores LD_PRELOAD when it executes the file (AT_SECURE), and what to do; empty
+/// if it does not.
+std::string change_of_rights(const std::string& path) {
   struct stat status {};
-  if (::geteuid() == 0 || ::stat(path.c_str(), &status) != 0) return false;
-  return (status.st_mode & (S_ISUID | S_ISGID)) != 0 ||
-         ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+  if (::stat(path.c_str(), &status) != 0) return {};
+  const bool is_other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::geteuid();
+  const bool is_other_group = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
+                              status.st_gid != ::getegid();
+  if (::geteuid() != 0) {
+    const bool gains = is_other_user || is_other_group ||
+                       ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+    return gains ? "it gains privileges when it is executed; start softib run as root" : "";
+  }
+  if (!is_other_user && !is_other_group) return {};
+  return "it changes its user or group when it is executed (setuid, setgid); start softib run as "
+         "that user";
 }
 
 /// Whether sudo(8), or env(1) with -i, executes the program that its arguments name.
@@ -98,10 +109,7 @@ std::string obstacle_of(const std::string& path, char** argv) {
   if (clears_environment(path, argv)) {
     return "it clears the environment; let it start softib run, in place of the program";
   }
-  if (gains_privileges(path)) {
-    return "it gains privileges when it is executed; start softib run as root";
-  }
-  return {};
+  return change_of_rights(path);
 }
 
 /// Whether seccomp forbids what regions with on-demand paging need.

@@ -12,6 +12,7 @@
 #include "softib/cli/known_subnets.hpp"
 #include "softib/cli/list_table.hpp"
 #include "softib/fabric/unused_folder.hpp"
+#include "table/table.hpp"
 
 namespace softib::cli {
 
@@ -62,7 +63,7 @@ int list_command(int argc, char** argv) {
   all.reserve(subnets.size());
   for (auto& [path, subnet] : subnets) all.push_back(std::move(subnet));
   if (options->contains("json")) return print(boost::json::serialize(list_json(all)) + '\n');
-  return print(list_table(all));
+  return print(list_table(all, ipoib::table::output_width()));
 }
 
 }  // namespace softib::cli

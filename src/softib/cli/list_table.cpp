@@ -4,8 +4,6 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
-#include "table/table.hpp"
-
 namespace softib::cli {
 
 namespace json = boost::json;
@@ -21,20 +19,20 @@ std::string duration_text(std::uint64_t seconds) {
   return std::to_string(seconds) + 's';
 }
 
-std::string list_table(const std::vector<KnownSubnet>& subnets) {
+std::string list_table(const std::vector<KnownSubnet>& subnets, std::size_t width) {
   Table table({{"SUBNET"},
                {"PID", Align::right},
-               {"UPTIME", Align::right},
-               {"HCAS", Align::right},
-               {"PROGRAMS", Align::right},
-               {"OWNER"},
+               {"UPTIME", Align::right, 2},
+               {"HCAS", Align::right, 1},
+               {"PROGRAMS", Align::right, 4},
+               {"OWNER", Align::left, 3},
                {"FOLDER"}});
   for (const auto& subnet : subnets) {
     table.add({subnet.folder.name(), subnet.pid == 0 ? "-" : std::to_string(subnet.pid),
                subnet.uptime ? duration_text(*subnet.uptime) : "-", std::to_string(subnet.hcas),
                std::to_string(subnet.programs.size()), subnet.owner, subnet.folder.path()});
   }
-  return table.text();
+  return table.text(width);
 }
 
 json::array list_json(const std::vector<KnownSubnet>& subnets) {

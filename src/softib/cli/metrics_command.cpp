@@ -5,7 +5,6 @@
 #include "metrics/exporter.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/metrics.hpp"
-#include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/subnetd/subnet_json.hpp"
 
@@ -35,7 +34,7 @@ po::options_description metrics_options() {
 /// Collects the metrics. The error says why neither the subnet process nor the fabric file had
 /// them.
 ipoib::Result<Families> collect(const fabric::SubnetFolder& folder) {
-  const auto line = control::send_request(folder, control::emit(control::Show{}));
+  const auto line = ask(folder, control::emit(control::Show{}));
   if (line) {
     const auto subnet = control::parse_subnet(*line);
     if (!subnet) return subnet.error();

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ipoib/file_descriptor.hpp"
+#include "program/progress.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/roce.hpp"
 #include "softib/cli/run_environment.hpp"
@@ -70,6 +71,7 @@ bool is_ready(const fabric::SubnetFolder& folder) {
 std::string read_until_ready(int output) {
   std::string text;
   pollfd readable{output, POLLIN, 0};
+  const ipoib::program::BlockingProgress progress("starting the process of the RoCE port");
   while (text.find("ready:") == std::string::npos &&
          ::poll(&readable, 1, kStartMilliseconds) == 1) {
     std::array<char, 512> part;

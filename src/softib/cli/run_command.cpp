@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "program/progress.hpp"
 #include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/launch.hpp"
 #include "softib/cli/roce.hpp"
 #include "softib/cli/run_environment.hpp"
-#include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
@@ -83,7 +83,7 @@ Result<void> give_address(const fabric::SubnetFolder& folder, const std::string&
   const auto fabric = fabric::Fabric::open(folder.fabric());
   const auto owner = fabric ? fabric->find(address) : std::nullopt;
   if (owner && owner == fabric->find(hca)) return {};
-  const auto line = control::send_request(folder, control::emit(control::AddAddress{hca, address}));
+  const auto line = ask(folder, control::emit(control::AddAddress{hca, address}));
   return line ? control::parse_acknowledgement(*line) : line.error();
 }
 
@@ -105,6 +105,8 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   const auto hcas = fabric::parse_hcas(hca);
   if (!hcas) return hcas.error();
   for (const auto& each : *hcas) {
+    const ipoib::program::BlockingProgress progress("waiting for the subnet '" + folder.name() +
+                                                    "'");
     if (const auto node = endpoint::find_or_add_node(folder, each); !node) return node.error();
   }
   const auto first = fabric::HcaName::parse(hcas->front());

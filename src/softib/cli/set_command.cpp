@@ -6,7 +6,6 @@
 
 #include "softib/cli/change.hpp"
 #include "softib/cli/commands.hpp"
-#include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 
 namespace softib::cli {
@@ -31,7 +30,7 @@ int set_command(int argc, char** argv) {
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
   const auto request = control::emit(*change);
-  const auto line = control::send_request(*folder, request);
+  const auto line = ask(*folder, request);
   if (!line) return fail(line.error());
   const auto done = control::parse_acknowledgement(*line);
   if (!done) return fail(done.error());

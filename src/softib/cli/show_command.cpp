@@ -15,9 +15,9 @@
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
 #include "softib/cli/topology_view.hpp"
-#include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/subnetd/subnet_json.hpp"
+#include "table/table.hpp"
 
 namespace softib::cli {
 
@@ -87,14 +87,15 @@ struct View {
     if (json) {
       return boost::json::serialize(section ? json_of_section(subnet, *section) : subnet) + '\n';
     }
-    if (section) return show_section(subnet, *section);
-    return wide ? show_wide(subnet) : show_brief(subnet);
+    const std::size_t width = ipoib::table::output_width();
+    if (section) return show_section(subnet, *section, width);
+    return wide ? show_wide(subnet, width) : show_brief(subnet, width);
   }
 };
 
 /// Prints the subnet once, after `before`. Returns kFailure also if its process does not run.
 int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
-  const auto line = control::send_request(folder, control::emit(control::Show{}));
+  const auto line = ask(folder, control::emit(control::Show{}));
   if (line) {
     const auto subnet = control::parse_subnet(*line);
     return subnet ? print(std::string(before) + view.text(*subnet)) : fail(subnet.error());
@@ -113,7 +114,8 @@ int show_cm(const fabric::SubnetFolder& folder, const View& view, std::string_vi
   const auto fabric = fabric::Fabric::open(folder.fabric());
   if (!fabric) return fail(fabric.error());
   const auto cm = cm_json(*fabric, folder);
-  return print(std::string(before) + (view.json ? boost::json::serialize(cm) + '\n' : cm_text(cm)));
+  return print(std::string(before) + (view.json ? boost::json::serialize(cm) + '\n'
+                                                : cm_text(cm, ipoib::table::output_width())));
 }
 
 int show(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {

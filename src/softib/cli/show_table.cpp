@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "table/table.hpp"
 #include "wire/mc_member_record.hpp"
 
 namespace softib::cli {
@@ -358,26 +357,26 @@ std::optional<Section> parse_section(std::string_view text) {
   return std::nullopt;
 }
 
-std::string show_brief(const json::object& subnet) {
+std::string show_brief(const json::object& subnet, std::size_t width) {
   std::string out = heading(subnet);
   for (const Table& table : {brief_nodes(subnet), brief_switches(subnet), brief_partitions(subnet),
                              brief_groups(subnet)}) {
-    if (!table.empty()) out += '\n' + table.text(kBriefWidth);
+    if (!table.empty()) out += '\n' + table.text(std::min(width, kBriefWidth));
   }
   return out;
 }
 
-std::string show_wide(const json::object& subnet) {
+std::string show_wide(const json::object& subnet, std::size_t width) {
   std::string out = heading(subnet);
   for (const auto& [name, section] : kSections) {
     const Table table = table_of(subnet, section);
-    if (!table.empty()) out += '\n' + table.text();
+    if (!table.empty()) out += '\n' + table.wide_text(width);
   }
   return out;
 }
 
-std::string show_section(const json::object& subnet, Section section) {
-  return table_of(subnet, section).text();
+std::string show_section(const json::object& subnet, Section section, std::size_t width) {
+  return table_of(subnet, section).wide_text(width);
 }
 
 json::object json_of_section(const json::object& subnet, Section section) {

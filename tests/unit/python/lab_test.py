@@ -21,7 +21,7 @@ except ImportError as error:
     sys.exit(77)
 
 sys.path.insert(0, sys.argv.pop(1))
-from softib_lab import effects, expectations, lab_file, plan, transfer  # noqa: E402
+from softib_lab import effects, expectations, lab_file, plan, table, transfer  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
@@ -373,6 +373,39 @@ class Bridges(unittest.TestCase):
         self.assertEqual(effects.port_name("vm", "eth0"), "vm-eth0")
         names = {effects.port_name(f"a-long-name-{number}", "eth0") for number in range(100)}
         self.assertEqual((len(names), max(map(len, names))), (100, 15))
+
+
+class Tables(unittest.TestCase):
+    HEADINGS = ("HOST", "STATE", "ADDRESSES")
+    ROWS = [("router", "up", "10.44.0.1/24 fd44::1/64 10.45.0.1/24"), ("b", "runs", "-")]
+
+    def lines(self, width):
+        return table.lines(self.HEADINGS, self.ROWS, width)
+
+    def test_a_line_for_each_row(self):
+        whole = ["HOST    STATE  ADDRESSES", "router  up     10.44.0.1/24 fd44::1/64 10.45.0.1/24", "b       runs   -"]
+        self.assertEqual(self.lines(None), whole)
+        self.assertEqual(self.lines(len(whole[1])), whole)
+
+    def test_the_last_column_is_broken(self):
+        self.assertEqual(self.lines(40), ["HOST    STATE  ADDRESSES", "router  up     10.44.0.1/24 fd44::1/64",
+                                          "               10.45.0.1/24", "b       runs   -"])
+
+    def test_blocks(self):
+        self.assertEqual(self.lines(30), ["router", "    STATE up", "    ADDRESSES 10.44.0.1/24",
+                                          "        fd44::1/64", "        10.45.0.1/24", "b",
+                                          "    STATE runs  ADDRESSES -"])
+
+    def test_no_line_is_too_long_and_nothing_is_missing(self):
+        for width in range(22, 60):
+            shown = self.lines(width)
+            self.assertLessEqual(max(map(len, shown)), width, shown)
+            for row in self.ROWS:
+                for word in " ".join(row).split():
+                    self.assertIn(word, " ".join(shown).split(), width)
+
+    def test_without_rows(self):
+        self.assertEqual(table.lines(self.HEADINGS, [], 10), ["HOST  STATE  ADDRESSES"])
 
 
 class Partitions(unittest.TestCase):

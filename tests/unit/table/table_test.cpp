@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 namespace ipoib::table {
 namespace {
@@ -37,7 +40,7 @@ TEST(Table, OmitsColumnsUntilItFits) {
   EXPECT_EQ(table.text(23), table.text());
   EXPECT_EQ(table.text(22), "NAME       STATE\na          up\nlong-name  down\n");
   EXPECT_EQ(table.text(15), "NAME\na\nlong-name\n");
-  EXPECT_EQ(table.text(3), table.text(15)) << "NAME is never omitted";
+  EXPECT_EQ(table.text(9), table.text(15)) << "NAME is never omitted";
 }
 
 TEST(Table, BeginsWithTheFirstColumnThatIsLeft) {
@@ -59,10 +62,112 @@ TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(table.text(), "NAME  X\nb\xc3\xbcro  1\n");
 }
 
+Table members() {
+  Table table({{"GROUP"}, {"MTU", Align::right, 1}, {"MEMBERS"}});
+  table.add({"0x12", "2048", "host1 host2 host3 host4"});
+  table.add({"0x13", "4096", "host5"});
+  return table;
+}
+
+TEST(Table, BreaksTheLastColumnAtBlanks) {
+  EXPECT_EQ(members().text(27),
+            "GROUP  MEMBERS\n"
+            "0x12   host1 host2 host3\n"
+            "       host4\n"
+            "0x13   host5\n");
+  EXPECT_EQ(members().wide_text(33),
+            "GROUP   MTU  MEMBERS\n"
+            "0x12   2048  host1 host2 host3\n"
+            "             host4\n"
+            "0x13   4096  host5\n");
+}
+
+TEST(Table, PrintsBlocksIfLinesWouldBeTooLong) {
+  EXPECT_EQ(members().text(26),
+            "0x12\n"
+            "    MEMBERS host1 host2\n"
+            "        host3 host4\n"
+            "0x13\n"
+            "    MEMBERS host5\n");
+  EXPECT_EQ(members().wide_text(26),
+            "0x12\n"
+            "    MTU 2048\n"
+            "    MEMBERS host1 host2\n"
+            "        host3 host4\n"
+            "0x13\n"
+            "    MTU 4096\n"
+            "    MEMBERS host5\n");
+}
+
+/// Addresses are never broken: a part of one is of no use.
+TEST(Table, ACellWithoutBlanksStaysWhole) {
+  Table table({{"ADDRESS"}, {"DEV"}, {"STATE"}});
+  table.add({"fd44:1111:2222:3333:4444:5555:6666:7777", "ib0.8001", "reachable"});
+  EXPECT_EQ(table.text(40),
+            "fd44:1111:2222:3333:4444:5555:6666:7777\n"
+            "    DEV ib0.8001  STATE reachable\n");
+  EXPECT_EQ(table.text(20),
+            "fd44:1111:2222:3333:4444:5555:6666:7777\n"
+            "    DEV ib0.8001\n"
+            "    STATE reachable\n");
+  EXPECT_EQ(table.text(1),
+            "fd44:1111:2222:3333:4444:5555:6666:7777\n"
+            "    DEV\n        ib0.8001\n"
+            "    STATE\n        reachable\n");
+}
+
+/// What does not exceed a width never does so at a greater one, whatever the columns are.
+TEST(Table, NoLineIsWiderThanTheTerminal) {
+  Table table({{"A"}, {"NUMBER", Align::right, 2}, {"WORDS"}, {"B", Align::left, 1}, {"LIST"}});
+  table.add({"a1", "12345", "five words of a text", "\033[36mcolour\033[0m", "w1 w2 w3 w4 w5 w6"});
+  table.add({"a2", "1", "", "b", ""});
+  for (std::size_t width = 16; width < 80; ++width) {
+    for (const auto& text : {table.text(width), table.wide_text(width)}) {
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        for (const std::string_view colour : {"\033[36m", "\033[0m"}) {
+          if (const auto at = line.find(colour); at != std::string::npos)
+            line.erase(at, colour.size());
+        }
+        EXPECT_LE(line.size(), width) << text;
+      }
+      EXPECT_NE(text.find("w6"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(Table, BlocksOfATableWithoutHeadingsHaveNone) {
+  Table table({{""}, {""}, {""}});
+  table.add({"  wrong", "port", "mlx5_0 port 1 waits for a cable, or the port of the switch"});
+  table.add({"", "", "-> iblinkinfo"});
+  EXPECT_EQ(table.text(40),
+            "  wrong  port  mlx5_0 port 1 waits for a\n"
+            "               cable, or the port of the\n"
+            "               switch\n"
+            "               -> iblinkinfo\n");
+  EXPECT_EQ(table.text(30),
+            "wrong\n"
+            "    port\n"
+            "    mlx5_0 port 1 waits for a\n"
+            "        cable, or the port of\n"
+            "        the switch\n"
+            "    -> iblinkinfo\n");
+}
+
+TEST(Fold, BreaksLongLinesAtBlanks) {
+  EXPECT_EQ(fold("ib0: up\n    device port 1  pkey 0xffff\n\nend", 24),
+            "ib0: up\n    device port 1 pkey\n        0xffff\n\nend");
+  EXPECT_EQ(fold("a  b\n", 4), "a  b\n");
+  EXPECT_EQ(fold("fe80:0000:0000 x\n", 6), "fe80:0000:0000\n    x\n");
+  EXPECT_EQ(fold("      \n", 3), "      \n");
+  EXPECT_EQ(fold("", 3), "");
+}
+
 TEST(Table, WithoutRowsIsTheHeadings) {
   const Table table({{"NAME"}, {"PORT", Align::right}});
   EXPECT_TRUE(table.empty());
   EXPECT_EQ(table.text(), "NAME  PORT\n");
+  EXPECT_EQ(table.text(8), "NAME\n    PORT\n");
   EXPECT_FALSE(two_hosts().empty());
 }
 

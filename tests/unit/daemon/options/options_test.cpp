@@ -110,6 +110,7 @@ TEST(OptionsTest, AcceptsCpusThatExist) {
     EXPECT_THAT(parse({"--cpu", other + "," + one}).cpus, ElementsAre(some.back(), some.front()));
   }
   EXPECT_THAT(error_for({"--cpu", one + "," + one}), HasSubstr("each CPU once"));
+  EXPECT_THAT(error_for({"--cpu", "-1"}), HasSubstr("--cpu -1: must be CPUs and ranges"));
   for (const char* cpus : {"", "x", "0,", ",0", "0-", "-0", "1-0", "1024"}) {
     EXPECT_THAT(error_for({"--cpu", cpus}), StartsWith("--cpu")) << cpus;
   }

@@ -182,6 +182,7 @@ TEST(Change, ListsTheChangesForAnUnknownOne) {
             "no change is given; changes: hca, port, lid, mtu, link, qp, address, partition, "
             "pkey, cable, switch, sm");
   EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
+  EXPECT_THAT(parsed({"prot", "a", "down"}), HasSubstr("'prot'; did you mean port?"));
 }
 
 TEST(Change, HelpHasEachChangeInEightyColumns) {

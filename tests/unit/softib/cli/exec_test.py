@@ -8,6 +8,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,6 +203,15 @@ def says_what_cannot_work():
         for words in (["true"], ["env", "A=b", "true", "-i"], ["env", "-u", "-i", "true"],
                       ["env", "-i", "LD_PRELOAD=", "true"], ["env", "-i"]):
             equal(folder.exec("--", *words).stderr, "")
+        if has_other_users():
+            with tempfile.TemporaryDirectory() as other:
+                program = shutil.copy(shutil.which("true"), other)
+                os.chown(program, 1, 1)
+                os.chmod(program, 0o4755)
+                done = folder.exec("--", program)
+                assert "cannot use the emulated HCA: it changes its user or group" in done.stderr, done
+                os.chmod(program, 0o755)
+                equal(folder.exec("--", program).stderr, "")
         subnet = 'SOFTIB_DIR="$SOFTIB_DIR" SOFTIB_SUBNET="$SOFTIB_SUBNET"'
         inside = folder.exec("--", "sh", "-c", f'env -i {subnet} "$0" run --hca host1 -- /usr/bin/ibv_devinfo', SOFTIB)
         assert "PORT_ACTIVE" in inside.stdout, inside
