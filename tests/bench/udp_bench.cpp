@@ -1,6 +1,6 @@
-// UDP between two hosts with the segmentation offloads of the kernel: the bound of RoCE ports in user
-// space. Usage: bench_udp receive PORT | bench_udp send ADDRESS PORT SECONDS (IPv4). The receiver
-// prints "ready", and, when the sender has ended, the gigabits per second that it has got.
+// UDP between two hosts with the segmentation offloads of the kernel: the bound of RoCE ports in
+// user space. Usage: bench_udp receive PORT | bench_udp send ADDRESS PORT SECONDS (IPv4). The
+// receiver prints "ready", and, when the sender has ended, the gigabits per second that it has got.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>

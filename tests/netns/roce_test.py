@@ -161,6 +161,11 @@ class Ports(Roce):
         wait_until(lambda: "port active" in events.output().lower() or "PORT_ACTIVE" in events.output(),
                    "the carrier has come back")
 
+    def test_a_program_may_open_the_device_late(self):
+        """After the time in which the process of the port ends without programs; or a child of it may."""
+        done = self.left.run_on("sh", "-c", "sleep 7; ibv_devinfo")
+        self.assertIn("PORT_ACTIVE", done.stdout)
+
     def test_the_process_of_the_port_ends_with_its_last_program(self):
         self.left.run_on("ibv_devinfo")
         self.assertIsNotNone(self.left.subnet())

@@ -18,6 +18,7 @@
 #include "softib/control/protocol.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
+#include "softib/fabric/subnet_lock.hpp"
 #include "softib/subnet/subnet_types.hpp"
 
 namespace softib::cli {
@@ -94,6 +95,8 @@ Result<fabric::SubnetFolder> run_folder(const po::variables_map& options) {
   const auto port = find_roce_port(options["roce"].as<std::string>());
   if (!port) return port.error();
   if (const auto started = start_roce(*port); !started) return started.error();
+  // The program may open the device late, or start others that do.
+  if (const auto held = fabric::hold_subnet(port->folder); !held) return held.error();
   return port->folder;
 }
 

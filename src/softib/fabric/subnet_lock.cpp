@@ -16,6 +16,14 @@ namespace softib::fabric {
 using ipoib::Error;
 using ipoib::Result;
 
+namespace {
+
+/// Bytes of the file that are locked: by the subnet process, and by those that hold the subnet.
+constexpr std::int64_t kProcessOffset = 0;
+constexpr std::int64_t kHoldersOffset = 1;
+
+}  // namespace
+
 Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
   constexpr int kAttempts = 64;
   constexpr std::chrono::milliseconds kPause{10};
@@ -26,7 +34,7 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
     if (!file) {
       return Error{file.error().code, "cannot open " + folder.lock() + ": " + file.error().message};
     }
-    if (!try_lock(file->get(), 0)) {
+    if (!try_lock(file->get(), kProcessOffset)) {
       // A process that removes the folder empties the file first.
       if (read_holder(file->get()) == 0 && attempt + 1 < kAttempts) {
         std::this_thread::sleep_for(kPause);
@@ -48,6 +56,18 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
 
 bool SubnetLock::is_in(const SubnetFolder& folder) const {
   return is_named(file_.get(), AT_FDCWD, folder.lock());
+}
+
+bool SubnetLock::is_held() const { return is_locked(file_.get(), kHoldersOffset); }
+
+Result<void> hold_subnet(const SubnetFolder& folder) {
+  auto file = open_shared(folder.lock(), IfMissing::fail);
+  if (!file) return file.error();
+  if (!try_lock_shared(file->get(), kHoldersOffset) || ::fcntl(file->get(), F_SETFD, 0) != 0) {
+    return Error{errno, "cannot lock " + folder.lock() + ": " + std::strerror(errno)};
+  }
+  (void)file->release();
+  return {};
 }
 
 }  // namespace softib::fabric

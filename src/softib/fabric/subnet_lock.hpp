@@ -15,10 +15,16 @@ class SubnetLock {
   [[nodiscard]] static ipoib::Result<SubnetLock> take(const SubnetFolder& folder);
   /// Whether the folder still has the file of this lock; otherwise others have removed it.
   [[nodiscard]] bool is_in(const SubnetFolder& folder) const;
+  /// Whether a process holds the subnet by hold_subnet(), or has inherited that.
+  [[nodiscard]] bool is_held() const;
 
  private:
   explicit SubnetLock(ipoib::FileDescriptor file) : file_(std::move(file)) {}
   ipoib::FileDescriptor file_;
 };
+
+/// Holds a subnet, whose process then does not end for want of programs, until this process and all
+/// that it starts have ended: they inherit the descriptor.
+[[nodiscard]] ipoib::Result<void> hold_subnet(const SubnetFolder& folder);
 
 }  // namespace softib::fabric

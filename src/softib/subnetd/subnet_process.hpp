@@ -66,6 +66,8 @@ class SubnetProcess final : private control::RequestHandler,
   [[nodiscard]] bool is_unused() const;
   /// The requests that have come: a program that asks to attach will do so soon.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
+  /// Whether a process holds the subnet (fabric::hold_subnet()).
+  [[nodiscard]] bool is_held() const { return lock_.is_held(); }
   /// Whether the folder is still there; without it, nobody can find this process.
   [[nodiscard]] bool has_folder() const { return lock_.is_in(folder_); }
 

@@ -162,7 +162,8 @@ void SocketEngine::arm_source() {
   if (!std::exchange(is_source_armed_, true)) watch_source(EPOLL_CTL_MOD);
 }
 
-/// Adds or changes (EPOLL_CTL_*) the descriptors of the source, each of which wakes the engine once.
+/// Adds or changes (EPOLL_CTL_*) the descriptors of the source, each of which wakes the engine
+/// once.
 void SocketEngine::watch_source(int operation) {
   for (const int fd : source_fds_) {
     epoll_event event{};
