@@ -114,7 +114,8 @@ class UnusedWatch {
  private:
   static constexpr std::chrono::milliseconds kInterval{250};
 
-  /// Whether a program is there, or holds the subnet, or has sent a request since this was last asked while none was.
+  /// Whether a program is there, or holds the subnet, or has sent a request since this was last
+  /// asked while none was.
   bool is_used() {
     if (!process_.is_unused() || process_.is_held()) return true;
     const auto before = std::exchange(requests_, process_.requests());

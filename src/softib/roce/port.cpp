@@ -12,7 +12,9 @@ void Port::set_sockets(unsigned interface, std::vector<AddressSocket> sockets) {
   std::vector<Gid> addresses;
   addresses.reserve(sockets.size());
   for (const auto& each : sockets) addresses.push_back(each.address);
+  for (const auto& each : sockets_) set_.remove(each);
   sockets_ = std::move(sockets);
+  for (const auto& each : sockets_) (void)set_.add(each);
   interface_ = interface;
   groups_.move_to(interface);
   sender_.set_interface(interface);
@@ -21,13 +23,12 @@ void Port::set_sockets(unsigned interface, std::vector<AddressSocket> sockets) {
 }
 
 ipoib::Result<void> Port::set_groups(std::span<const Gid> groups) {
-  return groups_.set(groups, interface_);
+  return groups_.replace(groups, interface_);
 }
 
 std::size_t Port::poll() {
   std::size_t packets = 0;
-  for (const auto& each : sockets_) packets += receiver_.poll(each, handler_);
-  for (const auto* const each : groups_.readable()) packets += receiver_.poll(*each, handler_);
+  for (const auto* const each : set_.readable()) packets += receiver_.poll(*each, handler_);
   return packets;
 }
 
@@ -45,14 +46,6 @@ std::size_t Port::send(std::span<const OutgoingPacket* const> packets, SendMode 
         : failure == SendFailure::too_long ? Delivery::too_long
                                            : Delivery::unreachable;
   return sent;
-}
-
-std::vector<int> Port::descriptors() const {
-  std::vector<int> fds;
-  fds.reserve(sockets_.size() + 1);
-  for (const auto& each : sockets_) fds.push_back(each.fd.get());
-  fds.push_back(groups_.fd());
-  return fds;
 }
 
 }  // namespace softib::roce

@@ -28,15 +28,16 @@ class Port final : public transport::Uplink, public transport::PacketSource {
   std::size_t send(std::span<const OutgoingPacket* const> packets, transport::SendMode mode,
                    transport::Delivery& why) override;
   std::size_t poll() override;
-  [[nodiscard]] std::vector<int> descriptors() const override;
+  [[nodiscard]] std::vector<int> descriptors() const override { return {set_.fd()}; }
 
  private:
   Receiver::Handler& handler_;
   Receiver receiver_;
   Sender sender_;
   unsigned interface_ = 0;  ///< index
+  SocketSet set_;           ///< of those below
   std::vector<AddressSocket> sockets_;
-  GroupSockets groups_;
+  GroupSockets groups_{set_};
   mutable std::mutex mutex_;
   std::vector<Gid> addresses_;
 };

@@ -73,8 +73,8 @@ std::size_t Receiver::poll(const AddressSocket& socket, Handler& handler) {
   std::size_t packets = 0;
   for (std::size_t i = 0; i < kReceivesPerPoll; ++i) {
     const auto received = receive(socket, handler);
-    if (received == 0) break;
     packets += received;
+    if (received <= 1) break;
   }
   return packets;
 }

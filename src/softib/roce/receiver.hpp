@@ -43,8 +43,9 @@ class Receiver {
   };
 
   Receiver();
-  /// Delivers what is in a socket, but not more than kReceivesPerPoll times its buffer. Returns the
-  /// number of packets.
+  /// Delivers what is in a socket, but not more than kReceivesPerPoll times its buffer. After a
+  /// packet that came alone it leaves what may be there to the next call. Returns the number of
+  /// packets.
   std::size_t poll(const AddressSocket& socket, Handler& handler);
   /// Delivers datagrams, which begin kRouteBytes after the begin of `buffer`, and overwrites them.
   /// Returns their number, right or wrong.

@@ -133,10 +133,11 @@ void SocketEngine::set_deadline(ipoib::TimePoint when) {
 }
 
 /// The kernel knows nothing of the wakeup table, so it is asked to wake the engine for a source
-/// unless all waiters are none: then a program polls.
+/// unless all waiters are none: then a program polls. That of multicast packets follows from those
+/// of queue pairs, if there are any that take such packets.
 void SocketEngine::set_waiter(std::size_t entry, std::uint32_t waiter) {
   wakeup_table_.set_waiter(entry, waiter);
-  if (source_ == nullptr) return;
+  if (source_ == nullptr || entry == WakeupEntry::kMulticast) return;
   const std::lock_guard lock(source_mutex_);
   if (waiters_.size() <= entry) waiters_.resize(entry + 1, Waits::unset);
   const auto now = waiter == Waiter::kNone ? Waits::no : Waits::yes;

@@ -190,7 +190,10 @@ int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> time
                 wakeups_.on_completions(ipoib::monotonic_now());
     return polled;
   });
-  if (must_look) receive_pending();
+  if (must_look) {
+    receive_pending();
+    hca().wakeups().end_call(ipoib::monotonic_now());
+  }
   return count;
 }
 

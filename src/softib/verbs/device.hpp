@@ -124,7 +124,7 @@ class Device final : public endpoint::PacketReceiver {
       const int error = body(hca);
       if (wakeups_.engine_takes()) wakeups_.begin_post(ipoib::monotonic_now());
       serve_connections();
-      if (wakeups_.engine_takes()) wakeups_.end_post(ipoib::monotonic_now());
+      if (wakeups_.engine_takes()) wakeups_.end_call(ipoib::monotonic_now());
       return error;
     });
   }

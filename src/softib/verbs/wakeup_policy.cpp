@@ -68,7 +68,7 @@ void WakeupPolicy::begin_post(ipoib::TimePoint now) {
   }
 }
 
-void WakeupPolicy::end_post(ipoib::TimePoint now) {
+void WakeupPolicy::end_call(ipoib::TimePoint now) {
   after_completions_.end_call(now);
   after_posting_.end_call(now);
 }

@@ -78,11 +78,13 @@ class WakeupPolicy {
   /// Returns whether the caller has to read the rings: packets may have come that nobody was woken
   /// for.
   [[nodiscard]] bool on_completions(ipoib::TimePoint now);
-  /// Whether the engine takes the packets of connections. Only then begin_post() and end_post() are
+  /// Whether the engine takes the packets of connections. Only then begin_post() and end_call() are
   /// called before and after requests of a connection are posted.
   [[nodiscard]] bool engine_takes() const { return taker_ == Taker::engine; }
   void begin_post(ipoib::TimePoint now);
-  void end_post(ipoib::TimePoint now);
+  /// The call of the program ends that has posted, or for which on_completions() was called: until
+  /// now it could not poll.
+  void end_call(ipoib::TimePoint now);
   /// The queue has just been armed. `reader` is the waiter that stands for its completion channel;
   /// nullopt if it has none. Packets that arrived before wake no thread: after arming, a program
   /// polls once more.

@@ -25,10 +25,15 @@ Gid own_group(std::uint8_t last) {
 
 class GroupSocketsTest : public ::testing::Test {
  protected:
-  static bool is_readable(const GroupSockets& sockets, int milliseconds) {
-    pollfd readable{sockets.fd(), POLLIN, 0};
-    return ::poll(&readable, 1, milliseconds) == 1;
-  }
+  /// The groups of a process.
+  struct Process {
+    [[nodiscard]] bool is_readable() const {
+      pollfd readable{set.fd(), POLLIN, 0};
+      return ::poll(&readable, 1, kMilliseconds) == 1;
+    }
+    SocketSet set;
+    GroupSockets groups{set};
+  };
   void send_to(const Gid& group) const {
     const auto socket = open_send_socket(gid_of_ipv4(0x7f000001), loopback_, 0);
     ASSERT_TRUE(socket);
@@ -42,47 +47,47 @@ class GroupSocketsTest : public ::testing::Test {
 };
 
 TEST_F(GroupSocketsTest, APacketWaitsInTheSocketsOfItsGroup) {
-  GroupSockets ours;
-  GroupSockets theirs;
-  ASSERT_TRUE(ours.set(std::array{first_, second_}, loopback_));
-  ASSERT_TRUE(theirs.set(std::array{second_}, loopback_));
+  Process ours;
+  Process theirs;
+  ASSERT_TRUE(ours.groups.replace(std::array{first_, second_}, loopback_));
+  ASSERT_TRUE(theirs.groups.replace(std::array{second_}, loopback_));
   send_to(second_);
-  ASSERT_TRUE(is_readable(ours, kMilliseconds));
-  ASSERT_TRUE(is_readable(theirs, kMilliseconds)) << "each process gets a copy";
-  ASSERT_EQ(ours.readable().size(), 1U);
-  EXPECT_EQ(ours.readable().front()->address, second_);
+  ASSERT_TRUE(ours.is_readable());
+  ASSERT_TRUE(theirs.is_readable()) << "each process gets a copy";
+  ASSERT_EQ(ours.set.readable().size(), 1U);
+  EXPECT_EQ(ours.set.readable().front()->address, second_);
   send_to(first_);
-  while (ours.readable().size() < 2) ASSERT_TRUE(is_readable(ours, kMilliseconds));
-  ASSERT_EQ(theirs.readable().size(), 1U);
+  while (ours.set.readable().size() < 2) ASSERT_TRUE(ours.is_readable());
+  ASSERT_EQ(theirs.set.readable().size(), 1U);
 }
 
 TEST_F(GroupSocketsTest, AGroupThatIsNotNamedAgainIsLeft) {
-  GroupSockets ours;
-  ASSERT_TRUE(ours.set(std::array{first_, second_}, loopback_));
-  ASSERT_TRUE(ours.set(std::array{second_}, loopback_));
+  Process ours;
+  ASSERT_TRUE(ours.groups.replace(std::array{first_, second_}, loopback_));
+  ASSERT_TRUE(ours.groups.replace(std::array{second_}, loopback_));
   send_to(first_);
   send_to(second_);
-  ASSERT_TRUE(is_readable(ours, kMilliseconds));
-  ASSERT_EQ(ours.readable().size(), 1U);
-  EXPECT_EQ(ours.readable().front()->address, second_);
+  ASSERT_TRUE(ours.is_readable());
+  ASSERT_EQ(ours.set.readable().size(), 1U);
+  EXPECT_EQ(ours.set.readable().front()->address, second_);
 }
 
 TEST_F(GroupSocketsTest, WhatCannotBeJoinedIsAnError) {
-  GroupSockets ours;
-  const auto joined = ours.set(std::array{gid_of_ipv4(0x0a000001)}, loopback_);
+  Process ours;
+  const auto joined = ours.groups.replace(std::array{gid_of_ipv4(0x0a000001)}, loopback_);
   EXPECT_FALSE(joined) << "no group";
-  EXPECT_TRUE(ours.readable().empty());
+  EXPECT_TRUE(ours.set.readable().empty());
 }
 
 TEST_F(GroupSocketsTest, GroupsMoveToAnotherInterface) {
   constexpr unsigned kNone = 0x7fffffff;
-  GroupSockets ours;
-  ASSERT_TRUE(ours.set(std::array{first_}, loopback_));
-  ours.move_to(kNone);
-  EXPECT_TRUE(ours.set({}, loopback_));
-  ASSERT_TRUE(ours.set(std::array{first_}, loopback_));
+  Process ours;
+  ASSERT_TRUE(ours.groups.replace(std::array{first_}, loopback_));
+  ours.groups.move_to(kNone);
+  EXPECT_TRUE(ours.groups.replace({}, loopback_));
+  ASSERT_TRUE(ours.groups.replace(std::array{first_}, loopback_));
   send_to(first_);
-  EXPECT_TRUE(is_readable(ours, kMilliseconds));
+  EXPECT_TRUE(ours.is_readable());
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class WakeupPolicyTest : public ::testing::Test {
   }
   void post() {
     policy.begin_post(now);
-    policy.end_post(now += 1ms);  // it takes long to send
+    policy.end_call(now += 1ms);  // it takes long to send
   }
   /// A check. Returns whether there is another one.
   [[nodiscard]] bool checks_again() {
@@ -266,6 +266,16 @@ TEST_F(WakeupOfConnectionsStates, Wakeup_Connections_Completions) {
   EXPECT_TRUE(policy.on_completions(now));
   EXPECT_TRUE(engine_takes_requests());
   EXPECT_FALSE(policy.on_completions(now)) << "the engine takes them already";
+}
+
+TEST_F(WakeupOfConnectionsTest, TheEndOfACallDelaysThePoll) {
+  for (std::uint32_t i = 0; i < PollHabit::kFewest; ++i) {
+    poll_in_vain();
+    (void)policy.on_completions(now);
+    policy.end_call(now += 1ms);  // the call has read the sockets
+  }
+  poll_in_vain();
+  EXPECT_FALSE(policy.must_note_completions()) << "it is used to poll";
 }
 
 TEST_F(WakeupOfConnectionsStates, Wakeup_Connections_Completions_Habit) {
