@@ -25,6 +25,7 @@ import hostile  # noqa: E402
 import latency  # noqa: E402
 import paths  # noqa: E402
 import pinning  # noqa: E402
+import roce  # noqa: E402
 import rxe  # noqa: E402
 import sockets  # noqa: E402
 import tables  # noqa: E402
@@ -117,10 +118,18 @@ class Tables(unittest.TestCase):
         self.assertRegex(
             rxe.text({"rounds": 1, "seconds": 2, "rdma_rxe": dict.fromkeys(rxe.STREAMS, [2]),
                       "softib": dict.fromkeys(rxe.STREAMS, [5]),
+                      "streams": {"rdma_rxe": {"ib_send_bw": [4]}, "softib": {"ib_send_bw": [2]}},
                       "set_up": {"rdma_rxe": [(900, 600)], "softib": [(300, 150)]}}),
             r"(?m)^\| ib_read_bw +\| +2 \| +5 \| +2\.5 \|\n(.*\n)*"
+            r"\| ib_send_bw +\| +4 \| +2 \| +0\.5 \|\n(.*\n)*"
             r"\| cmtime, all steps +\| +900 \| +300 \| +3\.0 \|\n"
             r"\| cmtime, connect +\| +600 \| +150 \| +4\.0 \|$")
+
+    def test_roce_ports_beside_their_bound(self):
+        text = roce.text({"rounds": 1, "seconds": 2, "streams": {roce.BOUND: [40], "ib_write_bw": [10]},
+                          "exchanges": {"ib_send_lat": [20, 18, 19]}})
+        self.assertRegex(text, r"(?m)^\| ib_write_bw +\| +10 \| +0\.25 \|$")
+        self.assertRegex(text, r"(?m)^\| ib_send_lat +\| +19 \| +18 \|$")
 
 
 class Build(unittest.TestCase):
