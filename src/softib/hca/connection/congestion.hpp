@@ -1,6 +1,6 @@
-// How many packets a connection of an Ethernet port has in flight when switches mark its packets: a
-// congestion notification halves their number, at most once in each round trip, and each window
-// that is acknowledged adds one, as in TCP (RFC 5681). InfiniBand has credits instead.
+// How many packets a connection of an Ethernet port may have in flight when switches mark its
+// packets: a congestion notification halves their number, at most once in each round trip, and each
+// window that is acknowledged adds one, as in TCP (RFC 5681). InfiniBand has credits instead.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,11 @@ class Congestion {
 
   /// The most packets in flight, of `window` without congestion.
   [[nodiscard]] std::uint32_t limit(std::uint32_t window) const { return std::min(limit_, window); }
-  /// A notification has come while the packets from `unacked` to before `end` are in flight.
-  void notified(Psn unacked, Psn end) {
+  /// A notification has come while the packets from `unacked` to before `end` are in flight, of at
+  /// most `window`.
+  void notified(Psn unacked, Psn end, std::uint32_t window) {
     if (is_limited() && unacked - reduced_at_ < 0) return;
-    limit_ = static_cast<std::uint32_t>(std::max((end - unacked) / 2, 1));
+    limit_ = std::max(limit(window) / 2, 1U);
     reduced_at_ = end;
     acknowledged_ = 0;
   }

@@ -45,7 +45,7 @@ class Requester {
   void handle_response(const ConnectedPacket& packet);
 
   /// A switch has marked packets of the connection; fewer are in flight for some time.
-  void congested() { window_.congested(); }
+  void congested() { window_.congested(attributes_.mtu()); }
 
   /// Sends again if an acknowledgement should have come by now. That of a peer that has not taken
   /// our packets yet may come later.

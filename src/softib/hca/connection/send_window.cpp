@@ -139,6 +139,10 @@ void SendWindow::acknowledge(Psn psn) {
   restarts_timer_ = true;
 }
 
+void SendWindow::congested(std::uint32_t mtu) {
+  congestion_.notified(unacked_, end_, window_of(mtu));
+}
+
 void SendWindow::go_back() {
   move_cursor_to_unacked();
   reads_.clear();

@@ -79,7 +79,8 @@ class SendWindow {
   /// Packets up to `psn` are acknowledged, all of one request. Requires that they were sent. This
   /// is progress.
   void acknowledge(Psn psn);
-  void congested() { congestion_.notified(unacked_, end_); }  ///< packets were marked
+  /// Packets of `mtu` bytes were marked by a switch.
+  void congested(std::uint32_t mtu);
   void go_back();  ///< to the first packet that is not acknowledged
   [[nodiscard]] bool is_recovering() const { return is_recovering_; }  ///< no progress since
   /// Sends nothing for `delay` from the next call of is_paused() on.

@@ -11,32 +11,32 @@ namespace {
 using ipoib::wire::CongestionNotification;
 using ipoib::wire::Psn;
 
-TEST(Congestion, ANotificationHalvesWhatIsInFlight) {
+TEST(Congestion, ANotificationHalvesTheWindow) {
   Congestion congestion;
   EXPECT_EQ(congestion.limit(100), 100U);
-  congestion.notified(Psn(0xfffff0), Psn(0x30));
+  congestion.notified(Psn(0xfffff0), Psn(0x2), 64);
   EXPECT_EQ(congestion.limit(100), 32U);
   EXPECT_EQ(congestion.limit(10), 10U) << "never more than the window";
 }
 
 TEST(Congestion, OneRoundTripIsReducedOnce) {
   Congestion congestion;
-  congestion.notified(Psn(0), Psn(64));
-  congestion.notified(Psn(63), Psn(95));
+  congestion.notified(Psn(0), Psn(64), 64);
+  congestion.notified(Psn(63), Psn(95), 64);
   EXPECT_EQ(congestion.limit(100), 32U);
-  congestion.notified(Psn(64), Psn(96));
+  congestion.notified(Psn(64), Psn(96), 64);
   EXPECT_EQ(congestion.limit(100), 16U);
 }
 
 TEST(Congestion, OnePacketIsAlwaysInFlight) {
   Congestion congestion;
-  for (std::uint32_t i = 0; i < 20; ++i) congestion.notified(Psn(i), Psn(i + 1));
+  for (std::uint32_t i = 0; i < 20; ++i) congestion.notified(Psn(i), Psn(i + 1), 100);
   EXPECT_EQ(congestion.limit(100), 1U);
 }
 
 TEST(Congestion, EachWindowThatIsAcknowledgedAddsAPacket) {
   Congestion congestion;
-  congestion.notified(Psn(0), Psn(8));
+  congestion.notified(Psn(0), Psn(2), 8);
   congestion.acknowledged(3);
   EXPECT_EQ(congestion.limit(100), 4U);
   congestion.acknowledged(1);
