@@ -90,7 +90,7 @@ Result<void> give_address(const fabric::SubnetFolder& folder, const std::string&
 
 /// The folder of the subnet, or of the RoCE port, whose process is started.
 Result<fabric::SubnetFolder> run_folder(const po::variables_map& options) {
-  const auto folder = chosen_subnet(options);
+  auto folder = chosen_subnet(options);
   if (!folder || !options.contains("roce")) return folder;
   const auto port = find_roce_port(options["roce"].as<std::string>());
   if (!port) return port.error();
@@ -132,6 +132,7 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
 /// The words before the program, with --roce and its value as one word: it may have none.
 std::vector<std::string> words_of_options(std::span<char* const> words) {
   std::vector<std::string> out;
+  out.reserve(words.size());
   for (const std::string_view word : words) {
     if (!out.empty() && out.back() == "--roce" && !word.starts_with('-')) {
       out.back().append("=").append(word);
@@ -151,6 +152,7 @@ int run_command(int argc, char** argv) {
   const auto count = static_cast<std::size_t>(has_separator ? program - 1 : program);
   auto words = words_of_options({argv, count});
   std::vector<char*> pointers;
+  pointers.reserve(words.size());
   for (auto& word : words) pointers.push_back(word.data());
   int exit_code = kSuccess;
   const auto options = parse_options(static_cast<int>(pointers.size()), pointers.data(),
