@@ -110,10 +110,11 @@ class Roce(unittest.TestCase):
         """Returns the exit status of the server, the client, and the output of the server."""
         server = self.left.start(*command, *options)
         self.addCleanup(server.end)
+        earlier = len(server.output())
         wait_until(lambda: self.listens() or not server.is_running(), "the server listens")
         done = self.right.run_on(*command, *options, LEFT, check=False)
         self.assertTrue(server.ends(PATIENCE), done.stdout + done.stderr + server.output())
-        return server.status(), done, server.output()
+        return server.status(), done, server.output()[earlier:]
 
     def listens(self):
         return "LISTEN" in self.left.run("ss", "-Hlnt").stdout
