@@ -189,11 +189,14 @@ void run_under_softib(const SoftibTarget& target, std::uint8_t port,
     if (const auto tie = start_subnet(target)) pass_on(tie);
   }
   auto words = softib_command("run", target);
-  if (target.roce) words.push_back("--roce");
-  if (target.roce && !target.roce->empty()) words.push_back(*target.roce);
   // Port 1 is the default.
   const std::string hca = target.hca + (port == 1 ? "" : ":" + std::to_string(port));
-  if (!hca.empty() && !target.roce) words.insert(words.end(), {"--hca", hca});
+  if (target.roce) {
+    words.push_back("--roce");
+    if (!target.roce->empty()) words.push_back(*target.roce);
+  } else if (!hca.empty()) {
+    words.insert(words.end(), {"--hca", hca});
+  }
   words.insert(words.end(), {"--", own_path()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   ::setenv(kMarker, "1", 1);

@@ -83,15 +83,16 @@ std::vector<Conditions> never_writable_and_executable() {
 std::vector<Conditions> known_sockets(CallUsers thread) {
   constexpr std::uint64_t kType = 0xf;
   std::vector<Conditions> out{{equals(0, AF_UNIX)}};
-  if (thread == CallUsers::control_thread || thread == CallUsers::kernel) {
+  const bool is_of_host = thread == CallUsers::control_thread || thread == CallUsers::kernel;
+  if (is_of_host) {
     for (const int protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
       out.push_back({equals(0, AF_NETLINK), equals(2, static_cast<unsigned>(protocol))});
     }
-  } else if (thread != CallUsers::subnet) {
-    return out;
   }
-  for (const std::uint64_t family : {AF_INET, AF_INET6}) {
-    out.push_back({equals(0, family), masked(1, kType, SOCK_DGRAM)});
+  if (is_of_host || thread == CallUsers::subnet) {
+    for (const std::uint64_t family : {AF_INET, AF_INET6}) {
+      out.push_back({equals(0, family), masked(1, kType, SOCK_DGRAM)});
+    }
   }
   return out;
 }

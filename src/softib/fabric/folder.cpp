@@ -193,10 +193,11 @@ Result<void> SubnetFolder::check(FolderUse use) const {
 }
 
 Result<void> SubnetFolder::create() const {
+  const auto private_to_user = private_path();
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
     const auto path = path_.substr(0, slash);
-    const bool is_private = path == private_path();
+    const bool is_private = path == private_to_user;
     const auto parent = make_folder(AT_FDCWD, path, is_private ? kFolderMode : kParentMode);
     if (!parent) {
       return Error{parent.error().code,

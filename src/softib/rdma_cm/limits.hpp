@@ -33,5 +33,6 @@ inline constexpr std::size_t kMaxJoins = 4'096;
 
 /// The rate of paths of an Ethernet port: 40 Gbit/s (IBA 15.2.5.16).
 inline constexpr std::uint8_t kEthernetRate = 7;
+inline constexpr std::uint8_t kEthernetHopLimit = 64;
 
 }  // namespace softib::rdma_cm

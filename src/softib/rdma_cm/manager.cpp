@@ -424,13 +424,12 @@ namespace {
 
 /// The path from an Ethernet port, which no SA tells: as the kernel's cma_resolve_iboe_route().
 wire::PathRecord ethernet_path(const Id& id, const PortAttributes& port) {
-  constexpr std::uint8_t kHopLimit = 64;
   constexpr std::uint8_t kLifetime = 16;  // 4.096 us x 2^16: 268 ms
   wire::PathRecord path;
   path.dgid = id.dgid;
   path.sgid = source_gid(id, port);
   path.pkey = id.pkey;
-  path.hop_limit = kHopLimit;
+  path.hop_limit = kEthernetHopLimit;
   path.traffic_class = id.tos;
   path.reversible = true;
   path.numb_path = 1;

@@ -55,7 +55,6 @@ wire::PathRecord path_to(const McMemberRecord& group) {
 
 /// The group of an Ethernet port, as the kernel's cma_iboe_join_multicast().
 McMemberRecord ethernet_group(const Gid& mgid, const Id& id, const PortAttributes& port) {
-  constexpr std::uint8_t kHopLimit = 64;
   McMemberRecord group;
   group.mgid = mgid;
   group.port_gid = source_gid(id, port);
@@ -64,7 +63,7 @@ McMemberRecord ethernet_group(const Gid& mgid, const Id& id, const PortAttribute
   group.mtu = port.mtu;
   group.rate = kEthernetRate;
   group.traffic_class = id.tos;
-  group.hop_limit = is_ipv4(mgid) ? kHopLimit : std::uint8_t{1};
+  group.hop_limit = is_ipv4(mgid) ? kEthernetHopLimit : std::uint8_t{1};
   return group;
 }
 

@@ -28,7 +28,7 @@ class Port final : public transport::Uplink, public transport::PacketSource {
   std::size_t send(std::span<const OutgoingPacket* const> packets, transport::SendMode mode,
                    transport::Delivery& why) override;
   std::size_t poll() override;
-  [[nodiscard]] std::vector<int> descriptors() const override { return {set_.fd()}; }
+  [[nodiscard]] int descriptor() const override { return set_.fd(); }
 
  private:
   Receiver::Handler& handler_;

@@ -149,13 +149,10 @@ void SocketEngine::set_waiter(std::size_t entry, std::uint32_t waiter) {
 
 void SocketEngine::set_source(PacketSource& source, const std::function<void()>& change) {
   const std::lock_guard lock(source_mutex_);
-  // Closing alone would not remove them, since other processes have the sockets, too.
-  for (const int fd : source_fds_) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   rings_.set_source(source, change);
-  source_fds_ = source.descriptors();
-  watch_source(EPOLL_CTL_ADD);
+  const bool is_known = source_.exchange(&source) != nullptr;
+  watch_source(is_known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD);
   is_source_armed_ = true;
-  source_ = &source;
 }
 
 /// Lets the kernel wake the engine for the source, once. Requires the lock of the source.
@@ -163,15 +160,12 @@ void SocketEngine::arm_source() {
   if (!std::exchange(is_source_armed_, true)) watch_source(EPOLL_CTL_MOD);
 }
 
-/// Adds or changes (EPOLL_CTL_*) the descriptors of the source, each of which wakes the engine
-/// once.
+/// Adds or changes (EPOLL_CTL_*) the descriptor of the source, which wakes the engine once.
 void SocketEngine::watch_source(int operation) {
-  for (const int fd : source_fds_) {
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLONESHOT;
-    event.data.u64 = WatchKey::kSource;
-    (void)::epoll_ctl(epoll_.get(), operation, fd, &event);
-  }
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = WatchKey::kSource;
+  (void)::epoll_ctl(epoll_.get(), operation, source_.load()->descriptor(), &event);
 }
 
 /// The source has been read after the kernel has woken the engine for it.

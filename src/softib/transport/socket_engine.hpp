@@ -70,8 +70,8 @@ class SocketEngine {
   void set_deadline(ipoib::TimePoint when);
   void wake();  ///< makes the loop run once; from any thread
 
-  /// Adds a source that is read with the rings, and waits for its descriptors. Calls `change`
-  /// first, which may change them, while nobody uses the source. It must exist until stop().
+  /// Adds the source that is read with the rings, and waits for its descriptor; or changes it.
+  /// Calls `change` first, while nobody uses the source, which must exist until stop().
   void set_source(PacketSource& source, const std::function<void()>& change);
   /// Delivers packets from the rings to the receiver, in this thread. Returns false if there were
   /// none.
@@ -140,7 +140,6 @@ class SocketEngine {
   Linger linger_;
   std::atomic<PacketSource*> source_ = nullptr;
   std::mutex source_mutex_;
-  std::vector<int> source_fds_;  ///< in epoll_, each for one event
   enum class Waits : std::uint8_t { unset, no, yes };
   std::vector<Waits> waiters_;       ///< by entry of the wakeup table: whether its waiter waits
   std::size_t waiting_entries_ = 0;  ///< those that do

@@ -43,48 +43,40 @@ void Connections::receive(const ArrivedPacket& from) {
   hca_.counters.drop_malformed += from.gso.packets;
 }
 
+/// Returns the connection that the packet is for, if `takes` says that it takes it; else null.
+template <class Takes>
+Connection* Connections::accept(const Arrival& arrival, Takes takes) {
+  if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return nullptr;
+  auto* const qp = qps_.find(arrival.headers.bth.destination);
+  if (qp == nullptr || !qp->is_connected() || !takes(qp->connection())) {
+    hca_.counters.drop_unknown_qp += arrival.packets;
+    return nullptr;
+  }
+  if (!admission_.reaches(*qp, arrival)) return nullptr;
+  if (!qp->connection().is_from_peer(arrival.headers)) {
+    hca_.counters.drop_lid += arrival.packets;
+    return nullptr;
+  }
+  return &qp->connection();
+}
+
 /// Returns whether it is a congestion notification.
 bool Connections::take_notification(const ArrivedPacket& from) {
   const auto packet = ipoib::wire::CongestionNotification::parse(from.bytes);
   if (!packet) return false;
-  const Arrival arrival{*packet, packet->payload.size()};
-  if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return true;
-  auto* const qp = qps_.find(packet->bth.destination);
-  if (qp == nullptr || !qp->is_connected()) {
-    ++hca_.counters.drop_unknown_qp;
-  } else if (admission_.reaches(*qp, arrival)) {
-    if (qp->connection().is_from_peer(*packet)) {
-      qp->connection().congestion_notified();
-    } else {
-      ++hca_.counters.drop_lid;
-    }
-  }
+  auto* const connection =
+      accept({*packet, packet->payload.size()}, [](const Connection&) { return true; });
+  if (connection != nullptr) connection->congestion_notified();
   return true;
 }
 
 /// Handles a packet, or several as one, of which the longest has `longest` bytes of payload.
 void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
-  auto* const connection = accept(packet, longest);
+  auto* const connection = accept({packet, longest, packet.packets},
+                                  [&](const Connection& one) { return one.takes(packet); });
   if (connection == nullptr) return;
   schedule_.activate(*connection);
   connection->receive(packet);
-}
-
-/// Returns the connection that the packet is for, or null.
-Connection* Connections::accept(const ConnectedPacket& packet, std::size_t longest) {
-  const Arrival arrival{packet, longest, packet.packets};
-  if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return nullptr;
-  auto* const qp = qps_.find(packet.bth.destination);
-  if (qp == nullptr || !qp->is_connected() || !qp->connection().takes(packet)) {
-    hca_.counters.drop_unknown_qp += packet.packets;
-    return nullptr;
-  }
-  if (!admission_.reaches(*qp, arrival)) return nullptr;
-  if (!qp->connection().is_from_peer(packet)) {
-    hca_.counters.drop_lid += packet.packets;
-    return nullptr;
-  }
-  return &qp->connection();
 }
 
 TimePoint Connections::serve(TimePoint now, ConnectedSink& sink) {

@@ -47,7 +47,8 @@ class Connections {
 
  private:
   void receive(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
-  [[nodiscard]] Connection* accept(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
+  template <class Takes>
+  [[nodiscard]] Connection* accept(const Arrival& arrival, Takes takes);
   [[nodiscard]] bool take_notification(const ArrivedPacket& from);
   [[nodiscard]] Connection::Left serve(Connection& connection, ipoib::TimePoint now,
                                        ConnectedSink& sink);
