@@ -5,9 +5,10 @@
 namespace ipoib::wire {
 
 std::optional<CongestionNotification> CongestionNotification::parse(ConstBytes packet) {
+  if (opcode_of(packet) != kOpcode) return std::nullopt;
   CongestionNotification parsed;
   ByteReader reader(packet);
-  if (!parsed.read_route(reader) || parsed.bth.opcode != kOpcode || !parsed.bth.becn) return {};
+  if (!parsed.read_route(reader) || !parsed.bth.becn) return {};
   if (!parsed.read_payload(packet, reader.rest())) return {};
   return parsed.payload.size() == kReserved ? std::optional(parsed) : std::nullopt;
 }

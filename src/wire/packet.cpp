@@ -123,6 +123,14 @@ void Deth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
+std::optional<std::uint8_t> DataPacket::opcode_of(ConstBytes packet) {
+  if (packet.size() < Lrh::kSize) return std::nullopt;
+  const auto next_header = packet[1] & 0x03;
+  const auto at = Lrh::kSize + (next_header == Lrh::kLnhGlobal ? Grh::kSize : 0);
+  const bool has_bth = next_header == Lrh::kLnhGlobal || next_header == Lrh::kLnhLocal;
+  return has_bth && at < packet.size() ? std::optional(packet[at]) : std::nullopt;
+}
+
 bool DataPacket::read_route(ByteReader& reader) {
   if (!read(reader.take(Lrh::kSize), lrh)) return false;
   if (lrh.next_header == Lrh::kLnhGlobal) {
@@ -172,16 +180,14 @@ std::size_t DataPacket::emit_route(MutableBytes to) const {
 }
 
 std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
+  const auto opcode = opcode_of(bytes);
+  if (opcode != Bth::kUdSendOnly && opcode != Bth::kUdSendOnlyImmediate) return std::nullopt;
   std::optional<UdPacket> parsed(std::in_place);
   ByteReader reader(bytes);
   if (!parsed->read_route(reader) || !read(reader.take(Deth::kSize), parsed->deth)) {
     return std::nullopt;
   }
-  if (parsed->bth.opcode == Bth::kUdSendOnlyImmediate) {
-    parsed->immediate = reader.u32();
-  } else if (parsed->bth.opcode != Bth::kUdSendOnly) {
-    return std::nullopt;
-  }
+  if (opcode == Bth::kUdSendOnlyImmediate) parsed->immediate = reader.u32();
   parsed->payload = reader.rest();
   if (!reader.ok()) parsed.reset();
   return parsed;

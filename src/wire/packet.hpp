@@ -84,6 +84,10 @@ struct DataPacket {
   Bth bth;
   ConstBytes payload;  ///< without padding
 
+  /// The opcode of a packet, or nullopt if it is too short or has other headers before the BTH. It
+  /// tells which parser to try.
+  [[nodiscard]] static std::optional<std::uint8_t> opcode_of(ConstBytes packet);
+
  protected:
   /// Reads LRH, GRH and BTH. Returns whether each is valid, and follows from the one before it.
   [[nodiscard]] bool read_route(ByteReader& reader);

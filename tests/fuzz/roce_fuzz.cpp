@@ -17,7 +17,10 @@ using ipoib::require;
 constexpr std::uint64_t kMaxCost = 5'000'000;
 
 struct Handler final : roce::Receiver::Handler {
-  void packet_arrived(ConstBytes packet, Qpn destination) override {
+  void packets_arrived(std::span<const ArrivedPacket> arrived, Qpn destination) override {
+    for (const auto& each : arrived) packet_arrived(each.bytes, destination);
+  }
+  void packet_arrived(ConstBytes packet, Qpn destination) {
     ++packets;
     const auto lrh = ipoib::wire::Lrh::parse(packet);
     require(lrh && lrh->next_header == ipoib::wire::Lrh::kLnhGlobal);
@@ -44,8 +47,7 @@ void repair(std::span<std::uint8_t> datagrams, std::size_t each, const roce::Flo
   for (std::size_t at = 0; at < datagrams.size(); at += each, ++index) {
     const auto one = datagrams.subspan(at, std::min(each, datagrams.size() - at));
     if (one.size() < roce::kLeastPayload) continue;
-    roce::Icrc icrc(flow, one.size(), index);
-    icrc.add_headers(one.first(one.size() - 4));
+    const roce::Icrc icrc(flow, one.size(), index, one.first(one.size() - 4));
     for (unsigned i = 0; i < 4; ++i) {
       one[one.size() - 4 + i] = static_cast<std::uint8_t>(icrc.value() >> (8 * i));
     }
@@ -65,15 +67,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Gid ours = is_v4 ? gid_of_ipv4(0x0a000001) : Gid(0xfd00'0000'0000'0000, Guid(1));
   const Gid theirs = is_v4 ? gid_of_ipv4(0x0a000002) : Gid(0xfd00'0000'0000'0000, Guid(2));
   const roce::Received received{rest.size(), segment, {theirs, ours, 0xc000}, {1, 2}};
-  std::vector<std::uint8_t> buffer(roce::kRouteBytes + rest.size());
-  std::ranges::copy(rest, buffer.begin() + roce::kRouteBytes);
+  std::vector<std::uint8_t> datagrams(rest.begin(), rest.end());
   const auto each = segment == 0 ? rest.size() : segment;
-  if (has_right_icrcs && each != 0) {
-    repair(std::span(buffer).subspan(roce::kRouteBytes), each, received.flow);
-  }
+  if (has_right_icrcs && each != 0) repair(datagrams, each, received.flow);
   Handler handler;
   roce::Receiver receiver;
-  const auto count = receiver.deliver(received, buffer, handler);
+  const auto count = receiver.deliver(received, datagrams, handler);
   require(count == handler.packets + handler.wrong + handler.bad);
   return 0;
 }

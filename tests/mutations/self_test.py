@@ -293,6 +293,7 @@ class Judged(unittest.TestCase):
                 mutations.check(self.read(text), [SOURCE])
 
 
+@unittest.skipUnless(shutil.which("clang++-16"), "clang-16 is not installed")
 class Preset(unittest.TestCase):
     def test_preset(self):
         """It builds in a folder whose name has a blank, and is only for the copy."""

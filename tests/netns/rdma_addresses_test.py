@@ -76,7 +76,10 @@ class RdmaAddresses(Rping):
 
     @hosts.needs("udpong")
     def test_datagrams_of_rsockets(self):
-        """The client asks the server for its queue pair by UDP, over the interfaces themselves."""
+        """The client asks the server for its queue pair by UDP, over the interfaces themselves. After a second without
+        an answer it asks again, and mistakes the second answer for that to its next message, so the hosts know each other
+        before."""
+        self.assert_connected()
         options = ("-C", "50", "-S", "1000")
         server = self.start_program(self.right, "udpong", "-b", "10.44.0.2", *options)
         wait_until(lambda: ":7174 " in self.right.run("ss", "-Haun").stdout, "the server waits")

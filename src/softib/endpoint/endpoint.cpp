@@ -288,6 +288,7 @@ void Endpoint::connections_ended(std::span<const transport::Process> processes) 
 }
 
 void Endpoint::hung_up(int fd) {
+  if (network_) engine_.set_source(*network_, [&] { network_->lender_gone(fd); });
   const std::lock_guard lock(delivery_mutex_);
   if (watcher_ != nullptr) watcher_->hung_up(fd);
 }
@@ -363,8 +364,9 @@ std::unique_ptr<roce::Port> Endpoint::make_network(const PortAttributes& port) {
 }
 
 void Endpoint::use_sockets(roce::BorrowedSockets sockets) {
-  engine_.set_source(*network_,
-                     [&] { network_->set_sockets(sockets.interface, std::move(sockets.sockets)); });
+  const int lender = sockets.lender.get();
+  engine_.set_source(*network_, [&] { network_->set_sockets(std::move(sockets)); });
+  if (lender >= 0) (void)engine_.watch_hangup(lender);
 }
 
 ipoib::Result<void> Endpoint::borrow_sockets() {
@@ -381,16 +383,15 @@ ipoib::Result<void> Endpoint::set_groups(std::span<const Gid> groups) {
   return result;
 }
 
-/// A packet from the network. Most are for this process, since the kernel hands each to the process
+/// Packets from the network. Most are for this process, since the kernel hands each to the process
 /// that its QPN names.
-void Endpoint::packet_arrived(ConstBytes packet, Qpn destination) {
+void Endpoint::packets_arrived(std::span<const ArrivedPacket> packets, Qpn destination) {
   const bool names_slot =
       destination == ipoib::kMulticastQpn || QpnLayout::slot(destination) == slot_.index();
   const bool is_own =
       destination > ipoib::wire::kGsiQpn && !lost_ && names_slot && node_ != kSubnetNode;
-  if (!is_own) return router_.deliver_from_network(packet, destination);
-  const ArrivedPacket arrived_packet{packet};
-  arrived({&arrived_packet, 1});
+  if (is_own) return arrived(packets);
+  for (const auto& packet : packets) router_.deliver_from_network(packet.bytes, destination);
 }
 
 void Endpoint::icrc_failed() { count(fabric::PortCounter::drop_icrc, 1); }

@@ -132,7 +132,7 @@ class Endpoint final : public PacketSink,
   void arrived(std::span<const ArrivedPacket> packets) override;
   void mad_arrived(const transport::MadOnWire& mad) override;
   void malformed() override;
-  void packet_arrived(ConstBytes packet, Qpn destination) override;
+  void packets_arrived(std::span<const ArrivedPacket> packets, Qpn destination) override;
   void icrc_failed() override;
   void accept_paused() override;
   void turn_done() override;

@@ -48,8 +48,12 @@ std::uint32_t shift_by(std::size_t bytes) {
 
 }  // namespace
 
-Icrc::Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identification) {
-  std::array<std::uint8_t, kMaskedLrh + kIpv6Header + kUdpHeader> headers;
+Icrc::Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identification,
+           ConstBytes front) {
+  using ipoib::wire::Bth;
+  constexpr std::size_t kReserved = 4;  // FECN, BECN and reserved bits of the BTH
+  assert(front.size() >= Bth::kSize);
+  std::array<std::uint8_t, kMaskedLrh + kIpv6Header + kUdpHeader + Bth::kSize> headers;
   headers.fill(0xff);
   const auto udp_length = static_cast<std::uint16_t>(kUdpHeader + udp_payload);
   std::uint8_t* const ip = headers.data() + kMaskedLrh;
@@ -76,17 +80,11 @@ Icrc::Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identificati
   ipoib::store_be(udp, flow.source_port);
   ipoib::store_be(udp + 2, kUdpPort);
   ipoib::store_be(udp + 4, udp_length);
-  crc_ = update(0, ConstBytes(headers).first(kMaskedLrh + size + kUdpHeader));
-}
-
-void Icrc::add_headers(ConstBytes headers) {
-  constexpr std::size_t kReserved = 4;  // FECN, BECN and reserved bits of the BTH
-  assert(headers.size() >= ipoib::wire::Bth::kSize);
-  std::array<std::uint8_t, kReserved + 1> first;
-  std::ranges::copy(headers.first(first.size()), first.begin());
-  first[kReserved] = 0xff;
-  add(first);
-  add(headers.subspan(first.size()));
+  std::uint8_t* const bth = udp + kUdpHeader;
+  std::ranges::copy(front.first<Bth::kSize>(), bth);
+  bth[kReserved] = 0xff;
+  crc_ = update(0, ConstBytes(headers).first(kMaskedLrh + size + kUdpHeader + Bth::kSize));
+  add(front.subspan<Bth::kSize>());
 }
 
 void Icrc::add(ConstBytes bytes) { crc_ = update(crc_, bytes); }

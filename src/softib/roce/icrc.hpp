@@ -26,10 +26,9 @@ struct Flow {
 class Icrc {
  public:
   /// `udp_payload` is the number of bytes from the BTH to the end of the ICRC; `identification`
-  /// that of an IPv4 header, whose flags are DF alone.
-  Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identification);
-  /// Adds the first bytes of the packet, with the whole BTH.
-  void add_headers(ConstBytes headers);
+  /// that of an IPv4 header, whose flags are DF alone. `front` are the first bytes of the packet,
+  /// with the whole BTH.
+  Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identification, ConstBytes front);
   void add(ConstBytes bytes);
   [[nodiscard]] std::uint32_t value() const { return crc_; }
 

@@ -8,18 +8,32 @@ namespace softib::roce {
 using transport::Delivery;
 using transport::SendMode;
 
-void Port::set_sockets(unsigned interface, std::vector<AddressSocket> sockets) {
+void Port::set_sockets(BorrowedSockets borrowed) {
   std::vector<Gid> addresses;
-  addresses.reserve(sockets.size());
-  for (const auto& each : sockets) addresses.push_back(each.address);
+  addresses.reserve(borrowed.sockets.size());
+  for (const auto& each : borrowed.sockets) addresses.push_back(each.address);
   for (const auto& each : sockets_) set_.remove(each);
-  sockets_ = std::move(sockets);
+  sockets_ = std::move(borrowed.sockets);
   for (const auto& each : sockets_) (void)set_.add(each);
-  interface_ = interface;
-  groups_.move_to(interface);
-  sender_.set_interface(interface);
+  if (borrowed.is_mixed) mix_sockets();
+  lender_ = std::move(borrowed.lender);
+  interface_ = borrowed.interface;
+  groups_.move_to(interface_);
+  sender_.set_interface(interface_);
   const std::lock_guard lock(mutex_);
   addresses_ = std::move(addresses);
+}
+
+void Port::lender_gone(int fd) {
+  if (lender_.get() == fd) mix_sockets();
+}
+
+void Port::mix_sockets() {
+  for (auto& each : sockets_) {
+    if (!std::exchange(each.is_for_responses, false)) continue;
+    set_.remove(each);
+    (void)set_.add(each);
+  }
 }
 
 ipoib::Result<void> Port::set_groups(std::span<const Gid> groups) {
@@ -27,9 +41,9 @@ ipoib::Result<void> Port::set_groups(std::span<const Gid> groups) {
 }
 
 std::size_t Port::poll() {
-  std::size_t packets = 0;
-  for (const auto* const each : set_.readable()) packets += receiver_.poll(*each, handler_);
-  return packets;
+  std::size_t bytes = 0;
+  for (const auto* const each : set_.readable()) bytes += receiver_.poll(*each, handler_);
+  return bytes;
 }
 
 bool Port::is_own(const Gid& gid) const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -13,9 +14,6 @@
 
 namespace softib::roce {
 namespace {
-
-/// The kernel joins datagrams up to this size (UDP_GRO).
-constexpr std::size_t kMaxReceive = 65'536;
 
 /// A control message holds an int, or one byte in the case of IP_TOS.
 std::uint32_t value_of(const cmsghdr& header) {
@@ -43,15 +41,14 @@ void read_options(msghdr& message, Received& to) {
 }
 
 /// Returns false if nothing is there.
-bool receive_into(const AddressSocket& socket, std::span<std::uint8_t> buffer, Received& to) {
+bool receive_into(const AddressSocket& socket, std::span<iovec> places, Received& to) {
   SocketAddress from;
-  iovec iov{buffer.data(), buffer.size()};
   alignas(cmsghdr) std::array<char, 256> control;
   msghdr message{};
   message.msg_name = from.get();
   message.msg_namelen = from.size;
-  message.msg_iov = &iov;
-  message.msg_iovlen = 1;
+  message.msg_iov = places.data();
+  message.msg_iovlen = places.size();
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t bytes = 0;
@@ -67,63 +64,77 @@ bool receive_into(const AddressSocket& socket, std::span<std::uint8_t> buffer, R
 
 }  // namespace
 
-Receiver::Receiver() : buffer_(new std::uint8_t[kRouteBytes + kMaxReceive]) {}
-
 std::size_t Receiver::poll(const AddressSocket& socket, Handler& handler) {
-  std::size_t packets = 0;
-  for (std::size_t i = 0; i < kReceivesPerPoll; ++i) {
-    const auto received = receive(socket, handler);
-    packets += received;
-    if (received <= 1) break;
+  std::size_t bytes = 0;
+  bool may_have_more = true;
+  for (std::size_t i = 0; i < kReceivesPerPoll && may_have_more; ++i) {
+    Received received;
+    auto& buffer = buffers_[i % kReceivesAtOnce];
+    may_have_more = receive_into(socket, buffer.places(), received);
+    if (may_have_more) {
+      (void)check(received, buffer, handler);
+      bytes += received.bytes;
+      may_have_more = received.bytes >= kLeastOfStream || received.segment != 0;
+    }
+    if (!may_have_more || (i + 1) % kReceivesAtOnce == 0) deliver_checked(handler);
   }
-  return packets;
+  return bytes;
 }
 
-/// Receives once. Returns the number of datagrams, right or wrong.
-std::size_t Receiver::receive(const AddressSocket& from, Handler& handler) {
-  Received received;
-  const std::span<std::uint8_t> buffer(buffer_.get(), kRouteBytes + kMaxReceive);
-  if (!receive_into(from, buffer.subspan(kRouteBytes), received)) return 0;
-  return deliver(received, buffer.first(kRouteBytes + received.bytes), handler);
+std::size_t Receiver::deliver(const Received& received, ConstBytes datagrams, Handler& handler) {
+  assert(datagrams.size() == received.bytes && received.bytes <= ReceiveBuffer::kMaxReceive);
+  auto& buffer = buffers_.front();
+  for (const auto& place : buffer.places()) {
+    const auto part = datagrams.first(std::min(place.iov_len, datagrams.size()));
+    std::ranges::copy(part, static_cast<std::uint8_t*>(place.iov_base));
+    datagrams = datagrams.subspan(part.size());
+  }
+  const auto count = check(received, buffer, handler);
+  deliver_checked(handler);
+  return count;
 }
 
-std::size_t Receiver::deliver(const Received& received, std::span<std::uint8_t> buffer,
-                              Handler& handler) {
-  const auto datagrams = buffer.subspan(kRouteBytes);
-  const auto each = received.segment == 0 ? datagrams.size() : received.segment;
-  if (each == 0) {
-    handler.malformed();
-    return 1;
+/// Checks the datagrams in a buffer. Returns their number, right or wrong.
+std::size_t Receiver::check(const Received& received, ReceiveBuffer& buffer, Handler& handler) {
+  const auto each = received.segment == 0 ? received.bytes : received.segment;
+  if (each < kLeastPayload) {
+    const auto count = each == 0 ? 1 : (received.bytes + each - 1) / each;
+    for (std::size_t i = 0; i < count; ++i) handler.malformed();
+    return count;
   }
-  const auto datagram = [&](std::size_t index) {
-    const auto rest = datagrams.subspan(index * each);
-    return rest.first(std::min(each, rest.size()));
-  };
-  const auto count = (datagrams.size() + each - 1) / each;
-  // All are checked before the first is delivered: the route of a packet is written in front of it,
-  // over the end of the one before.
-  valid_.assign(count, false);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto bytes = datagram(i);
-    const bool fits =
-        bytes.size() >= kLeastPayload && bytes.size() <= kMostPayload && bytes.size() % 4 == 0;
-    valid_[i] = fits && is_valid(bytes, received.flow, i);
-    if (!fits) {
+  buffer.arrange(received.bytes, each);
+  for (std::size_t i = 0; i < buffer.count(); ++i) {
+    const auto datagram = buffer.datagram(i);
+    if (datagram.size() < kLeastPayload || datagram.size() > kMostPayload ||
+        datagram.size() % 4 != 0) {
       handler.malformed();
-    } else if (!valid_[i]) {
+    } else if (!is_valid(datagram, received.flow, i)) {
       handler.icrc_failed();
+    } else {
+      const auto size = datagram.size() - ipoib::wire::kIcrcSize;
+      const std::span<std::uint8_t> packet(datagram.data() - kRouteBytes, kRouteBytes + size);
+      write_route(received.flow, received.options, size, packet.first<kRouteBytes>());
+      packets_.push_back({packet});
     }
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!valid_[i]) continue;
-    const auto bytes = datagram(i);
-    const auto size = bytes.size() - ipoib::wire::kIcrcSize;
-    const auto destination = destination_of(bytes);
-    const std::span<std::uint8_t> packet(bytes.data() - kRouteBytes, kRouteBytes + size);
-    write_route(received.flow, received.options, size, packet.first<kRouteBytes>());
-    handler.packet_arrived(packet, destination);
+  return buffer.count();
+}
+
+/// Delivers what has been checked: packets to one queue pair together.
+void Receiver::deliver_checked(Handler& handler) {
+  const auto destination = [](const ArrivedPacket& packet) {
+    return destination_of(packet.bytes.subspan(kRouteBytes));
+  };
+  std::span<const ArrivedPacket> left = packets_;
+  while (!left.empty()) {
+    const auto to = destination(left.front());
+    const auto other =
+        std::ranges::find_if(left, [&](const auto& each) { return destination(each) != to; });
+    const auto same = left.first(static_cast<std::size_t>(other - left.begin()));
+    handler.packets_arrived(same, to);
+    left = left.subspan(same.size());
   }
-  return count;
+  packets_.clear();
 }
 
 /// Checks the ICRC of the datagram with this index among those that the kernel has joined. A sender
@@ -133,8 +144,7 @@ bool Receiver::is_valid(ConstBytes datagram, const Flow& flow, std::size_t index
   const auto* const stored = datagram.data() + packet.size();
   const auto sent = std::uint32_t{stored[0]} | std::uint32_t{stored[1]} << 8 |
                     std::uint32_t{stored[2]} << 16 | std::uint32_t{stored[3]} << 24;
-  Icrc icrc(flow, datagram.size(), static_cast<std::uint16_t>(index));
-  icrc.add_headers(packet);
+  const Icrc icrc(flow, datagram.size(), static_cast<std::uint16_t>(index), packet);
   const auto difference = icrc.value() ^ sent;
   if (difference == 0) return true;
   return flow.is_ipv4() && identifications_.explains(difference, datagram.size());

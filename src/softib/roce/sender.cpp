@@ -96,20 +96,21 @@ class Sender::Message {
            route_.flow.destination == route.flow.destination &&
            socket_->wanted_port == route.flow.source_port;
   }
-  /// Whether a datagram of `size` bytes, in at most so many pieces, may follow.
-  [[nodiscard]] bool admits(std::size_t size, std::size_t pieces) const {
+  /// Whether a datagram of `size` bytes, in at most so many pieces, may follow. A shorter one
+  /// closes the message: only if no others of its size follow.
+  [[nodiscard]] bool admits(std::size_t size, std::size_t pieces, bool is_last) const {
     if (count_ == 0) return true;
-    return !is_closed_ && size <= segment_ && count_ < kMaxSegments &&
-           bytes_ + size <= kMaxMessageBytes && iov_count_ + pieces <= kMaxIovs;
+    return !is_closed_ && (size == segment_ || (is_last && size < segment_)) &&
+           count_ < kMaxSegments && bytes_ + size <= kMaxMessageBytes &&
+           iov_count_ + pieces <= kMaxIovs;
   }
   /// Adds a datagram: the headers after the GRH, and its payload with padding, for whose pieces
   /// `payload` calls its argument.
   template <class Payload>
   void add(ConstBytes headers, std::size_t size, Payload payload) {
     auto& head = heads_[count_];
-    Icrc icrc(route_.flow, size, static_cast<std::uint16_t>(count_));
+    Icrc icrc(route_.flow, size, static_cast<std::uint16_t>(count_), headers);
     std::ranges::copy(headers, head.begin());
-    icrc.add_headers(headers);
     add_piece({head.data(), headers.size()});
     payload([&](ConstBytes piece) {
       icrc.add(piece);
@@ -283,9 +284,11 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
   }
   PieceReader pieces(packet);
   bool has_begun = false;
-  const auto add_datagram = [&](ConstBytes transport, std::size_t payload, std::size_t padding) {
+  const auto add_datagram = [&](ConstBytes transport, std::size_t payload, std::size_t padding,
+                                bool is_last = true) {
     const auto size = transport.size() + payload + padding + ipoib::wire::kIcrcSize;
-    if (!message.empty() && (!segments_ || !message.admits(size, packet.piece_count + 3))) {
+    if (!message.empty() &&
+        (!segments_ || !message.admits(size, packet.piece_count + 3, is_last))) {
       if (const auto why = flush_message(may_wait || has_begun); why != SendFailure::none)
         return why;
     }
@@ -315,8 +318,8 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
       left -= payload;
       HeaderBytes bytes;
       const auto size = part.emit_headers(payload, bytes);
-      const auto why =
-          add_datagram(ConstBytes(bytes).first(size).subspan(kRouteBytes), payload, part.bth.pad);
+      const auto why = add_datagram(ConstBytes(bytes).first(size).subspan(kRouteBytes), payload,
+                                    part.bth.pad, left == 0);
       if (why != SendFailure::none) return why;
     }
   }

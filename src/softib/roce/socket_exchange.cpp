@@ -19,11 +19,12 @@ using ipoib::Error;
 using ipoib::FileDescriptor;
 using ipoib::Result;
 
-/// One address; `last` is set in a message without a socket, which ends the answer.
+/// One socket, or the message without one that ends the answer.
 struct Answer {
+  enum Kind : std::uint32_t { others, responses, last, last_and_mixed };
   std::array<std::uint8_t, Gid::kSize> address{};
   std::uint32_t interface = 0;
-  std::uint32_t last = 0;
+  Kind kind = others;
 };
 /// At most so many requests are answered at once.
 constexpr int kRequestsPerTurn = 64;
@@ -91,16 +92,22 @@ Result<SocketLender> SocketLender::open(const fabric::SubnetFolder& folder) {
 void SocketLender::answer(const std::function<LentSockets(std::uint32_t slot)>& of_slot) {
   for (int i = 0; i < kRequestsPerTurn; ++i) {
     std::uint32_t slot = 0;
-    const auto reply = receive_with(socket_.get(), &slot, sizeof slot);
+    auto reply = receive_with(socket_.get(), &slot, sizeof slot);
     if (!reply && errno == EAGAIN) return;
     if (!reply || !*reply || slot >= QpnLayout::kSlots) continue;
     const auto lent = of_slot(slot);
+    const auto send = [&](const Gid& address, Answer::Kind kind, int fd) {
+      const Answer answer{address.bytes(), lent.interface, kind};
+      return send_with(reply->get(), &answer, sizeof answer, fd);
+    };
     for (const auto& each : lent.sockets) {
-      const Answer answer{each.address.bytes(), lent.interface, 0};
-      if (!send_with(reply->get(), &answer, sizeof answer, each.fd)) break;
+      if (!send(each.address, Answer::others, each.fds.others) ||
+          !send(each.address, Answer::responses, each.fds.responses)) {
+        break;
+      }
     }
-    const Answer last{{}, lent.interface, 1};
-    (void)send_with(reply->get(), &last, sizeof last, -1);
+    (void)send(Gid(), lent.is_mixed ? Answer::last_and_mixed : Answer::last, -1);
+    borrowers_[slot] = std::move(*reply);
   }
 }
 
@@ -118,7 +125,7 @@ Result<BorrowedSockets> borrow_sockets(const fabric::SubnetFolder& folder, std::
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     return failure("cannot make a socket pair", errno);
   }
-  const FileDescriptor ours(pair[0]);
+  FileDescriptor ours(pair[0]);
   FileDescriptor theirs(pair[1]);
   if (!send_with(socket.get(), &slot, sizeof slot, theirs.get())) {
     return failure("cannot ask the process of the RoCE port", errno);
@@ -135,9 +142,14 @@ Result<BorrowedSockets> borrow_sockets(const fabric::SubnetFolder& folder, std::
     }
     if (!fd) return failure("no answer of the process of the RoCE port", errno);
     borrowed.interface = answer.interface;
-    if (answer.last != 0) return borrowed;
+    if (answer.kind >= Answer::last) {
+      borrowed.is_mixed = answer.kind == Answer::last_and_mixed;
+      borrowed.lender = std::move(ours);
+      return borrowed;
+    }
     if (!*fd) return failure("no socket in the answer of the process of the RoCE port", EPROTO);
-    borrowed.sockets.push_back({Gid(answer.address), std::move(*fd)});
+    borrowed.sockets.push_back(
+        {Gid(answer.address), std::move(*fd), answer.kind == Answer::responses});
   }
 }
 

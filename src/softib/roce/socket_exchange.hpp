@@ -1,15 +1,17 @@
 // How the process of a RoCE port passes receive sockets on: a program sends a datagram with its
-// slot and one end of a socket pair, and gets a message for each address through the other end.
+// slot and one end of a socket pair, and gets a message for each socket through the other end.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/roce/receiver.hpp"
+#include "softib/roce/udp_socket.hpp"
 
 namespace softib::roce {
 
@@ -18,14 +20,15 @@ inline constexpr const char* kExchangeName = "sockets";
 /// How long a program waits for the process of the port.
 inline constexpr int kExchangeMilliseconds = 2000;
 
-/// A socket that its owner keeps.
+/// Sockets that their owner keeps.
 struct LentSocket {
   Gid address;
-  int fd = -1;
+  SlotSockets fds;
 };
-/// The sockets of a slot, one for each address, and the index of their interface.
+/// The sockets of a slot, two for each address, and the index of their interface.
 struct LentSockets {
   unsigned interface = 0;
+  bool is_mixed = false;  ///< anything can come to any of them (ReceiveSockets::is_mixed())
   std::vector<LentSocket> sockets;
 };
 
@@ -42,12 +45,18 @@ class SocketLender {
  private:
   explicit SocketLender(ipoib::FileDescriptor socket) : socket_(std::move(socket)) {}
   ipoib::FileDescriptor socket_;
+  /// By slot: an end of its process's connection, which tells it the end of this one.
+  std::map<std::uint32_t, ipoib::FileDescriptor> borrowers_;
 };
 
 /// What a program has got.
 struct BorrowedSockets {
   unsigned interface = 0;
   std::vector<AddressSocket> sockets;
+  bool is_mixed = false;
+  /// Its other end is closed when the process of the port ends; from then on anything can come to
+  /// any of the sockets.
+  ipoib::FileDescriptor lender;
 };
 /// Asks for the sockets of a slot, and waits for at most kExchangeMilliseconds. Fails with ENOENT
 /// or ECONNREFUSED if the process of the port does not run, and with ETIMEDOUT if it does not

@@ -10,25 +10,40 @@
 
 namespace softib::roce {
 
-SocketSet::SocketSet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+namespace {
+
+ipoib::FileDescriptor make_epoll() {
+  ipoib::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+  return epoll;
 }
 
-ipoib::Result<void> SocketSet::add(const AddressSocket& socket) {
+bool add_to(const ipoib::FileDescriptor& epoll, const AddressSocket& socket) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = const_cast<AddressSocket*>(&socket);
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.fd.get(), &event) == 0) return {};
-  return ipoib::Error{errno, std::string("cannot wait for packets: ") + std::strerror(errno)};
+  return ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.fd.get(), &event) == 0;
+}
+
+}  // namespace
+
+SocketSet::SocketSet() : all_(make_epoll()), others_(make_epoll()) {}
+
+ipoib::Result<void> SocketSet::add(const AddressSocket& socket) {
+  if (add_to(all_, socket) && (socket.is_for_responses || add_to(others_, socket))) return {};
+  const int code = errno;
+  remove(socket);
+  return ipoib::Error{code, std::string("cannot wait for packets: ") + std::strerror(code)};
 }
 
 void SocketSet::remove(const AddressSocket& socket) {
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.fd.get(), nullptr);
+  (void)::epoll_ctl(all_.get(), EPOLL_CTL_DEL, socket.fd.get(), nullptr);
+  (void)::epoll_ctl(others_.get(), EPOLL_CTL_DEL, socket.fd.get(), nullptr);
 }
 
 std::span<const AddressSocket* const> SocketSet::readable() {
   std::array<epoll_event, kMostReadable> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kMostReadable, 0);
+  const int count = ::epoll_wait(all_.get(), events.data(), kMostReadable, 0);
   readable_.clear();
   for (int i = 0; i < count; ++i) {
     readable_.push_back(

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "softib/roce/socket_address.hpp"
+#include "wire/connected_packet.hpp"
 
 namespace softib::roce {
 namespace {
@@ -17,6 +18,7 @@ using ipoib::Error;
 using ipoib::FileDescriptor;
 using ipoib::Result;
 
+constexpr std::uint32_t kSocketsOfSlot = 2;
 /// The kernel limits it to net.core.rmem_max and wmem_max.
 constexpr int kBuffer = 4 << 20;
 
@@ -68,20 +70,43 @@ Result<FileDescriptor> open_receive_socket(const Gid& address, unsigned interfac
   return Error{code, message};
 }
 
-/// The number of the socket in its group by the destination QPN, which is in the low 24 bits of the
-/// second word of the BTH: 0 for QP0 and QP1, else the slot and 1 (QpnLayout).
-std::array<sock_filter, 8> filter_by_qpn() {
+/// The number of the socket in its group by the packet: 0 for QP0 and QP1, else those of the slot
+/// that the destination QPN names (QpnLayout), in the low 24 bits of the second word of the BTH,
+/// and the second of the two for the operations of responses, in the low 5 bits of its opcode
+/// (IBA 9.2.1). No unreliable service has these.
+std::array<sock_filter, 18> filter_by_qpn_and_operation() {
+  using Operation = ipoib::wire::ConnectedOpcode;
   constexpr std::uint32_t kDestinationWord = 4;
   constexpr std::uint32_t kQpnMask = 0xffffff;
   constexpr std::uint32_t kLastSpecial = 1;
+  constexpr std::uint32_t kOperationMask = 0x1f;
+  constexpr auto kFirst = static_cast<std::uint32_t>(Operation::read_response_first);
+  constexpr auto kLast = static_cast<std::uint32_t>(Operation::atomic_acknowledge);
   return {sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kDestinationWord),
           sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kQpnMask),
           sock_filter BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kLastSpecial, 1, 0),
           sock_filter BPF_STMT(BPF_RET | BPF_K, 0),
           sock_filter BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QpnLayout::kIndexBits),
           sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QpnLayout::kSlots - 1),
+          sock_filter BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, kSocketsOfSlot),
           sock_filter BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, 1),
+          sock_filter BPF_STMT(BPF_MISC | BPF_TAX, 0),
+          sock_filter BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
+          sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kOperationMask),
+          sock_filter BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kFirst, 0, 3),
+          sock_filter BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kLast, 2, 0),
+          sock_filter BPF_STMT(BPF_LD | BPF_IMM, 1),
+          sock_filter BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
+          sock_filter BPF_STMT(BPF_LD | BPF_IMM, 0),
+          sock_filter BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
           sock_filter BPF_STMT(BPF_RET | BPF_A, 0)};
+}
+
+/// Whether other sockets receive at the address already.
+bool is_in_use(const Gid& address, unsigned interface) {
+  const auto socket = open_socket(address);
+  const SocketAddress at(address, kUdpPort, interface);
+  return socket && ::bind(socket->get(), at.get(), at.size) != 0 && errno == EADDRINUSE;
 }
 
 }  // namespace
@@ -103,6 +128,7 @@ Result<FileDescriptor> open_group_socket(const Gid& group, unsigned interface) {
 
 Result<ReceiveSockets> ReceiveSockets::open(const Gid& address, unsigned interface) {
   ReceiveSockets sockets(address, interface);
+  sockets.is_mixed_ = is_in_use(address, interface);
   if (auto added = sockets.add(); !added) return added.error();
   return sockets;
 }
@@ -110,7 +136,7 @@ Result<ReceiveSockets> ReceiveSockets::open(const Gid& address, unsigned interfa
 Result<void> ReceiveSockets::add() {
   auto socket = open_receive_socket(address_, interface_, SO_REUSEPORT);
   if (!socket) return socket.error();
-  auto filter = filter_by_qpn();
+  auto filter = filter_by_qpn_and_operation();
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   if (sockets_.empty() && ::setsockopt(socket->get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF,
                                        &program, sizeof program) != 0) {
@@ -121,13 +147,13 @@ Result<void> ReceiveSockets::add() {
   return {};
 }
 
-Result<int> ReceiveSockets::lend(std::uint32_t slot) {
-  const std::size_t number = slot + std::size_t{1};
-  while (sockets_.size() <= number) {
+Result<SlotSockets> ReceiveSockets::lend(std::uint32_t slot) {
+  const std::size_t first = std::size_t{slot} * kSocketsOfSlot + 1;
+  while (sockets_.size() < first + kSocketsOfSlot) {
     if (auto added = add(); !added) return added.error();
   }
-  sockets_[number].is_lent = true;
-  return sockets_[number].fd.get();
+  sockets_[first].is_lent = sockets_[first + 1].is_lent = true;
+  return SlotSockets{sockets_[first].fd.get(), sockets_[first + 1].fd.get()};
 }
 
 std::vector<int> ReceiveSockets::own() const {

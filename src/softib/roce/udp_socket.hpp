@@ -5,6 +5,9 @@
 // the kernel itself hands each packet to the process that the QPN names. The process of the port
 // opens all of them, because the order in which they are opened is their number in the filter, and
 // passes them on (socket_exchange.hpp).
+//
+// A slot has two: one for the responses to the requests of its connections, for which nobody is
+// woken while the program polls (verbs/wakeup_policy.hpp), and one for all else.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,12 @@
 
 namespace softib::roce {
 
+/// The descriptors of a slot.
+struct SlotSockets {
+  int others = -1;
+  int responses = -1;
+};
+
 /// The sockets of one address.
 class ReceiveSockets {
  public:
@@ -24,12 +33,14 @@ class ReceiveSockets {
   [[nodiscard]] static ipoib::Result<ReceiveSockets> open(const Gid& address, unsigned interface);
 
   [[nodiscard]] const Gid& address() const { return address_; }
+  /// Whether sockets of an earlier process of the port were there, which was killed: then the
+  /// kernel counts those first, and anything can come to any socket.
+  [[nodiscard]] bool is_mixed() const { return is_mixed_; }
   /// The sockets that the process of the port has to read: its own one, and those that were opened
-  /// for slots and never lent. If an earlier process of the port was killed, the kernel counts the
-  /// sockets of its programs first, so anything can come to those.
+  /// for slots and never lent, to which anything can come if is_mixed().
   [[nodiscard]] std::vector<int> own() const;
-  /// The socket of a slot, for its process; it is opened if there is none yet.
-  [[nodiscard]] ipoib::Result<int> lend(std::uint32_t slot);
+  /// The sockets of a slot, for its process; they are opened if there are none yet.
+  [[nodiscard]] ipoib::Result<SlotSockets> lend(std::uint32_t slot);
 
  private:
   ReceiveSockets(const Gid& address, unsigned interface)
@@ -38,6 +49,7 @@ class ReceiveSockets {
 
   Gid address_;
   unsigned interface_;  ///< index; of link-local addresses
+  bool is_mixed_ = false;
   struct Socket {
     ipoib::FileDescriptor fd;
     bool is_lent = false;

@@ -85,20 +85,21 @@ void RoceSockets::update() {
 }
 
 roce::LentSockets RoceSockets::of_slot(std::uint32_t slot) {
-  roce::LentSockets lent{interface_.index, {}};
+  roce::LentSockets lent{interface_.index, false, {}};
   for (auto& each : sockets_) {
-    const auto socket = each.lend(slot);
-    if (socket) {
-      lent.sockets.push_back({each.address(), *socket});
+    lent.is_mixed |= each.is_mixed();
+    const auto sockets = each.lend(slot);
+    if (sockets) {
+      lent.sockets.push_back({each.address(), *sockets});
     } else {
-      log_.error("{}", socket.error().message);
+      log_.error("{}", sockets.error().message);
     }
   }
   return lent;
 }
 
 roce::BorrowedSockets RoceSockets::own() const {
-  roce::BorrowedSockets own{interface_.index, {}};
+  roce::BorrowedSockets own{interface_.index, {}, false, {}};
   for (const auto& each : sockets_) {
     for (const int fd : each.own()) {
       own.sockets.push_back({each.address(), ipoib::FileDescriptor(::dup(fd))});

@@ -52,8 +52,7 @@ bool ReceiveRings::take_requests() {
 
 std::size_t ReceiveRings::drain() {
   const std::lock_guard lock(mutex_);
-  std::size_t bytes = 0;
-  if (source_ != nullptr) (void)source_->poll();
+  std::size_t bytes = source_ != nullptr ? source_->poll() : 0;
   for (auto& each : rings_) {
     // The loop ends with what is published now, since a sender may write as fast as it reads.
     const auto published = each.ring.published();

@@ -54,6 +54,7 @@ struct WatchKey {
   static constexpr std::uint64_t kWatched = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kHangup = std::uint64_t{1} << 62;
   static constexpr std::uint64_t kSource = ~std::uint64_t{0};
+  static constexpr std::uint64_t kSourceOthers = kSource - 1;
 
   [[nodiscard]] static std::uint64_t of(Process process) {
     return kWatched | std::uint64_t{process.epoch} << 48 |
@@ -83,7 +84,9 @@ SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
       timer_(checked([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); },
                      "timerfd")),
       rings_(receiver),
-      wakeup_table_(make_wakeup_table()) {
+      wakeup_table_(make_wakeup_table()),
+      all_of_source_{WatchKey::kSource, &PacketSource::descriptor},
+      others_of_source_{WatchKey::kSourceOthers, &PacketSource::descriptor_of_others} {
   if (!watch(listener_) || !watch(wake_.get()) || !watch(timer_.get())) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl");
   }
@@ -151,27 +154,34 @@ void SocketEngine::set_source(PacketSource& source, const std::function<void()>&
   const std::lock_guard lock(source_mutex_);
   rings_.set_source(source, change);
   const bool is_known = source_.exchange(&source) != nullptr;
-  watch_source(is_known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD);
-  is_source_armed_ = true;
+  if (!is_known) watch_source(others_of_source_, EPOLL_CTL_ADD);
+  watch_source(all_of_source_, is_known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD);
 }
 
 /// Lets the kernel wake the engine for the source, once. Requires the lock of the source.
 void SocketEngine::arm_source() {
-  if (!std::exchange(is_source_armed_, true)) watch_source(EPOLL_CTL_MOD);
+  const bool has_response_waiter =
+      waiters_.size() > WakeupEntry::kResponses && waiters_[WakeupEntry::kResponses] == Waits::yes;
+  const bool is_unknown = waiters_.empty();
+  auto& watch = has_response_waiter || is_unknown ? all_of_source_ : others_of_source_;
+  if (!watch.is_armed) watch_source(watch, EPOLL_CTL_MOD);
 }
 
-/// Adds or changes (EPOLL_CTL_*) the descriptor of the source, which wakes the engine once.
-void SocketEngine::watch_source(int operation) {
+/// Adds or changes (EPOLL_CTL_*) a descriptor of the source, which wakes the engine once.
+void SocketEngine::watch_source(SourceWatch& watch, int operation) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLONESHOT;
-  event.data.u64 = WatchKey::kSource;
-  (void)::epoll_ctl(epoll_.get(), operation, source_.load()->descriptor(), &event);
+  event.data.u64 = watch.key;
+  watch.is_armed = true;
+  (void)::epoll_ctl(epoll_.get(), operation, (source_.load()->*watch.descriptor)(), &event);
 }
 
 /// The source has been read after the kernel has woken the engine for it.
 void SocketEngine::rearm_source() {
   const std::lock_guard lock(source_mutex_);
-  is_source_armed_ = false;
+  for (auto* const each : {&all_of_source_, &others_of_source_}) {
+    if (std::exchange(each->is_ready, false)) each->is_armed = false;
+  }
   const bool is_polled = waiting_entries_ == 0 && !waiters_.empty();
   if (!is_polled) arm_source();
 }
@@ -197,7 +207,9 @@ void SocketEngine::turn() {
   for (int i = 0; i < count; ++i) {
     const epoll_data_t data = events[static_cast<std::size_t>(i)].data;
     if (data.u64 == WatchKey::kSource) {
-      source_is_ready_ = notified_ = true;
+      all_of_source_.is_ready = notified_ = true;
+    } else if (data.u64 == WatchKey::kSourceOthers) {
+      others_of_source_.is_ready = notified_ = true;
     } else if ((data.u64 & WatchKey::kHangup) != 0) {
       receiver_.hung_up(static_cast<int>(data.u64 & 0xffff'ffff));
     } else if ((data.u64 & WatchKey::kWatched) != 0) {
@@ -208,7 +220,7 @@ void SocketEngine::turn() {
   }
   if (std::exchange(needs_descriptors_, false)) make_room();
   if (std::exchange(notified_, false)) linger_.handled(rings_.drain());
-  if (std::exchange(source_is_ready_, false)) rearm_source();
+  if (all_of_source_.is_ready || others_of_source_.is_ready) rearm_source();
   report_ended_connections();
   if (std::exchange(deadline_passed_, false)) receiver_.deadline(ipoib::monotonic_now());
   if (std::exchange(answered_, false)) limit_unread_answers();

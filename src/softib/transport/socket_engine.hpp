@@ -93,6 +93,13 @@ class SocketEngine {
   void connection_ended(Process process);
 
  private:
+  /// One of the descriptors of the source.
+  struct SourceWatch {
+    const std::uint64_t key;  ///< what epoll reports
+    int (PacketSource::*const descriptor)() const;
+    bool is_armed = false;  ///< the kernel wakes the engine for it, once
+    bool is_ready = false;  ///< it has, in this turn
+  };
   struct Sender {
     GuardedFd socket;
     std::list<int>::iterator activity;
@@ -105,7 +112,7 @@ class SocketEngine {
   void turn();
   [[nodiscard]] bool fall_asleep();
   void arm_source();
-  void watch_source(int operation);
+  void watch_source(SourceWatch& watch, int operation);
   void rearm_source();
   [[nodiscard]] bool watch(int fd) const;
   void report_ended_connections();
@@ -143,9 +150,9 @@ class SocketEngine {
   enum class Waits : std::uint8_t { unset, no, yes };
   std::vector<Waits> waiters_;       ///< by entry of the wakeup table: whether its waiter waits
   std::size_t waiting_entries_ = 0;  ///< those that do
-  bool is_source_armed_ = false;     ///< the kernel wakes the engine for the source
-  bool source_is_ready_ = false;     ///< it has, in this turn
-  bool notified_ = false;            ///< the rings have to be read
+  SourceWatch all_of_source_;
+  SourceWatch others_of_source_;  ///< all but responses
+  bool notified_ = false;         ///< the rings have to be read
   bool deadline_passed_ = false;
   bool answered_ = false;           ///< a sender got a descriptor
   bool needs_descriptors_ = false;  ///< a ring did not arrive for lack of one

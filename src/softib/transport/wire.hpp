@@ -84,15 +84,17 @@ class Uplink {
                            Delivery& why) = 0;
 };
 
-/// A source of packets beside the rings, whose descriptor the engine waits for.
+/// A source of packets beside the rings, whose descriptors the engine waits for.
 class PacketSource {
  public:
   virtual ~PacketSource() = default;
-  /// Delivers packets that have come, a limited number. Returns how many. Never called by two
+  /// Delivers packets that have come, a limited number. Returns their bytes. Never called by two
   /// threads at a time.
   virtual std::size_t poll() = 0;
   /// Readable when a packet waits. Always the same.
   [[nodiscard]] virtual int descriptor() const = 0;
+  /// The same without packets that are responses to the requests of connections.
+  [[nodiscard]] virtual int descriptor_of_others() const = 0;
 };
 
 /// The receiving side, called by the engine thread, except where stated otherwise.

@@ -145,8 +145,8 @@ bool Device::take_device_memory(std::size_t bytes) {
 
 bool Device::poll_receive_rings(Cq& cq) {
   if (wakeups_.must_note_poll(cq.wakeups)) {
-    const auto access = hca();
     const auto now = ipoib::monotonic_now();
+    const auto access = hca();
     wakeups_.on_empty_poll(cq.wakeups, now);
     set_deadline(wakeups_.start_checks(now));
   }
@@ -183,11 +183,12 @@ void Device::arm(Cq& cq, bool solicited_only) {
 
 int Device::poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
   bool must_look = false;
+  const auto begin = begin_of_call();
   const int count = change([&](hca::Hca& hca) {
     const int polled = cq.model->poll(out, times);
     hca.connections().resume();
     must_look = polled > 0 && wakeups_.must_note_completions() &&
-                wakeups_.on_completions(ipoib::monotonic_now());
+                wakeups_.on_completions(begin.value_or(ipoib::monotonic_now()));
     return polled;
   });
   if (must_look) {

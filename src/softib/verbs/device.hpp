@@ -120,13 +120,20 @@ class Device final : public endpoint::PacketReceiver {
  private:
   template <class Body>
   int post_connected(Body body) {
+    const auto begin = begin_of_call();
     return change([&](hca::Hca& hca) {
       const int error = body(hca);
-      if (wakeups_.engine_takes()) wakeups_.begin_post(ipoib::monotonic_now());
+      if (wakeups_.engine_takes()) wakeups_.begin_post(begin.value_or(ipoib::monotonic_now()));
       serve_connections();
       if (wakeups_.engine_takes()) wakeups_.end_call(ipoib::monotonic_now());
       return error;
     });
+  }
+  /// What the program does next is measured from here, before it waits for the engine's lock;
+  /// nullopt if that need not be known.
+  [[nodiscard]] std::optional<ipoib::TimePoint> begin_of_call() const {
+    if (!wakeups_.engine_takes()) return std::nullopt;
+    return ipoib::monotonic_now();
   }
   /// The lock is released while a batch is sent.
   template <class Body>

@@ -21,9 +21,9 @@ std::vector<std::uint8_t> packet_of(std::size_t payload) {
 }
 
 std::uint32_t icrc_of(const Flow& flow, ConstBytes packet, std::uint16_t identification) {
-  Icrc icrc(flow, packet.size() + 4, identification);
-  icrc.add_headers(packet.first(12));
-  icrc.add(packet.subspan(12));
+  // The first bytes may be more than the BTH.
+  Icrc icrc(flow, packet.size() + 4, identification, packet.first(packet.size() < 16 ? 12 : 16));
+  icrc.add(packet.subspan(packet.size() < 16 ? 12 : 16));
   return icrc.value();
 }
 

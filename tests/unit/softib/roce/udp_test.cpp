@@ -34,15 +34,18 @@ struct Arrivals final : Receiver::Handler {
     std::vector<std::uint8_t> bytes;
     Qpn destination;
   };
-  void packet_arrived(ConstBytes packet, Qpn destination) override {
-    packets.push_back({{packet.begin(), packet.end()}, destination});
+  void packets_arrived(std::span<const ArrivedPacket> arrived, Qpn destination) override {
+    for (const auto& each : arrived) {
+      packets.push_back({{each.bytes.begin(), each.bytes.end()}, destination});
+    }
   }
   void icrc_failed() override { ++wrong; }
   void malformed() override { ++bad; }
+  [[nodiscard]] std::size_t count() const { return packets.size() + wrong + bad; }
 
   std::vector<Arrival> packets;
-  int wrong = 0;
-  int bad = 0;
+  std::size_t wrong = 0;
+  std::size_t bad = 0;
 };
 
 struct Reader {
@@ -59,8 +62,9 @@ class UdpTest : public ::testing::Test {
     ASSERT_TRUE(sockets_->lend(2));
     payload_.reserve(kMaxPayload);  // packets refer to it
     use(own_, sockets_->own().front());
-    use(first_, *sockets_->lend(0));
-    use(third_, *sockets_->lend(2));
+    use(first_, sockets_->lend(0)->others);
+    use(responses_, sockets_->lend(0)->responses);
+    use(third_, sockets_->lend(2)->others);
   }
 
   void use(Reader& reader, int fd) const {
@@ -116,8 +120,7 @@ class UdpTest : public ::testing::Test {
     SocketAddress bound;
     ASSERT_EQ(::getsockname(socket.get(), bound.get(), &bound.size), 0);
     std::vector<std::uint8_t> all(bytes.begin(), bytes.end());
-    Icrc icrc({ours_, theirs_, bound.port()}, all.size() + 4, identification_);
-    icrc.add_headers(all);
+    const Icrc icrc({ours_, theirs_, bound.port()}, all.size() + 4, identification_, all);
     for (unsigned i = 0; i < 4; ++i) {
       all.push_back(static_cast<std::uint8_t>((icrc.value() ^ flipped_) >> (8 * i)));
     }
@@ -125,15 +128,17 @@ class UdpTest : public ::testing::Test {
               static_cast<ssize_t>(all.size()));
   }
 
-  /// Delivery through the loopback interface may take a moment.
+  /// Polls until so many datagrams have come: delivery through the loopback interface may take a
+  /// moment. Returns how many have.
   static std::size_t poll(Reader& reader, Arrivals& to, std::size_t least) {
-    std::size_t count = 0;
+    const auto before = to.count();
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (count < least && std::chrono::steady_clock::now() < end) {
-      count += reader.receiver.poll(reader.socket, to);
-      if (count < least) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (to.count() - before < least && std::chrono::steady_clock::now() < end) {
+      if (reader.receiver.poll(reader.socket, to) == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
     }
-    return count;
+    return to.count() - before;
   }
 
   const Gid ours_ = own_address(1);
@@ -147,6 +152,7 @@ class UdpTest : public ::testing::Test {
   Sender sender_;
   Reader own_;
   Reader first_;
+  Reader responses_;
   Reader third_;
   Arrivals arrivals_;
 };
@@ -165,11 +171,36 @@ TEST_F(UdpTest, TheKernelHandsAPacketToTheSlotOfItsQpn) {
 }
 
 TEST_F(UdpTest, WhatWasNotLentIsOwn) {
-  EXPECT_EQ(sockets_->own().size(), 2U) << "that of QP0 and QP1, and that of slot 1";
+  EXPECT_EQ(sockets_->own().size(), 3U) << "that of QP0 and QP1, and those of slot 1";
   ASSERT_TRUE(sockets_->lend(1));
   EXPECT_EQ(sockets_->own().size(), 1U);
   ASSERT_TRUE(sockets_->lend(3));
   EXPECT_EQ(sockets_->own().size(), 1U);
+}
+
+// IBA 9.2.1: the low five bits of an opcode are the operation.
+TEST_F(UdpTest, TheKernelHandsResponsesToASocketOfTheirOwn) {
+  for (unsigned opcode = 0; opcode <= 0xff; ++opcode) {
+    std::vector<std::uint8_t> bytes(32, 0);
+    bytes[0] = static_cast<std::uint8_t>(opcode);
+    for (std::size_t i = 0; i < 3; ++i) {
+      bytes[5 + i] = static_cast<std::uint8_t>(in_first_.value() >> (8 * (2 - i)));
+    }
+    send_raw(bytes);
+    const unsigned operation = opcode & 0x1f;
+    const bool is_response = operation >= 0x0d && operation <= 0x12;
+    auto& reader = is_response ? responses_ : first_;
+    ASSERT_EQ(poll(reader, arrivals_, 1), 1U) << opcode;
+    EXPECT_EQ(arrivals_.packets.at(opcode).bytes.at(kRouteBytes), opcode);
+  }
+}
+
+TEST_F(UdpTest, SocketsThatAreLeftOverMakeThoseOfTheNextProcessMixed) {
+  EXPECT_FALSE(sockets_->is_mixed());
+  sockets_.reset();  // first_ and the others are still open
+  const auto next = ReceiveSockets::open(theirs_, 0);
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_TRUE(next->is_mixed());
 }
 
 TEST_F(UdpTest, APacketArrivesAsItWasSent) {
@@ -199,7 +230,7 @@ TEST_F(UdpTest, ARunArrivesPacketByPacket) {
     whole.insert(whole.end(), packet->payload.begin(), packet->payload.end());
   }
   EXPECT_EQ(whole, payload_);
-  EXPECT_EQ(arrivals_.wrong, 0);
+  EXPECT_EQ(arrivals_.wrong, 0U);
 }
 
 TEST_F(UdpTest, PacketsOfSeveralSizesKeepTheirOrder) {
@@ -216,7 +247,7 @@ TEST_F(UdpTest, PacketsOfSeveralSizesKeepTheirOrder) {
   for (std::uint8_t i = 0; i < 5; ++i) {
     EXPECT_EQ(arrivals_.packets.at(i).bytes.at(kRouteBytes + 11), i + 1);
   }
-  EXPECT_EQ(arrivals_.wrong, 0);
+  EXPECT_EQ(arrivals_.wrong, 0U);
 }
 
 // The HCA computes checksums of datagrams, which replace bytes of the program's memory.
@@ -239,7 +270,7 @@ TEST_F(UdpTest, ComputedChecksumsAreSent) {
     EXPECT_EQ(packet->payload[11], 0xc0 + i);
     EXPECT_TRUE(std::ranges::equal(packet->payload.subspan(12), ConstBytes(payload_).subspan(12)));
   }
-  EXPECT_EQ(arrivals_.wrong, 0);
+  EXPECT_EQ(arrivals_.wrong, 0U);
 }
 
 TEST_F(UdpTest, AWrongIcrcIsRefused) {
@@ -249,7 +280,7 @@ TEST_F(UdpTest, AWrongIcrcIsRefused) {
   flipped_ = 0x00010000;
   send_raw(ConstBytes(bytes).subspan(kRouteBytes));
   ASSERT_EQ(poll(first_, arrivals_, 1), 1U);
-  EXPECT_EQ(arrivals_.wrong, 1);
+  EXPECT_EQ(arrivals_.wrong, 1U);
   EXPECT_TRUE(arrivals_.packets.empty());
 }
 
@@ -262,7 +293,7 @@ TEST_F(UdpTest, AnyIdentificationOfIpv4IsRight) {
   send_raw(ConstBytes(bytes).subspan(kRouteBytes));
   ASSERT_EQ(poll(first_, arrivals_, 1), 1U);
   EXPECT_EQ(arrivals_.packets.size(), 1U);
-  EXPECT_EQ(arrivals_.wrong, 0);
+  EXPECT_EQ(arrivals_.wrong, 0U);
 }
 
 TEST_F(UdpTest, DatagramsThatAreNoPacketsAreRefused) {
@@ -273,7 +304,7 @@ TEST_F(UdpTest, DatagramsThatAreNoPacketsAreRefused) {
     ASSERT_GT(::sendto(socket.get(), content.data(), bytes, 0, to.get(), to.size), 0);
   }
   ASSERT_EQ(poll(own_, arrivals_, 4), 4U);
-  EXPECT_EQ(arrivals_.bad, 4);
+  EXPECT_EQ(arrivals_.bad, 4U);
   EXPECT_TRUE(arrivals_.packets.empty());
 }
 
