@@ -2,6 +2,7 @@
 // (capture.cpp).
 #include "softib/endpoint/live_captures.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -20,6 +21,8 @@ namespace softib::endpoint {
 namespace {
 
 constexpr int kNow = MSG_DONTWAIT | MSG_NOSIGNAL;
+/// How long the end of a capture waits for room for its last message; the capture waits as long.
+constexpr int kLastMessageMilliseconds = 1000;
 
 std::int64_t wall_time() {
   using std::chrono::duration_cast;
@@ -44,18 +47,30 @@ transport::GuardedFd LiveCaptures::connect(fabric::CaptureId id) const {
 
 bool LiveCaptures::follow(std::uint64_t captures) {
   const auto wanted = fabric::decode_captures(captures);
+  for (auto& client : take_ended(wanted)) {
+    // It is still reading, so there will be room for this last message. Packets do not wait for it.
+    pollfd room{client.connection.get(), POLLOUT, 0};
+    if (client.lost != 0 && ::poll(&room, 1, kLastMessageMilliseconds) == 1) send(client);
+  }
   const std::lock_guard lock(mutex_);
-  std::erase_if(clients_, [&](Client& client) {
-    if (std::ranges::count(wanted, client.capture) != 0) return false;
-    if (client.lost != 0) send(client);
-    return true;
-  });
   for (const auto& capture : wanted) {
     if (std::ranges::count(clients_, capture, &Client::capture) != 0) continue;
     clients_.push_back({capture, connect(capture.id), {}, 0});
   }
   return std::ranges::any_of(clients_,
                              [](const Client& client) { return bool(client.connection); });
+}
+
+/// Removes those that are not wanted any more, and returns them.
+std::vector<LiveCaptures::Client> LiveCaptures::take_ended(const fabric::NodeCaptures& wanted) {
+  std::vector<Client> ended;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(clients_, [&](Client& client) {
+    if (std::ranges::count(wanted, client.capture) != 0) return false;
+    ended.push_back(std::move(client));
+    return true;
+  });
+  return ended;
 }
 
 bool LiveCaptures::wants_received() const {

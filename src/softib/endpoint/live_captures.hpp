@@ -54,6 +54,7 @@ class LiveCaptures final : public PacketObserver {
   void add_sent(std::span<const OutgoingPacket> batch, std::int64_t when);
   void add(ConstBytes packet, Direction direction, std::int64_t when);
   void flush();
+  [[nodiscard]] std::vector<Client> take_ended(const fabric::NodeCaptures& wanted);
   static void send(Client& client);
   [[nodiscard]] bool wants_received() const;
 

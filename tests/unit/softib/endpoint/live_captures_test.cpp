@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "erf/capture_messages.hpp"
@@ -107,10 +109,18 @@ class LiveCaptures : public testing::Test {
     send_text(*one_, TestSubnet::lid(2), QpnLayout::make(two_->epoch(), two_->slot(), 1), text);
     ASSERT_EQ(second_.next_text(), text);
   }
+  void send_more_than_there_is_room_for() {
+    const std::string text(2000, 'x');
+    for (int i = 0; i < kPackets; ++i) {
+      send_text(*one_, TestSubnet::lid(2), QpnLayout::make(two_->epoch(), two_->slot(), 1), text);
+    }
+  }
   [[nodiscard]] bool has(std::size_t packets) {
     return eventually([&] { return capturer_.packets().size() >= packets; }) &&
            capturer_.packets().size() == packets;
   }
+
+  static constexpr int kPackets = 5000;  // more than a queue of at most 2 MB has room for
 
   TestSubnet subnet_;
   Mailbox first_;
@@ -160,16 +170,22 @@ TEST_F(LiveCaptures, BeginWithANewProcess) {
 
 TEST_F(LiveCaptures, CountWhatThereIsNoRoomFor) {
   begin(1, false);
-  const std::string text(2000, 'x');
-  constexpr int kPackets = 5000;  // more than a queue of at most 2 MB has room for
-  for (int i = 0; i < kPackets; ++i) {
-    send_text(*one_, TestSubnet::lid(2), QpnLayout::make(two_->epoch(), two_->slot(), 1), text);
-  }
+  send_more_than_there_is_room_for();
   const auto captured = capturer_.packets().size();
   EXPECT_LT(captured, std::size_t{kPackets});
   send_text(*one_, TestSubnet::lid(2), QpnLayout::make(two_->epoch(), two_->slot(), 1), "last");
   ASSERT_TRUE(eventually([&] { return capturer_.lost() != 0; }));
   EXPECT_EQ(capturer_.packets().size() + capturer_.lost(), std::size_t{kPackets} + 1);
+}
+
+TEST_F(LiveCaptures, SayAtTheEndWhatThereWasNoRoomForAlthoughThereIsNone) {
+  begin(1, false);
+  send_more_than_there_is_room_for();
+  set_captures(1, {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the queue is still full
+  ASSERT_TRUE(
+      eventually([&] { return capturer_.packets().size() != 0 && capturer_.ended() == 1; }));
+  EXPECT_EQ(capturer_.packets().size() + capturer_.lost(), std::size_t{kPackets});
 }
 
 TEST_F(LiveCaptures, SurviveTheEndOfWhoCaptures) {
