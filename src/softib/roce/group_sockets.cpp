@@ -27,7 +27,6 @@ Result<void> GroupSockets::replace(std::span<const Gid> groups, unsigned interfa
 }
 
 void GroupSockets::move_to(unsigned interface) {
-  if (interface == interface_) return;
   std::vector<Gid> groups;
   groups.reserve(sockets_.size());
   for (const auto& each : sockets_) groups.push_back(each.first);

@@ -107,7 +107,6 @@ IdentificationCheck::Basis IdentificationCheck::basis_of(std::size_t udp_payload
 }
 
 bool IdentificationCheck::explains(std::uint32_t difference, std::size_t udp_payload) {
-  if (difference == 0) return true;
   if (udp_payload % 4 != 0 || udp_payload > kMaxPacketBytes) return false;
   const auto index = udp_payload / 4;
   if (by_length_.size() <= index) by_length_.resize(index + 1);

@@ -138,8 +138,8 @@ class Sender::Message {
 
   /// Sends the datagrams, and forgets them. Returns 0, or an errno value.
   [[nodiscard]] int send(unsigned interface, bool may_wait);
-  /// The packets of which send() has sent the end.
-  [[nodiscard]] std::size_t take_ended() { return std::exchange(ended_, 0); }
+  /// The packets that are complete.
+  [[nodiscard]] std::size_t ended() const { return ended_; }
   void forget() { count_ = iov_count_ = bytes_ = segment_ = ended_ = 0, is_closed_ = false; }
 
  private:
@@ -254,7 +254,7 @@ SendFailure Sender::flush(Message& message, bool may_wait) {
       if (count == 1) return SendFailure::unreachable;
       // The interface cannot have datagrams taken apart: from now on each is sent alone.
       segments_ = false;
-      return SendFailure::no_room;
+      [[fallthrough]];
     case EAGAIN:
     case ENOBUFS:
       return SendFailure::no_room;
@@ -272,7 +272,7 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
   if (!route) return SendFailure::no_route;
   const auto flush_message = [&](bool wait) {
     const auto why = flush(message, wait);
-    if (why == SendFailure::none) sent += message.take_ended();
+    if (why == SendFailure::none) sent += message.ended();
     message.forget();
     return why;
   };
@@ -340,7 +340,7 @@ std::size_t Sender::send(std::span<const OutgoingPacket* const> packets, bool ma
   }
   const auto last = flush(message, may_wait);
   if (last == SendFailure::none) {
-    sent += message.take_ended();
+    sent += message.ended();
   } else if (why == SendFailure::none) {
     why = last;
   }

@@ -72,6 +72,16 @@ TEST_F(GroupSocketsTest, AGroupThatIsNotNamedAgainIsLeft) {
   EXPECT_EQ(ours.set.readable().front()->address, second_);
 }
 
+TEST_F(GroupSocketsTest, AGroupThatIsNamedAgainKeepsItsPackets) {
+  Process ours;
+  ASSERT_TRUE(ours.groups.replace(std::array{first_}, loopback_));
+  send_to(first_);
+  ASSERT_TRUE(ours.is_readable());
+  ASSERT_TRUE(ours.groups.replace(std::array{first_, second_}, loopback_));
+  ours.groups.move_to(loopback_);
+  EXPECT_EQ(ours.set.readable().size(), 1U);
+}
+
 TEST_F(GroupSocketsTest, WhatCannotBeJoinedIsAnError) {
   Process ours;
   const auto joined = ours.groups.replace(std::array{gid_of_ipv4(0x0a000001)}, loopback_);
