@@ -53,12 +53,44 @@ class Scripts(unittest.TestCase):
                                               f"try scripts/{script} --help\n")
 
 
-    def test_samples_of_faults(self):
-        for arguments, why in ((["--mutations", "--sample", "0"], "--sample 0: not a number"),
-                               (["--mutations", "--seed", "x"], "--seed x: not a number"),
-                               (["--area", "link"], "--area is for --mutations; try scripts/test --help")):
-            done = run("test", *arguments)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"test: {why}\n"), arguments)
+    def test_values_that_cannot_be(self):
+        for script, arguments, why in (
+                ("bench", ["--seconds", "0"], "--seconds needs a number from 1 to 9999"),
+                ("bench", ["--rounds", "10000"], "--rounds needs a number from 1 to 9999"),
+                ("bench", ["--rounds"], "--rounds needs a number from 1 to 9999"),
+                ("bench", ["paths", "path"], "there is no option or part path"),
+                ("package", ["--suite", "a_b"], "no such suite or architecture: a_b "),
+                ("package", ["--arch", "arm64", "--install"], "--install is for packages of this architecture"),
+                ("package", ["--rpm", "--suite", "trixie"], "--rpm takes no --suite, --arch or --install"),
+                ("soak", ["--seconds", "0"], "--seconds needs at least 1"),
+                ("soak", ["--seconds", "1000000"], "--seconds needs a number of at most 999999"),
+                ("soak", ["--seconds"], "--seconds needs a number of at most 999999"),
+                ("soak", ["--seed", "1x"], "--seed needs a number of at most 999999999"),
+                ("soak", ["--hosts", "33"], "--hosts needs a number of at most 32"),
+                ("soak", ["--hosts", "1"], "--hosts needs at least 2"),
+                ("soak", ["--topology", ""], "--topology needs a shape or a file"),
+                ("soak", ["hosts"], "there is no option hosts"),
+                ("test", ["--fuzz=0"], "--fuzz=0: not a number of seconds"),
+                ("test", ["--fuzz=1s"], "--fuzz=1s: not a number of seconds"),
+                ("test", ["--mutations", "--sample", "0"], "--sample 0: not a number"),
+                ("test", ["--mutations", "--seed", "x"], "--seed x: not a number"),
+                ("test", ["--area", "link"], "--area is for --mutations"),
+                ("test", ["--since", "HEAD"], "--since is for --mutations")):
+            done = run(script, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), (script, arguments))
+            self.assertEqual(done.stderr.removesuffix(f"; try scripts/{script} --help\n").removesuffix("\n"),
+                             f"{script}: {why}", arguments)
+
+    def test_usage_is_shown_for_what_makes_no_sense(self):
+        for script, arguments in (
+                ("vm", []), ("vm", ["--prepare", "true"]), ("vm", ["--accel", "xen", "true"]),
+                ("vm", ["--memory", "1G", "true"]), ("vm", ["--seconds", "1m", "true"]),
+                ("vm", ["--network", "tap=", "true"]), ("vm", ["--network", "one", "true"]),
+                ("namespaces", []), ("namespaces", ["--status", "1000", "true"]),
+                ("namespaces", ["--status", "x", "true"]), ("namespaces", ["--status"])):
+            done = run(script, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), (script, arguments))
+            self.assertTrue(done.stderr.startswith(f"Usage: scripts/{script} "), (arguments, done.stderr))
 
 
 class FailedTests(unittest.TestCase):
