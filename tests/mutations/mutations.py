@@ -6,7 +6,7 @@ out, a number changed by one, another variable or member of the same type, two s
 A sample of them is compiled into one build (sources.py), in which the environment variable IPOIB_MUTATION
 selects one by its number. Each fault runs the unit and sim tests that reach it, the fastest first (runs.py).
 
-The Python package is the area "python"; of its faults each has a changed copy (python_faults.py). Other areas
+The Python packages are the area "python"; of their faults each has a changed copy (python_faults.py). Other areas
 are folders of src/; the faults of a sample are spread over the areas by their lines of code, and
 over the lines of an area by chance. Faults that equivalent.txt has are left out. A fault that no test
 reaches counts as one that survives.
@@ -60,7 +60,7 @@ def check(judged, texts):
     """Raises an error for judgements that fit none of the source texts any more."""
     flat = [sources.one_line(text) for text in texts]
     errors = [f"{each.where}: {each.function} has no such line any more: {each.before}" for each in judged
-              if not any(each.before in text and each.function.rpartition("::")[2] in text for text in flat)]
+              if not any(each.before in text and re.split(r"::|\.", each.function)[-1] in text for text in flat)]
     if errors:
         raise sources.SourceError("\n".join(errors))
 
@@ -167,6 +167,7 @@ def sample(folder, options, judged):
         every = [fault for _, some in drawn.values() for fault in some]
         compiled = [fault for fault in every if not sources.is_python(fault)]
         wrong = set().union(*pool.map(compile_alone, [(*unit, compiled) for unit in units]))
+        wrong |= {fault for fault in every if sources.is_python(fault) and not python_faults.compiles(fault)}
     kept = [fault for count, some in drawn.values() for fault in [each for each in some if each not in wrong][:count]]
     print(f"{len(kept)} faults are drawn; {len(wrong)} of {len(every)} do not compile alone", flush=True)
     return kept
@@ -229,13 +230,12 @@ def run(folder, options):
                 print(f"{case.name} is not used: it has {result} without a fault")
         cases = [case for result, case in recorded if result == "passed"]
         say(f"running {len(numbered)} faults, and of {len(cases)} tests those that reach them")
-        of_package = [case for case in cases if case.name == python_faults.TEST]
-        reaching = {number: of_package if sources.is_python(fault) else
-                    [case for case in cases if number in case.reached] for number, fault in numbered.items()}
+        reaching = {number: [case for case in cases if case.name == python_faults.TESTS.get(fault.file) or
+                             number in case.reached] for number, fault in numbered.items()}
 
         def catcher(number):
-            if sources.is_python(numbered[number]):
-                return python_faults.catcher(folder, numbered[number], of_package[0])
+            if sources.is_python(numbered[number]) and reaching[number]:
+                return python_faults.catcher(folder, numbered[number], reaching[number][0])
             return runs.catcher(number, reaching[number])
 
         for (number, fault), name in zip(numbered.items(), pool.map(catcher, numbered)):

@@ -1,16 +1,21 @@
-"""Derives faults from Python sources, as the syntax tree of the standard library has them, and runs the tests of the
+"""Derives faults from Python sources, as the syntax tree of the standard library has them, and runs the tests of a
 package with one of them."""
 import ast
 import pathlib
 import re
+import shutil
 import tempfile
 
 import runs
 import sources
 from sources import Fault
 
-PACKAGE = "python/ibarp/__init__.py"
-TEST = "unit/python_package"
+# The modules that need no privileges, each with its test, which has the folder of the packages as an argument.
+TESTS = {"python/ibarp/__init__.py": "unit/python_package",
+         "python/softib_lab/expectations.py": "unit/lab",
+         "python/softib_lab/lab_file.py": "unit/lab",
+         "python/softib_lab/plan.py": "unit/lab",
+         "python/softib_lab/table.py": "unit/lab"}
 COMPARISONS = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
                ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
                ast.NotIn: ("not in", "in")}
@@ -18,6 +23,20 @@ OPERATORS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast
              ast.BitOr: ("|", "&")}
 SIMPLE = (ast.Assign, ast.AugAssign, ast.Raise, ast.Delete)
 DUNDER = re.compile(r"__\w+__")
+
+
+def names_in(node, stored=False):
+    """Returns the names of variables and members in a node; with `stored`, only those that it sets."""
+    return {each.id if isinstance(each, ast.Name) else each.attr for each in ast.walk(node)
+            if isinstance(each, (ast.Name, ast.Attribute)) and (not stored or isinstance(each.ctx, ast.Store))}
+
+
+def are_related(one, other):
+    """Whether two neighbouring statements have something to do with each other: of two assignments, one uses what the
+    other sets."""
+    if isinstance(one, ast.Assign) and isinstance(other, ast.Assign):
+        return bool(names_in(one, True) & names_in(other) or names_in(other, True) & names_in(one))
+    return bool(names_in(one) & names_in(other))
 
 
 class Deriver(ast.NodeVisitor):
@@ -81,14 +100,14 @@ class Deriver(ast.NodeVisitor):
         self.function = outer
 
     def visit_body(self, body):
-        """Visits statements; each can be missing, and two neighbours exchanged."""
+        """Visits statements; each can be missing, and two related neighbours exchanged."""
         body = [each for each in body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
         for statement in body:
             if isinstance(statement, SIMPLE) or isinstance(statement, ast.Expr):
                 self.change("statement left out", statement, "pass")
             self.visit(statement)
         for one, next_one in zip(body, body[1:]):
-            if all(isinstance(each, (*SIMPLE, ast.Expr)) for each in (one, next_one)):
+            if all(isinstance(each, (*SIMPLE, ast.Expr)) for each in (one, next_one)) and are_related(one, next_one):
                 gap = self.source.encode()[self.end(one):self.begin(next_one)].decode()
                 self.add("exchanged", self.begin(one), self.end(next_one), self.text(next_one) + gap + self.text(one))
 
@@ -201,10 +220,15 @@ class Deriver(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def compiles(source, fault):
+def source_of(fault):
+    """Returns the source that a fault is in."""
+    return (sources.ROOT / fault.file).read_text(encoding="utf-8")
+
+
+def compiles(fault):
     """Whether the source is valid with the fault."""
     try:
-        ast.parse(changed(source, fault))
+        ast.parse(changed(source_of(fault), fault))
         return True
     except SyntaxError:
         return False
@@ -216,20 +240,22 @@ def changed(source, fault):
     return (octets[:fault.at] + fault.new.encode() + octets[fault.to:]).decode()
 
 
-def derive(file=PACKAGE):
-    """Returns the faults of a file below ROOT that can be compiled."""
-    source = (sources.ROOT / file).read_text(encoding="utf-8")
-    deriver = Deriver(file, source)
-    deriver.visit(ast.parse(source))
-    return {fault for fault in deriver.found if compiles(source, fault)}
+def derive():
+    """Returns the faults of all modules."""
+    found = set()
+    for file in TESTS:
+        source = (sources.ROOT / file).read_text(encoding="utf-8")
+        deriver = Deriver(file, source)
+        deriver.visit(ast.parse(source))
+        found |= set(deriver.found)
+    return found
 
 
 def catcher(folder, fault, case):
-    """Returns the name of the package's test if it fails with the fault, or ""."""
-    with tempfile.TemporaryDirectory(prefix="ipoibd-mutation-") as packages:
-        package = pathlib.Path(packages) / "ibarp"
-        package.mkdir()
-        source = (sources.ROOT / fault.file).read_text(encoding="utf-8")
-        (package / "__init__.py").write_text(changed(source, fault), encoding="utf-8")
-        (package / "_declarations.py").symlink_to(pathlib.Path(folder) / "python" / "ibarp" / "_declarations.py")
-        return runs.catcher(0, [case._replace(environment=case.environment | {"IPOIB_PYTHON_PACKAGES": packages})])
+    """Returns the name of the test if it fails with the fault, or "". `folder` is the build folder."""
+    original = str(pathlib.Path(folder) / runs.PACKAGES)
+    with tempfile.TemporaryDirectory(prefix="ipoibd-mutation-") as temporary:
+        copy = f"{temporary}/{runs.PACKAGES}"
+        shutil.copytree(original, copy, ignore=shutil.ignore_patterns("CMakeFiles", "__pycache__"))
+        (pathlib.Path(temporary) / fault.file).write_text(changed(source_of(fault), fault), encoding="utf-8")
+        return runs.catcher(0, [case._replace(command=[copy if word == original else word for word in case.command])])

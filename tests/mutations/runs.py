@@ -11,12 +11,13 @@ import tempfile
 import time
 
 VARIABLE = "IPOIB_MUTATION"
+PACKAGES = "python"  # the folder of the Python packages, in the sources and in a build
 RUN = "IPOIB_MUTATION_RUN"  # names what a command has started
 RUNS = itertools.count()
 SKIPPED = 77
 MEMORY = 8 << 30  # bytes of address space, for a fault that makes a loop endless
 FIRST_LIMIT = 60  # seconds for a GoogleTest case without a fault
-SCRIPT_LIMIT = 5  # seconds for another test without a fault; a slower one is not used
+SCRIPT_LIMIT = 5  # seconds for another test of programs without a fault; a slower one is not used
 SHORT_LIMIT = 5  # seconds with a fault, and 10 times as long as without one; then the fault is caught
 TIMES = 10
 BUDGET = 20  # seconds of tests for a fault, the fastest first
@@ -71,8 +72,14 @@ def is_googletest(command):
     return any(word.startswith("--gtest_filter=") for word in command)
 
 
+def is_of_packages(command):
+    """Whether the command tests Python packages, whose folder is one of its arguments."""
+    return any(word.endswith(f"/{PACKAGES}") for word in command)
+
+
 def listed(folder):
-    """Returns the unit and sim tests of a build folder that run its programs, as ctest would run them."""
+    """Returns the unit and sim tests of a build folder that run its programs or Python packages, as ctest would run
+    them."""
     shown = subprocess.run(["ctest", "--test-dir", str(folder), "--show-only=json-v1", "--label-regex", "^(unit|sim)$"],
                            check=True, capture_output=True, text=True).stdout
     cases = []
@@ -81,7 +88,7 @@ def listed(folder):
         command = test.get("command", [])
         programs = [word for word in command
                     if word.startswith((f"{folder}/bin/", f"{folder}/tests/")) and os.path.isfile(word)]
-        if programs and not properties.get("DISABLED"):
+        if (programs or is_of_packages(command)) and not properties.get("DISABLED"):
             environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
             cases.append(Case(test["name"], command, environment, properties.get("WORKING_DIRECTORY"), 0, frozenset()))
     return cases
@@ -93,7 +100,7 @@ def record(case, size):
     with tempfile.NamedTemporaryFile() as table:
         table.truncate(size)
         begin = time.monotonic()
-        limit = FIRST_LIMIT if is_googletest(case.command) else SCRIPT_LIMIT
+        limit = FIRST_LIMIT if is_googletest(case.command) or is_of_packages(case.command) else SCRIPT_LIMIT
         environment = {**os.environ, **case.environment, VARIABLE: table.name}
         result, output = run_command(case.command, environment, case.folder, limit)
         seconds = time.monotonic() - begin

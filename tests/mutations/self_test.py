@@ -110,6 +110,14 @@ class DerivedFromPython(unittest.TestCase):
             self.assertEqual(names["kept"]([0, 1, 2, 3]), expected, (line, kind, new))
         self.assertNotIn(2, {fault.line for fault in deriver.found}, "a docstring is no statement")
 
+    def test_related_statements_are_exchanged(self):
+        for body, expected in (("a = 1; b = a", 1), ("a = 1; a = 2", 1), ("x.a = 1; y = x.a", 1), ("f(a); g(a)", 1),
+                               ("a = c; b = c", 0), ("f(a); g(b)", 0), ("a = 1; return a", 0)):
+            source = f"def kept():\n    {body}\n"
+            deriver = python_faults.Deriver("kept.py", source)
+            deriver.visit(ast.parse(source))
+            self.assertEqual(sum(fault.kind == "exchanged" for fault in deriver.found), expected, body)
+
 
 @unittest.skipIf(faults is None, "python3-clang-16 is not installed")
 class Derived(unittest.TestCase):

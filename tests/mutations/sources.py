@@ -11,8 +11,8 @@ import subprocess
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib", "docs", "include", "man",
-          "python", "scripts", "src", "systemd", "tests"]
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "contrib", "docs", "examples", "include",
+          "man", "python", "scripts", "src", "systemd", "tests"]
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|(?<![0-9a-fA-F])'(?:\\[^']+|\\'|[^'\\])'|.""", re.S)
 ERROR = re.compile(r"^(?:In file included from )?\S*?/source/((?:src|include)/\S+?):(\d+)", re.M)
 

@@ -6,10 +6,12 @@ Usage: lab_test.py FOLDER [OPTION]... with the package softib_lab
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import socket
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -117,6 +119,17 @@ class Parser(unittest.TestCase):
         self.assertEqual(found.memberships(), {(0x7fff, "a"): "full", (0x7fff, "2"): "full", (0x7fff, "c"): "full",
                                                (1, "a"): "limited"})
 
+    def test_the_same_address_in_two_partitions(self):
+        found = lab("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
+                    "  a: {interfaces: {ib0: {addresses: [10.0.0.1/24]}}}\n"
+                    "  b: {interfaces: {ib0: {addresses: [10.0.0.1/16], partition: red}}}\n"
+                    "expect: [{from: all, tcp: [10.0.0.1, b], bytes: 5}, {from: b, ping: 10.0.0.1, count: 9}]\n")
+        self.assertEqual([host.name for host in found.hosts], ["a", "b"])
+        self.assertEqual([(each.sources, each.targets, each.bytes, each.count) for each in found.expectations],
+                         [(("a", "b"), ("10.0.0.1", "b"), 5, 3), (("b",), ("10.0.0.1",), 1 << 20, 9)])
+        self.assertEqual(lab_file.host_of(found.hosts, "10.0.0.1").name, "a")
+        self.assertIsNone(lab_file.host_of(found.hosts, "10.0.0.2"))
+
     def test_vlans(self):
         found = lab("subnet: {partitions: {red: {pkey: 0x12}}}\nhosts:\n"
                     "  a: {interfaces: {ib0: {ethernet: true, backup: b, vlans: {18: red}}}}\n")
@@ -141,6 +154,10 @@ class Parser(unittest.TestCase):
         ("hosts: {a: {interfaces: {^this-is-too-long: }}}", "expected an interface name"),
         ("hosts: {a: {interfaces: {lo: ^{}}}}", "loopback"),
         ("hosts: {a: {forward: ^1}}", "expected true or false, found 1"),
+        ("hosts: {a: {forward: ^{}}}", "found a mapping"),
+        ("hosts: {a: {forward: ^[]}}", "found a list"),
+        ("hosts: {a: {forward:^ }}", "found nothing"),
+        ("hosts: {a: {forward: ^x}}", "'forward': expected true or false, found 'x'"),
         ("subnet: {mtu: ^1024}\nhosts: {a: }", "expected 2048 or 4096 (bytes), found 1024"),
         ("subnet: {sm: ^opensn}\nhosts: {a: }", "did you mean 'opensm'?"),
         ("subnet: {partitions: {x: ^{mtu: 2048}}}\nhosts: {a: }", "the key 'pkey' is missing"),
@@ -210,6 +227,12 @@ class Parser(unittest.TestCase):
          "faults: [{at: 0, set: ^port b down}]", "there is no HCA 'b'"),
         ("hosts: {a: }\nexpect: [{from: a, runs: ^[]}]", "expected a command line"),
         ("hosts: {a: [}^", "no valid YAML"),
+        ("^hosts: \x01", "no valid YAML"),
+        ("hosts: {a: {bridges: {lo: ^{}}}}", "loopback"),
+        ("hosts: {a: {bridges: {br0: {ports: [^ib0]}}, interfaces: {ib1: {ethernet: true}}}}", "did you mean 'ib1'?"),
+        ("hosts: {a: , b: }\nexpect: [{from: [a, ^c], runs: x}]", "there is no host 'c'"),
+        ("hosts: {a: }\nexpect: [{from: a, tcp: ^[10.0.0.1, 'fd00::1']}]", "no host has the address fd00::1"),
+        ("hosts: {a: {interfaces: {ib0: {partition: ^x}, ib1: {partition: y}}}}", "(known: default)"),
         ("hosts: {a: ^&x {services: *x}}", "an alias contains itself"),
     ]
 
@@ -257,7 +280,16 @@ class Plan(unittest.TestCase):
     def test_the_same_lab(self):
         self.assertEqual(plan.plan(lab(FULL), lab(FULL)), [])
 
+    def test_a_new_lab_under_opensm(self):
+        steps = plan.plan(None, lab(FULL))
+        self.assertEqual(words(steps)[:10], [
+            "start the subnet", "a: add", "a: add the HCA a", "2: add", "2: add the HCA 2", "c: add", "c: add the HCA c",
+            "change memberships of partitions", "start OpenSM", "a: start ipoibd for ib0"])
+        self.assertEqual((steps[7].changes, steps[7].memberships), ((), steps[0].memberships))
+        self.assertEqual(plan.hosts_of(steps), {"a", "2", "c"})
+
     def test_no_lab(self):
+        self.assertEqual(plan.plan(None, None), [])
         self.assertEqual(words(plan.plan(host("", ", services: {s: x}"), None)), [
             "a: end the service s", "a: end ipoibd of ib0", "a: remove the HCA a", "a: remove", "end the subnet"])
 
@@ -278,6 +310,20 @@ class Plan(unittest.TestCase):
                   "a: set ib0 up", "a: wait until ib0 is ready"])):
             self.assertEqual(words(plan.plan(old, new)), expected)
 
+    def test_what_a_host_loses_is_undone(self):
+        given = host("addresses: [10.0.0.1/24], mtu: 1500", ", forward: true, routes: [1.0.0.0/8 via 10.0.0.9], "
+                     "sysctls: {net.ipv4.conf.ib0.arp_ignore: 2}, services: {s: x, t: y}")
+        taken = host("addresses: [10.0.0.1/24], mtu: 1600", ", services: {t: z}")
+        self.assertEqual(words(plan.plan(given, taken)), [
+            "a: end the service s", "a: end the service t", "a: do not forward packets",
+            "a: set net.ipv4.conf.ib0.arp_ignore back", "a: set the MTU of ib0 to 1600",
+            "a: delete the route 1.0.0.0/8 via 10.0.0.9", "a: wait until ib0 is ready", "a: start the service t"])
+
+    def test_another_name_is_another_lab(self):
+        old = lab("name: x\nhosts: {a: }")
+        self.assertEqual(words(plan.plan(old, dataclasses.replace(old, name="y")))[:3], [
+            "a: remove the HCA a", "a: remove", "end the subnet"])
+
     def test_without_an_mtu_the_daemon_starts_again(self):
         steps = words(plan.plan(host("mtu: 1500"), host("")))
         self.assertEqual(steps[:2], ["a: end ipoibd of ib0", "a: start ipoibd for ib0"])
@@ -287,8 +333,10 @@ class Plan(unittest.TestCase):
         old = dataclasses.replace(old, name=new.name)
         self.assertEqual(words(plan.plan(old, new)), [
             "a: remove the HCA a", "a: remove", "c: add", "c: add the HCA c", "change memberships of partitions"])
-        step = plan.plan(old, new)[-1]
-        self.assertEqual(dict(step.changes), {(0x7fff, "c"): "full"})
+        steps = plan.plan(old, new)
+        self.assertEqual(dict(steps[-1].changes), {(0x7fff, "c"): "full"})
+        self.assertEqual(steps[-1].hosts, ("c",))
+        self.assertEqual(plan.hosts_of(steps[-1:]), {"c"})
 
     def test_a_membership_changes(self):
         text = "subnet: {partitions: {x: {pkey: 1}}}\nhosts:\n  a: {interfaces: {ib0: {partition: x%s}}}\n"
@@ -428,6 +476,69 @@ class Expectations(unittest.TestCase):
             ("c reaches a (10.0.0.1)", "10.0.0.1", "a"), ("c reaches 2 (10.0.0.2)", "10.0.0.2", "2"),
             ("a connects to 2 (10.0.0.2) port 80", "10.0.0.2", "2"),
             ("a does not reach 10.0.0.9", "10.0.0.9", ""), ("c does not reach 10.0.0.9", "10.0.0.9", "")])
+
+    def failure_of(self, kind, target="", ping="", **settings):
+        """Checks one expectation on this host, with a script in place of ping(8). Returns why it fails."""
+        expectation = lab_file.Expectation(7, kind, ("a",), (target,), **settings)
+        check = expectations.Check(7, kind, "a", target, "127.0.0.1", "b", expectation)
+        results = []
+
+        def command(name, *arguments, folder="/"):
+            self.assertEqual(name, "b" if "serve" in arguments else "a")
+            return ["env", "-C", folder, *arguments]
+
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "ping"
+            script.write_text(f"#!/bin/sh\ncd {folder}\n{ping}\n", encoding="utf-8")
+            script.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+            checker = expectations.Checker(command, environment, folder)
+            checker.run([check, check], lambda *result: results.append(result))
+        self.assertEqual(results, [(check, results[0][1])] * 2)
+        return results[0][1]
+
+    def test_all_pings_are_answered(self):
+        count = 'while [ "$1" != -c ]; do shift; done; [ "$2" = 4 ] || exit 9; '
+        for output, failure in (("echo 4 packets transmitted, 4 received", None),
+                                ("echo 4 packets transmitted, 3 received", "3 of 4 pings were answered"),
+                                ("echo 3 packets transmitted, 3 received", "3 of 3 pings were answered"),
+                                ("echo first; echo no such address >&2; exit 2", "no such address"),
+                                ("echo first; echo last; exit 2", "last"), ("exit 2", "exit status 2")):
+            self.assertEqual(self.failure_of("ping", ping=count + output, count=4), failure, output)
+
+    def test_a_host_is_reached_before_the_time_is_over(self):
+        once = '[ "$5" = 0.2 ] && [ "$8" = 127.0.0.1 ] || exit 2; '
+        later = once + "echo x >>tries; [ $(wc -l <tries) -ge 4 ]"
+        self.assertIsNone(self.failure_of("reaches", ping=later, within=60))
+        self.assertEqual(self.failure_of("reaches", ping=once + "echo none; exit 1", within=0),
+                         "no reply within 0 s: none")
+
+    def test_a_host_is_not_reached(self):
+        self.assertIsNone(self.failure_of("does not reach", ping='[ "$3" = 3 ] && exit 1'))
+        self.assertEqual(self.failure_of("does not reach", ping="exit 0"), "it was answered")
+
+    def test_a_command_succeeds_before_the_time_is_over(self):
+        later = "test -x ping && echo x >>tries && [ $(wc -l <tries) -ge 4 ]"
+        self.assertIsNone(self.failure_of("runs", later, within=60))
+        for line, failure in (("echo first; echo last >&2; exit 3", "exit status 3: last"), ("exit 4", "exit status 4"),
+                              ("echo begun; exec sleep 1000", "not finished after 0 s: begun")):
+            self.assertEqual(self.failure_of("runs", line, within=0), failure)
+
+    def test_what_is_sent_over_tcp_is_received(self):
+        self.assertIsNone(self.failure_of("tcp", bytes=100_000, within=60))
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            port = server.getsockname()[1]
+            self.assertIn("refused", self.failure_of("tcp", port=port, within=0))
+            server.listen()
+            self.assertIsNone(self.failure_of("tcp", port=port, within=60))
+
+    def test_an_error_ends_the_checks(self):
+        def fail(*_):
+            raise KeyboardInterrupt
+        checker = expectations.Checker(lambda _, *arguments: ["true"], os.environ, "/")
+        check = expectations.Check(1, "does not reach", "a", "b", "", "", None)
+        self.assertRaises(KeyboardInterrupt, checker.run, [check], fail)
 
     def test_a_transfer_waits_for_its_server(self):
         with socket.socket() as server:

@@ -337,7 +337,7 @@ def main():
         print("python3-cffi is not installed")
         sys.exit(77)
     ctypes.CDLL(library)
-    sys.path.insert(0, os.environ.get("IPOIB_PYTHON_PACKAGES", packages))
+    sys.path.insert(0, packages)
     ibarp = importlib.import_module("ibarp")
     unittest.main(argv=[sys.argv[0], *arguments])
 
