@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ipoib/bytes.hpp"
+#include "wire/checksum.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::ethernet::view_test {
@@ -85,6 +87,20 @@ class ViewTest : public ::testing::Test {
     message.destination = to;
     message.is_solicited = message.overrides = message.is_router = true;
     return message;
+  }
+  /// A router advertisement of the peer, with the option of an MTU.
+  [[nodiscard]] static std::vector<std::uint8_t> router_advertisement() {
+    NdMessage message = advertisement(kPeer6, kOwn6);
+    message.target = *Ipv6Address::parse("::501:0:0:500");  // whose end is that option
+    auto bytes = bytes_of(message);
+    constexpr std::size_t kIcmp = wire::Ipv6Header::kSize;
+    bytes[kIcmp] = static_cast<std::uint8_t>(NdType::router_advertisement);
+    store_be(&bytes[kIcmp + 2], std::uint16_t{0});
+    wire::InternetChecksum sum;
+    sum.add_pseudo_header(message.source, message.destination, wire::kIcmpv6,
+                          static_cast<std::uint32_t>(bytes.size() - kIcmp));
+    store_be(&bytes[kIcmp + 2], sum.add(ConstBytes(bytes).subspan(kIcmp)).value());
+    return bytes;
   }
   [[nodiscard]] static EthernetArp request(Ipv4Address target, Ipv4Address from = kOwn) {
     return {.operation = ArpOperation::request,
@@ -337,6 +353,18 @@ TEST_F(ViewTest, APermanentNeighbourNeedNotAnswer) {
   drain();
   ASSERT_EQ(written.size(), 1U);
   EXPECT_TRUE(NdMessage::parse(std::as_const(written[0]).bytes())->is_router);
+}
+
+TEST_F(ViewTest, ARouterAdvertisementShowsThatItsNeighbourIsARouter) {
+  for (const bool is_router : {false, true}) {
+    if (is_router) to_host(router_advertisement());
+    written.clear();
+    from_host(header(peer, EtherType::ipv6), bytes_of(solicitation(kOwn6, kPeer6)));
+    view.on_neighbour(kPeer6, hardware(2), true, now);
+    drain();
+    ASSERT_EQ(written.size(), 1U);
+    EXPECT_EQ(NdMessage::parse(std::as_const(written[0]).bytes())->is_router, is_router);
+  }
 }
 
 TEST_F(ViewTest, DuplicateAddressDetectionGoesOn) {
