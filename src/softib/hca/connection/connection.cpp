@@ -140,6 +140,8 @@ void Connection::change_state(ibv_qp_state from) {
     case IBV_QPS_RESET:
       requester.start(Psn());
       attributes = {};
+      is_marked_ = false;
+      may_notify_at_ = {};
       [[fallthrough]];
     case IBV_QPS_ERR:
       responder.forget_responses();

@@ -203,6 +203,26 @@ TEST_F(CongestedTest, ThereIsOneNotificationInAnInterval) {
   EXPECT_EQ(notifications_, 1);
 }
 
+TEST_F(CongestedTest, AfterResetMarksAndNotificationsOfTheOldConnectionAreForgotten) {
+  const auto connect_again = [this] {
+    a_.modify(qa_, IBV_QPS_RESET);
+    b_.modify(qb_, IBV_QPS_RESET);
+    connect(a_, qa_, qb_.number(), gid_of_ipv4(0x0a000002));
+    connect(b_, qb_, qa_.number(), gid_of_ipv4(0x0a000001));
+  };
+  post_write(100);
+  deliver(sent_by(a_), b_, true);
+  connect_again();
+  EXPECT_TRUE(sent_by(b_).empty()) << "nothing was marked since";
+  for (std::uint64_t connections = 1; connections < 3; ++connections) {
+    post_write(100);
+    deliver(sent_by(a_), b_, true);
+    deliver(sent_by(b_), a_, false);
+    EXPECT_EQ(b_.hca.counters().notifications_sent, connections) << "also within the interval";
+    connect_again();
+  }
+}
+
 TEST_F(CongestedTest, ANotificationFromAnotherAddressIsDropped) {
   CongestionNotification packet;
   packet.bth.pkey = ipoib::kDefaultPKey;
