@@ -151,8 +151,10 @@ void SocketEngine::set_waiter(std::size_t entry, std::uint32_t waiter) {
 }
 
 void SocketEngine::set_source(PacketSource& source, const std::function<void()>& change) {
-  const std::lock_guard lock(source_mutex_);
+  // Not under the lock of the source, which callers of set_waiter() take while they hold the lock
+  // that those who read the rings wait for.
   rings_.set_source(source, change);
+  const std::lock_guard lock(source_mutex_);
   const bool is_known = source_.exchange(&source) != nullptr;
   if (!is_known) watch_source(others_of_source_, EPOLL_CTL_ADD);
   watch_source(all_of_source_, is_known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD);
