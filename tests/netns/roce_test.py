@@ -224,6 +224,20 @@ class Verbs(Roce):
                 self.try_until_it_listens(client)
                 self.assertTrue(process.ends(PATIENCE), process.output())
 
+    @hosts.needs("rping")
+    def test_the_end_of_a_process_ends_its_connections(self):
+        """It is killed, so it sends nothing itself, and its peer on another machine cannot see that."""
+        for _ in range(3):
+            server = self.left.start("rping", "-s", "-P", "-a", LEFT)
+            self.addCleanup(server.end)
+            self.try_until_it_listens(["rping", "-c", "-a", LEFT, "-C", "1"])
+            client = self.right.start("stdbuf", "-oL", "rping", "-c", "-v", "-C", "100000000", "-a", LEFT)
+            self.addCleanup(client.end)
+            wait_until(lambda of=client: "rdma-ping-9" in of.output(), "data")
+            server.end(signal.SIGKILL)
+            wait_until(lambda of=client: "DISCONNECT EVENT" in of.output(), "the event")
+            self.assertTrue(client.ends(PATIENCE))
+
     def try_until_it_listens(self, client):
         """A client of librdmacm is refused until the server listens, which nothing else tells."""
         def done():

@@ -88,6 +88,7 @@ class Connection : private ConnectionStates {
   [[nodiscard]] CommId remote_id() const { return remote_id_; }
   [[nodiscard]] Guid remote_guid() const { return remote_guid_; }
   [[nodiscard]] Qpn local_qpn() const { return local_qpn_; }
+  [[nodiscard]] Qpn remote_qpn() const { return parameters_.remote_qpn; }
   [[nodiscard]] const QpParameters& parameters() const { return parameters_; }
   [[nodiscard]] bool is_released() const { return released_; }
   [[nodiscard]] bool has_ended() const { return std::holds_alternative<Ended>(state_); }

@@ -100,7 +100,7 @@ IdStatus::Words IdStatus::words() const {
       to.bytes[1],
       service.value(),
       std::uint64_t{local_id.value()} << 32 | remote_id.value(),
-      qpn.value()};
+      std::uint64_t{remote_qpn.value()} << 32 | qpn.value()};
 }
 
 std::optional<IdStatus> IdStatus::parse(const Words& words) {
@@ -128,7 +128,9 @@ std::optional<IdStatus> IdStatus::parse(const Words& words) {
   id.service = wire::ServiceId(words[6]);
   id.local_id = CommId(static_cast<std::uint32_t>(bits(7, 32)));
   id.remote_id = CommId(static_cast<std::uint32_t>(bits(7, 0)));
-  id.qpn = Qpn(static_cast<std::uint32_t>(words[8] & 0xff'ffff));
+  constexpr std::uint64_t kQpnMask = 0xff'ffff;
+  id.qpn = Qpn(static_cast<std::uint32_t>(bits(8, 0) & kQpnMask));
+  id.remote_qpn = Qpn(static_cast<std::uint32_t>(bits(8, 32) & kQpnMask));
   return id;
 }
 

@@ -25,6 +25,7 @@ struct IdStatus {
   CommId local_id{};   ///< 0: none
   CommId remote_id{};  ///< 0: not known
   Qpn qpn{};           ///< of the local queue pair; 0: not known
+  Qpn remote_qpn{};    ///< of the peer's queue pair; 0: not known
 
   static constexpr std::size_t kWords = 9;
   using Words = std::array<std::uint64_t, kWords>;

@@ -194,6 +194,7 @@ std::optional<IdStatus> Manager::status(IdHandle handle) const {
     status.connection = one->state();
     status.remote_id = one->remote_id();
     status.qpn = one->local_qpn();
+    status.remote_qpn = one->remote_qpn();
   }
   return status;
 }

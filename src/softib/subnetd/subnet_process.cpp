@@ -12,8 +12,10 @@
 #include "softib/endpoint/capture.hpp"
 #include "softib/fabric/attached_processes.hpp"
 #include "softib/fabric/cm_locks.hpp"
+#include "softib/fabric/cm_table.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/fabric/unused_folder.hpp"
+#include "softib/rdma_cm/farewell.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnetd/stored_options.hpp"
 #include "softib/subnetd/subnet_json.hpp"
@@ -351,6 +353,7 @@ void SubnetProcess::check_processes(TimePoint now) {
     }
     checks_.erase(process);
     leave_groups(process);
+    end_connections(process);
   }
 }
 
@@ -363,6 +366,17 @@ void SubnetProcess::leave_groups(const endpoint::RemoteProcess& process) {
       if (fabric::has_member(folder_, process.node, mgid, state)) continue;
       subnet_.leave_group(process.node, mgid, state);
     }
+  }
+}
+
+/// Peers on other machines do not see that a process has gone.
+void SubnetProcess::end_connections(const endpoint::RemoteProcess& process) {
+  if (!roce_) return;
+  const auto table = fabric::read_cm_table(folder_, {process.node, process.slot}, process.epoch);
+  if (!table) return;
+  for (const auto& packet : rdma_cm::farewells(table->entries)) {
+    std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+    endpoint_->send_mad(packet.emit(bytes));
   }
 }
 

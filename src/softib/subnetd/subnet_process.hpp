@@ -99,6 +99,7 @@ class SubnetProcess final : private control::RequestHandler,
   void check_later(const endpoint::RemoteProcess& process, ipoib::Duration after);
   void check_processes(ipoib::TimePoint now);
   void leave_groups(const endpoint::RemoteProcess& process);
+  void end_connections(const endpoint::RemoteProcess& process);
   void arm_timer();
   void remove_folder();
   /// Executes each kind of request; the caller publishes.
