@@ -2,8 +2,8 @@
 // GRH) in front.
 //
 // The kernel joins datagrams of one size, and writes them where it is told before that size is
-// known. So the size is guessed, as that of the datagrams before: then each is in its place at once.
-// Otherwise they are moved.
+// known. So the size is guessed, as that of the datagrams before: then each is in its place at
+// once. Otherwise they are moved.
 #pragma once
 
 #include <sys/uio.h>
