@@ -36,6 +36,7 @@ class LargeReceiveTest : public LargePackets {
     whole.post(kSegmentCount);
     whole.hca.receive(packet.arrived());
     const auto got = whole.poll();
+    EXPECT_EQ(whole.hca.counters().drop_malformed, 0U);
     EXPECT_EQ(got.size(), kSegmentCount);
     for (const auto& each : got) {
       EXPECT_LT(each.wr_id, kSegmentCount);
@@ -123,6 +124,7 @@ TEST_F(LargeReceiveTest, CompletesInOrderWithOtherReceives) {
   EXPECT_EQ(got[0].wr_id, 0U);
   EXPECT_EQ(got[1].wr_id, kLargeId);
   EXPECT_EQ(got[2].wr_id, 1U);
+  EXPECT_EQ(whole.hca.counters().drop_malformed, 0U) << "it is delivered once";
 }
 
 TEST_F(LargeReceiveTest, WithoutChecksumOffloadThePacketIsSegmented) {
