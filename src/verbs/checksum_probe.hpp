@@ -15,8 +15,8 @@ namespace ipoib::verbs {
 
 /// How long a queue pair that comes up waits for the probes to return.
 inline constexpr std::chrono::milliseconds kProbeTimeout{100};
-/// How often a queue pair probes while probes are lost: its partition may be gone at the moment, or
-/// its membership is limited, so that it cannot receive from itself.
+/// How often a queue pair probes while probes are lost: its partition may be gone at the moment.
+/// That of a limited member sends none, since it cannot receive from itself.
 inline constexpr int kMaxProbeAttempts = 3;
 inline constexpr std::array<std::uint8_t, 2> kProbeVersions{4, 6};  ///< of IP
 inline constexpr std::size_t kProbeSegments = 2;                    ///< of each packet

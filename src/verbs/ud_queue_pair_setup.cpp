@@ -253,6 +253,9 @@ void UdQueuePair::probe_checksum_offload() {
 bool UdQueuePair::send_probes() {
   const auto port = device_.query();
   if (!port) return false;
+  // A limited member cannot receive from itself, and its port would count violations.
+  const std::size_t index = attributes_.pkey_index;
+  if (index < port->pkeys.size() && !port->pkeys[index].is_full()) return false;
   AddressVector self;
   self.dlid = port->lid;
   if (port->link_layer == LinkLayer::roce || port->grh_required) {

@@ -159,6 +159,16 @@ class Changes(Partitions):
 
 
 class Limited(Partitions):
+    def test_healthy_member_has_no_violations(self):
+        """Neither its own multicasts nor what it sends to itself count."""
+        self.set_up("--partition", "1=limited:left", "--partition", "1=full:right")
+        for host in (self.left, self.right):
+            host.start_all()
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.assertEqual(self.left.ibarp("info", "ib0.8001")["membership"], "limited")
+        self.assertEqual(self.left.counters("ib0.8001")["drop_port_bad_pkey"], 0)
+
     def test_reach_full_members_only(self):
         self.set_up("--partition", "1=limited:left,right", "--partition", "1=full:server")
         server = self.subnet.host("server")

@@ -32,10 +32,12 @@ bool Admission::is_for_port(const Arrival& arrival) const {
 bool Admission::reaches(const QueuePair& qp, const Arrival& arrival) const {
   if (!qp.can_receive()) return drop(counters_.drop_qp_state, arrival.packets);
   if (qp.port() != port_.number) return drop(counters_.drop_port, arrival.packets);
-  if (!port_.pkeys[qp.pkey_index()].admits(arrival.headers.bth.pkey)) {
-    return drop(counters_.drop_pkey, arrival.packets);
-  }
+  if (!shares_partition(qp, arrival.headers)) return drop(counters_.drop_pkey, arrival.packets);
   return true;
+}
+
+bool Admission::shares_partition(const QueuePair& qp, const ipoib::wire::DataPacket& packet) const {
+  return port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey);
 }
 
 bool Admission::leaves(const QueuePair& qp, std::size_t packets) const {

@@ -113,6 +113,8 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
   for (QueuePair* const qp : attached) {
     const bool own = packet.deth.source == qp->number() && is_from_port;
     if (own && qp->config().block_self_multicast) continue;
+    // A limited member's own packets are not for it. No peer is at fault, so nothing is counted.
+    if (is_from_port && !admission_.shares_partition(*qp, packet)) continue;
     deliver(*qp, arrival);
   }
 }

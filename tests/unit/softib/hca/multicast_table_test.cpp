@@ -47,6 +47,21 @@ TEST_F(HcaMulticastTest, BlockSelfMulticastDropsOwnPackets) {
   EXPECT_TRUE(a.poll().empty());
 }
 
+TEST_F(HcaMulticastTest, OwnPacketsOfALimitedMemberAreNoViolation) {
+  constexpr std::uint16_t kLimited = 2;  // in the tables of both ports
+  auto& sender = a.make_qp(IBV_QPS_RTS, a.config(), kLimited);
+  auto& peer = b.make_qp(IBV_QPS_RTS, b.config(), kLimited);
+  ASSERT_TRUE(a.hca.attach(sender, kGroup, kGroupLid));
+  ASSERT_TRUE(b.hca.attach(peer, kGroup, kGroupLid));
+  ASSERT_EQ(a.receive_into(sender, 0, 100), 0);
+  ASSERT_EQ(b.receive_into(peer, 0, 100), 0);
+  send_multicast(sender);
+  EXPECT_TRUE(a.poll().empty());
+  EXPECT_TRUE(b.poll().empty());
+  EXPECT_EQ(a.hca.counters().drop_pkey, 0U);
+  EXPECT_EQ(b.hca.counters().drop_pkey, 1U) << "of another port";
+}
+
 TEST_F(HcaMulticastTest, BlockSelfMulticastReceivesFromTheSameQueuePairNumberElsewhere) {
   Host twin(9, QpnLayout::epoch(a.make_qp().number()));
   auto config = twin.config();
