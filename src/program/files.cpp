@@ -29,6 +29,12 @@ int fill(FileDescriptor file, std::string_view text) {
   return ::close(file.release()) == 0 ? 0 : errno;
 }
 
+/// Also behind a symbolic link, such as /dev/stdout.
+bool is_device_or_pipe(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 Error failure_without_file(const std::string& path, const std::string& incomplete, int code) {
   ::unlink(incomplete.c_str());
   return failure(path, code);
@@ -40,6 +46,11 @@ Error failure_without_file(const std::string& path, const std::string& incomplet
 /// name does not end with ".prom", so the collector of the node exporter does not read it.
 Result<void> replace_file(const std::string& path, std::string_view contents) {
   if (path.empty()) return failure(path, ENOENT);
+  if (is_device_or_pipe(path)) {
+    return Error{EINVAL, path +
+                             ": is a device or a pipe, which a file must not replace; "
+                             "redirect the standard output to it"};
+  }
   std::string temporary = path + ".XXXXXX";
   FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file) return failure(path, errno);

@@ -10,7 +10,7 @@ namespace ipoib::program {
 
 /// Replaces the file, or creates it, in one step: a reader sees the old contents or the new ones,
 /// and after a failure the old ones stay. Everybody may read the file. A symbolic link is replaced,
-/// not followed.
+/// not followed. Fails with EINVAL if there is a device, a pipe or a socket.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view contents);
 
 /// Creates a file that only its owner may read. Fails with EEXIST if the path exists, also as a

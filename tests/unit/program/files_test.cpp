@@ -67,6 +67,21 @@ TEST_F(Files, ALinkIsReplacedNotFollowed) {
   EXPECT_FALSE(fs::is_symlink(path));
 }
 
+TEST_F(Files, ADeviceOrPipeIsNotReplaced) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const fs::path link = folder_ / "link";
+  fs::create_symlink("/dev/null", link);
+  for (const auto& path : {pipe, link}) {
+    const auto written = replace_file(path, "metrics");
+    ASSERT_TRUE(written.has_error()) << path;
+    EXPECT_EQ(written.error().message.find(path.string() + ": is a device or a pipe"), 0U);
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(files(), 2U);
+}
+
 TEST_F(Files, AFailureLeavesNothingBehind) {
   const fs::path path = folder_ / "ib.prom";
   fs::create_directory(path);
