@@ -72,18 +72,24 @@ void Screen::leave() {
   if (has_keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
 }
 
+/// Clears before it writes: behind a line that fills the width, the cursor stands on its last
+/// character.
 void Screen::show(const std::string& text) {
   const std::size_t rows = size().rows;
   std::string out(kHome);
   std::string_view left = text;
-  for (std::size_t row = 0; row < rows && !left.empty(); ++row) {
+  std::size_t row = 0;
+  for (; row < rows && !left.empty(); ++row) {
     const auto end = std::min(left.find('\n'), left.size());
     if (row > 0) out += "\r\n";
-    out += left.substr(0, end);
     out += kClearLine;
+    out += left.substr(0, end);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
-  out += kClearBelow;
+  if (row < rows) {
+    out += "\r\n";
+    out += kClearBelow;
+  }
   write_all(out);
 }
 

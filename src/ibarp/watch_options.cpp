@@ -22,8 +22,8 @@ std::chrono::milliseconds parse_seconds(const char* what, std::string_view word,
   const auto [rest, error] = std::from_chars(word.data(), end, seconds);
   if (error != std::errc() || rest != end || !(seconds >= least) || !(seconds <= most)) {
     std::array<char, 96> text{};
-    std::snprintf(text.data(), text.size(), "%s is a number of seconds from %g to %g", what, least,
-                  most);
+    std::snprintf(text.data(), text.size(), "%s is a number of seconds from %g to %.7g", what,
+                  least, most);
     throw Failure(kUsage, text.data());
   }
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));

@@ -155,7 +155,11 @@ std::uint16_t parse_pkey(const std::string& word) {
 void take_topic(Command& command, const std::string& word) {
   const auto* const found = std::ranges::find_if(
       kTopics, [&](const Topic& each) { return !word.empty() && each.text.starts_with(word); });
-  if (found == kTopics.end()) misused("\"" + word + "\" is no topic");
+  if (found == kTopics.end()) {
+    std::string all;
+    for (const auto& each : kTopics) all += (all.empty() ? "" : ", ") + std::string(each.text);
+    misused("\"" + word + "\" is no topic; topics are " + all);
+  }
   command.watch.topics |= found->bits;
 }
 

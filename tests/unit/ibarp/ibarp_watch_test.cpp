@@ -253,6 +253,7 @@ TEST_F(IbarpWatch, WaitEndsAtOnceIfThereIsNothingToWaitFor) {
   EXPECT_EQ(down.status, 1);
   EXPECT_EQ(down.err, "ibarp: " + server.name() + ": up\n");
   EXPECT_EQ(run_ibarp({"wait", "down", "dev", "nosuch0", "--timeout", "0"}).status, 0);
+  EXPECT_THAT(run_ibarp({"wait", "down", "--timeout", "x"}).err, HasSubstr("from 0 to 1000000\n"));
 }
 
 TEST_F(IbarpWatch, WaitSaysWhatIsMissing) {
@@ -332,6 +333,9 @@ TEST_F(IbarpWatch, TopShowsAScreenAndTakesKeys) {
   RunningProgram top({"top", "--interval", "3600"}, Output::terminal, {{"TERM", "xterm"}});
   const auto begin = top.until("10.44.0.2");
   EXPECT_THAT(begin, AllOf(StartsWith("\033[?1049h"), HasSubstr("by rate"), HasSubstr("\033[36m")));
+  // Clearing behind a line that fills the width would take its last character.
+  EXPECT_THAT(begin, HasSubstr("\033[H\033[Kibarp top "));
+  EXPECT_THAT(begin, Not(HasSubstr("quit\033[K")));
   EXPECT_FALSE(top.is_restored());
   top.press("s");
   EXPECT_THAT(top.until("by state"), HasSubstr("by state"));
