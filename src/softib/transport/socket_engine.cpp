@@ -450,7 +450,7 @@ bool SocketEngine::send_wakeup_fd(int fd) {
   const auto found = wakeup_fds_.find(number);
   if (found == wakeup_fds_.end()) return true;  // its channel has been destroyed
   if (const auto own = found->second->make_sender()) {
-    (void)answer(fd, MessageKind::wakeup_fd, reader_.body(), own.get());
+    (void)answer(fd, MessageKind::wakeup_fd, reader_.body(), own->get());
   }
   return true;
 }

@@ -60,16 +60,21 @@ Result<WakeupSocket> WakeupSocket::make_shared(const fabric::SubnetFolder& folde
   ::unlinkat(at->get(), name.c_str(), 0);
   if (!inode) return inode.error();
   made.inode_ = std::move(*inode);
-  made.own_sender_ = made.make_sender();
+  auto sender = made.make_sender();
+  if (!sender) return sender.error();
+  made.own_sender_ = std::move(*sender);
   // Whoever may write to the folder could have put another socket there.
   made.wake();
-  if (!made.own_sender_ || ::recv(made.fd(), nullptr, 0, MSG_DONTWAIT) != 0) return failure(EPERM);
+  if (::recv(made.fd(), nullptr, 0, MSG_DONTWAIT) != 0) return failure(EPERM);
   return made;
 }
 
-FileDescriptor WakeupSocket::make_sender() const {
+Result<FileDescriptor> WakeupSocket::make_sender() const {
   FileDescriptor sender(::socket(AF_UNIX, kType | SOCK_NONBLOCK, 0));
-  if (!sender || fabric::connect_socket(sender.get(), inode_) != 0) return {};
+  if (!sender) return failure(errno);
+  if (const int code = fabric::connect_socket(sender.get(), inode_); code != 0) {
+    return failure(code);
+  }
   return sender;
 }
 

@@ -32,8 +32,8 @@ class WakeupSocket {
 
   /// The descriptor, which is readable while a wakeup is queued.
   [[nodiscard]] int fd() const { return socket_.get(); }
-  /// Returns a socket by which another process wakes this one; empty if the system refuses.
-  [[nodiscard]] ipoib::FileDescriptor make_sender() const;
+  /// Returns a socket by which another process wakes this one.
+  [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_sender() const;
   /// Sends a wakeup of this process itself. Returns false if the queue is full; then fd() is
   /// readable anyway.
   bool wake() const;

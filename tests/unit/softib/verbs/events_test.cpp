@@ -1,6 +1,7 @@
 // Completion channels and asynchronous events.
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -487,9 +488,30 @@ class WokenQueueTest : public ::testing::Test {
   const TestSubnet subnet_;
   verbs::EventQueue<int> queue_{
       transport::WakeupSocket::make_shared(subnet_.folder(), 1, 0).value()};
-  const ipoib::FileDescriptor sender_ = queue_.socket().make_sender();
+  const ipoib::FileDescriptor sender_ = queue_.socket().make_sender().value();
   const Edges edges_{queue_.fd()};
 };
+
+TEST(WakeupSocketTest, WithoutDescriptorsItSaysSo) {
+  const TestSubnet subnet;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto first_free = static_cast<rlim_t>(ipoib::FileDescriptor(::dup(0)).get());
+  const auto made_with = [&](rlim_t descriptors) {
+    const rlimit few{first_free + descriptors, before.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    auto made = transport::WakeupSocket::make_shared(subnet.folder(), 1, 0);
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    return made;
+  };
+  constexpr rlim_t kNeeded = 4;  // at the same time, with the folder of the node
+  for (rlim_t descriptors = 0; descriptors < kNeeded; ++descriptors) {
+    const auto made = made_with(descriptors);
+    ASSERT_FALSE(made.has_value()) << descriptors;
+    EXPECT_EQ(made.error().code, EMFILE) << descriptors << ": " << made.error().message;
+  }
+  EXPECT_TRUE(made_with(kNeeded).has_value());
+}
 
 /// Another process can wake without end.
 TEST_F(WokenQueueTest, NonBlockingTakeReturnsDespiteEndlessWakeups) {
