@@ -136,6 +136,7 @@ Result<Folder> open_run_folder(IfMissing if_missing) {
     if (!folder && !first) first = folder.error();
   }
   if (usable) return std::move(*usable);
+  if (first->code == EMFILE || first->code == ENFILE) return *first;  // no folder would help
   return Error(first->code, first->message + "; set IPOIBD_DIR to a folder of this user");
 }
 

@@ -112,7 +112,7 @@ std::string reason_in(const FileDescriptor& errors) {
   written.remove_prefix(written.rfind('\n') + 1);
   constexpr std::string_view kProgram = "softib: ";
   if (written.starts_with(kProgram)) written.remove_prefix(kProgram.size());
-  return written.empty() ? "it gave no reason" : std::string(written);
+  return written.empty() ? "it gave no reason: run softib subnet to see one" : std::string(written);
 }
 
 std::runtime_error cannot_start(int code) {

@@ -179,6 +179,15 @@ void take_roce(Options& options, const po::variables_map& values) {
   if (options.device.empty()) options.device = "softib0";
 }
 
+/// Otherwise it would be `softib run` that complains, about a name that nobody has given.
+void check_emulated_port(const Options& options) {
+  constexpr std::uint8_t kEmulatedPorts = 2;
+  if (options.softib && !options.softib->roce && options.port > kEmulatedPorts) {
+    throw UsageError("--port " + std::to_string(options.port) +
+                     ": an emulated HCA (--softib) has ports 1 and 2");
+  }
+}
+
 /// Without --device, the first device is another one only at the start.
 void check_backup(const Options& options) {
   if (!options.backup) return;
@@ -289,6 +298,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     po::notify(values);
     split_device(options, given);
     take_roce(options, values);
+    check_emulated_port(options);
     check_backup(options);
     check_effect(options, values);
     check_vlans(options);

@@ -52,14 +52,15 @@ bool may_use(const Account& account, const std::string& file) {
   return allows(is_member ? 3 : 0);
 }
 
-/// Whether the user exists in the user namespace of this process (user_namespaces(7)).
-bool is_mapped(uid_t user) {
-  std::ifstream map("/proc/self/uid_map");
+/// Whether a user (uid_map) or group (gid_map) exists in the user namespace of this process
+/// (user_namespaces(7)).
+bool is_mapped(const char* map_name, id_t id) {
+  std::ifstream map(std::string("/proc/self/") + map_name);
   std::uint64_t first = 0;
   std::uint64_t outside = 0;
   std::uint64_t count = 0;
   while (map >> first >> outside >> count) {
-    if (user >= first && user - first < count) return true;
+    if (id >= first && id - first < count) return true;
   }
   return false;
 }
@@ -163,18 +164,28 @@ Account choose_account(const std::string& user, const std::string& group, const 
     const auto found = find_user(user);
     if (!found) throw std::runtime_error("--user " + user + ": there is no such user");
     account = *found;
+    if (!is_mapped("uid_map", *account.user)) {
+      throw std::runtime_error("--user " + user +
+                               ": does not exist in this user namespace (/proc/self/uid_map): "
+                               "leave the option out");
+    }
   } else if (::geteuid() == 0 && needs.has_kernel_devices) {
     const auto* const found = ::getpwnam(kServiceUser);
     auto service = found != nullptr ? account_of(*found) : Account();
     if (!group.empty()) service.group = existing_group(group);
     const auto accepts = [&](const auto& file) { return may_use(service, file); };
     // Without device files, nobody knows whether the user may open those to come.
-    if (service.user && is_mapped(*service.user) && !device_files.empty() &&
+    if (service.user && is_mapped("uid_map", *service.user) && !device_files.empty() &&
         std::ranges::all_of(device_files, accepts)) {
       account = service;
     }
   }
   if (!group.empty()) account.group = existing_group(group);
+  if (account.group && !is_mapped("gid_map", *account.group)) {
+    throw std::runtime_error((group.empty() ? "--user " + user : "--group " + group) +
+                             ": the group does not exist in this user namespace "
+                             "(/proc/self/gid_map): leave the option out");
+  }
   const bool is_own =
       account.user == ::geteuid() && (!account.group || account.group == ::getegid());
   return is_own ? Account() : account;

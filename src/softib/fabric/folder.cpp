@@ -193,21 +193,24 @@ Result<void> SubnetFolder::check(FolderUse use) const {
 }
 
 Result<void> SubnetFolder::create() const {
+  const auto make = [](const std::string& path, mode_t mode) -> Result<void> {
+    auto made = make_folder(AT_FDCWD, path, mode);
+    if (made) return made;
+    return Error{made.error().code,
+                 made.error().message + "; choose another directory with SOFTIB_DIR"};
+  };
   const auto private_to_user = private_path();
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
     const auto path = path_.substr(0, slash);
     const bool is_private = path == private_to_user;
-    const auto parent = make_folder(AT_FDCWD, path, is_private ? kFolderMode : kParentMode);
-    if (!parent) {
-      return Error{parent.error().code,
-                   parent.error().message + "; choose another directory with SOFTIB_DIR"};
-    }
+    const auto parent = make(path, is_private ? kFolderMode : kParentMode);
+    if (!parent) return parent.error();
     if (is_private) {
       if (const auto checked = private_directory(); !checked) return checked.error();
     }
   }
-  if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();
+  if (const auto made = make(path_, kFolderMode); !made) return made.error();
   if (const auto checked = check(FolderUse::serve); !checked) return checked.error();
   const auto top = open();
   if (!top) return top.error();

@@ -1,6 +1,7 @@
 #include "ipoib/run_folder.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "ipoib/file_descriptor.hpp"
 
 namespace ipoib {
 namespace {
@@ -108,6 +111,18 @@ TEST_F(RunFolderTest, FollowsNoSymbolicLink) {
   EXPECT_EQ(open_folder(*run, "net-1").error().code, EPERM);
   { std::ofstream(path_ + "/run/file"); }
   EXPECT_EQ(open_folder(*run, "file").error().code, EPERM);
+}
+
+TEST_F(RunFolderTest, WithoutDescriptorsNoOtherFolderIsAdvised) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{static_cast<rlim_t>(FileDescriptor(::dup(0)).get()), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto run = open_run_folder();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(run.has_error());
+  EXPECT_EQ(run.error().code, EMFILE);
+  EXPECT_THAT(run.error().message, ::testing::Not(HasSubstr("IPOIBD_DIR")));
 }
 
 TEST_F(RunFolderTest, RefusesTheFolderOfAnotherUser) {

@@ -327,6 +327,13 @@ TEST(OptionsTest, ParsesSoftibTarget) {
   }
 }
 
+TEST(OptionsTest, AnEmulatedHcaHasTwoPorts) {
+  EXPECT_EQ(parse({"--softib", "--port", "2"}).port, 2);
+  EXPECT_EQ(parse({"--port", "3"}).port, 3);
+  EXPECT_THROW(parse({"--softib", "--port", "3"}), UsageError);
+  EXPECT_THROW(parse({"--softib", "--device", "softib0:3"}), UsageError);
+}
+
 TEST(OptionsTest, ARocePortIsInNoSubnet) {
   const auto options = parse({"--softib", "--roce"});
   EXPECT_EQ(options.softib, (SoftibTarget{"", "", ""}));

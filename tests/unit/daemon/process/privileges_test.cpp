@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <linux/capability.h>
 #include <pwd.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "linux/network_namespace.hpp"
@@ -110,6 +112,32 @@ TEST(Privileges, AnotherUserKeepsTheCapabilities) {
   EXPECT_THAT(text, HasSubstr("Groups:\t65534 \n"));
   EXPECT_THAT(text, HasSubstr("CapPrm:\t0000000000201000\nCapEff:\t0000000000201000\n"
                               "CapBnd:\t0000000000000000\n"));
+}
+
+TEST(Privileges, UsersAndGroupsThatTheNamespaceLacksAreRefused) {
+  const auto user = std::to_string(::geteuid());
+  const auto group = std::to_string(::getegid());
+  const auto text = status_after([&]() -> std::string {
+    if (::unshare(CLONE_NEWUSER) != 0) return "no user namespaces";
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " + user + " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " + group + " 1";
+    std::string out;
+    for (const auto& [name, group_name] : {std::pair{kNobody, ""}, {"", "65534"}, {"root", ""}}) {
+      try {
+        (void)choose_account(name, group_name, {}, {});
+        out += "taken; ";
+      } catch (const std::runtime_error& error) {
+        out += std::string(error.what()) + "; ";
+      }
+    }
+    return out;
+  });
+  if (text.starts_with("no user namespaces")) GTEST_SKIP() << "needs user namespaces";
+  EXPECT_THAT(text, HasSubstr("--user nobody: does not exist in this user namespace "
+                              "(/proc/self/uid_map): leave the option out; "
+                              "--group 65534: the group does not exist in this user namespace "
+                              "(/proc/self/gid_map): leave the option out; taken; "));
 }
 
 TEST(Privileges, ChoosesTheAccount) {
