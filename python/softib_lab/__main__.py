@@ -180,7 +180,10 @@ def main():
         return subcommands[options.subcommand](options)
     except lab_file.LabFileError as error:
         print(error, file=sys.stderr)
-    except (client.LabError, OSError) as error:
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error
+        print(f"softib lab {options.subcommand}: {what}", file=sys.stderr)
+    except client.LabError as error:
         print(f"softib lab {options.subcommand}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print(f"softib lab {options.subcommand}: interrupted", file=sys.stderr)

@@ -290,8 +290,9 @@ class Labs(Lab):
                                   env=self.environment)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(message, done.stderr)
-        self.assertIn("No such file", subprocess.run(
-            [program("softib"), "lab", "up", self.folder / "none"], check=False, text=True, capture_output=True,
+        missing = self.folder / "none"
+        self.assertEqual(f"softib lab up: {missing}: No such file or directory\n", subprocess.run(
+            [program("softib"), "lab", "up", missing], check=False, text=True, capture_output=True,
             env=self.environment).stderr)
 
     def test_another_name(self):

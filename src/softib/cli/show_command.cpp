@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <thread>
 
-#include "program/nearest.hpp"
 #include "softib/cli/cm_view.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
@@ -152,8 +151,7 @@ int show_command(int argc, char** argv) {
   if (options->contains("topology")) {
     view.topology = (*options)["topology"].as<std::string>();
     if (std::ranges::find(kTopologyFormats, *view.topology) == kTopologyFormats.end()) {
-      return fail_usage("show", "unknown format '" + *view.topology + "'" +
-                                    ipoib::program::did_you_mean(*view.topology, kTopologyFormats));
+      return fail_usage("show", unknown_topology_format(*view.topology));
     }
   }
   for (const auto& word : arguments_of(*options, "section")) {

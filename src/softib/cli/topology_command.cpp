@@ -3,7 +3,6 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <iostream>
 
-#include "program/nearest.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/topology_view.hpp"
 #include "softib/topology/net_loader.hpp"
@@ -61,8 +60,7 @@ int topology_command(int argc, char** argv) {
   }
   const auto format = is_json ? std::string("json") : (*options)["format"].as<std::string>();
   if (std::ranges::find(kTopologyFormats, format) == kTopologyFormats.end()) {
-    return fail_usage("topology", "unknown format '" + format + "'" +
-                                      ipoib::program::did_you_mean(format, kTopologyFormats));
+    return fail_usage("topology", unknown_topology_format(format));
   }
   const auto file = topology::load_topology(sources[0]);
   if (!file) return fail(file.error());

@@ -137,6 +137,12 @@ class SubnetReader {
 
 SubnetTopology topology_of(const json::object& subnet) { return SubnetReader(subnet).take(); }
 
+std::string unknown_topology_format(const std::string& format) {
+  std::string all;
+  for (const auto each : kTopologyFormats) all += (all.empty() ? "" : ", ") + std::string(each);
+  return "unknown format '" + format + "'; formats are " + all;
+}
+
 std::string topology_text(std::string_view format, const topology::NetFile& file,
                           const topology::Lids& lids, const std::string& title) {
   if (format == "net") return topology::write_net(file.topology);

@@ -18,6 +18,9 @@ namespace softib::cli {
 inline constexpr std::array<std::string_view, 6> kTopologyFormats{"summary", "net", "ibnetdiscover",
                                                                   "dot",     "svg", "json"};
 
+/// "unknown format 'x'", and those that there are.
+[[nodiscard]] std::string unknown_topology_format(const std::string& format);
+
 /// A topology in one of these formats.
 [[nodiscard]] std::string topology_text(std::string_view format, const topology::NetFile& file,
                                         const topology::Lids& lids, const std::string& title);

@@ -82,7 +82,7 @@ ipoib::Result<NetFile> load_topology(const std::string& shape_or_path) {
   auto topology = make_shape(shape_or_path);
   if (!is_shape(shape_or_path)) {
     auto file = read_net(shape_or_path);
-    const bool may_be_shape = shape_or_path.find(':') != std::string::npos;
+    const bool may_be_shape = shape_or_path.find('/') == std::string::npos;
     if (!file && file.error().code == ENOENT && may_be_shape) return topology.error();
     return file;
   }

@@ -53,6 +53,11 @@ def wrong_usage_exits_with_2():
 
 
 def messages_say_what_is_wrong():
+    for arguments in (["topology", "star:1", "--format", "xx"], ["show", "--topology=xx"]):
+        message = softib(*arguments).stderr
+        assert "unknown format 'xx'; formats are summary, net, ibnetdiscover, dot, svg, json" in message, message
+    message = softib("subnet", env=dict(os.environ, SOFTIB_DIR="/proc")).stderr
+    assert "folder /proc/default: " in message and "choose another directory with SOFTIB_DIR" in message, message
     message = softib("set", "port", "c").stderr
     assert "up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed" in message, message
     for arguments in (["set", "port", "a b", "up"], ["run", "--hca", "a b", "true"],

@@ -76,6 +76,8 @@ TEST_F(NetLoader, ShapesAndFiles) {
   EXPECT_EQ(load_topology("star:3")->topology.hcas.size(), 3U);
   EXPECT_EQ(load_topology(write("star:4", "Switch 1 \"s\"\n"))->topology.switches.size(), 1U);
   EXPECT_THAT(load_topology("fat:4").error().message, HasSubstr("no shape, nor a file"));
+  EXPECT_THAT(load_topology("star").error().message, HasSubstr("star:..."))
+      << "a shape without its numbers";
   EXPECT_THAT(load_topology("/nosuch/file").error().message, HasSubstr("No such file"));
 }
 
